@@ -5,7 +5,7 @@
                                '--compared with the stores-- truth keeping
 
 `kscheduler.assembly` joins everything that decides. All of its writes go through `client`, whose fence lets nothing out
-while this process does not lead. Future parts that talk to a network (extenders) belong here and nowhere else.
+while this process does not lead; only an extender that binds writes by itself, and is asked behind the same fence.
 """
 
 import asyncio
@@ -16,9 +16,10 @@ from itertools import chain
 from typing import Final
 
 from kscheduler.aio.ratelimit import TokenBucket
-from kscheduler.api.core import Pod
+from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, STORAGE_KINDS, WORKLOAD_KINDS
 from kscheduler.app.api_server_monitor import APIServerMonitor
+from kscheduler.app.extender_connections import ExtenderConnections
 from kscheduler.app.leadership import Leadership, fence_of
 from kscheduler.app.memory_watch import MemoryWatch, cgroup_limit, resident_bytes
 from kscheduler.app.options import Options
@@ -86,6 +87,14 @@ class Parts:
         self.api_server_monitor = APIServerMonitor(self.reachability, self.event_client, self.informers, self.clock)
         self.server_version = ServerVersion(self.client, self.clock)
         self.plugin_listers = PluginListers(self.plugin_client, self.informers, self.clock)
+        self.extenders = ExtenderConnections(
+            PodWriter(self.client, self.clock),
+            self.client,
+            self._node,
+            self._may_write,
+            self.observations,
+            self.clock.monotonic,
+        )
         self.assembly = Assembly(options.config, options.registry, self._ports(), self.clock)
         self.assembly.listen_to(self.informers)
         self.plugin_listers.on_event = self.assembly.own_kind_changed
@@ -93,7 +102,10 @@ class Parts:
         self.workers = Workers(self._most_workers, queue, scheduler, self.limit, self.clock)
         self.refreshed = RefreshedPlugins(self.assembly.profiles.values, self.clock)
         self.retired = RetiredPlugins(self.assembly.profiles.values, self._profiles_in_use, self.clock)
-        self.workers.on_attempt_end = self.refreshed.on_end = self.retired.look
+        self.refreshed.on_end = self.retired.look
+        self.workers.on_attempt_end = self._attempt_ended
+        self.extenders.in_use = self.workers.extenders_in_use
+        self.extenders.adopt(self.assembly.scheduler.extenders)
         self.truth = self._build_truth_keeping(options.periods)
         self.assembly.on_quarantine = self._quarantine_soon
         self.memory = MemoryWatch(resident_bytes, cgroup_limit, self._plugins_of_users, self.clock)
@@ -113,6 +125,7 @@ class Parts:
             self.workers.grow_to(self._most_workers)
         self.refreshed.look()
         self.retired.retire(profiles_before)
+        self.extenders.adopt(ruleset.judges.extenders)
         self._wake_worker()
         return adoption
 
@@ -210,6 +223,7 @@ class Parts:
             budgets=StoredBudgets(self.informers[POD_DISRUPTION_BUDGETS].store),
             lister=self.plugin_listers.lister,
             client=self.plugin_client,
+            extenders=self.extenders,
             on_arrival=self._wake_worker,
             observations=self.observations,
             log=self.pod_log,
@@ -222,6 +236,19 @@ class Parts:
     def _pod(self, key: str) -> Pod | None:
         found: Pod | None = self.informers.informer(PODS).store.get(key)
         return found
+
+    def _node(self, name: str) -> Node | None:
+        found = self.assembly.cache.node_info(name)
+        return found.node if found is not None else None
+
+    def _may_write(self) -> bool:
+        """Whether this process leads: writes of others on our behalf pass no fence of our client."""
+        return self.leadership is None or self.leadership.fence.is_open()
+
+    def _attempt_ended(self) -> None:
+        """What a configuration before this one needed is closed once no attempt has it."""
+        self.retired.look()
+        self.extenders.look()
 
     def _build_truth_keeping(self, periods: Periods) -> TruthKeeping:
         assembly = self.assembly

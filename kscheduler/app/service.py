@@ -103,6 +103,7 @@ class App:
             await ends.enter_async_context(self.parts.plugin_client)
             if self.parts.leadership is not None:
                 await ends.enter_async_context(self.parts.leadership.client)
+            ends.push_async_callback(self.parts.extenders.aclose)
             login = self.surface.login
             if login is not None:
                 await login.open(ends)

@@ -150,6 +150,7 @@ class Surface:
             unschedulable_pods=self._parts.assembly.queue.rejections,
             inflight_events=self._inflight_events,
             goroutines=lambda: {"binding": self._parts.workers.binding},
+            extender_pods=self._extender_pods,
             quarantined_plugins=self._parts.assembly.supervised,
             pending_api_calls=lambda: {"pod_status_patch": self._parts.status_writer.statistics().pending},
         )
@@ -191,6 +192,10 @@ class Surface:
             "unschedulable": sizes.unschedulable,
             "gated": sizes.gated,
         }
+
+    def _extender_pods(self) -> dict[str, float]:
+        lines = self._parts.assembly.scheduler.lines
+        return {"asked": lines.in_turn(), "waiting": lines.standing()}
 
     def _inflight_events(self) -> Mapping[str, float]:
         sizes = self._parts.assembly.queue.statistics()

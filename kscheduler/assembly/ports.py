@@ -5,12 +5,21 @@ ports that it uses. `observations` and `log` are ports too: the implementation o
 Bindings) counts and logs in the same place as the inner parts.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from kscheduler.api.core import Pod
-from kscheduler.assembly.unconnected import NoBinder, NoEvents, NoEviction, NoStatuses, no_pod, nobody_waits
+from kscheduler.assembly.unconnected import (
+    NoBinder,
+    NoEvents,
+    NoEviction,
+    NoStatuses,
+    no_extenders,
+    no_pod,
+    nobody_waits,
+)
+from kscheduler.config.types import Extender
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.cluster.lister import ListerOf, nothing_listed
 from kscheduler.framework.cluster.listers import NO_WORKLOADS, WorkloadListers
@@ -19,6 +28,7 @@ from kscheduler.framework.cluster.volumes import VolumeWriter
 from kscheduler.framework.handle import Writer
 from kscheduler.scheduling.eviction.evictions import NominationWriter
 from kscheduler.scheduling.eviction.victims import VictimWriter
+from kscheduler.scheduling.extenders.answers import AsksExtenders
 from kscheduler.scheduling.failures.failures import FailureSink
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
@@ -59,6 +69,8 @@ class Ports:
     """Objects of any kind, for plugins. By default there are none."""
     client: ClusterClient | None = None
     """The API server, for plugins' own requests. `None`: there is none."""
+    extenders: Callable[[Sequence[Extender]], AsksExtenders | None] = no_extenders
+    """The extenders of a configuration. `None`: they are not called, and pods that concern them are held."""
 
     # --- what is notified ---------------------------------------------------------------------------------------------
 

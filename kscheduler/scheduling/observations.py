@@ -376,6 +376,14 @@ class Observations:
         )
 
     def _declare_our_own(self) -> None:
+        self.extender_seconds = self._histogram(
+            "kscheduler_extender_call_duration_seconds",
+            "Time of calls to HTTP extenders, by how they ended: success, timeout, error.",
+            _ATTEMPT_SECONDS,
+            "extender",
+            "verb",
+            "result",
+        )
         self.bind_conflicts = self._counter(
             "kscheduler_bind_conflicts_total", "Bindings that the API server refused with 409."
         )

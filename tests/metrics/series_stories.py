@@ -362,6 +362,21 @@ async def a_plugin_fetches_data(world: World) -> None:
     await world.until_true(lambda: any(result == "success" for *_, result in refreshed.results()))
 
 
+def with_an_extender() -> Options:
+    """Nobody listens at its address."""
+    extenders = [{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "filter", "nodeCacheCapable": True}]
+    config = from_tree({**KIND, "leaderElection": {"leaderElect": False}, "extenders": extenders}, "test")
+    return Options(config, serving=HTTPServing.plain_on_loopback())
+
+
+@story("kscheduler_extender_call_duration_seconds", "kscheduler_extender_pods", options=with_an_extender)
+async def an_extender_does_not_answer(world: World) -> None:
+    world.server.faults.add(InjectedFault("delay", method="GET", path="*/pods/asked", seconds=0.2))
+    put(world.server, "nodes", node_tree("node"))
+    put(world.server, "pods", pod_tree("asked", schedulerName="default-scheduler"))
+    await world.until_true(lambda: bool(world.app.parts.observations.extender_seconds))
+
+
 @story("scheduler_volume_scheduling_duration_seconds", "scheduler_volume_scheduling_stage_error_total")
 async def a_volume_cannot_be_bound(world: World) -> None:
     world.server.faults.add(InjectedFault("answer", method="PATCH", path="/api/v1/persistentvolumeclaims/*", code=403))

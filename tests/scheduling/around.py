@@ -15,6 +15,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
 from kscheduler.scheduling.attempt.workers import Workers
+from kscheduler.scheduling.extenders.answers import AsksExtenders
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
@@ -94,6 +95,7 @@ class SchedulerHarness:
         gates: str = "",
         clock: VirtualClock | None = None,
         pod_of: Callable[[str], Pod | None] | None = None,
+        extenders: AsksExtenders | None = None,
     ) -> None:
         """`gates`: as in `--feature-gates`. `pod_of`: by default, the pods given to `add`."""
         self.clock = VirtualClock() if clock is None else clock
@@ -105,6 +107,7 @@ class SchedulerHarness:
         self.observations = Observations()
         self.wake: Callable[[], None] = lambda: None
         config = default_configuration("kscheduler", parse_feature_gates(gates))
+        self._extenders = extenders
         ready = {profile.name: profile}
         assembly = Assembly(
             config,
@@ -129,6 +132,7 @@ class SchedulerHarness:
             pod_of=pod_of,
             on_arrival=lambda: self.wake(),  # noqa: PLW0108  # a test sets it later
             observations=self.observations,
+            extenders=lambda _: self._extenders,
         )
 
     def add(self, *pods: Pod) -> None:
