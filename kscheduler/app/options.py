@@ -29,6 +29,8 @@ class Options:
     """Where and how HTTP is answered."""
     periods: Periods = field(default_factory=Periods)
     """How often cache and stores are checked."""
+    repairs_overfilled_nodes: bool = False
+    """Whether pods of ours that have not started are evicted from nodes that another scheduler has overfilled."""
     clock: Clock = field(default=REAL_CLOCK)
     permit_token_file: str = ""
     """The file with the token for `/waiting-pods`; without it the path is for whom the API server allows it."""

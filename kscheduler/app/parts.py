@@ -41,7 +41,9 @@ from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.failures.status_writer import StatusWriter
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.overfill.overfill_keeping import OverfillKeeping
 from kscheduler.scheduling.pod_log import PodLog
+from kscheduler.scheduling.taken_pods import TakenPods
 from kscheduler.scheduling.truth.truth_keeping import Periods, TruthKeeping
 
 WATCHED: Final = (NODES, PODS, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS, POD_DISRUPTION_BUDGETS)
@@ -63,6 +65,7 @@ class Parts:
         self.clock = options.clock
         self.observations = Observations()
         self.pod_log = PodLog()
+        self.taken = TakenPods(self.observations, self.clock)
         self.limit = AdaptiveLimit(self._configuration.parallelism, self._most_workers)
         self.reachability = APIServerReachability(host_of(connection.base_url), self.clock.monotonic())
         fence = fence_of(options)
@@ -84,6 +87,7 @@ class Parts:
         self.retired = RetiredPlugins(self.assembly.profiles.values, self.workers.profiles_in_use, self.clock)
         self.workers.on_attempt_end = self.retired.look
         self.truth = self._build_truth_keeping(options.periods)
+        self.overfill = self._build_overfill_keeping(repairs=options.repairs_overfilled_nodes)
         self.assembly.on_quarantine = self._quarantine_soon
         self.memory = MemoryWatch(resident_bytes, cgroup_limit, self._plugins_of_users, self.clock)
 
@@ -167,7 +171,7 @@ class Parts:
         """The ports, all implemented by the API server."""
         pods = PodWriter(self.client, self.clock)
         return Ports(
-            binder=BindingWriter(pods, self.clock, self.observations, self.limit.refused, self.pod_log),
+            binder=BindingWriter(pods, self.clock, self.observations, self.limit.refused, self.pod_log, self.taken),
             evictor=pods,
             statuses=self.status_writer,
             events=self.recorder,
@@ -177,6 +181,7 @@ class Parts:
             budgets=StoredBudgets(self.informers[POD_DISRUPTION_BUDGETS].store),
             on_arrival=self._wake_worker,
             observations=self.observations,
+            taken=self.taken,
             log=self.pod_log,
         )
 
@@ -187,6 +192,11 @@ class Parts:
     def _pod(self, key: str) -> Pod | None:
         found: Pod | None = self.informers.informer(PODS).store.get(key)
         return found
+
+    def _build_overfill_keeping(self, *, repairs: bool) -> OverfillKeeping:
+        evictor = PodWriter(self.client, self.clock) if repairs else None
+        watched = self.assembly.cache, self.assembly.profiles, self.taken
+        return OverfillKeeping(*watched, self.recorder, evictor, self.observations, self.clock)
 
     def _build_truth_keeping(self, periods: Periods) -> TruthKeeping:
         assembly = self.assembly

@@ -150,6 +150,7 @@ class Surface:
             inflight_events=self._inflight_events,
             goroutines=lambda: {"binding": self._parts.workers.binding},
             quarantined_plugins=self._parts.assembly.supervised,
+            overfilled_nodes=self._parts.overfill.counts,
             pending_api_calls=lambda: {"pod_status_patch": self._parts.status_writer.statistics().pending},
         )
         election = self._parts.election
@@ -276,7 +277,7 @@ class Surface:
 
     def _notes(self) -> Iterable[str]:
         """Additional lines of `/readyz?verbose`: who leads, an API server that was not tested, a refused configuration
-        or certificate, unreadable objects, kinds that the server does not have.
+        or certificate, quarantined plugins, overfilled nodes, unreadable objects, kinds that the server does not have.
         """
         if self._parts.election is not None:
             yield self._parts.election.note()
@@ -284,6 +285,7 @@ class Surface:
         yield from self._reloader.notes()
         yield from (quarantine.message for quarantine in self._parts.assembly.quarantines())
         yield from self._parts.memory.notes()
+        yield from self._parts.overfill.notes()
         if self.login is not None:
             yield from self.login.contexts.notes()
         for informer in self._parts.informers.statistics():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kscheduler.cli.flags import Resolved, add_flags, read_again, resolve
 from kscheduler.cli.log_flags import add_log_flags, configure_logs
-from kscheduler.cli.parser import StoreText, duration
+from kscheduler.cli.parser import StoreText, boolean, duration
 from kscheduler.cli.quick_imports import collector_pauses
 from kscheduler.cli.refusal import refuse
 from kscheduler.cli.standard_streams import open_missing
@@ -70,6 +70,17 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "(default %(default)s)",
     )
     parser.add_argument(
+        "--repair-overfilled-nodes",
+        nargs="?",
+        const=True,
+        type=boolean,
+        metavar="BOOL",
+        default=False,
+        help="where another scheduler has filled a node beyond its allocatable, evict a pod of ours there that has not "
+        "started and that a controller makes again; needs the right to create pods/eviction (default false: it is "
+        "reported only)",
+    )
+    parser.add_argument(
         "--config-reload",
         choices=("auto", "signal", "off"),
         default="auto",
@@ -129,6 +140,7 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
         registry=resolved.configured.registry,
         origins=resolved.configured.origins,
         permit_token_file=args.permit_token_file,
+        repairs_overfilled_nodes=args.repair_overfilled_nodes,
         periods=Periods(args.cache_check_period.seconds, args.store_audit_period.seconds),
     )
     try:
