@@ -4,8 +4,8 @@
 columns do: nothing is added to the handling of events or to a decision. An incident is one resource of one node. It is
 reported once when it begins and once when it ends.
 
-What caused it (`Cause`) is told from the order in which this process has counted the pods. A node that had more of the
-resource when it was last looked at is nobody's fault but its own.
+What caused it (`OverfillCause`) is told from the order in which this process has counted the pods. A node that had more
+of the resource when it was last looked at is nobody's fault but its own.
 
 Limits: an overfill that comes and goes between two looks is not seen (a pod that the kubelet turns away at once is such
 a one). What was there at the first look has no known order, so nobody is blamed for it.
@@ -34,7 +34,7 @@ LOOK_SECONDS: Final = 1.0
 _RESIZES: Final = frozenset({"PodResizePending", "PodResizeInProgress"})
 
 
-class Cause(StrEnum):
+class OverfillCause(StrEnum):
     """Why a node is overfilled: a label of metrics, and a field of log lines."""
 
     ANOTHER_SCHEDULER = "another_scheduler"
@@ -58,7 +58,7 @@ class Overfill:
     node_name: str
     excess: Excess
     """As it is now."""
-    cause: Cause
+    cause: OverfillCause
     since: float
     """Wall-clock seconds."""
     latest: tuple[tuple[str, str, str], ...]
@@ -175,15 +175,17 @@ class OverfilledNodes:
         pods = tuple((pod.key, pod.uid, pod.pod.spec.scheduler_name) for pod in latest)
         return Overfill(info.name, excess, cause, self._clock.time(), pods)
 
-    def _cause(self, info: NodeInfo, row: int, excess: Excess, latest: Iterable[PodInfo], *, is_first: bool) -> Cause:
+    def _cause(
+        self, info: NodeInfo, row: int, excess: Excess, latest: Iterable[PodInfo], *, is_first: bool
+    ) -> OverfillCause:
         if is_first:
-            return Cause.FOUND_AT_START
+            return OverfillCause.FOUND_AT_START
         name, before = self._allocatable.get(row, ("", {}))
         if name == info.name and before.get(excess.resource, 0) >= excess.requested:
-            return Cause.ALLOCATABLE  # with what it had, all of them would fit
+            return OverfillCause.ALLOCATABLE  # with what it had, all of them would fit
         if any(_RESIZES.intersection(condition.type for condition in pod.pod.status.conditions) for pod in latest):
-            return Cause.RESIZE
-        return Cause.OWN if all(self.is_ours(pod) for pod in latest) else Cause.ANOTHER_SCHEDULER
+            return OverfillCause.RESIZE
+        return OverfillCause.OWN if all(self.is_ours(pod) for pod in latest) else OverfillCause.ANOTHER_SCHEDULER
 
     def is_ours(self, pod: PodInfo) -> bool:
         """Whether the pod names one of our profiles and, as far as this process knows, none but us has bound it."""

@@ -13,17 +13,17 @@ from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.logs import get_logger
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.overfill.excess import HOST_PORTS, resource_label, shown_amount
-from kscheduler.scheduling.overfill.incidents import Cause, Overfill
+from kscheduler.scheduling.overfill.incidents import Overfill, OverfillCause
 
 _log = get_logger(__name__)
 
 SHOWN_PODS: Final = 10
 _WHY: Final = {
-    Cause.ANOTHER_SCHEDULER: "another scheduler has placed pods here at the same time",
-    Cause.OWN: "a profile without the filter that counts this has placed pods here",
-    Cause.ALLOCATABLE: "the node has less than it had",
-    Cause.RESIZE: "a pod asks for more than it had",
-    Cause.FOUND_AT_START: "it was so when the scheduler began",
+    OverfillCause.ANOTHER_SCHEDULER: "another scheduler has placed pods here at the same time",
+    OverfillCause.OWN: "a profile without the filter that counts this has placed pods here",
+    OverfillCause.ALLOCATABLE: "the node has less than it had",
+    OverfillCause.RESIZE: "a pod asks for more than it had",
+    OverfillCause.FOUND_AT_START: "it was so when the scheduler began",
 }
 
 

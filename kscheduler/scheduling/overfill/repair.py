@@ -33,7 +33,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.logs import get_logger
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.overfill.excess import excess_left, share_of
-from kscheduler.scheduling.overfill.incidents import LOOK_SECONDS, Cause, OverfilledNodes
+from kscheduler.scheduling.overfill.incidents import LOOK_SECONDS, OverfillCause, OverfilledNodes
 from kscheduler.scheduling.overfill.overfill_reports import OverfillReporter
 from kscheduler.state.cache import Cache
 
@@ -46,7 +46,7 @@ PAUSE_SECONDS: Final = 10.0
 """For a node whose eviction was refused, or changed nothing."""
 REFUSED_SECONDS: Final = 60.0
 """For all nodes, after the API server has refused for another reason: a missing right concerns each of them."""
-CAUSES: Final = frozenset({Cause.ANOTHER_SCHEDULER, Cause.ALLOCATABLE})
+CAUSES: Final = frozenset({OverfillCause.ANOTHER_SCHEDULER, OverfillCause.ALLOCATABLE})
 """A profile of ours that overfills nodes would do it again; a resize waits at the kubelet until there is room."""
 _COME_BACK_HERE: Final = frozenset({"DaemonSet", "Node"})
 """Kinds of owners whose next pod would be for the same node."""

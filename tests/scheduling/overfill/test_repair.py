@@ -12,7 +12,7 @@ from kscheduler.api.core import Pod
 from kscheduler.client.errors import APIError, ClientError, NotSentError, StatusAnswer
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.scheduling.overfill.incidents import Cause
+from kscheduler.scheduling.overfill.incidents import OverfillCause
 from kscheduler.scheduling.overfill.overfill_reports import OverfillReporter
 from kscheduler.scheduling.overfill.repair import (
     CAUSES,
@@ -164,17 +164,17 @@ async def test_a_host_port_is_cleared_by_one_who_claims_it() -> None:
     assert await Repairing(look).round() == ["claims"]
 
 
-@pytest.mark.parametrize("cause", list(Cause))
-async def test_only_what_would_not_happen_again_is_repaired(cause: Cause) -> None:
-    look = Looking(make_node("a")) if cause is Cause.FOUND_AT_START else looking()
-    if cause is Cause.OWN:
+@pytest.mark.parametrize("cause", list(OverfillCause))
+async def test_only_what_would_not_happen_again_is_repaired(cause: OverfillCause) -> None:
+    look = Looking(make_node("a")) if cause is OverfillCause.FOUND_AT_START else looking()
+    if cause is OverfillCause.OWN:
         look.theirs("q", requests={"cpu": "3"})
     look.ours("p", requests={"cpu": "2"}, metadata=owned())
-    if cause is Cause.ALLOCATABLE:
+    if cause is OverfillCause.ALLOCATABLE:
         look.cache.update_node(make_node("a", cpu="1"))
-    if cause in (Cause.ANOTHER_SCHEDULER, Cause.FOUND_AT_START):
+    if cause in (OverfillCause.ANOTHER_SCHEDULER, OverfillCause.FOUND_AT_START):
         look.theirs("q", requests={"cpu": "3"})
-    if cause is Cause.RESIZE:
+    if cause is OverfillCause.RESIZE:
         grows = {"conditions": [{"type": "PodResizePending", "status": "True"}]}
         look.theirs("q", requests={"cpu": "3"}, status=grows)
     assert look.found() == {("a", "cpu"): cause.value}
