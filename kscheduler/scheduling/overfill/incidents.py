@@ -28,7 +28,7 @@ from kscheduler.scheduling.overfill.excess import Excess, excesses, latest_pods,
 from kscheduler.scheduling.taken_pods import TakenPods
 from kscheduler.state.cache import Cache
 
-_log = get_logger(__name__)
+_log = get_logger("kscheduler.overfill")
 
 LOOK_SECONDS: Final = 1.0
 _RESIZES: Final = frozenset({"PodResizePending", "PodResizeInProgress"})

@@ -15,7 +15,7 @@ from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.overfill.excess import HOST_PORTS, resource_label, shown_amount
 from kscheduler.scheduling.overfill.incidents import Overfill, OverfillCause
 
-_log = get_logger(__name__)
+_log = get_logger("kscheduler.overfill")
 
 SHOWN_PODS: Final = 10
 _WHY: Final = {

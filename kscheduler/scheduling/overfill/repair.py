@@ -37,7 +37,7 @@ from kscheduler.scheduling.overfill.incidents import LOOK_SECONDS, OverfillCause
 from kscheduler.scheduling.overfill.overfill_reports import OverfillReporter
 from kscheduler.state.cache import Cache
 
-_log = get_logger(__name__)
+_log = get_logger("kscheduler.overfill")
 
 EVICTIONS_PER_SECOND: Final = 0.2
 EVICTIONS_AT_ONCE: Final = 5
