@@ -19,7 +19,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, STORAGE_KINDS, WORKLOAD_KINDS
 from kscheduler.app.api_server_monitor import APIServerMonitor
 from kscheduler.app.leadership import Leadership, fence_of
-from kscheduler.app.memory_watch import MemoryWatch, cgroup_limit, resident_bytes
+from kscheduler.app.memory_watch import MemoryWatch, cgroup_limit, limit_with_alarm, resident_bytes
 from kscheduler.app.options import Options
 from kscheduler.app.server_version import ServerVersion
 from kscheduler.assembly import Adoption, Assembly, Ports, Ruleset
@@ -89,7 +89,8 @@ class Parts:
         self.truth = self._build_truth_keeping(options.periods)
         self.overfill = self._build_overfill_keeping(repairs=options.repairs_overfilled_nodes)
         self.assembly.on_quarantine = self._quarantine_soon
-        self.memory = MemoryWatch(resident_bytes, cgroup_limit, self._plugins_of_users, self.clock)
+        limit = limit_with_alarm(options.memory_alarm, cgroup_limit)
+        self.memory = MemoryWatch(resident_bytes, limit, self._plugins_of_users, self.clock)
 
     def adopt(self, ruleset: Ruleset) -> Adoption:
         """Decide by another configuration from now on; never awaits.
