@@ -76,7 +76,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         type=memory_size,
         metavar="SIZE",
         default=None,
-        help="warn when the process takes 80%% of this (500Mi, 2Gi), and again at 90%%, naming the plugins that are not "
+        help="warn when the process takes 80%% of this (500Mi, 2Gi), and again at 90%%, naming the plugins not "
         "in-tree; the memory limit of the container does the same (default: that limit only)",
     )
     parser.add_argument(

@@ -1,0 +1,30 @@
+"""The comparison of bad plugins: one noisy round, or a machine that grows slower, changes no verdict."""
+
+import numpy as np
+
+from benchmarks.bad_plugins import STRETCHES, Rounds, Stretch, beside, line_of, percent
+
+
+def story(before: float, after: float) -> dict[str, Stretch]:
+    """A story whose p99 are these."""
+    return dict(zip(STRETCHES, (Stretch([before] * 100), Stretch([1.0]), Stretch([after] * 100)), strict=True))
+
+
+def test_one_noisy_round_of_seven_does_not_count() -> None:
+    rounds = Rounds([story(2.0, 2.1)] * 6 + [story(2.0, 40.0)])
+    np.testing.assert_allclose(percent(rounds.ratios()), 5.0)
+
+
+def test_what_the_machine_does_to_all_is_taken_out() -> None:
+    slower = [1.0, 2.0, 3.0]
+    sound = Rounds([story(2.0, 2.0 * factor) for factor in slower])
+    bad = Rounds([story(2.0, 2.2 * factor) for factor in slower])
+    assert percent(bad.ratios()) > 100
+    np.testing.assert_allclose(percent(beside(bad, sound)), 10.0)
+
+
+def test_a_line_has_all_stretches_and_both_comparisons() -> None:
+    sound, bad = Rounds([story(2.0, 2.0)]), Rounds([story(2.0, 2.1)], "3 strikes")
+    assert line_of("raises", bad, sound).split() == (
+        ["raises", "2.00", "2.00", "1.00", "1.00", "2.10", "2.10", "+5.0", "%", "+5.0", "%", "3", "strikes"]
+    )
