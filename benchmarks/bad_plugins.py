@@ -22,7 +22,7 @@ import asyncio
 import logging
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -233,7 +233,7 @@ async def play(way: str, options: argparse.Namespace) -> tuple[dict[str, Stretch
 class Rounds:
     """The stories of one way, one per round."""
 
-    stories: list[Mapping[str, Stretch]] = field(default_factory=list)
+    stories: list[dict[str, Stretch]] = field(default_factory=list)
     counted: str = ""
     """Of the last story."""
 
