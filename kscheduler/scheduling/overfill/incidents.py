@@ -126,9 +126,8 @@ class OverfilledNodes:
         changed = self._changed(table.amount_changes, self._seen_amounts)
         self._seen_nodes, self._seen_amounts = table.node_changes.position, table.amount_changes.position
         rows = dict.fromkeys((*suspect_rows(table, changed).tolist(), *table.ports.take_shared()))
-        infos = {info.name: info for row in rows if (info := table.infos[row]) is not None}
-        # Nodes with an incident are added up again each time: there are few, and their rows may be another node's now.
-        for name in (*(name for name in infos if name not in self._open), *list(self._open)):
+        suspects = (info.name for row in rows if (info := table.infos[row]) is not None)
+        for name in dict.fromkeys((*suspects, *self._due(changed))):
             try:
                 self._look_at(name, is_first=is_first)
             except Exception:  # noqa: BLE001  a bug about one node must not end the scheduler
@@ -140,6 +139,17 @@ class OverfilledNodes:
                 self._allocatable.pop(row, None)
             else:
                 self._allocatable[row] = info.name, info.allocatable
+
+    def _due(self, changed: Rows) -> list[str]:
+        """The nodes with an incident that may have ended or changed, or that is still to be reported."""
+        rows, row_of = frozenset(changed.tolist()) if self._open else frozenset(), self._cache.nodes.row_of
+        return [
+            name
+            for name, overfills in self._open.items()
+            if (row := row_of(name)) < 0  # the node is gone
+            or row in rows
+            or (self.is_reporting and not all(overfill.is_reported for overfill in overfills.values()))
+        ]
 
     def _changed(self, log: ChangeLog, seen: int) -> Rows:
         rows = log.since(seen) if seen >= 0 else None
