@@ -32,7 +32,7 @@ from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.logs import get_logger
 from kscheduler.scheduling.observations import Observations
-from kscheduler.scheduling.overfill.excess import excess_left, share_of
+from kscheduler.scheduling.overfill.excess import HOST_PORTS, contested_claims, excess_left, share_of
 from kscheduler.scheduling.overfill.incidents import LOOK_SECONDS, OverfillCause, OverfilledNodes
 from kscheduler.scheduling.overfill.overfill_reports import OverfillReporter
 from kscheduler.state.cache import Cache
@@ -143,7 +143,7 @@ def pod_to_evict(info: NodeInfo, resources: Iterable[str], candidates: Sequence[
     """
     staying = [pod for pod in info.pods.values() if not pod.is_terminating]
     exceeded = [resource for resource in resources if excess_left(info, resource, staying) > 0]
-    helping = [pod for pod in candidates if any(_helps(info, pod, resource, staying) for resource in exceeded)]
+    helping = [pod for pod in candidates if any(_takes_some(pod, resource, staying) for resource in exceeded)]
     if not helping:
         return None
     lowest = min(pod.priority for pod in helping)
@@ -152,12 +152,11 @@ def pod_to_evict(info: NodeInfo, resources: Iterable[str], candidates: Sequence[
     return max(reversed(lowly), key=lambda pod: pod.pod.metadata.creation_timestamp or "")
 
 
-def _helps(info: NodeInfo, pod: PodInfo, resource: str, staying: Sequence[PodInfo]) -> bool:
-    """Whether the excess is smaller without the pod. A host port is only contested by those that claim it."""
-    if not share_of(pod, resource):
-        return False
-    without = excess_left(info, resource, [other for other in staying if other is not pod])
-    return without < excess_left(info, resource, staying)
+def _takes_some(pod: PodInfo, resource: str, staying: Sequence[PodInfo]) -> bool:
+    """Whether there is more of the resource without the pod; a host port has to be one that others claim, too."""
+    if resource == HOST_PORTS:
+        return any(claimant is pod for claimant, _ in contested_claims(staying))
+    return share_of(pod, resource) > 0
 
 
 def is_untouched(pod: Pod) -> bool:
