@@ -28,3 +28,12 @@ def test_a_line_has_all_stretches_and_both_comparisons() -> None:
     assert line_of("raises", bad, sound).split() == (
         ["raises", "2.00", "2.00", "1.00", "1.00", "2.10", "2.10", "+5.0", "%", "+5.0", "%", "3", "strikes"]
     )
+
+
+def test_a_burst_spoils_the_blocks_that_it_meets_and_no_others() -> None:
+    calm = [1.0] * 98 + [2.0] * 2
+    burst = [50.0] * 100
+    stretch = Stretch([*calm * 3, *burst, *calm * 3])
+    np.testing.assert_allclose(stretch.usual_p99(), 2.0)
+    np.testing.assert_allclose(stretch.quantile(99), 50.0)
+    np.testing.assert_allclose(Stretch([3.0] * 7).usual_p99(), 3.0)
