@@ -5,9 +5,13 @@ import numpy as np
 from benchmarks.bad_plugins import STRETCHES, Rounds, Stretch, beside, line_of, percent
 
 
+def waited(milliseconds: float) -> Stretch:
+    return Stretch([milliseconds] * 100, [milliseconds] * 100)
+
+
 def story(before: float, after: float) -> dict[str, Stretch]:
     """A story whose p99 are these."""
-    return dict(zip(STRETCHES, (Stretch([before] * 100), Stretch([1.0]), Stretch([after] * 100)), strict=True))
+    return dict(zip(STRETCHES, (waited(before), waited(1.0), waited(after)), strict=True))
 
 
 def test_one_noisy_round_of_seven_does_not_count() -> None:
@@ -33,7 +37,7 @@ def test_a_line_has_all_stretches_and_both_comparisons() -> None:
 def test_a_burst_spoils_the_blocks_that_it_meets_and_no_others() -> None:
     calm = [1.0] * 98 + [2.0] * 2
     burst = [50.0] * 100
-    stretch = Stretch([*calm * 3, *burst, *calm * 3])
+    stretch = Stretch([*calm * 3, *burst, *calm * 3], [*calm * 3, *burst, *calm * 3])
     np.testing.assert_allclose(stretch.usual_p99(), 2.0)
     np.testing.assert_allclose(stretch.quantile(99), 50.0)
-    np.testing.assert_allclose(Stretch([3.0] * 7).usual_p99(), 3.0)
+    np.testing.assert_allclose(Stretch([], [3.0] * 7).usual_p99(), 3.0)

@@ -17,6 +17,7 @@ from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
 from kscheduler.scheduling.attempt.workers import Workers
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.taken_pods import TakenPods
 from kscheduler.state.cache import Cache
 
 
@@ -103,6 +104,7 @@ class SchedulerHarness:
         self.recorded = RecordedEvents()
         self.started = StartedPreemptions()
         self.observations = Observations()
+        self.taken = TakenPods(self.observations, self.clock)
         self.wake: Callable[[], None] = lambda: None
         config = default_configuration("kscheduler", parse_feature_gates(gates))
         ready = {profile.name: profile}
@@ -129,6 +131,7 @@ class SchedulerHarness:
             pod_of=pod_of,
             on_arrival=lambda: self.wake(),  # noqa: PLW0108  # a test sets it later
             observations=self.observations,
+            taken=self.taken,
         )
 
     def add(self, *pods: Pod) -> None:

@@ -9,12 +9,8 @@ from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.core import Pod
 from kscheduler.client.errors import UnknownOutcomeError
 from kscheduler.scheduling.attempt.binding import BindingWriter
-from kscheduler.scheduling.handlers.event_handlers import PodHandler
 from kscheduler.scheduling.observations import Observations
-from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.taken_pods import SECONDS_BETWEEN_LINES, TakenPods
-from kscheduler.state.cache import Cache
-from kscheduler.state.holding.waiting_pods import WaitingPodTable
 from tests.builders import make_pod, pod_info
 from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.attempt.test_binding import ELSEWHERE, HERE, POD, Impatient, ScriptedPods, refusal
@@ -25,21 +21,10 @@ class Serving:
     """The handler of pods of a process that schedules for `kscheduler`."""
 
     def __init__(self) -> None:
-        self.clock, self.observations = VirtualClock(), Observations()
-        self.taken = TakenPods(self.observations, self.clock)
-        self.taken.is_scheduling = True
         harness = SchedulerHarness(profile(TurnsDown("F")), cluster("a", "b"))
-        self.cache: Cache = harness.cache
-        self.handler = PodHandler(
-            self.cache,
-            harness.queue,
-            WaitingPodTable(),
-            {"kscheduler"},
-            self.clock,
-            self.observations,
-            PodLog(),
-            self.taken,
-        )
+        self.clock, self.observations, self.taken = harness.clock, harness.observations, harness.taken
+        self.taken.is_scheduling = True
+        self.cache, self.handler = harness.cache, harness.pod_handler
 
     def placed(self, name: str, node: str = "a", **fields: Any) -> None:
         """The watch shows that a pod that waited has a node."""
