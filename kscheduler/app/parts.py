@@ -21,7 +21,7 @@ from kscheduler.api.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS
 from kscheduler.app.api_server_monitor import APIServerMonitor
 from kscheduler.app.extender_connections import ExtenderConnections
 from kscheduler.app.leadership import Leadership, fence_of
-from kscheduler.app.memory_watch import MemoryWatch, cgroup_limit, resident_bytes
+from kscheduler.app.memory_watch import MemoryWatch, cgroup_limit, limit_with_alarm, resident_bytes
 from kscheduler.app.options import Options
 from kscheduler.app.server_version import ServerVersion
 from kscheduler.assembly import Adoption, Assembly, Ports, Ruleset
@@ -46,8 +46,10 @@ from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.failures.status_writer import StatusWriter
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.overfill.overfill_keeping import OverfillKeeping
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.taken_pods import TakenPods
 from kscheduler.scheduling.truth.truth_keeping import Periods, TruthKeeping
 
 WATCHED: Final = (NODES, PODS, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS, POD_DISRUPTION_BUDGETS)
@@ -71,6 +73,7 @@ class Parts:
         self.clock = options.clock
         self.observations = Observations()
         self.pod_log = PodLog()
+        self.taken = TakenPods(self.observations, self.clock)
         self.limit = AdaptiveLimit(self._configuration.parallelism, self._most_workers)
         self.reachability = APIServerReachability(host_of(connection.base_url), self.clock.monotonic())
         fence = fence_of(options)
@@ -107,8 +110,10 @@ class Parts:
         self.extenders.in_use = self.workers.extenders_in_use
         self.extenders.adopt(self.assembly.scheduler.extenders)
         self.truth = self._build_truth_keeping(options.periods)
+        self.overfill = self._build_overfill_keeping(repairs=options.repairs_overfilled_nodes)
         self.assembly.on_quarantine = self._quarantine_soon
-        self.memory = MemoryWatch(resident_bytes, cgroup_limit, self._plugins_of_users, self.clock)
+        limit = limit_with_alarm(options.memory_alarm, cgroup_limit)
+        self.memory = MemoryWatch(resident_bytes, limit, self._plugins_of_users, self.clock)
 
     def adopt(self, ruleset: Ruleset) -> Adoption:
         """Decide by another configuration from now on; never awaits.
@@ -213,7 +218,7 @@ class Parts:
         """The ports, all implemented by the API server."""
         pods = PodWriter(self.client, self.clock)
         return Ports(
-            binder=BindingWriter(pods, self.clock, self.observations, self.limit.refused, self.pod_log),
+            binder=BindingWriter(pods, self.clock, self.observations, self.limit.refused, self.pod_log, self.taken),
             evictor=pods,
             statuses=self.status_writer,
             events=self.recorder,
@@ -226,6 +231,7 @@ class Parts:
             extenders=self.extenders,
             on_arrival=self._wake_worker,
             observations=self.observations,
+            taken=self.taken,
             log=self.pod_log,
         )
 
@@ -249,6 +255,11 @@ class Parts:
         """What a configuration before this one needed is closed once no attempt has it."""
         self.retired.look()
         self.extenders.look()
+
+    def _build_overfill_keeping(self, *, repairs: bool) -> OverfillKeeping:
+        evictor = PodWriter(self.client, self.clock) if repairs else None
+        watched = self.assembly.cache, self.assembly.profiles, self.taken
+        return OverfillKeeping(*watched, self.recorder, evictor, self.observations, self.clock)
 
     def _build_truth_keeping(self, periods: Periods) -> TruthKeeping:
         assembly = self.assembly

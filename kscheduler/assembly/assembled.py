@@ -371,7 +371,7 @@ class Assembly:
 
     def _build_pod_handler(self) -> PodHandler:
         seen = self.clock, self.ports.observations
-        return PodHandler(self.cache, self.queue, self.waiting, self.profiles, *seen, self.ports.log)
+        return PodHandler(self.cache, self.queue, self.waiting, self.profiles, *seen, self.ports.log, self.ports.taken)
 
     def _handlers(self) -> Mapping[Kind, Handler[Any]]:
         """The handlers, by kind, that turn watch events into changes of cache and queue."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kscheduler.aio.clock import REAL_CLOCK
 from kscheduler.api.core import Pod
 from kscheduler.assembly.unconnected import (
     NoBinder,
@@ -33,6 +34,7 @@ from kscheduler.scheduling.failures.failures import FailureSink
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.reports import EventSink
+from kscheduler.scheduling.taken_pods import TakenPods
 
 
 class StatusPort(FailureSink, NominationWriter, Protocol):
@@ -78,5 +80,7 @@ class Ports:
     """Called on each arrival in the active queue or in back-off, to wake a worker."""
     observations: Observations = field(default_factory=Observations)
     """Counts events for metrics."""
+    taken: TakenPods = field(default_factory=lambda: TakenPods(Observations(), REAL_CLOCK))
+    """Hears of pods of ours that somebody else has bound. By default it says nothing."""
     log: PodLog = field(default_factory=PodLog)
     """Logs what happens to pods. The assembly connects it to the queue, which knows what a parked pod waits for."""

@@ -399,6 +399,35 @@ async def a_volume_cannot_be_bound(world: World) -> None:
 # --- the API server ---------------------------------------------------------------------------------------------------
 
 
+def repairing() -> Options:
+    """Overfilled nodes are looked for often, and repaired."""
+    return replace(plain(HastyClock()), repairs_overfilled_nodes=True)
+
+
+@story(
+    "kscheduler_node_overfills_total",
+    "kscheduler_overfill_evictions_total",
+    "kscheduler_overfilled_nodes",
+    "kscheduler_pods_bound_by_others_total",
+    options=repairing,
+)
+async def another_scheduler_fills_a_node_and_takes_a_pod_of_ours(world: World) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-of-web", "controller": True}
+    await world.until_true(lambda: world.app.surface.is_scheduling)
+    put(world.server, "nodes", node_tree("node"))
+    put(
+        world.server,
+        "pods",
+        pod_tree("p", requests={"cpu": "3"}, metadata={"ownerReferences": [owner]}, terminationGracePeriodSeconds=0),
+    )
+    await until(world.server, lambda: node_of(world.server, "p") == "node")
+    # no room for it, so it waits until somebody else binds it
+    put(world.server, "pods", pod_tree("q", requests={"cpu": "2"}))
+    await world.until_true(lambda: world.app.parts.assembly.queue.statistics().unschedulable == 1)
+    put(world.server, "pods", pod_tree("q", node="node", requests={"cpu": "2"}))
+    await until(world.server, lambda: world.server.store.get("pods", "default", "p") is None)
+
+
 @story("kscheduler_bind_conflicts_total", "kscheduler_binds_settled_total")
 async def the_answer_to_a_binding_is_lost(world: World) -> None:
     put(world.server, "nodes", node_tree("node"))

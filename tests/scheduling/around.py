@@ -18,6 +18,7 @@ from kscheduler.scheduling.attempt.workers import Workers
 from kscheduler.scheduling.extenders.answers import AsksExtenders
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.taken_pods import TakenPods
 from kscheduler.state.cache import Cache
 
 
@@ -105,6 +106,7 @@ class SchedulerHarness:
         self.recorded = RecordedEvents()
         self.started = StartedPreemptions()
         self.observations = Observations()
+        self.taken = TakenPods(self.observations, self.clock)
         self.wake: Callable[[], None] = lambda: None
         config = default_configuration("kscheduler", parse_feature_gates(gates))
         self._extenders = extenders
@@ -133,6 +135,7 @@ class SchedulerHarness:
             on_arrival=lambda: self.wake(),  # noqa: PLW0108  # a test sets it later
             observations=self.observations,
             extenders=lambda _: self._extenders,
+            taken=self.taken,
         )
 
     def add(self, *pods: Pod) -> None:

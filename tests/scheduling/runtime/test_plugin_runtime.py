@@ -85,6 +85,7 @@ BROAD_HANDLERS = {
     "scheduling/attempt/attempt.py": "a bug of ours: what is reserved is given back, and it is raised again",
     "scheduling/attempt/workers.py": "one pod must never end a worker",
     "scheduling/eviction/evictions.py": "an eviction that fails ends none of the others",
+    "scheduling/overfill/incidents.py": "a bug about one node ends the look at none of the others",
     "scheduling/runtime/guard.py": "the three guards: in a cycle, anywhere else, around a coroutine",
     "scheduling/runtime/steps.py": "what is thrown into a coroutine is the coroutine's",
     "scheduling/truth/truth_check.py": "an event handler, at one object",
