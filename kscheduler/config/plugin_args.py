@@ -1,4 +1,4 @@
-"""Arguments of the in-tree plugins that take arguments, with defaults and meanings."""
+"""Arguments of the in-tree plugins and of the policies that take arguments, with defaults and meanings."""
 
 from typing import Annotated
 
@@ -133,14 +133,70 @@ class DynamicResourcesArgs(Settings, frozen=True):
     """How long a pod waits for its devices to be ready; missing means 600 s, at least 1 s."""
 
 
+# --- policies: not in kube-scheduler, and enabled by no default profile -----------------------------------------------
+
+
+class RandomScoreArgs(Settings, frozen=True):
+    """RandomScore."""
+
+    seed: Int64 = 0
+    """Another seed, other points. The points of a pod and a node are the same in every process with the same seed."""
+
+
+class LabelPrices(Settings, frozen=True):
+    """Prices by the value of a node label."""
+
+    label: str = ""
+    """The label's key: `node.kubernetes.io/instance-type`, `topology.kubernetes.io/zone`."""
+    prices: dict[str, float] = {}
+    """From a value of the label to the price."""
+
+
+class NodeCostArgs(Settings, frozen=True):
+    """NodeCost: the cheapest node that fits. Prices are in one currency per one unit of time, whichever."""
+
+    key: str = "hightower.com/cost"
+    """The node's annotation or, without such an annotation, its label that holds its price."""
+    node_prices: dict[str, float] = {}
+    """Prices by node name, for nodes without a price of their own."""
+    label_prices: tuple[LabelPrices, ...] = ()
+    """Prices by label, for nodes with neither; the first entry that knows the node's value wins."""
+    unpriced_score: Int32 = 0
+    """Points, 0 to 100, of a node whose price is unknown; 0 is what the most expensive of several prices gets."""
+
+
+REQUIRED, PREFERRED = "Required", "Preferred"
+
+
+class MatchedKey(Settings, frozen=True):
+    """A pod annotation that a node must or should match."""
+
+    key: str = ""
+    """The pod's annotation: `cluster.type`. A pod without it does not mind."""
+    node_key: str = ""
+    """The node's label or annotation that must have the same value; empty: the same key."""
+    mode: str = REQUIRED
+    """`Required`: other nodes are turned down. `Preferred`: they get fewer points."""
+
+
+class AnnotationMatchArgs(Settings, frozen=True):
+    """AnnotationMatch: nodes whose labels or annotations say what an annotation of the pod says."""
+
+    keys: tuple[MatchedKey, ...] = ()
+    """At least one."""
+
+
 ARGS_KINDS: dict[str, type[Settings]] = {
+    "AnnotationMatch": AnnotationMatchArgs,
     "DefaultPreemption": DefaultPreemptionArgs,
     "DynamicResources": DynamicResourcesArgs,
     "InterPodAffinity": InterPodAffinityArgs,
     "NodeAffinity": NodeAffinityArgs,
+    "NodeCost": NodeCostArgs,
     "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocationArgs,
     "NodeResourcesFit": NodeResourcesFitArgs,
     "PodTopologySpread": PodTopologySpreadArgs,
+    "RandomScore": RandomScoreArgs,
     "VolumeBinding": VolumeBindingArgs,
 }
 """Plugins with typed arguments. The arguments of all others stay the dict that the file has."""
