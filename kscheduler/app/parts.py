@@ -10,8 +10,9 @@ while this process does not lead. Future parts that talk to a network (extenders
 
 import asyncio
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import chain
 from typing import Final
 
 from kscheduler.aio.ratelimit import TokenBucket
@@ -37,11 +38,13 @@ from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
 from kscheduler.scheduling.attempt.retired_plugins import RetiredPlugins
 from kscheduler.scheduling.attempt.volume_writer import VolumeBindingWriter
 from kscheduler.scheduling.attempt.workers import Workers
+from kscheduler.scheduling.beside.refreshed_plugins import RefreshedPlugins
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.failures.status_writer import StatusWriter
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
+from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.truth.truth_keeping import Periods, TruthKeeping
 
 WATCHED: Final = (NODES, PODS, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS, POD_DISRUPTION_BUDGETS)
@@ -50,6 +53,8 @@ QUEUED_EVENTS: Final = 10_000
 """Events that may wait behind the binds: a burst of bindings keeps its "Scheduled" Events, and memory stays bounded."""
 MOST_WORKERS_PER_PARALLELISM: Final = 4
 """The workers adapt between 1 and this many times `parallelism`."""
+CONNECTIONS_OF_PLUGINS: Final = 8
+"""For what plugins ask the API server by themselves."""
 CONNECTIONS_BESIDE_BINDS: Final = 32
 """For conditions, evictions, volumes and lists: a storm of such requests must not delay the binds."""
 
@@ -68,6 +73,7 @@ class Parts:
         fence = fence_of(options)
         self.leadership = Leadership(options, connection, self.reachability, fence) if fence is not None else None
         self.client = self._build_client(options, connection)
+        self.plugin_client = self._build_plugin_client(connection)
         self.event_client = APIClient(connection, clock=self.clock, reachability=self.reachability)
         self.recorder = self._build_recorder()
         self.election = self.leadership.election(self.recorder) if self.leadership is not None else None
@@ -81,8 +87,9 @@ class Parts:
         self.assembly.listen_to(self.informers)
         queue, scheduler = self.assembly.queue, self.assembly.scheduler
         self.workers = Workers(self._most_workers, queue, scheduler, self.limit, self.clock)
-        self.retired = RetiredPlugins(self.assembly.profiles.values, self.workers.profiles_in_use, self.clock)
-        self.workers.on_attempt_end = self.retired.look
+        self.refreshed = RefreshedPlugins(self.assembly.profiles.values, self.clock)
+        self.retired = RetiredPlugins(self.assembly.profiles.values, self._profiles_in_use, self.clock)
+        self.workers.on_attempt_end = self.refreshed.on_end = self.retired.look
         self.truth = self._build_truth_keeping(options.periods)
         self.assembly.on_quarantine = self._quarantine_soon
         self.memory = MemoryWatch(resident_bytes, cgroup_limit, self._plugins_of_users, self.clock)
@@ -100,9 +107,14 @@ class Parts:
             self.limit.begin_anew(self._configuration.parallelism, self._most_workers)
             self.client.allow(self._most_workers + CONNECTIONS_BESIDE_BINDS)
             self.workers.grow_to(self._most_workers)
+        self.refreshed.look()
         self.retired.retire(profiles_before)
         self._wake_worker()
         return adoption
+
+    def _profiles_in_use(self) -> Iterable[Profile]:
+        """The profiles whose plugins an attempt or a refresh has."""
+        return chain(self.workers.profiles_in_use(), self.refreshed.profiles_in_use())
 
     def _plugins_of_users(self) -> Sequence[str]:
         """The plugins that are not in-tree, sorted."""
@@ -136,6 +148,15 @@ class Parts:
             max_connections=self._most_workers + CONNECTIONS_BESIDE_BINDS,
             clock=self.clock,
             reachability=self.reachability,
+            guard=self.leadership.fence if self.leadership is not None else None,
+        )
+
+    def _build_plugin_client(self, connection: Connection) -> APIClient:
+        """For plugins' own requests. An aggregated API that is away says nothing about the API server's health."""
+        return APIClient(
+            connection,
+            max_connections=CONNECTIONS_OF_PLUGINS,
+            clock=self.clock,
             guard=self.leadership.fence if self.leadership is not None else None,
         )
 
@@ -175,6 +196,7 @@ class Parts:
             pod_of=self._pod,
             workloads=StoredWorkloads(*(self.informers[kind].store for kind in WORKLOAD_KINDS)),
             budgets=StoredBudgets(self.informers[POD_DISRUPTION_BUDGETS].store),
+            client=self.plugin_client,
             on_arrival=self._wake_worker,
             observations=self.observations,
             log=self.pod_log,

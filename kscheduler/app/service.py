@@ -49,6 +49,8 @@ _Phase = Callable[[asyncio.Event], Awaitable[None]]
 DRAIN_SECONDS: Final = 10.0
 FLUSH_EVENTS_SECONDS: Final = 2.0
 FLUSH_PATCHES_SECONDS: Final = 2.0
+FIRST_DATA_SECONDS: Final = 5.0
+"""How long the first decision waits for plugins that fetch data of their own."""
 SYNC_WARNING_SECONDS: Final = 10.0
 """When the first line about a slow sync is logged; further lines come each minute."""
 SYNC_REPEAT_SECONDS: Final = 60.0
@@ -98,6 +100,7 @@ class App:
                 ends.push_async_callback(server.aclose)
             await ends.enter_async_context(self.parts.client)
             await ends.enter_async_context(self.parts.event_client)
+            await ends.enter_async_context(self.parts.plugin_client)
             if self.parts.leadership is not None:
                 await ends.enter_async_context(self.parts.leadership.client)
             login = self.surface.login
@@ -113,6 +116,7 @@ class App:
                 BackgroundService("api-server", self.parts.api_server_monitor.run),
                 BackgroundService("diary", self.diary.run),
                 BackgroundService("plugins", self.parts.retired.run, self._unless_lost(self.parts.retired.stop)),
+                BackgroundService("plugins' data", self.parts.refreshed.run),
                 BackgroundService("configuration", self.reloader.run),
                 BackgroundService("server-version", self.parts.server_version.run),
                 *(login.services() if login is not None else ()),
@@ -170,6 +174,8 @@ class App:
         self.parts.truth.dump.ask()
 
     async def _schedule(self, stop: asyncio.Event) -> None:
+        if not await self._finished(self._wait_for_plugins_data(), stop):
+            return
         services = (
             BackgroundService(
                 "conditions",
@@ -188,6 +194,13 @@ class App:
             await stop.wait()
             self.diary.stopping(_reason(stop))
             self.surface.is_stopping = True
+
+    async def _wait_for_plugins_data(self) -> None:
+        """Give plugins the time to fetch once: the first pods are judged by data, too, if there are any."""
+        missing = await self.parts.refreshed.wait_for_first(FIRST_DATA_SECONDS)
+        if missing:
+            advice = "they decide as they do without data; see plugin_not_refreshed"
+            _log.warning("plugins_without_data", plugins=missing, advice=advice)
 
     async def _synced(self, stop: asyncio.Event) -> bool:
         """Wait until all handlers have got their first lists; whether that happened before `stop`."""

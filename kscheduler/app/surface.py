@@ -31,6 +31,7 @@ from kscheduler.metrics import (
     event_source,
     feature_source,
     informer_source,
+    plugin_data_source,
     process_families,
     program_samples,
     reachability_source,
@@ -167,6 +168,7 @@ class Surface:
                 truth_source(self._parts.truth.check.statistics, self._parts.truth.audits.statistics),
                 self.loop_lag.samples,
                 self._parts.memory.samples,
+                plugin_data_source(self._parts.refreshed.results, self._parts.refreshed.ages),
                 build_info_source(__version__),
                 feature_source(lambda: features_of(self._options.config.gates)),
                 program_samples,
@@ -176,7 +178,7 @@ class Surface:
         )
 
     def _request_statistics(self) -> Sequence[Callable[[], RESTStatistics]]:
-        own = [self._parts.client.statistics, self._parts.event_client.statistics]
+        own = [self._parts.client.statistics, self._parts.event_client.statistics, self._parts.plugin_client.statistics]
         if self._parts.leadership is not None:
             own.append(self._parts.leadership.client.statistics)
         return own if self.login is None else [*own, *self.login.request_statistics()]
@@ -284,6 +286,7 @@ class Surface:
         yield from self._reloader.notes()
         yield from (quarantine.message for quarantine in self._parts.assembly.quarantines())
         yield from self._parts.memory.notes()
+        yield from self._parts.refreshed.notes()
         if self.login is not None:
             yield from self.login.contexts.notes()
         for informer in self._parts.informers.statistics():

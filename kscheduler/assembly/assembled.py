@@ -24,6 +24,7 @@ from kscheduler.assembly.profiles_over import built_profiles, handle_over
 from kscheduler.assembly.ruleset import Adoption, Ruleset
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.config.types import KubeSchedulerConfiguration
+from kscheduler.framework.events import PLUGIN_DATA_UPDATE, ClusterEvent
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -62,6 +63,10 @@ EXPECTATION: Final = "NominatedNodeNameForExpectation"
 
 def _wait_for_nobody() -> None:
     """Nobody exchanges profiles: in what-if and in benchmarks, plugins are never quarantined."""
+
+
+def _move_nobody(event: ClusterEvent) -> None:
+    """While the first plugins are built there is no queue yet."""
 
 
 BuildProfiles = Callable[[LoadedConfig, Registry, Handle, PluginListener], Profiles]
@@ -107,8 +112,15 @@ class Assembly:
         self.on_quarantine: Callable[[], None] = _wait_for_nobody
         """Called when `draft_quarantines` has something to draft; to be adopted after the decision."""
         self._quarantines: list[tuple[Supervisor, Quarantine]] = []
+        self._move_pods: Callable[[ClusterEvent], None] = _move_nobody
         handle = handle_over(
-            self.cache, ports, gates=config.gates, clock=clock, waiting=self.waiting, evictions=self.evictions
+            self.cache,
+            ports,
+            gates=config.gates,
+            clock=clock,
+            waiting=self.waiting,
+            evictions=self.evictions,
+            nodes_changed=self._nodes_changed,
         )
         reports = self.plugin_reports
         self._build_profiles: Callable[[LoadedConfig, Registry], Profiles] = lambda of, known: build(
@@ -124,6 +136,7 @@ class Assembly:
         """The profiles in force, by scheduler name: one table for everybody who asks whose a pod is."""
         self.classes = first.classes
         self.queue = SchedulingQueue(first.policy)
+        self._move_pods = lambda event: self.queue.move_all(event, None, None, clock.time())
         ports.log.awaited_events = self.queue.awaited_events
         self.failures = FailureHandler(
             self.queue, self.cache.nominator, ports.pod_of, ports.statuses, ports.log, self._is_served
@@ -196,6 +209,10 @@ class Assembly:
             if profile is not None and profile.supervisor is supervisor:  # else a reload has come between
                 changed[profile.name] = quarantined(profile, quarantine)
         return self._ruleset_of(self.config, self.registry, {**self.profiles, **changed}) if changed else None
+
+    def _nodes_changed(self, names: Iterable[str]) -> None:
+        self.cache.touch(names)
+        self._move_pods(PLUGIN_DATA_UPDATE)
 
     def quarantines(self) -> Sequence[Quarantine]:
         """The plugins that are quarantined, by profile."""

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from kscheduler.api.core import Pod
 from kscheduler.assembly.unconnected import NoBinder, NoEvents, NoEviction, NoStatuses, no_pod, nobody_waits
+from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.cluster.listers import NO_WORKLOADS, WorkloadListers
 from kscheduler.framework.cluster.preemption import DisruptionBudgets
 from kscheduler.framework.cluster.volumes import VolumeWriter
@@ -52,6 +53,9 @@ class Ports:
     """Services and controllers, for default spreading. By default there are none."""
     budgets: DisruptionBudgets | None = None
     """PodDisruptionBudgets, for preemption. `None`: there are none."""
+
+    client: ClusterClient | None = None
+    """The API server, for plugins' own requests. `None`: there is none."""
 
     # --- what is notified ---------------------------------------------------------------------------------------------
 

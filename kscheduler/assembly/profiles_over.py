@@ -4,6 +4,8 @@ Plugins use the outside world through their Handle only. It is built here, so a 
 ports that what-if does not connect have no effect.
 """
 
+from collections.abc import Callable, Iterable
+
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.assembly.ports import Ports
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
@@ -51,8 +53,9 @@ def handle_over(
     clock: Clock = REAL_CLOCK,
     waiting: WaitingPods | None = None,
     evictions: Evictions = NO_EVICTIONS,
+    nodes_changed: Callable[[Iterable[str]], None] | None = None,
 ) -> Handle:
-    """The Handle for plugins. By default no pod waits for Permit, and none is evicted."""
+    """The Handle for plugins. By default no pod waits for Permit, none is evicted, and nothing is kept."""
     return Handle(
         cache,
         ports.binder,
@@ -67,4 +70,6 @@ def handle_over(
         evictions=evictions,
         features=gates.enabled_names(),
         observe_volumes=ports.observations.volume_scheduling,
+        client=ports.client,
+        nodes_changed=cache.touch if nodes_changed is None else nodes_changed,
     )

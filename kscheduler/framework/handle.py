@@ -4,12 +4,13 @@ Small protocols that `state` and `scheduling` implement and `assembly` joins. A 
 (in `explain --from`, in tests) gets the same Handle over copied state.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.api.core import Pod
+from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.cluster.listers import NO_WORKLOADS, WorkloadListers
 from kscheduler.framework.cluster.preemption import NO_EVICTIONS, DisruptionBudgets, Evictions
 from kscheduler.framework.cluster.topology import TopologyCounters
@@ -102,6 +103,10 @@ def _observe_nothing(operation: str, seconds: float, *, is_ok: bool) -> None:
     """Count nothing: the default."""
 
 
+def _change_nothing(names: Iterable[str]) -> None:
+    """Where nothing is kept between decisions: the default."""
+
+
 @dataclass(frozen=True, slots=True)
 class Handle:
     """Everything outside of a plugin that it may use."""
@@ -120,6 +125,14 @@ class Handle:
     features: Collection[str] = frozenset()
     """Feature gates that are on, by name."""
     observe_volumes: VolumeObserver = _observe_nothing
+    client: ClusterClient | None = None
+    """The API server; `None` where there is none: in tests, and for decisions about a file."""
+    nodes_changed: Callable[[Iterable[str]], None] = _change_nothing
+    """`nodes_changed(names)`: what the plugin knows of these nodes beside their objects has changed.
+
+    Answers that were kept for these rows (`Source.ROW`) are worked out anew, for no other rows; and pods wake that the
+    plugin has turned down, if it registered `Resource.PLUGIN_DATA` or registers no events. Unknown names are ignored.
+    On the event loop only, and not from within a method of a cycle."""
 
 
 PluginArgs = Mapping[str, object] | object | None

@@ -1,7 +1,7 @@
 """The extension points, and the shape that every plugin has.
 
 A plugin is a class with a `name`; it takes part in an extension point by having the point's method. All methods are
-synchronous and fast except `pre_bind` and `bind`, which may do I/O. Filters and scores handle many rows at once:
+synchronous and fast except `pre_bind`, `bind` and `refresh`, which may do I/O. Filters and scores handle many rows:
 
     pre_enqueue   may the pod enter the queue at all?
     sort_key      which pod goes first (exactly one plugin)
@@ -12,6 +12,7 @@ synchronous and fast except `pre_bind` and `bind`, which may do I/O. Filters and
     score         rows -> raw points;  normalize  raw points -> 0..100
     reserve, permit, pre_bind, bind, post_bind, unreserve   for the chosen node
 
+    refresh       fetch data of the plugin's own, beside the cycle, every `refresh_interval` seconds
     close         nobody uses the plugin any more: another configuration is in force, or the service ends
 
 Each plugin defines its own codes; `status(cycle, code)` gives the text when it is needed. An exception is an Error: it
@@ -347,6 +348,31 @@ class PostBindPlugin(Protocol):
     def post_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
         """Informational; nothing it does can fail the pod."""
         ...
+
+
+class RefreshPlugin(Protocol):
+    """Decides by data of its own (measurements, prices), which are fetched beside the cycle and never inside it."""
+
+    name: str
+    refresh_interval: float
+    """Seconds from the end of a refresh to the beginning of the next; each wait is up to a tenth shorter or longer."""
+
+    async def refresh(self) -> None:
+        """Fetch, keep what was fetched, and call `Handle.nodes_changed` for the nodes whose data are others now.
+
+        Called at once when the plugin is taken into use, then periodically until it is replaced, on every replica,
+        leader or not; never twice at a time. It has `REFRESH_SECONDS`. An exception costs a line of the log: what was
+        fetched before stays in use, and how old it may become is the plugin's own business.
+        """
+        ...
+
+
+class RefreshError(Exception):
+    """What a refresh raises when its source gave nothing usable: the text is logged as it is, without a traceback."""
+
+
+REFRESH_SECONDS: Final = 30.0
+"""How long a refresh may take."""
 
 
 class ClosablePlugin(Protocol):

@@ -5,6 +5,7 @@ fail for every pod. They are refused when the plugin is built, with a message th
 """
 
 import inspect
+import math
 from collections.abc import Iterator
 from inspect import iscoroutinefunction
 from typing import Any, Final
@@ -36,11 +37,14 @@ _PARAMETERS: Final = {
     "sign": "pod",
     "may_let_in": "",
     "events_to_register": "",
+    "refresh": "",
     "close": "",
 }
 """The parameters of each method, without `self`."""
-_AWAITED: Final = frozenset(("pre_bind", "bind"))
+_AWAITED: Final = frozenset(("pre_bind", "bind", "refresh"))
 _PLAIN_OR_AWAITED: Final = frozenset(("close",))
+LEAST_REFRESH_INTERVAL: Final = 0.1
+"""Seconds. A smaller one is a mistake of units, and would leave no time for decisions."""
 _COMPANIONS: Final = {
     "filter": "status",
     "reserve": "unreserve",
@@ -68,6 +72,8 @@ def _problems(plugin: Any, name: str) -> Iterator[str]:
     sources = getattr(plugin, "depends_on", (Source.ANYTHING,))
     if not isinstance(sources, tuple) or not all(isinstance(source, Source) for source in sources):
         yield f"`depends_on` is {sources!r}: let it be a tuple of `Source` members"
+    if callable(getattr(plugin, "refresh", None)):
+        yield from _interval_problems(getattr(plugin, "refresh_interval", None))
     for method, parameters in _PARAMETERS.items():
         function = getattr(plugin, method, None)
         if function is None:
@@ -81,11 +87,18 @@ def _problems(plugin: Any, name: str) -> Iterator[str]:
             yield f"it has `{method}` and no `{companion}`"
 
 
+def _interval_problems(interval: object) -> Iterator[str]:
+    is_number = isinstance(interval, int | float) and not isinstance(interval, bool)
+    if not is_number or not LEAST_REFRESH_INTERVAL <= interval < math.inf:  # type: ignore[operator]
+        yield f"`refresh_interval` is {interval!r}: let it be a number of seconds, {LEAST_REFRESH_INTERVAL} or more"
+
+
 def _method_problems(method: str, function: Any, parameters: str) -> Iterator[str]:
     if method not in _AWAITED | _PLAIN_OR_AWAITED and (
         iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
     ):
-        yield f"`{method}` is declared with `async def`: only pre_bind and bind are awaited, make it a plain method"
+        awaited = "pre_bind, bind and refresh"
+        yield f"`{method}` is declared with `async def`: only {awaited} are awaited, make it a plain method"
     elif method in _AWAITED and not _may_be_awaited(function):
         yield f"`{method}` is a plain method: declare it with `async def`"
     try:
@@ -98,5 +111,5 @@ def _method_problems(method: str, function: Any, parameters: str) -> Iterator[st
 
 def _may_be_awaited(function: Any) -> bool:
     """Whether a call may return an awaitable: a plain method may return another method's coroutine."""
-    returns = getattr(function, "__annotations__", {}).get("return")
-    return iscoroutinefunction(inspect.unwrap(function)) or returns not in {Status, "Status"}
+    returns = getattr(function, "__annotations__", {}).get("return", ...)
+    return iscoroutinefunction(inspect.unwrap(function)) or returns not in {Status, "Status", None, "None"}

@@ -60,6 +60,8 @@ class PluginTraits:
     """Whether its PreEnqueue knows which pods it would reject again (`StandingGate`)."""
     gives_details: bool
     """Whether it can explain the rejected rows in detail (`DetailsPlugin`)."""
+    is_refreshed: bool
+    """Whether it has data of its own to fetch (`RefreshPlugin`)."""
     is_closable: bool
     """Whether it has something to give back at its end (`ClosablePlugin`)."""
 
@@ -102,6 +104,7 @@ def traits_of(plugin: Any) -> PluginTraits:
         registers_events=_has(plugin, "events_to_register"),
         is_standing_gate=_has(plugin, "may_let_in") and not _differs_below(plugin, "may_let_in", ("pre_enqueue",)),
         gives_details=_has(plugin, "details"),
+        is_refreshed=_has(plugin, "refresh"),
         is_closable=_has(plugin, "close"),
     )
 

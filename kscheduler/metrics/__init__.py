@@ -23,6 +23,7 @@ from kscheduler.metrics.config_reload import ReloadResult, ReloadStatistics, con
 from kscheduler.metrics.exposition import Exposed, Exposition, TextFormat, accepts
 from kscheduler.metrics.leader_election import election_source
 from kscheduler.metrics.loop_lag import LoopLag
+from kscheduler.metrics.plugin_data import plugin_data_source
 from kscheduler.metrics.process import build_info_source, feature_source, process_families, program_samples
 from kscheduler.metrics.samples import Distributions, Numbers, Source
 from kscheduler.metrics.scheduler import Gauges, scheduler_source
@@ -50,6 +51,7 @@ __all__ = [
     "event_source",
     "feature_source",
     "informer_source",
+    "plugin_data_source",
     "process_families",
     "program_samples",
     "reachability_source",

@@ -15,6 +15,7 @@ A pod may arrive before its node, and a node may go before its pods: such pods w
 row. Pods are identified by UID, never by name: a StatefulSet creates the same name again and again.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kscheduler.api.core import Node, Pod
@@ -117,6 +118,17 @@ class Cache:
             self.nodes.log_change(self.nodes.row_of(info.name))
             return
         self.nodes.update(self.nodes.row_of(info.name), previous)
+
+    def touch(self, names: Iterable[str]) -> None:
+        """Count these nodes as changed: what plugins have answered about them is out of date. Unknown names are left.
+
+        For what a plugin knows about a node and the node object does not say.
+        """
+        for name in names:
+            row = self.nodes.row_of(name)
+            if row >= 0:
+                self.nodes.log_change(row)
+        self._changes += 1
 
     def rebuild_node(self, name: str) -> None:
         """Repair a node: recompute its sums, its row and its counters from the pods that count on it.

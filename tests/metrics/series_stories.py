@@ -332,6 +332,36 @@ async def a_plugin_exceeds_its_time_budget_three_times(world: World) -> None:
     await world.until_true(lambda: bool(world.app.parts.assembly.quarantines()))
 
 
+class Fetching(Plugin):
+    """Its source is away, until it is told otherwise."""
+
+    name = "Fetching"
+    refresh_interval = 0.1
+    is_away = True
+
+    async def refresh(self) -> None:
+        if self.is_away:
+            raise ConnectionRefusedError("nobody listens")
+
+    def post_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
+        """Pass."""
+
+
+def with_data_of_its_own() -> Options:
+    Fetching.is_away = True
+    registry = in_tree.registry()
+    registry.register("Fetching", lambda _args, _handle: Fetching())
+    return with_plugin("Fetching", "postBind", registry)
+
+
+@story("kscheduler_plugin_refreshes_total", "kscheduler_plugin_data_age_seconds", options=with_data_of_its_own)
+async def a_plugin_fetches_data(world: World) -> None:
+    refreshed = world.app.parts.refreshed
+    await world.until_true(lambda: bool(refreshed.results()))
+    Fetching.is_away = False
+    await world.until_true(lambda: any(result == "success" for *_, result in refreshed.results()))
+
+
 @story("scheduler_volume_scheduling_duration_seconds", "scheduler_volume_scheduling_stage_error_total")
 async def a_volume_cannot_be_bound(world: World) -> None:
     world.server.faults.add(InjectedFault("answer", method="PATCH", path="/api/v1/persistentvolumeclaims/*", code=403))

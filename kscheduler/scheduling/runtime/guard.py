@@ -51,6 +51,7 @@ class Fate(Enum):
     BOUND = "the pod is bound", "the pod is bound all the same"
     OTHERS_GIVE_BACK = "the next plugin is asked to give back", "what it has set aside for the pod may stay so"
     SAID_INSTEAD = "the text says that the plugin cannot tell"
+    DATA_STAY = "the data that it has fetched before stay in use"
     GONE = "the plugin is used no more, whatever it has kept"
     NO_START = "the configuration is refused with the plugin's name"
 

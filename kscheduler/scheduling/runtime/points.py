@@ -244,6 +244,10 @@ PRE_BIND: Final = PluginCall(
 BIND: Final = PluginCall(Point.BIND.label, _status, Fate.ATTEMPT_FAILS, usual=SUCCESS, fault=Fault.PASSING)
 POST_BIND: Final = PluginCall(Point.POST_BIND.label, _nothing, Fate.BOUND, usual=None)
 
+# --- beside the cycle -------------------------------------------------------------------------------------------------
+
+REFRESH: Final = PluginCall[None]("Refresh", _nothing, Fate.DATA_STAY, usual=None, fault=Fault.PASSING)
+
 # --- when nobody uses the plugin any more -----------------------------------------------------------------------------
 
 CLOSE: Final = PluginCall[None]("Close", _nothing, Fate.GONE, usual=None)

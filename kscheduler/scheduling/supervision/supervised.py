@@ -28,7 +28,7 @@ from kscheduler.framework.traits import traits_of
 from kscheduler.scheduling.supervision.alarm import ALARM, TimeBudgetError, shown_seconds
 
 HINT: Final = "QueueingHint"
-AWAITED: Final = frozenset(("pre_bind", "bind"))
+AWAITED: Final = frozenset(("pre_bind", "bind", "refresh"))
 """Methods that answer with a coroutine."""
 LABELS: Final = {point.method: point.label for point in Point} | {
     "add_pod": "AddPod",
@@ -41,6 +41,7 @@ LABELS: Final = {point.method: point.label for point in Point} | {
     "sign": "Sign",
     "status": "Status",
     "details": "Details",
+    "refresh": "Refresh",
 }
 """The methods that run within the budget, with their names in metrics and texts."""
 

@@ -294,6 +294,12 @@ CASES: Final = (
         ),
     ),
     AlertCase(
+        "KschedulerPluginDataOld",
+        "40m",
+        labels=INSTANCE | {"plugin": "LoadAware", "profile": "mine"},
+        **growing("kscheduler_plugin_data_age_seconds", 'plugin="LoadAware", profile="mine"', "0+60x60", "0x10 30x60"),
+    ),
+    AlertCase(
         "KschedulerPluginSlow",
         "40m",
         labels=JOB | {"plugin": "PreferCheap", "extension_point": "Score"},

@@ -40,6 +40,9 @@ NO_PLUGINS = {
     "self.pre_bind": "a step of the attempt",
     "signature.bind": "of a function, in `inspect`",
     "value.close": "a coroutine",
+    "column.refresh": "kept answers",
+    "group.refresh": "kept answers",
+    "known.refresh": "kept answers",
     "signature(function).bind": "of a function, in `inspect`",
 }
 """Calls of the same name on other things."""

@@ -1,0 +1,270 @@
+"""Plugins' own data, fetched beside the cycle: a task per plugin in force that has a `refresh`.
+
+The problem: a policy that asks another server while it judges a node holds every pod for as long as that server takes.
+The idea: the plugin says how to fetch and how often (`framework.plugin.RefreshPlugin`); the waiting, the deadline, the
+log and the metrics are here, equal for all. A source that is away is an outage and no fault of the plugin: it is told
+once, again each minute, and when it is over. What holds the event loop for longer than the time budget is a strike.
+
+Limits: each profile has its own instance of a plugin, so two profiles with one policy fetch twice. A plugin that was
+replaced by a reload begins without data; until its first refresh it decides as it does where it has none.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kscheduler.aio.clock import Clock, finishes_within
+from kscheduler.framework.plugin import REFRESH_SECONDS, RefreshError, RefreshPlugin
+from kscheduler.framework.plugin_listener import PluginListener
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.logs import get_logger
+from kscheduler.logs.throttle import Throttle
+from kscheduler.scheduling.observations import LabelValues, MetricSeries
+from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.runtime.guard import OUTSIDE, PluginFailure
+from kscheduler.scheduling.runtime.refreshing import call_refresh
+from kscheduler.scheduling.supervision.alarm import TimeBudgetError
+from kscheduler.scheduling.supervision.supervised import unsupervised
+
+_log = get_logger(__name__)
+
+QUIET_SECONDS: Final = 60.0
+"""How long after a line about an outage the next one follows."""
+END_SECONDS: Final = 5.0
+"""How long the service waits, at its end, for refreshes that were cancelled."""
+_JITTER: Final = 0.1
+_LONGEST_CAUSE: Final = 300
+
+REFRESHES: Final = MetricSeries(
+    "kscheduler_plugin_refreshes_total",
+    "Refreshes of plugins' own data, by result: success or failure.",
+    ("plugin", "profile", "result"),
+)
+DATA_AGE: Final = MetricSeries(
+    "kscheduler_plugin_data_age_seconds",
+    "Seconds since a plugin's own data were last fetched; +Inf before the first time.",
+    ("plugin", "profile"),
+)
+
+
+@dataclass(slots=True, eq=False)
+class _Refreshed:
+    """A plugin in force, and how its refreshes went."""
+
+    plugin: RefreshPlugin
+    """As the profile calls it: within its time budget, if it is not in-tree."""
+    profile: Profile
+    fetched: float | None = None
+    """Monotonic seconds of the last success."""
+    failing_since: float | None = None
+    cause: str = ""
+    """Of the last failure; empty after a success."""
+    tried: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set after the first refresh, whatever came of it."""
+    lines: Throttle = field(default_factory=lambda: Throttle(QUIET_SECONDS))
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def labels(self) -> LabelValues:
+        return self.plugin.name, self.profile.name
+
+
+class RefreshedPlugins:
+    """Keeps plugins' own data fresh. Owns the tasks."""
+
+    def __init__(
+        self, in_force: Callable[[], Iterable[Profile]], clock: Clock, rng: random.Random | None = None
+    ) -> None:
+        """`in_force`: the profiles that decide now."""
+        self._in_force = in_force
+        self._clock = clock
+        self._rng = rng or random.Random()  # noqa: S311  # spreads load, protects nothing
+        self._refreshed: dict[int, _Refreshed] = {}
+        """By identity of the plugin."""
+        self._ending: set[_Refreshed] = set()
+        self._results: Counter[LabelValues] = Counter()
+        self._is_running = False
+        self.on_end: Callable[[], None] = _notify_nobody
+        """Called when the last refresh of a plugin that is in force no more has ended."""
+
+    async def run(self) -> None:
+        """Until cancelled: keep the plugins in force fresh."""
+        self._is_running = True
+        try:
+            self.look()
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self._is_running = False
+            await self._end_all()
+
+    def look(self) -> None:
+        """Begin with plugins that are in force now, and end with those that are not any more. After each adoption."""
+        if not self._is_running:
+            return
+        found = _refreshed_by(self._in_force())
+        for number in [number for number in self._refreshed if number not in found]:
+            self._cancel(self._refreshed.pop(number))
+        for number, refreshed in found.items():
+            known = self._refreshed.setdefault(number, refreshed)
+            if known is refreshed:
+                known.task = asyncio.create_task(self._keep_fresh(known), name=f"refresh {known.plugin.name}")
+            else:  # the same plugin in another profile object, for example after a quarantine of another plugin
+                known.profile, known.plugin = refreshed.profile, refreshed.plugin
+
+    async def wait_for_first(self, seconds: float) -> list[str]:
+        """Wait until each plugin has tried once; returns the names of those that have no data yet."""
+
+        async def all_tried() -> None:
+            for refreshed in list(self._refreshed.values()):
+                await refreshed.tried.wait()
+
+        await finishes_within(all_tried(), seconds, self._clock)
+        return sorted({each.plugin.name for each in self._refreshed.values() if each.fetched is None})
+
+    def notes(self) -> Iterable[str]:
+        """A line for `/readyz?verbose` per plugin whose last refresh failed."""
+        for each in self._refreshed.values():
+            if each.cause:
+                age = "none yet" if each.fetched is None else f"{self._clock.monotonic() - each.fetched:.0f} s old"
+                yield f'data of plugin "{each.plugin.name}" of profile "{each.profile.name}": {age}: {each.cause}'
+
+    def results(self) -> dict[LabelValues, float]:
+        """How many refreshes there were, by plugin, profile and result."""
+        return {labels: float(count) for labels, count in self._results.items()}
+
+    def ages(self) -> dict[LabelValues, float]:
+        """Seconds since the last success, by plugin and profile."""
+        now = self._clock.monotonic()
+        return {
+            each.labels: float("inf") if each.fetched is None else now - each.fetched
+            for each in self._refreshed.values()
+        }
+
+    def profiles_in_use(self) -> Iterable[Profile]:
+        """The profiles whose plugins are in force no more and still refresh: they must not be closed yet."""
+        return [ending.profile for ending in self._ending]
+
+    def _cancel(self, gone: _Refreshed) -> None:
+        task = gone.task
+        if task is None or task.done():
+            return
+        self._ending.add(gone)
+        task.add_done_callback(lambda _: self._ended(gone))
+        task.cancel()
+
+    def _ended(self, gone: _Refreshed) -> None:
+        self._ending.discard(gone)
+        self.on_end()
+
+    async def _end_all(self) -> None:
+        """A plugin that ignores its cancellation does not keep the service from ending."""
+        ended = [self._refreshed.popitem()[1] for _ in range(len(self._refreshed))]
+        for each in ended:
+            self._cancel(each)
+        tasks = [each.task for each in ended if each.task is not None]
+        if tasks:
+            await finishes_within(_all_done(tasks), END_SECONDS, self._clock)
+
+    async def _keep_fresh(self, refreshed: _Refreshed) -> None:
+        while True:
+            await self._refresh(refreshed)
+            refreshed.tried.set()
+            spread = 1.0 + self._rng.uniform(-_JITTER, _JITTER)
+            await self._clock.sleep(unsupervised(refreshed.plugin).refresh_interval * spread)
+
+    async def _refresh(self, refreshed: _Refreshed) -> None:
+        cause = ""
+        failure: BaseException | None = None
+        work = call_refresh(refreshed.plugin, _InterruptionsOnly(refreshed.profile.listener))
+        try:
+            if not await finishes_within(work, REFRESH_SECONDS, self._clock):
+                cause = f"it took longer than {REFRESH_SECONDS:.0f} s"
+        except PluginFailure as failed:
+            failure = failed.__cause__
+            cause = _cause(failed.__cause__ or failed)
+        self._results[(*refreshed.labels, "failure" if cause else "success")] += 1
+        now = self._clock.monotonic()
+        if cause:
+            self._note_failure(refreshed, cause, failure, now)
+        else:
+            self._note_success(refreshed, now)
+
+    def _note_failure(self, refreshed: _Refreshed, cause: str, failure: BaseException | None, now: float) -> None:
+        refreshed.cause = cause
+        refreshed.failing_since = now if refreshed.failing_since is None else refreshed.failing_since
+        if not refreshed.lines.admits(now):
+            return
+        times = refreshed.lines.take_left_out()
+        age = None if refreshed.fetched is None else round(now - refreshed.fetched, 1)
+        _log.warning(
+            "plugin_not_refreshed",
+            plugin=refreshed.plugin.name,
+            profile=refreshed.profile.name,
+            err=cause,
+            data_age_seconds=age,
+            **({"times_since": times} if times else {}),
+            **({} if failure is None or _is_expected(failure) else {"exc_info": failure}),
+        )
+
+    def _note_success(self, refreshed: _Refreshed, now: float) -> None:
+        if refreshed.failing_since is not None:
+            failed_seconds = round(now - refreshed.failing_since, 1)
+            _log.info(
+                "plugin_refreshed",
+                plugin=refreshed.plugin.name,
+                profile=refreshed.profile.name,
+                failed_seconds=failed_seconds,
+            )
+            refreshed.lines = Throttle(QUIET_SECONDS)
+        refreshed.fetched, refreshed.failing_since, refreshed.cause = now, None, ""
+
+
+def _notify_nobody() -> None:
+    """Without anybody who waits for the end of a plugin."""
+
+
+async def _all_done(tasks: Iterable[asyncio.Task[None]]) -> None:
+    await asyncio.wait(tasks)
+
+
+class _InterruptionsOnly:
+    """Passes on what holds the event loop: that a source is away, or sends nonsense, is not the plugin's fault."""
+
+    def __init__(self, listener: PluginListener) -> None:
+        self._listener = listener
+
+    def failed(self, plugin: str, point: str, pod: PodInfo | None, failure: BaseException, then: str = "") -> None:
+        """Pass on calls that were interrupted at the time budget."""
+        if isinstance(failure, TimeBudgetError):
+            self._listener.failed(plugin, point, pod, failure, then)
+
+    def slow(self, plugin: str, point: str, pod: PodInfo | None, seconds: float, nodes: int = 0) -> None:
+        """Pass on."""
+        self._listener.slow(plugin, point, pod, seconds, nodes)
+
+
+def _refreshed_by(profiles: Iterable[Profile]) -> dict[int, _Refreshed]:
+    plugins: Iterable[tuple[Any, Profile]] = ((plugin, profile) for profile in profiles for plugin in profile.instances)
+    return {
+        id(unsupervised(plugin)): _Refreshed(plugin, profile)
+        for plugin, profile in plugins
+        if profile.traits[plugin.name].is_refreshed
+    }
+
+
+def _is_expected(failure: BaseException) -> bool:
+    """Whether it says by itself what is wrong, outside of the plugin: its traceback would only hide that."""
+    from aiohttp import ClientError as HTTPError  # costly, and rarely needed
+
+    return isinstance(failure, (*OUTSIDE, RefreshError, HTTPError))
+
+
+def _cause(failure: BaseException) -> str:
+    """The failure in one line of bounded length."""
+    is_told = isinstance(failure, RefreshError) and str(failure)
+    words = str(failure) if is_told else f"{type(failure).__name__}: {failure}".removesuffix(": ")
+    text = " ".join(words.split())
+    return text if len(text) <= _LONGEST_CAUSE else f"{text[:_LONGEST_CAUSE]}..."

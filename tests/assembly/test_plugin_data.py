@@ -1,0 +1,126 @@
+"""Data of a plugin's own: what was kept for a node is worked out anew, for that node only, and pods wake."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kscheduler.aio.clock import VirtualClock
+from kscheduler.api.core import Pod
+from kscheduler.assembly import Assembly, Ports
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import PLUGIN_DATA_UPDATE, ClusterEventWithHint
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
+from kscheduler.framework.plugin import Plugin, Source
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.status import SUCCESS, Status
+from kscheduler.plugins import in_tree
+from tests.assembly.configurations import loaded, profile_tree
+from tests.builders import make_node, make_pod
+
+
+class Open(Plugin):
+    """Lets pods onto the nodes that it has heard are open."""
+
+    name = "Open"
+    depends_on = (Source.ROW,)
+    reads_pods = False
+    reads_spec_only = True
+    reasons = {1: "node(s) were shut"}  # noqa: RUF012
+
+    def __init__(self, handle: Handle) -> None:
+        self.handle = handle
+        self.open: set[str] = set()
+        self.judged: list[str] = []
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return (ClusterEventWithHint(PLUGIN_DATA_UPDATE),)
+
+    def sign(self, pod: PodInfo) -> object:
+        del pod
+        return ()
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes:
+        names = [nodes.name_of(row) for row in rows.tolist()]
+        self.judged += names
+        return np.array([int(name not in self.open) for name in names], dtype=np.int64)
+
+
+class Cluster:
+    """A thousand nodes, and the plugin."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.pods: dict[str, Pod] = {}
+        made: list[Open] = []
+
+        def make(_args: Any, handle: Handle) -> Open:
+            handle.nodes_changed(["node-1"])  # harmless, even before there is a queue
+            made.append(Open(handle))
+            return made[-1]
+
+        registry = in_tree.registry()
+        registry.register("Open", make)
+        config = loaded(profile_tree("red", plugins=["Open"]))
+        ports = Ports(binder=self, pod_of=self.pods.get)
+        self.assembly = Assembly(config, registry, ports, self.clock, has_classes=True)
+        self.plugin = made[-1]
+        for number in range(1000):
+            self.assembly.node_handler.on_add(make_node(f"node-{number}"), initial=True)
+
+    async def bind(self, pod: Pod, node_name: str) -> Status:
+        return SUCCESS
+
+    def add(self, name: str) -> None:
+        pod = make_pod(name, schedulerName="red")
+        self.pods[pod.key] = pod
+        self.assembly.pod_handler.on_add(pod, initial=False)
+
+    def decide(self) -> str:
+        queued = self.assembly.queue.pop_nowait(self.clock.time())
+        assert queued is not None
+        attempt = self.assembly.scheduler.decide(queued)
+        return attempt.node_name if attempt is not None else ""
+
+    def place_of(self, name: str) -> str:
+        found = self.assembly.queue.find(f"default/{name}")
+        return found[0] if found is not None else ""
+
+
+async def test_one_node_is_judged_anew_and_parked_pods_wake() -> None:
+    cluster = Cluster()
+    cluster.add("first")
+    assert cluster.decide() == ""
+    assert cluster.place_of("first") == "unschedulable"
+    assert len(cluster.plugin.judged) == 1000
+
+    cluster.plugin.judged.clear()
+    cluster.plugin.open.add("node-7")
+    cluster.plugin.handle.nodes_changed(["node-7", "unknown"])
+    assert cluster.place_of("first") == "backoff"
+    cluster.clock._now += 2.0
+    cluster.assembly.queue.flush_backoff(cluster.clock.time())
+    assert cluster.decide() == "node-7"
+    assert cluster.plugin.judged == ["node-7"]
+
+
+async def test_a_change_that_nobody_was_told_of_is_not_seen() -> None:
+    """The reverse: what `nodes_changed` is for. A plugin that forgets it decides by what it knew before."""
+    cluster = Cluster()
+    cluster.add("first")
+    assert cluster.decide() == ""
+    cluster.plugin.open.add("node-7")
+    cluster.add("second")
+    assert cluster.decide() == ""
+
+
+async def test_pods_that_other_plugins_turned_down_stay_where_they_are() -> None:
+    cluster = Cluster()
+    pod = make_pod("large", schedulerName="red", requests={"cpu": "1000"})
+    cluster.pods[pod.key] = pod
+    cluster.plugin.open.update(f"node-{number}" for number in range(1000))
+    cluster.assembly.pod_handler.on_add(pod, initial=False)
+    assert cluster.decide() == ""
+    cluster.plugin.handle.nodes_changed(["node-7"])
+    assert cluster.place_of("large") == "unschedulable"
