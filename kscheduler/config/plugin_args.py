@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 
 from kscheduler.api.core import NodeAffinity, TopologySpreadConstraint
-from kscheduler.config.durations import Duration
+from kscheduler.config.durations import Duration, seconds
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -186,11 +186,57 @@ class AnnotationMatchArgs(Settings, frozen=True):
     """At least one."""
 
 
+class HTTPSource(Settings, frozen=True):
+    """A server that is asked by HTTP GET, beside the cycle."""
+
+    url: str = ""
+    """`http://` or `https://`. Redirects are not followed, proxies of the environment not used, link-local addresses
+    refused."""
+    bearer_token_file: str = ""
+    """A file with a token for the header Authorization; read each time."""
+    ca_file: str = ""
+    """A file with the certificates to trust; empty: those of the system."""
+    timeout: Duration = seconds(5)
+    """For the whole answer, at most 10 s."""
+
+
+class PrometheusUsage(HTTPSource, frozen=True):
+    """Usage of nodes by two instant queries of a Prometheus server."""
+
+    cpu_query: str = ""
+    """A series per node, with the fraction of its CPU that is in use: 0 to 1."""
+    memory_query: str = ""
+    """The same of its memory."""
+    node_label: str = "node"
+    """The label with the node's name; a port behind it does not matter."""
+    window: Duration = seconds(120)
+    """The range that the queries look back on: a pod that began within it is not wholly in the figures yet."""
+
+
+class LoadAwareArgs(Settings, frozen=True):
+    """LoadAware: real usage, by its age, with requests where it is not known."""
+
+    prometheus: PrometheusUsage | None = None
+    """Missing: metrics-server, through the API server. The scheduler's role then must allow to list
+    `nodes.metrics.k8s.io` (the chart's value `rbac.nodeMetrics`)."""
+    refresh_interval: Duration = seconds(15)
+    """The time between two fetches: 1 s to 10 min. metrics-server itself measures every 15 s."""
+    fresh_for: Duration = seconds(60)
+    """Up to this age a measurement counts wholly."""
+    stale_after: Duration = seconds(300)
+    """From this age on it does not count at all; between the two it counts the less the older it is."""
+    resources: tuple[ResourceSpec, ...] = DEFAULT_RESOURCES
+    """`cpu` and `memory`, with the weights of their points."""
+    unseen_pods_percent: Int32 = 100
+    """Percent of its requests, 0 to 1000, that a pod counts with until a measurement shows it. 0 invites herds."""
+
+
 ARGS_KINDS: dict[str, type[Settings]] = {
     "AnnotationMatch": AnnotationMatchArgs,
     "DefaultPreemption": DefaultPreemptionArgs,
     "DynamicResources": DynamicResourcesArgs,
     "InterPodAffinity": InterPodAffinityArgs,
+    "LoadAware": LoadAwareArgs,
     "NodeAffinity": NodeAffinityArgs,
     "NodeCost": NodeCostArgs,
     "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocationArgs,

@@ -1,14 +1,22 @@
 """What the arguments of the policies (`plugins.policies`) must satisfy."""
 
+import ipaddress
 from collections.abc import Iterator, Mapping
+from urllib.parse import urlsplit
 
 from kscheduler.config import plugin_args as args_kinds
+from kscheduler.config.durations import Duration, seconds
 from kscheduler.config.errors import Problem, duplicate, invalid, required, unsupported
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.validation.names import qualified_name_faults
 
 Problems = Iterator[Problem]
 
+SHORTEST_INTERVAL, LONGEST_INTERVAL = seconds(1), seconds(600)
+"""Between two fetches."""
+LONGEST_TIMEOUT = seconds(10)
+"""Of a fetch: two of them must end within a refresh's deadline, with time to spare."""
+MOST_UNSEEN_PERCENT = 1000
 MOST_PRICE = 1e9
 """Of a node: prices are compared as millionths, which must fit into 64 bits."""
 
@@ -47,6 +55,77 @@ def annotation_match(path: str, args: args_kinds.AnnotationMatchArgs, _gates: Fe
         if entry.key in seen:
             yield duplicate(f"{where}.key", entry.key)
         seen.add(entry.key)
+
+
+def load_aware(path: str, args: args_kinds.LoadAwareArgs, _gates: FeatureGates) -> Problems:
+    """The problems of LoadAware's arguments."""
+    if args.prometheus is not None:
+        yield from _source(f"{path}.prometheus", args.prometheus)
+        for name, query in (("cpuQuery", args.prometheus.cpu_query), ("memoryQuery", args.prometheus.memory_query)):
+            if not query:
+                yield required(f"{path}.prometheus.{name}")
+        if not args.prometheus.node_label:
+            yield required(f"{path}.prometheus.nodeLabel")
+        if args.prometheus.window < 0:
+            yield invalid(f"{path}.prometheus.window", args.prometheus.window, "must be zero or positive")
+    yield from _interval(f"{path}.refreshInterval", args.refresh_interval)
+    if args.fresh_for < 0:
+        yield invalid(f"{path}.freshFor", args.fresh_for, "must be zero or positive")
+    if args.stale_after <= args.fresh_for:
+        yield invalid(f"{path}.staleAfter", args.stale_after, "must be greater than `freshFor`")
+    yield from _resources(f"{path}.resources", args.resources)
+    if not 0 <= args.unseen_pods_percent <= MOST_UNSEEN_PERCENT:
+        detail = f"not in valid range [0-{MOST_UNSEEN_PERCENT}]"
+        yield invalid(f"{path}.unseenPodsPercent", args.unseen_pods_percent, detail)
+
+
+def _resources(path: str, resources: tuple[args_kinds.ResourceSpec, ...]) -> Problems:
+    seen: set[str] = set()
+    for index, resource in enumerate(resources):
+        where = f"{path}[{index}]"
+        if resource.name not in ("cpu", "memory"):
+            yield unsupported(f"{where}.name", resource.name, ("cpu", "memory"))
+        elif resource.name in seen:
+            yield duplicate(f"{where}.name", resource.name)
+        seen.add(resource.name)
+        yield from _percentage(f"{where}.weight", resource.weight)
+
+
+def _source(path: str, source: args_kinds.HTTPSource) -> Problems:
+    """The server that a policy fetches from."""
+    if not source.url:
+        yield required(f"{path}.url")
+    else:
+        yield from _url(f"{path}.url", source.url)
+    if not 0 < source.timeout <= LONGEST_TIMEOUT:
+        yield invalid(f"{path}.timeout", source.timeout, f"not in valid range (0s-{LONGEST_TIMEOUT}]")
+
+
+def _url(path: str, url: str) -> Problems:
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port  # a port that is none raises
+    except ValueError as mistake:
+        yield invalid(path, url, str(mistake))
+        return
+    if parts.scheme not in ("http", "https") or not host:
+        yield invalid(path, url, "must be http://HOST or https://HOST, with a port and a path where needed")
+    elif parts.username is not None or parts.password is not None:
+        yield Problem(path, "Invalid value: credentials do not belong here; see bearerTokenFile")
+    elif _is_link_local(host):
+        yield invalid(path, url, "is link-local: nothing is fetched there")
+
+
+def _is_link_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_link_local
+    except ValueError:
+        return False
+
+
+def _interval(path: str, interval: Duration) -> Problems:
+    if not SHORTEST_INTERVAL <= interval <= LONGEST_INTERVAL:
+        yield invalid(path, interval, f"not in valid range [{SHORTEST_INTERVAL}-{LONGEST_INTERVAL}]")
 
 
 def _key(path: str, key: str) -> Problems:

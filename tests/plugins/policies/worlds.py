@@ -2,9 +2,12 @@
 
 from typing import Any, cast
 
+from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.core import Node, Pod
-from kscheduler.assembly import profiles_over
+from kscheduler.assembly import Ports
+from kscheduler.assembly.profiles_over import built_profiles, handle_over
 from kscheduler.config.loader import from_tree
+from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.pods.pod_info import PodInfo, placed
@@ -18,22 +21,27 @@ HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerCo
 
 
 class PolicyWorld:
-    """Nodes, and pods of a scheduler whose only score is the policy (unless the others are kept)."""
+    """Nodes, and pods of a scheduler whose only score is the policy."""
 
-    def __init__(self, policy: str, *nodes: Node, args: dict[str, Any] | None = None, alone: bool = True) -> None:
+    def __init__(
+        self, policy: str, *nodes: Node, args: dict[str, Any] | None = None, client: ClusterClient | None = None
+    ) -> None:
         self.cache = Cache()
+        self.clock = VirtualClock()
         for node in nodes:
             self.cache.add_node(node)
-        plugins: dict[str, Any] = {"multiPoint": {"enabled": [{"name": policy}]}}
-        if alone:
-            plugins["score"] = {"disabled": [{"name": "*"}], "enabled": [{"name": policy}]}
+        plugins: dict[str, Any] = {
+            "multiPoint": {"enabled": [{"name": policy}]},
+            "score": {"disabled": [{"name": "*"}], "enabled": [{"name": policy}]},
+        }
         profile = {
             "schedulerName": "kscheduler",
             "plugins": plugins,
             "pluginConfig": [] if args is None else [{"name": policy, "args": args}],
         }
         config = from_tree({**HEAD, "profiles": [profile]}, "test")
-        (self.profile,) = profiles_over(self.cache, config, registry()).values()
+        handle = handle_over(self.cache, Ports(client=client), clock=self.clock)
+        (self.profile,) = built_profiles(config, registry(), handle).values()
         self.policy = cast("Any", next(each for each in self.profile.instances if each.name == policy))
         self.engine = ClassEngine(self.profile, self.cache, tells_all=True)
         self.asked: list[list[str]] = []

@@ -1,0 +1,94 @@
+"""One GET from an HTTP server outside of the cluster's API, for policies that fetch data beside the cycle.
+
+What such a server may do to us is bounded: an answer has a largest size and a deadline, redirects are an error (they
+would lead where nobody has allowed a request to go), proxies of the environment are not used, compressed answers are
+not asked for, and no request goes to a link-local address, where clouds hand out a machine's credentials.
+
+A connection per request: there is one in some seconds, and nothing stays open that somebody must close.
+"""
+
+import asyncio
+import errno
+import ipaddress
+import socket
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from kscheduler.config.plugin_args import HTTPSource
+from kscheduler.framework.plugin import RefreshError
+
+if TYPE_CHECKING:
+    import aiohttp
+
+MOST_BYTES: Final = 8 * 2**20
+"""Of an answer: a hundred bytes for each of 80,000 nodes."""
+_LONGEST_TOKEN: Final = 64 * 2**10
+
+
+async def fetched(source: HTTPSource, path: str = "", params: Mapping[str, str] | None = None) -> bytes:
+    """The body of the source's URL with `path` appended. Raises `RefreshError` for anything but a 200."""
+    import aiohttp  # costs a tenth of a second, and only these policies need it
+
+    url = source.url.rstrip("/") + path if path else source.url
+    timeout = aiohttp.ClientTimeout(total=source.timeout.seconds)
+    headers = {"Accept": "application/json", "Accept-Encoding": "identity", **_authorization(source)}
+    connector = aiohttp.TCPConnector(ssl=_tls(source), socket_factory=_socket, limit=1)
+    try:
+        async with (
+            aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False) as session,
+            session.get(url, params=params, headers=headers, allow_redirects=False) as response,
+        ):
+            return await _body(response)
+    except TimeoutError:
+        raise RefreshError(f"{source.url}: no answer within {source.timeout}") from None
+    except (aiohttp.ClientError, OSError, ValueError) as failure:
+        raise RefreshError(f"{source.url}: {failure}" if str(failure) else f"{source.url}: {failure!r}") from None
+
+
+async def _body(response: "aiohttp.ClientResponse") -> bytes:
+    if response.status != 200:
+        moved = " (redirects are not followed)" if 300 <= response.status < 400 else ""
+        raise RefreshError(f"{response.url}: {response.status} {response.reason or ''}".rstrip() + moved)
+    if response.headers.get("Content-Encoding", "identity") != "identity":
+        raise RefreshError(f"{response.url}: the answer is compressed, which was not asked for")
+    body = bytearray()
+    async for chunk in response.content.iter_chunked(64 * 1024):
+        body += chunk
+        if len(body) > MOST_BYTES:
+            raise RefreshError(f"{response.url}: the answer has more than {MOST_BYTES // 2**20} MiB")
+        await asyncio.sleep(0)  # a fast sender must not keep the loop for itself
+    return bytes(body)
+
+
+def _authorization(source: HTTPSource) -> dict[str, str]:
+    """Read each time: such files are rotated."""
+    if not source.bearer_token_file:
+        return {}
+    try:
+        with Path(source.bearer_token_file).open("rb") as file:
+            token = file.read(_LONGEST_TOKEN).decode("ascii").strip()
+    except (OSError, UnicodeDecodeError) as failure:
+        reason = failure.strerror if isinstance(failure, OSError) else "not ASCII"
+        raise RefreshError(f"bearerTokenFile {source.bearer_token_file}: {reason}") from None
+    return {"Authorization": f"Bearer {token}"}
+
+
+def _tls(source: HTTPSource) -> ssl.SSLContext | bool:
+    if not source.ca_file:
+        return True
+    try:
+        return ssl.create_default_context(cafile=source.ca_file)
+    except (OSError, ssl.SSLError) as failure:
+        raise RefreshError(f"caFile {source.ca_file}: {failure.strerror or failure}") from None
+
+
+def _socket(address: tuple[Any, ...]) -> socket.socket:
+    """A socket for an entry of `getaddrinfo`. Raises `OSError` for a link-local one."""
+    family, kind, protocol, _, place = address
+    found = ipaddress.ip_address(str(place[0]).partition("%")[0])
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    if (mapped or found).is_link_local:
+        raise PermissionError(errno.EACCES, f"{found} is link-local: nothing is fetched there")
+    return socket.socket(family, kind, protocol)
