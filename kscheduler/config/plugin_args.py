@@ -231,10 +231,39 @@ class LoadAwareArgs(Settings, frozen=True):
     """Percent of its requests, 0 to 1000, that a pod counts with until a measurement shows it. 0 invites herds."""
 
 
+NEUTRAL_WHEN_STALE, KEEP_WHEN_STALE, FAIL_WHEN_STALE = "Neutral", "Keep", "Fail"
+
+
+class ExternalScoreArgs(HTTPSource, frozen=True):
+    """ExternalScore: a number per node from an HTTP server, as JSON, or from a Prometheus query."""
+
+    query: str = ""
+    """An instant query: `url` is then a Prometheus server. Empty: `url` itself answers with JSON."""
+    node_label: str = "node"
+    """Of the query's series: the label with the node's name; a port behind it does not matter."""
+    path: str = ""
+    """Of JSON: where the object `{node name: number}` is, keys with dots between (`data.scores`); empty: at the top."""
+    refresh_interval: Duration = seconds(30)
+    """The time between two fetches: 1 s to 10 min."""
+    lower_is_better: bool = False
+    """Whether the lowest number is the best; not with `worst` and `best`, which say it themselves."""
+    worst: float | None = None
+    """With `best`: the number that is worth 0 points. Without both, the worst of the nodes that fit."""
+    best: float | None = None
+    """The number that is worth 100 points."""
+    missing_score: Int32 = 0
+    """Points, 0 to 100, of a node that the source does not name."""
+    stale_after: Duration = seconds(300)
+    """The age of the last good answer from which on `whenStale` holds."""
+    when_stale: str = NEUTRAL_WHEN_STALE
+    """`Neutral`: all nodes get the same points. `Keep`: the numbers go on to count. `Fail`: no node fits."""
+
+
 ARGS_KINDS: dict[str, type[Settings]] = {
     "AnnotationMatch": AnnotationMatchArgs,
     "DefaultPreemption": DefaultPreemptionArgs,
     "DynamicResources": DynamicResourcesArgs,
+    "ExternalScore": ExternalScoreArgs,
     "InterPodAffinity": InterPodAffinityArgs,
     "LoadAware": LoadAwareArgs,
     "NodeAffinity": NodeAffinityArgs,

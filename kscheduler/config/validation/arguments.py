@@ -235,6 +235,7 @@ _JUDGES: dict[type[Settings], Callable[[str, Any, FeatureGates], Problems]] = {
     args_kinds.PodTopologySpreadArgs: _pod_topology_spread,
     args_kinds.VolumeBindingArgs: _volume_binding,
     args_kinds.AnnotationMatchArgs: policies.annotation_match,
+    args_kinds.ExternalScoreArgs: policies.external_score,
     args_kinds.LoadAwareArgs: policies.load_aware,
     args_kinds.NodeCostArgs: policies.node_cost,
     args_kinds.RandomScoreArgs: policies.random_score,

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from kscheduler.config import plugin_args as args_kinds
 from kscheduler.config.durations import Duration, seconds
-from kscheduler.config.errors import Problem, duplicate, invalid, required, unsupported
+from kscheduler.config.errors import Problem, duplicate, forbidden, invalid, required, unsupported
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.validation.names import qualified_name_faults
 
@@ -77,6 +77,29 @@ def load_aware(path: str, args: args_kinds.LoadAwareArgs, _gates: FeatureGates) 
     if not 0 <= args.unseen_pods_percent <= MOST_UNSEEN_PERCENT:
         detail = f"not in valid range [0-{MOST_UNSEEN_PERCENT}]"
         yield invalid(f"{path}.unseenPodsPercent", args.unseen_pods_percent, detail)
+
+
+def external_score(path: str, args: args_kinds.ExternalScoreArgs, _gates: FeatureGates) -> Problems:
+    """The problems of ExternalScore's arguments."""
+    yield from _source(path, args)
+    if args.query and args.path:
+        yield forbidden(f"{path}.path", "is about JSON, and `query` asks a Prometheus server")
+    if args.query and not args.node_label:
+        yield required(f"{path}.nodeLabel")
+    yield from _interval(f"{path}.refreshInterval", args.refresh_interval)
+    if (args.worst is None) != (args.best is None):
+        missing = "best" if args.best is None else "worst"
+        yield required(f"{path}.{missing}", "`worst` and `best` go together")
+    elif args.worst is not None and args.worst == args.best:
+        yield invalid(f"{path}.best", args.best, "must differ from `worst`")
+    elif args.worst is not None and args.lower_is_better:
+        yield forbidden(f"{path}.lowerIsBetter", "`worst` and `best` say which end is the better one")
+    yield from _percentage(f"{path}.missingScore", args.missing_score)
+    if args.stale_after < args.refresh_interval:
+        yield invalid(f"{path}.staleAfter", args.stale_after, "must not be less than `refreshInterval`")
+    modes = (args_kinds.NEUTRAL_WHEN_STALE, args_kinds.KEEP_WHEN_STALE, args_kinds.FAIL_WHEN_STALE)
+    if args.when_stale not in modes:
+        yield unsupported(f"{path}.whenStale", args.when_stale, modes)
 
 
 def _resources(path: str, resources: tuple[args_kinds.ResourceSpec, ...]) -> Problems:
