@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from kscheduler.api.core import Node, Pod
+from kscheduler.api.old_annotation import honored
 from kscheduler.api.quantity import QuantityError
 from kscheduler.assembly import Ports, profiles_over
 from kscheduler.config.errors import ConfigError
@@ -46,6 +47,8 @@ class Decision:
 
 def decide(scenario: Scenario) -> Decision:
     """Judge the scenario's pod. Raises `ScenarioError` where an object or the configuration cannot be used."""
+    if scenario.config.configuration.honor_scheduler_name_annotation:
+        scenario = _with_annotated_names(scenario)
     cache = cluster_cache(scenario.objects, scenario.pod, scenario.where)
     _nominate(cache, scenario)
     pod = _judged(scenario)
@@ -66,6 +69,13 @@ def decide(scenario: Scenario) -> Decision:
     if record.node_name and not len(record.totals):
         _score_only_node(profile, record, cache)
     return Decision(scenario, record=record, profile=profile, cache=cache)
+
+
+def _with_annotated_names(scenario: Scenario) -> Scenario:
+    """The scenario as the scheduler would see it where the old annotation names the scheduler."""
+    pods = tuple(map(honored, scenario.objects.pods))
+    objects = msgspec.structs.replace(scenario.objects, pods=pods)
+    return replace(scenario, objects=objects, pod=honored(scenario.pod))
 
 
 def without_nomination(decision: Decision) -> SchedulingRecord | None:
