@@ -172,7 +172,7 @@ class MatchedKey(Settings, frozen=True):
     """A pod annotation that a node must or should match."""
 
     key: str = ""
-    """The pod's annotation: `cluster.type`. A pod without it does not mind."""
+    """The pod's annotation, such as cluster.type. A pod without it does not mind."""
     node_key: str = ""
     """The node's label or annotation that must have the same value; empty: the same key."""
     mode: str = REQUIRED
@@ -218,7 +218,7 @@ class LoadAwareArgs(Settings, frozen=True):
 
     prometheus: PrometheusUsage | None = None
     """Missing: metrics-server, through the API server. The scheduler's role then must allow to list
-    `nodes.metrics.k8s.io` (the chart's value `rbac.nodeMetrics`)."""
+    nodes of metrics.k8s.io (the chart's value `rbac.nodeMetrics`)."""
     refresh_interval: Duration = seconds(15)
     """The time between two fetches: 1 s to 10 min. metrics-server itself measures every 15 s."""
     fresh_for: Duration = seconds(60)
