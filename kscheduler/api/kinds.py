@@ -57,6 +57,11 @@ class Kind:
         """`plural.group` as in kube-scheduler and RBAC, for logs and metrics."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
+    @property
+    def event_resource(self) -> str:
+        """`plural.version.group`: under which plugins register events of a kind of their own, as in kube-scheduler."""
+        return f"{self.plural}.{self.version}.{self.group}" if self.group else f"{self.plural}.{self.version}"
+
     def object_path(self, name: str, namespace: str = "") -> str:
         """The URL path of an object; subresources are appended to it."""
         prefix, _, plural = self.path.rpartition("/")

@@ -1,5 +1,7 @@
 """Parts of every object (metadata, owners, conditions) and the settings that all structs share."""
 
+from typing import Any
+
 import msgspec
 
 
@@ -42,6 +44,13 @@ class KubeObject(msgspec.Struct, gc=False, rename="camel", omit_defaults=True, k
         """`namespace/name`, or the name alone for cluster-scoped kinds."""
         meta = self.metadata
         return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+
+
+class CustomObject(KubeObject, kw_only=True):
+    """An object of any kind, for who does not write a struct of its fields."""
+
+    spec: dict[str, Any] = {}
+    status: dict[str, Any] = {}
 
 
 class Condition(Value, frozen=True):

@@ -33,6 +33,8 @@ from kscheduler.client.writes.pods import PodWriter
 from kscheduler.client.writes.volumes import ApiVolumeWriter
 from kscheduler.informers.catch_up import CatchUp
 from kscheduler.informers.factory import InformerFactory
+from kscheduler.informers.informer import InformerStatistics
+from kscheduler.informers.plugin_listers import PluginListers
 from kscheduler.informers.transform import AnnotatedPodTransform
 from kscheduler.scheduling.attempt.binding import BindingWriter
 from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
@@ -85,8 +87,10 @@ class Parts:
         self.catch_up = CatchUp(self.client, self.informers, PODS, self.clock)
         self.api_server_monitor = APIServerMonitor(self.reachability, self.event_client, self.informers, self.clock)
         self.server_version = ServerVersion(self.client, self.clock)
+        self.plugin_listers = PluginListers(self.plugin_client, self.informers, self.clock)
         self.assembly = Assembly(options.config, options.registry, self._ports(), self.clock)
         self.assembly.listen_to(self.informers)
+        self.plugin_listers.on_event = self.assembly.own_kind_changed
         queue, scheduler = self.assembly.queue, self.assembly.scheduler
         self.workers = Workers(self._most_workers, queue, scheduler, self.limit, self.clock)
         self.refreshed = RefreshedPlugins(self.assembly.profiles.values, self.clock)
@@ -113,6 +117,14 @@ class Parts:
         self.retired.retire(profiles_before)
         self._wake_worker()
         return adoption
+
+    async def wait_for_sync(self, seconds: float) -> tuple[str, ...]:
+        """Wait for the first list of each kind; returns what is missing, and why."""
+        return await self.informers.wait_for_sync(seconds) or await self.plugin_listers.wait_for_sync(seconds)
+
+    def informer_statistics(self) -> Sequence[InformerStatistics]:
+        """A snapshot of each informer, those of plugins' own kinds last."""
+        return (*self.informers.statistics(), *self.plugin_listers.statistics())
 
     def _profiles_in_use(self) -> Iterable[Profile]:
         """The profiles whose plugins an attempt or a refresh has."""
@@ -198,6 +210,7 @@ class Parts:
             pod_of=self._pod,
             workloads=StoredWorkloads(*(self.informers[kind].store for kind in WORKLOAD_KINDS)),
             budgets=StoredBudgets(self.informers[POD_DISRUPTION_BUDGETS].store),
+            lister=self.plugin_listers.lister,
             client=self.plugin_client,
             on_arrival=self._wake_worker,
             observations=self.observations,

@@ -33,6 +33,8 @@ from kscheduler.scheduling.profiles import rules_not_built
 
 _log = get_logger("config")
 
+FIRST_LIST_SECONDS: Final = 30.0
+"""How long a new configuration waits for the objects of kinds that its plugins read."""
 MOST_LOGGED: Final = 20
 """Mistakes of one file that get a line each."""
 
@@ -114,21 +116,33 @@ class ConfigReloader:
         """Read, and take over or refuse. Never raises: whatever the file makes of us, the service goes on."""
         try:
             found = await asyncio.to_thread(_read, source)
-            self._judge(source, found, is_asked=is_asked, is_first=is_first)
+            waiting = self._judge(source, found, is_asked=is_asked, is_first=is_first)
+            if waiting is not None:  # held until the second draft has its plugins: they keep the informers going
+                await self._take_over_synced(source, found, is_asked=is_asked)
         except Exception as failure:  # noqa: BLE001  a boundary (`logs.caught`)
             count_caught(Boundary.CONFIG)
             _log.exception("config_reload_failed", file=source.path)
             self._refuse(source, _FileRead(problems=(Problem("", f"a bug of kscheduler: {failure}"),)))
 
+    async def _take_over_synced(self, source: ConfigSource, found: _FileRead, *, is_asked: bool) -> None:
+        """Wait for the first lists of kinds that new plugins read, then take over; without them, refuse."""
+        missing = await self._parts.plugin_listers.wait_for_sync(FIRST_LIST_SECONDS)
+        if missing:
+            problems = (Problem("", f"a plugin reads {kind}, and there is no list of them yet") for kind in missing)
+            self._refuse(source, found.refused_for(tuple(problems)))
+        else:
+            self._judge(source, found, is_asked=is_asked, is_first=False)
+
     # --- between two decisions: from here on nothing awaits -----------------------------------------------------------
 
-    def _judge(self, source: ConfigSource, found: _FileRead, *, is_asked: bool, is_first: bool) -> None:
+    def _judge(self, source: ConfigSource, found: _FileRead, *, is_asked: bool, is_first: bool) -> Ruleset | None:
+        """Take over or refuse; returns a draft that has to wait for objects which only its plugins read."""
         assembly, configured = self._parts.assembly, found.found
         if configured is None:
             rest = found.unexchangeable
             restart = restart_problems(assembly.config, rest) if rest is not None else ()
             self._refuse(source, found.refused_for((*found.problems, *restart)))
-            return
+            return None
         changed = (*changed_fields(assembly.config, configured.config), *self._changed_plugins(configured))
         problems = restart_problems(assembly.config, configured.config)
         if problems:
@@ -144,9 +158,13 @@ class ConfigReloader:
             except ConfigError as failure:
                 self._refuse(source, found.refused_for(self._all_problems(configured, failure)))
             else:
+                listers = self._parts.plugin_listers
+                if listers.is_running and listers.unsynced():
+                    return ruleset
                 self._adopt(source, ruleset, changed, found.digest)
                 self._origins = configured.origins
                 log_plugins(configured)
+        return None
 
     def _changed_plugins(self, configured: Configured) -> Iterable[str]:
         """Plugins that came, went or have another content, as `changed` names them."""

@@ -132,7 +132,10 @@ class App:
 
     async def _keep_cache(self, stop: asyncio.Event, then: _Phase) -> None:
         """Keep informers and cache up to date; `then` runs once they have synced."""
-        async with running(BackgroundService("informers", self.parts.informers.run)):
+        async with running(
+            BackgroundService("informers", self.parts.informers.run),
+            BackgroundService("plugins' kinds", self.parts.plugin_listers.run),
+        ):
             if await self._synced(stop):
                 async with running(*self.parts.truth.services()):
                     await then(stop)
@@ -208,7 +211,7 @@ class App:
         patience = SYNC_WARNING_SECONDS
         try:
             while not stop.is_set():
-                synced = asyncio.ensure_future(self.parts.informers.wait_for_sync(patience))
+                synced = asyncio.ensure_future(self.parts.wait_for_sync(patience))
                 patience = SYNC_REPEAT_SECONDS
                 await asyncio.wait({synced, stopped}, return_when=asyncio.FIRST_COMPLETED)
                 if not synced.done():

@@ -160,7 +160,7 @@ class Surface:
                 rest_client_source(connection.base_url, self._request_statistics()),
                 *([election_source(election.statistics)] if election is not None else []),
                 reachability_source(connection.base_url, self._reachability),
-                informer_source(self._parts.informers.statistics),
+                informer_source(self._parts.informer_statistics),
                 event_source(self._parts.recorder.statistics),
                 work_queue_source(self._parts.recorder.work_queue),
                 status_source(self._parts.status_writer.statistics),
@@ -257,7 +257,7 @@ class Surface:
     # --- health -------------------------------------------------------------------------------------------------------
 
     def _has_synced(self) -> bool:
-        return all(informer.synced or informer.resting for informer in self._parts.informers.statistics())
+        return all(informer.synced or informer.resting for informer in self._parts.informer_statistics())
 
     def _reachability(self) -> ReachabilityStatistics:
         return self._parts.reachability.statistics(self._parts.clock.monotonic())
@@ -268,7 +268,7 @@ class Surface:
     def _sync_problem(self) -> str | None:
         waiting = [
             f"{informer.resource} ({informer.problem})" if informer.problem else informer.resource
-            for informer in self._parts.informers.statistics()
+            for informer in self._parts.informer_statistics()
             if not (informer.synced or informer.resting)
         ]
         return f"handlers are not fully synchronized: {', '.join(waiting)}" if waiting else None
@@ -289,7 +289,7 @@ class Surface:
         yield from self._parts.refreshed.notes()
         if self.login is not None:
             yield from self.login.contexts.notes()
-        for informer in self._parts.informers.statistics():
+        for informer in self._parts.informer_statistics():
             if informer.synced and informer.problem and not informer.resting:
                 yield f"{informer.resource}: list or watch fails: {informer.problem}"
             if informer.resting:

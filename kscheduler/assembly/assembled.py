@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NAMESPACES, NODES, PODS, Kind
+from kscheduler.api.meta import KubeObject
 from kscheduler.assembly.pod_classes import PodClasses, classes_are_on, pod_classes
 from kscheduler.assembly.ports import Ports
 from kscheduler.assembly.profiles_over import built_profiles, handle_over
@@ -65,7 +66,7 @@ def _wait_for_nobody() -> None:
     """Nobody exchanges profiles: in what-if and in benchmarks, plugins are never quarantined."""
 
 
-def _move_nobody(event: ClusterEvent) -> None:
+def _move_nobody(event: ClusterEvent, old: KubeObject | None, new: KubeObject | None) -> None:
     """While the first plugins are built there is no queue yet."""
 
 
@@ -112,7 +113,7 @@ class Assembly:
         self.on_quarantine: Callable[[], None] = _wait_for_nobody
         """Called when `draft_quarantines` has something to draft; to be adopted after the decision."""
         self._quarantines: list[tuple[Supervisor, Quarantine]] = []
-        self._move_pods: Callable[[ClusterEvent], None] = _move_nobody
+        self._move_pods: Callable[[ClusterEvent, KubeObject | None, KubeObject | None], None] = _move_nobody
         handle = handle_over(
             self.cache,
             ports,
@@ -136,7 +137,7 @@ class Assembly:
         """The profiles in force, by scheduler name: one table for everybody who asks whose a pod is."""
         self.classes = first.classes
         self.queue = SchedulingQueue(first.policy)
-        self._move_pods = lambda event: self.queue.move_all(event, None, None, clock.time())
+        self._move_pods = lambda event, old, new: self.queue.move_all(event, old, new, clock.time())
         ports.log.awaited_events = self.queue.awaited_events
         self.failures = FailureHandler(
             self.queue, self.cache.nominator, ports.pod_of, ports.statuses, ports.log, self._is_served
@@ -212,7 +213,11 @@ class Assembly:
 
     def _nodes_changed(self, names: Iterable[str]) -> None:
         self.cache.touch(names)
-        self._move_pods(PLUGIN_DATA_UPDATE)
+        self._move_pods(PLUGIN_DATA_UPDATE, None, None)
+
+    def own_kind_changed(self, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None) -> None:
+        """An object of a kind that plugins alone watch has changed; they have heard of it."""
+        self._move_pods(event, old, new)
 
     def quarantines(self) -> Sequence[Quarantine]:
         """The plugins that are quarantined, by profile."""

@@ -12,6 +12,7 @@ from typing import Protocol
 from kscheduler.api.core import Pod
 from kscheduler.assembly.unconnected import NoBinder, NoEvents, NoEviction, NoStatuses, no_pod, nobody_waits
 from kscheduler.framework.cluster.client import ClusterClient
+from kscheduler.framework.cluster.lister import ListerOf, nothing_listed
 from kscheduler.framework.cluster.listers import NO_WORKLOADS, WorkloadListers
 from kscheduler.framework.cluster.preemption import DisruptionBudgets
 from kscheduler.framework.cluster.volumes import VolumeWriter
@@ -54,6 +55,8 @@ class Ports:
     budgets: DisruptionBudgets | None = None
     """PodDisruptionBudgets, for preemption. `None`: there are none."""
 
+    lister: ListerOf = nothing_listed
+    """Objects of any kind, for plugins. By default there are none."""
     client: ClusterClient | None = None
     """The API server, for plugins' own requests. `None`: there is none."""
 

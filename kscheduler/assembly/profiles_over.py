@@ -70,6 +70,7 @@ def handle_over(
         evictions=evictions,
         features=gates.enabled_names(),
         observe_volumes=ports.observations.volume_scheduling,
+        lister=ports.lister,
         client=ports.client,
         nodes_changed=cache.touch if nodes_changed is None else nodes_changed,
     )

@@ -103,30 +103,34 @@ _POD_FAMILY = frozenset((Resource.POD, Resource.ASSIGNED_POD, Resource.UNSCHEDUL
 class ClusterEvent:
     """A resource and what happened to it; `name` overrides the label of the scheduler's own events."""
 
-    resource: Resource
+    resource: Resource | str
+    """A kind of a plugin's own is `plural.version.group`, such as `widgets.v1.example.com` (`Kind.event_resource`)."""
     action: ActionType
     name: str = ""
     label: str = field(init=False, repr=False, compare=False)
     """The name in metrics and logs, such as `NodeUpdateNodeTaint`. No property: it is read several times per pod."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.resource, Resource) and "." not in self.resource:
+            expected = "a member of Resource, or plural.version.group of a kind of your own"
+            raise ValueError(f"{self.resource!r} is no resource: {expected} is due")
         object.__setattr__(self, "label", self.name or _label(self.resource, self.action))
 
     def matches(self, incoming: "ClusterEvent") -> bool:
         """Whether the hints of a plugin that registered this event are called for the incoming event."""
         if self.resource is Resource.WILDCARD or incoming.resource is Resource.WILDCARD:
             return True
-        same = self.resource is incoming.resource or (
+        same = self.resource == incoming.resource or (
             self.resource is Resource.POD and incoming.resource in _POD_FAMILY
         )
         return same and bool(self.action & incoming.action)
 
 
-def _label(resource: Resource, action: ActionType) -> str:
+def _label(resource: Resource | str, action: ActionType) -> str:
     action_label = _ACTION_LABELS.get(action)
     if action_label is None:
         action_label = "|".join(name for bit, name in _ACTION_LABELS.items() if bit in action and bit.bit_count() == 1)
-    return f"{resource.value}{action_label}"
+    return f"{resource.value if isinstance(resource, Resource) else resource}{action_label}"
 
 
 class QueueingHint(Enum):

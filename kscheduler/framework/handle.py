@@ -11,6 +11,7 @@ from typing import Protocol
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.api.core import Pod
 from kscheduler.framework.cluster.client import ClusterClient
+from kscheduler.framework.cluster.lister import ListerOf, nothing_listed
 from kscheduler.framework.cluster.listers import NO_WORKLOADS, WorkloadListers
 from kscheduler.framework.cluster.preemption import NO_EVICTIONS, DisruptionBudgets, Evictions
 from kscheduler.framework.cluster.topology import TopologyCounters
@@ -125,6 +126,10 @@ class Handle:
     features: Collection[str] = frozenset()
     """Feature gates that are on, by name."""
     observe_volumes: VolumeObserver = _observe_nothing
+    lister: ListerOf = nothing_listed
+    """`lister(kind)`: the objects of a kind (`api.kinds`), as the watch last showed them.
+
+    A kind that the scheduler does not watch gets an informer; its changes are events under `Kind.event_resource`."""
     client: ClusterClient | None = None
     """The API server; `None` where there is none: in tests, and for decisions about a file."""
     nodes_changed: Callable[[Iterable[str]], None] = _change_nothing

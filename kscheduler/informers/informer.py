@@ -83,8 +83,8 @@ class Informer(Generic[T]):
         self.restarts: dict[str, int] = {}
         self.relists: dict[str, int] = {}
         self.problem = ""
-        self._transform = transform or default_transform(kind.plural)
-        self._retain = retain or rule_for(kind.plural)
+        self._transform = transform or default_transform(kind.resource)
+        self._retain = retain or rule_for(kind.resource)
         self._clock = clock
         self._handlers: list[Handler[T]] = []
         self._synced = asyncio.Event()

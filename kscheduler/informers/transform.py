@@ -133,11 +133,11 @@ class AnnotatedPodTransform(PodTransform):
         super().__call__(pod)
 
 
-def default_transform(plural: str) -> Transform:
-    """The transform for a kind."""
-    if plural == "pods":
+def default_transform(resource: str) -> Transform:
+    """The transform for a kind (`Kind.resource`)."""
+    if resource == "pods":
         return PodTransform()
-    return NodeTransform() if plural == "nodes" else trim
+    return NodeTransform() if resource == "nodes" else trim
 
 
 def _interned(labels: dict[str, str]) -> dict[str, str]:

@@ -37,6 +37,6 @@ def keep_if_it_holds_resources(old: Pod, new: Undecodable) -> Pod | None:
     return replace(old, metadata=metadata, spec=replace(old.spec, node_name=node_name))
 
 
-def rule_for(plural: str) -> Retain:
-    """The rule for a kind."""
-    return keep_if_it_holds_resources if plural == "pods" else forget
+def rule_for(resource: str) -> Retain:
+    """The rule for a kind (`Kind.resource`)."""
+    return keep_if_it_holds_resources if resource == "pods" else forget

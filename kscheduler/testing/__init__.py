@@ -13,8 +13,17 @@ Limits: what is played is PreEnqueue to Score and PostFilter, which is where a p
 PreBind, Bind and PostBind belong to a service: `kscheduler cluster --schedule` runs one.
 """
 
+from kscheduler.testing.answers import APIServerAnswers
 from kscheduler.testing.assertions import assert_goes_to, assert_prefers, assert_turned_down
 from kscheduler.testing.cluster import Cluster
 from kscheduler.testing.objects import make_node, make_pod
 
-__all__ = ["Cluster", "assert_goes_to", "assert_prefers", "assert_turned_down", "make_node", "make_pod"]
+__all__ = [
+    "APIServerAnswers",
+    "Cluster",
+    "assert_goes_to",
+    "assert_prefers",
+    "assert_turned_down",
+    "make_node",
+    "make_pod",
+]

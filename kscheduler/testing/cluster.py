@@ -1,22 +1,27 @@
 """A cluster in memory, with a profile of the default plugins and those that a test enables."""
 
+import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
 import msgspec
 
 from kscheduler.api.core import Node, Pod
+from kscheduler.api.kinds import Kind
+from kscheduler.api.meta import KubeObject
 from kscheduler.config.types import API_VERSION, KIND, OWN_SCHEDULER_NAME
 from kscheduler.explain.text.as_text import decision_text
+from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.registry import PluginFactory, Registry
 from kscheduler.loading import ConfigurationReader, Configured
 from kscheduler.loading.declared import factory_of
 from kscheduler.loading.plugin_file import content_of, run_file
 from kscheduler.plugins import in_tree
-from kscheduler.whatif.decide import Decision, decide
+from kscheduler.whatif.decide import Decision, prepare
 from kscheduler.whatif.scenario import ClusterObjects, Scenario
 
 
@@ -27,7 +32,10 @@ class UndecidedError(AssertionError):
 class Cluster:
     """Nodes, pods, and how they are scheduled."""
 
-    def __init__(self, *objects: Node | Pod) -> None:
+    def __init__(self, *objects: Node | Pod, client: ClusterClient | None = None) -> None:
+        """`client`: stands for the API server where plugins ask it themselves, in `refresh`."""
+        self._client = client
+        self._own: dict[Kind, list[KubeObject]] = {}
         self._nodes: dict[str, Node] = {}
         self._pods: dict[str, Pod] = {}
         self._registry: Registry = in_tree.registry()
@@ -43,6 +51,11 @@ class Cluster:
                 self._nodes[added.metadata.name] = added
             else:
                 self._pods[added.key] = added
+        return self
+
+    def add_own(self, kind: Kind, *objects: KubeObject) -> Self:
+        """Objects of a kind that only plugins read, with `Handle.lister(kind)`; without any, the kind has none."""
+        self._own.setdefault(kind, []).extend(objects)
         return self
 
     def enable(
@@ -75,11 +88,19 @@ class Cluster:
     def decide(self, pod: Pod) -> Decision:
         """Where the pod would go; nothing changes.
 
-        Raises `ScenarioError` for a plugin or arguments that do not work, `UndecidedError` for a plugin that fails.
+        A plugin with a `refresh` fetches once before it is asked. Raises `ScenarioError` for a plugin or arguments that
+        do not work, `UndecidedError` for a plugin that fails.
         """
         configured = self._configured()
         objects = ClusterObjects(nodes=tuple(self._nodes.values()), pods=tuple(self._pods.values()))
-        decision = decide(Scenario(objects, pod, configured.config, where="test", plugins=configured.registry))
+        prepared = prepare(
+            Scenario(objects, pod, configured.config, where="test", plugins=configured.registry),
+            self._client,
+            self._own,
+        )
+        if prepared.has_data_to_fetch:
+            _finish(prepared.fetch())
+        decision = prepared.decide()
         if decision.error:
             raise UndecidedError(f"{pod.key}: {decision.error}")
         return decision
@@ -106,7 +127,8 @@ class Cluster:
 
     def explain(self, pod: Pod) -> str:
         """What `kscheduler explain` says about the pod."""
-        return decision_text(self.decide(pod))
+        decision = self.decide(pod)
+        return "\n".join((decision_text(decision), *decision.notes))
 
     def _configured(self) -> Configured:
         profile = {
@@ -116,6 +138,12 @@ class Cluster:
         }
         tree = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [profile]}
         return ConfigurationReader(base=self._registry).read_bytes(json.dumps(tree).encode(), "test")
+
+
+def _finish(work: Coroutine[Any, Any, None]) -> None:
+    """Run it to its end, in a loop of its own: also in a test that runs in one."""
+    with ThreadPoolExecutor(1, "refresh") as thread:
+        thread.submit(asyncio.run, work).result()
 
 
 def _factories(plugin: str | Path | type[Plugin] | PluginFactory) -> Mapping[str, PluginFactory]:

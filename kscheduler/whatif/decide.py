@@ -4,15 +4,21 @@ The cycle scores only if more than one node is feasible, as kube-scheduler does.
 too, because an explanation should show its points.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import msgspec
 
+from kscheduler.aio.clock import REAL_CLOCK, Clock, finishes_within
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.old_annotation import honored
 from kscheduler.api.quantity import QuantityError
 from kscheduler.assembly import Ports, profiles_over
 from kscheduler.config.errors import ConfigError
+from kscheduler.framework.cluster.client import ClusterClient
+from kscheduler.framework.plugin import REFRESH_SECONDS, RefreshPlugin
+from kscheduler.framework.plugin_listener import NOBODY
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import Code, Status
@@ -21,8 +27,10 @@ from kscheduler.scheduling.cycle.schedule import schedule, score_feasible
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.runtime.guard import PluginFailure
+from kscheduler.scheduling.runtime.refreshing import call_refresh
 from kscheduler.state.cache import Cache
 from kscheduler.whatif.budgets import listed_budgets
+from kscheduler.whatif.listed_kinds import ListedKinds, OwnObjects
 from kscheduler.whatif.scenario import ClusterObjects, Scenario, ScenarioError
 from kscheduler.whatif.unreadable import unreadable_quantity
 from kscheduler.whatif.workloads import listed_workloads
@@ -43,32 +51,99 @@ class Decision:
     """The profile that decided."""
     cache: Cache | None = None
     """The state cache of the scenario's cluster, unchanged since the decision, for questions about the record."""
+    notes: tuple[str, ...] = ()
+    """What the decision lacks: data of plugins' own that were not fetched."""
 
 
-def decide(scenario: Scenario) -> Decision:
-    """Judge the scenario's pod. Raises `ScenarioError` where an object or the configuration cannot be used."""
+@dataclass(slots=True)
+class Prepared:
+    """A scenario as the cycle reads it. Between this and the decision plugins may fetch data of their own."""
+
+    scenario: Scenario
+    cache: Cache
+    pod: PodInfo
+    profile: Profile | None
+    listed: ListedKinds
+    client: ClusterClient | None = None
+    data: tuple[str, ...] | None = None
+    """What came of fetching data, a note for each plugin that failed; `None`: nothing was fetched."""
+
+    async def fetch(self, clock: Clock = REAL_CLOCK) -> None:
+        """Read the kinds of plugins' own and let each plugin fetch its data once, as the service does all the time."""
+        notes = await self.listed.read(self.client)
+        fetching = _fetching(self.profile)
+        self.data = (*notes, *[note for plugin in fetching if (note := await _fetched(plugin, clock))])
+
+    @property
+    def has_data_to_fetch(self) -> bool:
+        """Whether a plugin has data of its own."""
+        return bool(self.listed.unread or _fetching(self.profile))
+
+    def decide(self) -> Decision:
+        """Judge the pod."""
+        decision = self._decide()
+        if self.data is not None:
+            return replace(decision, notes=self.data)
+        unread = [f"{kind} were not read, which only plugins read" for kind in self.listed.unread]
+        names = (plugin.name for plugin in _fetching(self.profile))
+        return replace(
+            decision, notes=(*unread, *(f"plugin {name}: data of its own were not fetched" for name in names))
+        )
+
+    def _decide(self) -> Decision:
+        scenario, cache, pod, profile = self.scenario, self.cache, self.pod, self.profile
+        if profile is None:
+            name = scenario.pod.spec.scheduler_name
+            return Decision(scenario, error=f'profile not found for scheduler name "{name}"')
+        gate = profile.run_pre_enqueue(pod)
+        if gate.is_rejected:
+            return Decision(scenario, pre_enqueue=gate, profile=profile, cache=cache)
+        if not gate.is_success:
+            return Decision(scenario, error=gate.message, profile=profile, cache=cache)
+        if pod.node_name:
+            profile = replace(profile, post_filter=())  # the pod is on a node already: only judge that node
+        record = schedule(profile, pod, cache)
+        if record.status.code is Code.ERROR:
+            return Decision(scenario, error=record.status.message, profile=profile, cache=cache)
+        if record.node_name and not len(record.totals):
+            _score_only_node(profile, record, cache)
+        return Decision(scenario, record=record, profile=profile, cache=cache)
+
+
+def prepare(scenario: Scenario, client: ClusterClient | None = None, own: OwnObjects | None = None) -> Prepared:
+    """Read the scenario. Raises `ScenarioError` where an object or the configuration cannot be used.
+
+    `client`: the API server, for plugins' own requests. `own`: objects of kinds that only plugins read.
+    """
     if scenario.config.configuration.honor_scheduler_name_annotation:
         scenario = _with_annotated_names(scenario)
     cache = cluster_cache(scenario.objects, scenario.pod, scenario.where)
     _nominate(cache, scenario)
     pod = _judged(scenario)
-    name = scenario.pod.spec.scheduler_name
-    profile = _profile(scenario, cache, registry() if scenario.plugins is None else scenario.plugins)
-    if profile is None:
-        return Decision(scenario, error=f'profile not found for scheduler name "{name}"')
-    gate = profile.run_pre_enqueue(pod)
-    if gate.is_rejected:
-        return Decision(scenario, pre_enqueue=gate, profile=profile, cache=cache)
-    if not gate.is_success:
-        return Decision(scenario, error=gate.message, profile=profile, cache=cache)
-    if pod.node_name:
-        profile = replace(profile, post_filter=())  # the pod is on a node already: only judge that node
-    record = schedule(profile, pod, cache)
-    if record.status.code is Code.ERROR:
-        return Decision(scenario, error=record.status.message, profile=profile, cache=cache)
-    if record.node_name and not len(record.totals):
-        _score_only_node(profile, record, cache)
-    return Decision(scenario, record=record, profile=profile, cache=cache)
+    known = registry() if scenario.plugins is None else scenario.plugins
+    listed = ListedKinds(scenario.objects, own)
+    ports = replace(scenario_ports(scenario.objects), client=client, lister=listed.lister)
+    return Prepared(scenario, cache, pod, _profile(scenario, cache, known, ports), listed, client)
+
+
+def decide(scenario: Scenario) -> Decision:
+    """Judge the scenario's pod without anything but the scenario. Raises `ScenarioError`."""
+    return prepare(scenario).decide()
+
+
+def _fetching(profile: Profile | None) -> list[RefreshPlugin]:
+    plugins: Sequence[Any] = profile.instances if profile is not None else ()
+    return [plugin for plugin in plugins if profile is not None and profile.traits[plugin.name].is_refreshed]
+
+
+async def _fetched(plugin: RefreshPlugin, clock: Clock) -> str:
+    """Fetch a plugin's data; returns a note if that failed."""
+    try:
+        if await finishes_within(call_refresh(plugin, NOBODY), REFRESH_SECONDS, clock):
+            return ""
+    except PluginFailure as failure:
+        return f"plugin {plugin.name}: no data of its own: {failure.__cause__ or failure}"
+    return f"plugin {plugin.name}: no data of its own: they did not come within {REFRESH_SECONDS:.0f} s"
 
 
 def _with_annotated_names(scenario: Scenario) -> Scenario:
@@ -160,9 +235,9 @@ def scenario_ports(objects: ClusterObjects) -> Ports:
     return Ports(workloads=listed_workloads(objects), budgets=listed_budgets(objects))
 
 
-def _profile(scenario: Scenario, cache: Cache, plugins: Registry) -> Profile | None:
+def _profile(scenario: Scenario, cache: Cache, plugins: Registry, ports: Ports) -> Profile | None:
     try:
-        profiles = profiles_over(cache, scenario.config, plugins, scenario_ports(scenario.objects))
+        profiles = profiles_over(cache, scenario.config, plugins, ports)
     except ConfigError as problem:
         problems = "; ".join(str(each) for each in problem.problems)
         raise ScenarioError(f"{scenario.where}: config: {problems}") from None

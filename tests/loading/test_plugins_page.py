@@ -39,6 +39,7 @@ def test_each_plugin_can_be_loaded_and_decides(text: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("text", TESTS, ids=range(len(TESTS)))
 def test_each_test_passes(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cheap.py").write_text(PLUGINS[0])
+    (tmp_path / "not_frozen.py").write_text(next(text for text in PLUGINS if "class NotFrozen" in text))
     monkeypatch.syspath_prepend(str(tmp_path))
     space: dict[str, Any] = {}
     exec(text, space)

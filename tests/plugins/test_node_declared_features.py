@@ -11,7 +11,7 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import QueueingHint
+from kscheduler.framework.events import QueueingHint, Resource
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code
 from kscheduler.plugins.node_declared_features import NodeDeclaredFeatures, required_features
@@ -118,7 +118,7 @@ def test_the_features_are_all_that_is_signed() -> None:
 def hint_of(event: str, judged: PodInfo, old: Node | Pod | None, new: Node | Pod) -> QueueingHint:
     """What the hint of the node or pod event says."""
     registered = NodeDeclaredFeatures(None, HANDLE).events_to_register()
-    (hint,) = [one.hint for one in registered if one.event.resource.value == event]
+    (hint,) = [one.hint for one in registered if one.event.resource == Resource(event)]
     assert hint is not None
     return hint(judged, old, new)
 

@@ -1,17 +1,30 @@
 """What authors of plugins test with: it decides as the scheduler does, and a failure shows the explanation."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.node_info import NodeInfo
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.per_node import plugin
-from kscheduler.framework.plugin import Plugin
+from kscheduler.framework.plugin import Plugin, RefreshError
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, unschedulable
-from kscheduler.testing import Cluster, assert_goes_to, assert_prefers, assert_turned_down, make_node, make_pod
+from kscheduler.testing import (
+    APIServerAnswers,
+    Cluster,
+    assert_goes_to,
+    assert_prefers,
+    assert_turned_down,
+    make_node,
+    make_pod,
+)
 from kscheduler.testing.cluster import UndecidedError
 
 
@@ -119,3 +132,38 @@ def test_a_plugin_that_fails_is_no_pod_that_fits_nowhere(cluster: Cluster) -> No
 
     with pytest.raises(UndecidedError, match="invalid score 101"):
         cluster.enable(score).node_for(make_pod("web"))
+
+
+class Prices(Plugin):
+    """Fetches what is open from the API server."""
+
+    name = "Prices"
+    refresh_interval = 60.0
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._open: frozenset[str] = frozenset()
+
+    async def refresh(self) -> None:
+        await asyncio.sleep(0)
+        if self._handle.client is None:
+            raise RefreshError("there is no API server")
+        self._open = frozenset(msgspec.json.decode(await self._handle.client.get("/open")))
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes:
+        return np.array([int(nodes.name_of(row) not in self._open) for row in rows.tolist()], dtype=np.int64)
+
+    reasons = {1: "node(s) were not open"}  # noqa: RUF012
+
+
+def test_data_of_its_own_are_fetched_before_the_decision() -> None:
+    cluster = Cluster(make_node("dear"), make_node("cheap"), client=APIServerAnswers({"/open": ["cheap"]})).enable(
+        Prices
+    )
+    assert_goes_to(cluster, make_pod("web"), "cheap")
+
+
+async def test_also_in_a_test_that_runs_in_a_loop_and_a_source_that_is_away_is_said() -> None:
+    cluster = Cluster(make_node("cheap")).enable(Prices)
+    assert_turned_down(cluster, make_pod("web"), "cheap", by="Prices", reason="node(s) were not open")
+    assert cluster.explain(make_pod("web")).endswith("plugin Prices: no data of its own: there is no API server")

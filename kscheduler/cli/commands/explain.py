@@ -158,7 +158,8 @@ def _run(args: argparse.Namespace) -> int:
         is_about_a_cluster=bool(args.pod or args.filename or args.config or args.scheduler_name or args.namespace)
         or bool(args.feature_gates or args.plugin),
     )
-    return _print(questions_from(args.source, selection, served, _default_pod), args.output)
+    questions = questions_from(args.source, selection, served, _default_pod)
+    return _print(((question, question.answer()) for question in questions), args.output)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -204,7 +205,7 @@ def _pod_of(args: argparse.Namespace, default_namespace: str) -> tuple[str, str]
     return args.namespace or prefix, name
 
 
-async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Question]:
+async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[tuple[Question, Decision]]:
     address = {"master": args.master, "kubeconfig": args.kubeconfig, "context": args.context}
     prefix, slash, _ = (args.pod or "").partition("/")
     is_bare = not slash or prefix in _POD_PREFIXES
@@ -214,8 +215,10 @@ async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Questi
         news, besides = read_new_pods(args.filename, namespace, _default_pod)
     async with APIClient(await load_connection(**address)) as client:
         if args.filename:
-            return await new_pod_questions(client, news, besides, served, _default_pod)
-        return [await live_question(client, namespace, name, served)]
+            questions = await new_pod_questions(client, news, besides, served, _default_pod)
+        else:
+            questions = [await live_question(client, namespace, name, served)]
+        return [(question, await question.answer_with_data(client)) for question in questions]
 
 
 def _default_pod(tree: dict[str, Any]) -> None:
@@ -226,18 +229,18 @@ def _default_pod(tree: dict[str, Any]) -> None:
     merge_label_keys(tree)
 
 
-def _print(questions: Iterable[Question], output: str) -> int:
+def _print(answers: Iterable[tuple[Question, Decision]], output: str) -> int:
     style = style_of(sys.stdout)
     failed, printed_notes = False, set[str]()
-    for position, question in enumerate(questions):
-        for note in question.notes:
+    for position, (question, decision) in enumerate(answers):
+        notes = (*question.notes, *decision.notes)
+        for note in notes:
             if note not in printed_notes:
                 print(f"kscheduler: {printable(note)}", file=sys.stderr)
                 printed_notes.add(note)
-        decision = question.answer()
         failed |= bool(decision.error)
         if output == "json":
-            print(json_line(decision_tree(decision, question.situation, question.notes)))
+            print(json_line(decision_tree(decision, question.situation, notes)))
         else:
             print(_text(decision, question, style, is_first=position == 0))
     sys.stdout.flush()

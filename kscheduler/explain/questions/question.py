@@ -8,7 +8,8 @@ from kscheduler.api.core import Pod
 from kscheduler.api.old_annotation import honored
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing, claim_states, standing_of
-from kscheduler.whatif.decide import Decision, decide
+from kscheduler.framework.cluster.client import ClusterClient
+from kscheduler.whatif.decide import Decision, decide, prepare
 from kscheduler.whatif.scenario import ClusterObjects, Scenario
 
 OVER = (Standing.FINISHED, Standing.TERMINATING)
@@ -27,6 +28,14 @@ class Question:
     def answer(self) -> Decision:
         """Decide, unless the pod has finished or is being deleted. Raises `ScenarioError`."""
         return Decision(self.scenario) if self.situation.standing in OVER else decide(self.scenario)
+
+    async def answer_with_data(self, client: ClusterClient) -> Decision:
+        """Decide after plugins have fetched data of their own. Raises `ScenarioError`."""
+        if self.situation.standing in OVER:
+            return Decision(self.scenario)
+        prepared = prepare(self.scenario, client)
+        await prepared.fetch()
+        return prepared.decide()
 
 
 def question_about(

@@ -16,9 +16,9 @@ from kscheduler.metrics import ReloadResult
 from kscheduler.plugins import in_tree
 from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from tests.app.plugins.test_users_plugins import message_of
 from tests.app.running import answer, node_of, put, running, until
 from tests.app.test_reloading import until_true
-from tests.app.test_users_plugins import message_of
 from tests.builders import node_tree, pod_tree
 from tests.informers.test_audit import HastyClock
 

@@ -1,0 +1,74 @@
+"""Objects of a kind, as the watch last showed them: what the scheduler watches anyway, or a kind of the plugin's own.
+
+Typed as `Any`, because a `Kind` says at run time which struct its objects are.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from kscheduler.api.kinds import Kind
+from kscheduler.api.meta import KubeObject
+
+Changed = Callable[[Any, Any], None]
+"""`changed(old, new)`: an object came (`old` is `None`), changed, or went (`new` is `None`)."""
+
+
+class Lister(Protocol):
+    """The objects of one kind, all namespaces. Objects are shared: read them, never write to them."""
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the first list is there. The service decides nothing before it is."""
+        ...
+
+    def get(self, key: str) -> Any | None:
+        """The object under `namespace/name`, or `name` for a cluster-scoped kind."""
+        ...
+
+    def list(self) -> list[Any]:
+        """All objects, a copy."""
+        ...
+
+    def on_change(self, call: Changed) -> None:
+        """Call this method of the plugin for each change from now on, and at once for each object that is there.
+
+        It must be short: it runs on the event loop, once per object. A method is not kept alive: it is called for as
+        long as its plugin is in use. Pods wake after it, so it may call `Handle.nodes_changed` first.
+        """
+        ...
+
+
+class _NothingListed:
+    """No object of any kind, where there is no cluster."""
+
+    has_synced = True
+
+    def get(self, key: str) -> None:
+        """None."""
+        del key
+
+    def list(self) -> list[Any]:
+        """None."""
+        return []
+
+    def on_change(self, call: Changed) -> None:
+        """Nothing ever changes."""
+
+
+ListerOf = Callable[[Kind], Lister]
+_NOTHING: Final = _NothingListed()
+
+
+def nothing_listed(kind: Kind) -> Lister:
+    """A lister without objects. Raises `TypeError` for a kind that nobody could list."""
+    check_kind(kind)
+    return _NOTHING
+
+
+def check_kind(kind: object) -> None:
+    """Raises `TypeError` unless it is a `Kind` whose type is a `KubeObject`."""
+    if not isinstance(kind, Kind):
+        raise TypeError(f"lister({kind!r}): give a Kind, such as kscheduler.api.kinds.NODES or one of your own")
+    given: object = kind.type
+    if not (isinstance(given, type) and issubclass(given, KubeObject)):
+        raise TypeError(f"lister of {kind.resource}: its type is {given!r}, where a subclass of KubeObject is due")

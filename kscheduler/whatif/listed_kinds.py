@@ -1,0 +1,105 @@
+"""Listers over the objects of a scenario: what plugins find under `Handle.lister` where nothing is watched."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from kscheduler.api.kinds import KINDS, Kind
+from kscheduler.api.meta import KubeObject
+from kscheduler.client.errors import ClientError
+from kscheduler.client.watch import ListDecoder
+from kscheduler.framework.cluster.client import ClusterClient
+from kscheduler.framework.cluster.lister import Changed, Lister, check_kind
+from kscheduler.whatif.scenario import ClusterObjects
+
+_PAGE_SIZE: Final = 500
+OwnObjects = Mapping[Kind, Iterable[KubeObject]]
+"""Objects of kinds that only plugins read."""
+
+
+class ListedObjects:
+    """Objects that do not change, except that they may be read later. Implements `Lister`."""
+
+    def __init__(self, objects: Iterable[KubeObject] = (), *, has_synced: bool = True) -> None:
+        self.has_synced = has_synced
+        self._objects = {listed.key: listed for listed in objects}
+        self._calls: list[Changed] = []
+
+    def get(self, key: str) -> Any | None:
+        """The object under its key."""
+        return self._objects.get(key)
+
+    def list(self) -> list[Any]:
+        """All objects, a copy."""
+        return [*self._objects.values()]
+
+    def on_change(self, call: Changed) -> None:
+        """Call for each object that is there, and for those that are read later."""
+        self._calls.append(call)
+        for listed in self.list():
+            call(None, listed)
+
+    def take(self, objects: Iterable[KubeObject]) -> None:
+        """The objects have been read."""
+        self.has_synced = True
+        for listed in objects:
+            self._objects[listed.key] = listed
+            for call in self._calls:
+                call(None, listed)
+
+
+class ListedKinds:
+    """The listers of one scenario."""
+
+    def __init__(self, objects: ClusterObjects, own: OwnObjects | None = None) -> None:
+        """`own`: of kinds that plugins alone read; those of others can be read from an API server."""
+        self._objects = objects
+        self._own = {_key(kind): ListedObjects(given) for kind, given in (own or {}).items()}
+        self._unread: dict[Kind, ListedObjects] = {}
+
+    def lister(self, kind: Kind) -> Lister:
+        """A lister of a kind. Raises `TypeError` for what cannot be listed."""
+        check_kind(kind)
+        if KINDS.get(kind.plural) is kind:
+            return ListedObjects(getattr(self._objects, kind.plural))
+        made = self._own.get(_key(kind))
+        if made is None:
+            made = self._own[_key(kind)] = self._unread[kind] = ListedObjects(has_synced=False)
+        return made
+
+    @property
+    def unread(self) -> list[str]:
+        """Kinds that plugins have asked for and that were not read."""
+        return [kind.resource for kind in self._unread]
+
+    async def read(self, client: ClusterClient | None) -> list[str]:
+        """Read them, if there is an API server; returns a note for each that cannot be read."""
+        notes = []
+        for kind, listed in self._unread.items():
+            if client is None:
+                notes.append(f"{kind.resource} are left out: there is no API server")
+                continue
+            try:
+                listed.take(await _all(client, kind, notes))
+            except ClientError as failure:
+                notes.append(f"{kind.resource} are left out: {failure}")
+            except Exception as failure:  # noqa: BLE001  a bug of the plugin that was told of an object
+                notes.append(f"a plugin failed when it was told of {kind.resource}: {failure!r}")
+        self._unread.clear()
+        return notes
+
+
+def _key(kind: Kind) -> tuple[str, str, str, type]:
+    return kind.group, kind.version, kind.plural, kind.type
+
+
+async def _all(client: ClusterClient, kind: Kind, notes: list[str]) -> list[KubeObject]:
+    decoder: ListDecoder[Any] = ListDecoder(kind)
+    params = {"limit": str(_PAGE_SIZE)}
+    found: list[KubeObject] = []
+    while True:
+        page = decoder.decode(await client.get(kind.path, params))
+        notes.extend(f"{kind.resource} {bad.key} is left out: {bad.error}" for bad in page.undecodable)
+        found += page.items
+        if not page.continue_token:
+            return found
+        params["continue"] = page.continue_token

@@ -1,0 +1,130 @@
+"""The public surface for plugins, as text: what docs/plugin-api.md lists, with parameters and members.
+
+Read from the source, so that it is the same on each Python. `python -m tests.framework.public_surface --write`
+records it.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+PAGE: Final = ROOT / "docs" / "plugin-api.md"
+RECORDED: Final = Path(__file__).with_name("public_surface.txt")
+
+Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Assign | ast.AnnAssign
+
+
+def rows(heading: str) -> Iterator[tuple[str, list[str]]]:
+    """First cell and names of the rows of a table."""
+    section = PAGE.read_text(encoding="utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    for line in section.splitlines():
+        cells = [re.findall(r"`([^`]+)`", cell) for cell in line.strip("|").split(" | ")]
+        if line.startswith("| `") and len(cells) == 2:
+            yield cells[0][0], cells[1]
+
+
+def surface() -> list[str]:
+    """A line per name, and per member of a class."""
+    members = dict(rows("Members"))
+    return [line for module, names in rows("Names") for name in names for line in _lines(module, name, members)]
+
+
+def _lines(module: str, name: str, members: dict[str, list[str]]) -> Iterator[str]:
+    home, found = definition(module, name)
+    yield f"{module}.{name}{_shape(found)}"
+    if isinstance(found, ast.ClassDef):
+        of_class = dict(_members(home, found))
+        for member in members.get(name, list(of_class)):
+            if member not in of_class:
+                raise LookupError(f"docs/plugin-api.md: {name} has no member {member}")
+            yield f"{module}.{name}.{member}{of_class[member]}"
+
+
+def definition(module: str, name: str) -> tuple[str, Definition]:
+    """Where a name is defined, and how. Raises `LookupError`."""
+    if module.partition(".")[0] != "kscheduler":
+        raise LookupError(f"{module} is not ours")
+    tree = _tree(module)
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
+            return module, node
+        if isinstance(node, ast.Assign | ast.AnnAssign) and ast.unparse(_target(node)) == name:
+            return module, node
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module and any(alias.name == name for alias in node.names):
+            return definition(node.module, name)
+    raise LookupError(f"docs/plugin-api.md: {module} has no {name}")
+
+
+def _tree(module: str) -> ast.Module:
+    path = ROOT.joinpath(*module.split("."))
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def _target(node: ast.Assign | ast.AnnAssign) -> ast.expr:
+    return node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+
+
+def _members(module: str, kind: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    for base in kind.bases:
+        with_base = ast.unparse(base).partition("[")[0]
+        try:
+            home, parent = definition(module, with_base)
+        except LookupError:
+            continue  # of the standard library
+        if isinstance(parent, ast.ClassDef):
+            yield from _members(home, parent)
+    for node in kind.body:
+        yield from _member(node)
+
+
+def _member(node: ast.stmt) -> Iterator[tuple[str, str]]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        if node.name == "__init__":
+            yield node.name, _shape(node)
+            yield from _set_in(node)
+        elif not node.name.startswith("_"):
+            yield node.name, _shape(node)
+    elif isinstance(node, ast.AnnAssign | ast.Assign):
+        target = _target(node)
+        if isinstance(target, ast.Name) and not target.id.startswith("_"):
+            yield target.id, _shape(node)
+
+
+def _set_in(constructor: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple[str, str]]:
+    """Attributes that a constructor sets."""
+    for node in ast.walk(constructor):
+        if not isinstance(node, ast.Assign | ast.AnnAssign):
+            continue
+        target = _target(node)
+        if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self" and target.attr[0] != "_":
+            yield target.attr, _shape(node)
+
+
+def _shape(node: Definition) -> str:
+    if isinstance(node, ast.ClassDef):
+        bases = ", ".join(ast.unparse(base) for base in node.bases)
+        return f"({bases})" if bases else ""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        kind = " async" if isinstance(node, ast.AsyncFunctionDef) else ""
+        decorated = {ast.unparse(decorator) for decorator in node.decorator_list}
+        returns = f" -> {ast.unparse(node.returns)}" if node.returns is not None else ""
+        if decorated & {"property", "cached_property"}:
+            return f":{returns.removeprefix(' ->')}"
+        return f"({ast.unparse(node.args)}){returns}{kind}"
+    if isinstance(node, ast.AnnAssign):
+        return f": {ast.unparse(node.annotation)}"
+    return ""
+
+
+if __name__ == "__main__":
+    text = "\n".join(surface()) + "\n"
+    if "--write" in sys.argv:
+        RECORDED.write_text(text, encoding="utf-8")
+    else:
+        sys.stdout.write(text)
