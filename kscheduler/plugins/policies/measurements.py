@@ -1,5 +1,6 @@
 """What nodes really use, as metrics-server or Prometheus has measured it."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +17,7 @@ from kscheduler.framework.plugin import RefreshError
 from kscheduler.plugins.policies.prometheus import queried
 
 NODE_METRICS_PATH: Final = "/apis/metrics.k8s.io/v1beta1/nodes"
+_NODES_AT_A_TIME: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +54,22 @@ class _NodeMetricsList(msgspec.Struct):
 
 async def from_metrics_server(client: ClusterClient) -> Measurements:
     """What the aggregated API of metrics-server says now. Raises `RefreshError` and what the client raises."""
-    return parsed_metrics(await client.get(NODE_METRICS_PATH))
+    return await parsed_metrics(await client.get(NODE_METRICS_PATH))
 
 
-def parsed_metrics(body: bytes) -> Measurements:
-    """A NodeMetricsList. A node whose figures cannot be read is left out. Raises `RefreshError`."""
+async def parsed_metrics(body: bytes) -> Measurements:
+    """A NodeMetricsList. A node whose figures cannot be read is left out. Raises `RefreshError`.
+
+    Reading the quantities of 5,000 nodes takes a twentieth of a second, so others get a turn in between.
+    """
     try:
         listed = msgspec.json.decode(body, type=_NodeMetricsList)
     except msgspec.MsgspecError as mistake:
         raise RefreshError(f"{NODE_METRICS_PATH}: no list of NodeMetrics: {mistake}") from None
     found: dict[str, Measurement] = {}
-    for item in listed.items:
+    for place, item in enumerate(listed.items):
+        if place % _NODES_AT_A_TIME == _NODES_AT_A_TIME - 1:
+            await asyncio.sleep(0)
         try:
             ended = datetime.fromisoformat(item.timestamp).timestamp()
             begun = ended - max(0.0, parse_duration(item.window).seconds)

@@ -210,7 +210,7 @@ async def test_without_an_api_server_requests_are_all_that_is_known() -> None:
     assert cluster.decide(asking("web")).node_name in ("a", "b")
 
 
-def test_what_metrics_server_says_is_read_item_by_item() -> None:
+async def test_what_metrics_server_says_is_read_item_by_item() -> None:
     good = {
         "metadata": {"name": "a"},
         "timestamp": "2026-11-23T04:00:20Z",
@@ -224,12 +224,12 @@ def test_what_metrics_server_says_is_read_item_by_item() -> None:
         {"usage": {"cpu": "x", "memory": "1"}},
     ]
     items = [good, *({**good, "metadata": {"name": f"bad{i}"}, **wrong} for i, wrong in enumerate(bad))]
-    found = parsed_metrics(json.dumps({"items": items}).encode())
+    found = await parsed_metrics(json.dumps({"items": items}).encode())
     assert found == {"a": Measurement(124, 2**20, 1795406399.5, 1795406420.0)}
     for body in (b"[]", b"{", b'{"items": [{}]}'):
         with pytest.raises(RefreshError):
-            parsed_metrics(body)
-    assert parsed_metrics(b"{}") == {}
+            await parsed_metrics(body)
+    assert await parsed_metrics(b"{}") == {}
 
 
 PROMETHEUS = {"cpuQuery": "cpu", "memoryQuery": "memory", "window": "60s"}
