@@ -7,6 +7,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from kscheduler.cli import main
 from kscheduler.config.loader import default_configuration
 from kscheduler.loading import ConfigurationReader
 from kscheduler.plugins.policies.catalogue import POLICIES
@@ -52,6 +53,11 @@ def test_the_example_has_the_charts_profiles_beside_the_untouched_default() -> N
     configured = ConfigurationReader().read_file(str(EXAMPLE))
     assert profile_problems(configured.config, configured.registry) == ()
     assert configured.config.configuration.profiles[0] == default_configuration().configuration.profiles[0]
+
+
+def test_the_command_prints_the_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "policies"]) == 0
+    assert capsys.readouterr().out == EXAMPLE.read_text(encoding="utf-8")
 
 
 def test_no_policy_is_enabled_by_default() -> None:
