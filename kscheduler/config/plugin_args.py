@@ -193,7 +193,7 @@ class HTTPSource(Settings, frozen=True):
     """`http://` or `https://`. Redirects are not followed, proxies of the environment not used, link-local addresses
     refused."""
     bearer_token_file: str = ""
-    """A file with a token for the header Authorization; read each time."""
+    """A file with a token for the header Authorization, read each time. Not the scheduler's own for the API server."""
     ca_file: str = ""
     """A file with the certificates to trust; empty: those of the system."""
     timeout: Duration = seconds(5)

@@ -10,6 +10,7 @@ A connection per request: there is one in some seconds, and nothing stays open t
 import asyncio
 import errno
 import ipaddress
+import re
 import socket
 import ssl
 from collections.abc import Mapping
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 MOST_BYTES: Final = 8 * 2**20
 """Of an answer: a hundred bytes for each of 80,000 nodes."""
 _LONGEST_TOKEN: Final = 64 * 2**10
+_TOKEN: Final = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
+"""RFC 6750."""
+OWN_CREDENTIALS: Final = (Path("/var/run/secrets/kubernetes.io"), Path("/run/secrets/kubernetes.io"))
+"""Where Kubernetes mounts a pod's token for the API server."""
 
 
 async def fetched(source: HTTPSource, path: str = "", params: Mapping[str, str] | None = None) -> bytes:
@@ -63,16 +68,25 @@ async def _body(response: "aiohttp.ClientResponse") -> bytes:
 
 
 def _authorization(source: HTTPSource) -> dict[str, str]:
-    """Read each time: such files are rotated."""
+    """The header for the token in the file, which is read each time: such files are rotated.
+
+    Who may edit a configuration must not thereby get at credentials: neither at the scheduler's own token, nor, a line
+    of text at a time, at other files.
+    """
     if not source.bearer_token_file:
         return {}
+    path = Path(source.bearer_token_file)
+    name = f"bearerTokenFile {path}"
     try:
-        with Path(source.bearer_token_file).open("rb") as file:
-            token = file.read(_LONGEST_TOKEN).decode("ascii").strip()
-    except (OSError, UnicodeDecodeError) as failure:
-        reason = failure.strerror if isinstance(failure, OSError) else "not ASCII"
-        raise RefreshError(f"bearerTokenFile {source.bearer_token_file}: {reason}") from None
-    return {"Authorization": f"Bearer {token}"}
+        if any(path.resolve().is_relative_to(own) for own in OWN_CREDENTIALS):
+            raise RefreshError(f"{name}: the API server's own token is sent to nobody else; mount one for this server")
+        with path.open("rb") as file:
+            token = file.read(_LONGEST_TOKEN).strip()
+    except OSError as failure:
+        raise RefreshError(f"{name}: {failure.strerror}") from None
+    if not _TOKEN.fullmatch(token):
+        raise RefreshError(f"{name}: there is no bearer token in it")
+    return {"Authorization": f"Bearer {token.decode()}"}
 
 
 def _tls(source: HTTPSource) -> ssl.SSLContext | bool:

@@ -10,6 +10,7 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.config.errors import ConfigError
 from kscheduler.framework.events import ActionType, ClusterEvent, QueueingHint, Resource
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.testing import make_node, make_pod
 from tests.plugins.policies.worlds import PolicyWorld
 
@@ -62,6 +63,26 @@ def test_a_label_that_changes_on_one_node_asks_about_one_row() -> None:
     world.cache.update_node(make_node("silent", annotations={TYPE: "intel"}))
     assert world.points(raspberry("four"))["silent"] == 0
     assert world.asked[1:] == [["silent"], ["silent"]]
+
+
+def test_a_required_annotation_is_compared_on_the_changed_node_only() -> None:
+    world = PolicyWorld("AnnotationMatch", *NODES, args=REQUIRED)
+    asked, original = [], world.policy.filter
+
+    def counted(cycle: Any, pod: Any, nodes: Any, rows: Any) -> Any:
+        asked.append(sorted(map(nodes.name_of, rows.tolist())))
+        return original(cycle, pod, nodes, rows)
+
+    world.policy.filter = counted
+    info = [PodInfo(raspberry(f"pi-{number}")) for number in range(3)]
+    assert schedule(world.profile, info[0], world.cache, engine=world.engine).feasible_names() == [
+        "annotated",
+        "labelled",
+    ]
+    schedule(world.profile, info[1], world.cache, engine=world.engine)
+    world.cache.update_node(make_node("silent", annotations={TYPE: "raspberry"}))
+    assert "silent" in schedule(world.profile, info[2], world.cache, engine=world.engine).feasible_names()
+    assert asked == [sorted(node.metadata.name for node in NODES), ["silent"]]
 
 
 def hint_for(action: ActionType, resource: Resource = Resource.NODE) -> Any:

@@ -81,6 +81,25 @@ async def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.Monke
         assert await fetched(HTTPSource(url)) == b"direct"
 
 
+@pytest.mark.parametrize("text", ["", "two words", "-----BEGIN PRIVATE KEY-----\nabc\n", "a\r\nHost: b", "\xff"])
+async def test_a_file_that_is_no_token_is_not_sent(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_bytes(text.encode("latin-1"))
+    with pytest.raises(RefreshError) as caught:
+        await fetched(HTTPSource("http://127.0.0.1:1", bearer_token_file=str(file)))
+    assert str(caught.value) == f"bearerTokenFile {file}: there is no bearer token in it"
+
+
+async def test_the_schedulers_own_token_is_sent_to_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounted, link = tmp_path / "mounted", tmp_path / "link"
+    mounted.mkdir()
+    (mounted / "token").write_text("abc")
+    link.symlink_to(mounted / "token")
+    monkeypatch.setattr(http_source, "OWN_CREDENTIALS", (mounted,))
+    with pytest.raises(RefreshError, match="own token is sent to nobody else"):
+        await fetched(HTTPSource("http://127.0.0.1:1", bearer_token_file=str(link)))
+
+
 @pytest.mark.parametrize("field", ["bearer_token_file", "ca_file"])
 async def test_a_file_that_is_not_there_is_named(field: str, tmp_path: Path) -> None:
     missing = str(tmp_path / "missing")

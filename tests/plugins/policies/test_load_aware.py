@@ -84,7 +84,7 @@ async def test_the_columns_equal_the_rule_node_by_node(
     measured: dict[str, tuple[int, int]], pods: list[tuple[str, int | None, int]], age: int
 ) -> None:
     server = MetricsServer({name: (f"{cpu}m", str(memory)) for name, (cpu, memory) in measured.items()})
-    nodes = [make_node(name, cpu="8", memory="16Gi") for name in "abc"]
+    nodes = [make_node(name, cpu="32", memory="64Gi") for name in "abc"]
     cluster = world(server, *nodes)
     now = float(int(server.at))
     server.at = now - age
@@ -106,8 +106,8 @@ async def test_the_columns_equal_the_rule_node_by_node(
             estimate = [of + more for of, more in zip(measured[name], unseen, strict=True)]
             used = [(trust * e + (20 - trust) * r) // 20 for e, r in zip(estimate, requested, strict=True)]
         own = (1_000, GIB)
-        left = [max(0, whole - u - o) for whole, u, o in zip((8_000, 16 * GIB), used, own, strict=True)]
-        points[name] = (left[0] * 100 // 8_000 + left[1] * 100 // (16 * GIB)) // 2
+        left = [max(0, whole - u - o) for whole, u, o in zip((32_000, 64 * GIB), used, own, strict=True)]
+        points[name] = (left[0] * 100 // 32_000 + left[1] * 100 // (64 * GIB)) // 2
     decided = cluster.points(asking("web"))
     assert decided == {name: points[name] for name in decided}
 
@@ -118,6 +118,31 @@ def _milli(cpu: int) -> int:
 
 def _bytes(cpu: int) -> int:
     return int(f"{cpu}001") * 2**20
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        ([{"name": "memory"}], {"a": 75, "b": 12}),
+        (
+            [{"name": "memory", "weight": 1}, {"name": "cpu", "weight": 3}],
+            {"a": (75 + 3 * 0) // 4, "b": (12 + 3 * 50) // 4},
+        ),
+    ],
+)
+async def test_which_resources_count(resources: list[dict[str, Any]], expected: dict[str, int]) -> None:
+    cluster = world(MetricsServer({"a": ("3", "1Gi"), "b": ("1", "6Gi")}), resources=resources)
+    await cluster.policy.refresh()
+    assert cluster.points(asking("web")) == expected
+
+
+async def test_a_pod_without_requests_counts_with_what_scoring_presumes() -> None:
+    server = MetricsServer({"a": ("1", "1Gi"), "b": ("1", "1Gi")})
+    cluster = world(server)
+    cluster.cache.add_pod(make_pod("bare", node="a"))
+    await cluster.policy.refresh()
+    points = cluster.points(make_pod("web"))
+    assert points["a"] < points["b"]
 
 
 async def test_an_idle_node_does_not_get_the_whole_herd() -> None:
