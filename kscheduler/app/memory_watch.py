@@ -1,11 +1,12 @@
 """An alarm before the kernel ends the process: resident memory compared with the limit of its cgroup.
 
 The problem: a plugin that leaks is noticed when the container is killed, and then nothing says why. The idea: read both
-numbers every 15 s, say so at 80 % and at 90 %, and name the plugins that are not in-tree. Which of them it was cannot
+numbers every 5 s, say so at 80 % and at 90 %, and name the plugins that are not in-tree. Which of them it was cannot
 be told: Python does not account memory to code. What helps is how much the process has grown since it was started.
+Where there is no limit (on a workstation), or one that is far too high, `--memory-alarm` stands for it.
 
-Limits: Linux only; without a memory limit (on a workstation) there is nothing to compare with, and nothing is said.
-Compared is the resident set, which the kernel kills for; the cgroup's own count includes page cache, which it drops.
+Limits: Linux only; with neither limit nor flag there is nothing to compare with, and nothing is said. Compared is the
+resident set, which the kernel kills for; the cgroup's own count includes page cache, which it drops.
 """
 
 import math
@@ -21,7 +22,7 @@ from kscheduler.scheduling.observations import MetricSeries
 
 _log = get_logger("kscheduler")
 
-LOOK_SECONDS: Final = 15.0
+LOOK_SECONDS: Final = 5.0
 WARNING_PERCENT: Final = 80
 ERROR_PERCENT: Final = 90
 CALM_PERCENT: Final = 75
@@ -30,7 +31,8 @@ _UNLIMITED: Final = 1 << 60
 """cgroup v1 writes a number of this size where there is no limit."""
 
 MEMORY_LIMIT: Final = MetricSeries(
-    "kscheduler_memory_limit_bytes", "The memory limit of the process's cgroup; +Inf without one."
+    "kscheduler_memory_limit_bytes",
+    "The memory limit of the process's cgroup, or --memory-alarm where that is less; +Inf without both.",
 )
 
 
@@ -95,6 +97,15 @@ class MemoryWatch:
         """The limit, as a gauge: infinite where there is none, so that no share of it is much."""
         limit = self._limit()
         return [gauge(MEMORY_LIMIT, {(): math.inf if limit is None else float(limit)})]
+
+
+def limit_with_alarm(alarm: int | None, limit: Callable[[], int | None]) -> Callable[[], int | None]:
+    """The limit to compare with: the smaller of the two, where there are any. `alarm`: bytes, as the user set them."""
+
+    def smaller() -> int | None:
+        return min((bound for bound in (alarm, limit()) if bound is not None), default=None)
+
+    return smaller
 
 
 def resident_bytes() -> int:

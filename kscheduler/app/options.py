@@ -29,6 +29,10 @@ class Options:
     """Where and how HTTP is answered."""
     periods: Periods = field(default_factory=Periods)
     """How often cache and stores are checked."""
+    memory_alarm: int | None = None
+    """Bytes that stand for the memory limit of the process, where its cgroup has none or a higher one."""
+    repairs_overfilled_nodes: bool = False
+    """Whether pods of ours that have not started are evicted from nodes that another scheduler has overfilled."""
     clock: Clock = field(default=REAL_CLOCK)
     permit_token_file: str = ""
     """The file with the token for `/waiting-pods`; without it the path is for whom the API server allows it."""

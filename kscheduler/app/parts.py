@@ -5,7 +5,7 @@
                                '--compared with the stores-- truth keeping
 
 `kscheduler.assembly` joins everything that decides. All of its writes go through `client`, whose fence lets nothing out
-while this process does not lead. Future parts that talk to a network (extenders) belong here and nowhere else.
+while this process does not lead; only an extender that binds writes by itself, and is asked behind the same fence.
 """
 
 import asyncio
@@ -16,11 +16,12 @@ from itertools import chain
 from typing import Final
 
 from kscheduler.aio.ratelimit import TokenBucket
-from kscheduler.api.core import Pod
+from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, STORAGE_KINDS, WORKLOAD_KINDS
 from kscheduler.app.api_server_monitor import APIServerMonitor
+from kscheduler.app.extender_connections import ExtenderConnections
 from kscheduler.app.leadership import Leadership, fence_of
-from kscheduler.app.memory_watch import MemoryWatch, cgroup_limit, resident_bytes
+from kscheduler.app.memory_watch import MemoryWatch, cgroup_limit, limit_with_alarm, resident_bytes
 from kscheduler.app.options import Options
 from kscheduler.app.server_version import ServerVersion
 from kscheduler.assembly import Adoption, Assembly, Ports, Ruleset
@@ -46,8 +47,10 @@ from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.failures.status_writer import StatusWriter
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.overfill.overfill_keeping import OverfillKeeping
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.taken_pods import TakenPods
 from kscheduler.scheduling.truth.truth_keeping import Periods, TruthKeeping
 
 WATCHED: Final = (NODES, PODS, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS, POD_DISRUPTION_BUDGETS)
@@ -71,6 +74,7 @@ class Parts:
         self.clock = options.clock
         self.observations = Observations()
         self.pod_log = PodLog()
+        self.taken = TakenPods(self.observations, self.clock)
         self.limit = AdaptiveLimit(self._configuration.parallelism, self._most_workers)
         self.reachability = APIServerReachability(host_of(connection.base_url), self.clock.monotonic())
         fence = fence_of(options)
@@ -88,6 +92,14 @@ class Parts:
         self.api_server_monitor = APIServerMonitor(self.reachability, self.event_client, self.informers, self.clock)
         self.server_version = ServerVersion(self.client, self.clock)
         self.plugin_listers = PluginListers(self.plugin_client, self.informers, self.clock)
+        self.extenders = ExtenderConnections(
+            PodWriter(self.client, self.clock),
+            self.client,
+            self._node,
+            self._may_write,
+            self.observations,
+            self.clock.monotonic,
+        )
         self.assembly = Assembly(options.config, options.registry, self._ports(), self.clock)
         self.assembly.listen_to(self.informers)
         self.plugin_listers.on_event = self.assembly.own_kind_changed
@@ -95,10 +107,15 @@ class Parts:
         self.workers = Workers(self._most_workers, queue, scheduler, self.limit, self.clock)
         self.refreshed = RefreshedPlugins(self.assembly.profiles.values, self.clock)
         self.retired = RetiredPlugins(self.assembly.profiles.values, self._profiles_in_use, self.clock)
-        self.workers.on_attempt_end = self.refreshed.on_end = self.retired.look
+        self.refreshed.on_end = self.retired.look
+        self.workers.on_attempt_end = self._attempt_ended
+        self.extenders.in_use = self.workers.extenders_in_use
+        self.extenders.adopt(self.assembly.scheduler.extenders)
         self.truth = self._build_truth_keeping(options.periods)
+        self.overfill = self._build_overfill_keeping(repairs=options.repairs_overfilled_nodes)
         self.assembly.on_quarantine = self._quarantine_soon
-        self.memory = MemoryWatch(resident_bytes, cgroup_limit, self._plugins_of_users, self.clock)
+        limit = limit_with_alarm(options.memory_alarm, cgroup_limit)
+        self.memory = MemoryWatch(resident_bytes, limit, self._plugins_of_users, self.clock)
 
     def adopt(self, ruleset: Ruleset) -> Adoption:
         """Decide by another configuration from now on; never awaits.
@@ -115,6 +132,7 @@ class Parts:
             self.workers.grow_to(self._most_workers)
         self.refreshed.look()
         self.retired.retire(profiles_before)
+        self.extenders.adopt(ruleset.judges.extenders)
         self._wake_worker()
         return adoption
 
@@ -202,7 +220,7 @@ class Parts:
         """The ports, all implemented by the API server."""
         pods = PodWriter(self.client, self.clock)
         return Ports(
-            binder=BindingWriter(pods, self.clock, self.observations, self.limit.refused, self.pod_log),
+            binder=BindingWriter(pods, self.clock, self.observations, self.limit.refused, self.pod_log, self.taken),
             evictor=pods,
             statuses=self.status_writer,
             events=self.recorder,
@@ -212,8 +230,10 @@ class Parts:
             budgets=StoredBudgets(self.informers[POD_DISRUPTION_BUDGETS].store),
             lister=self.plugin_listers.lister,
             client=self.plugin_client,
+            extenders=self.extenders,
             on_arrival=self._wake_worker,
             observations=self.observations,
+            taken=self.taken,
             log=self.pod_log,
         )
 
@@ -224,6 +244,24 @@ class Parts:
     def _pod(self, key: str) -> Pod | None:
         found: Pod | None = self.informers.informer(PODS).store.get(key)
         return found
+
+    def _node(self, name: str) -> Node | None:
+        found = self.assembly.cache.node_info(name)
+        return found.node if found is not None else None
+
+    def _may_write(self) -> bool:
+        """Whether this process leads: writes of others on our behalf pass no fence of our client."""
+        return self.leadership is None or self.leadership.fence.is_open()
+
+    def _attempt_ended(self) -> None:
+        """What a configuration before this one needed is closed once no attempt has it."""
+        self.retired.look()
+        self.extenders.look()
+
+    def _build_overfill_keeping(self, *, repairs: bool) -> OverfillKeeping:
+        evictor = PodWriter(self.client, self.clock) if repairs else None
+        watched = self.assembly.cache, self.assembly.profiles, self.taken
+        return OverfillKeeping(*watched, self.recorder, evictor, self.observations, self.clock)
 
     def _build_truth_keeping(self, periods: Periods) -> TruthKeeping:
         assembly = self.assembly

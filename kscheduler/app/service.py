@@ -103,6 +103,7 @@ class App:
             await ends.enter_async_context(self.parts.plugin_client)
             if self.parts.leadership is not None:
                 await ends.enter_async_context(self.parts.leadership.client)
+            ends.push_async_callback(self.parts.extenders.aclose)
             login = self.surface.login
             if login is not None:
                 await login.open(ends)
@@ -137,7 +138,7 @@ class App:
             BackgroundService("plugins' kinds", self.parts.plugin_listers.run),
         ):
             if await self._synced(stop):
-                async with running(*self.parts.truth.services()):
+                async with running(*self.parts.truth.services(), *self.parts.overfill.services_beside_cache()):
                     await then(stop)
 
     async def _lead(self, stop: asyncio.Event, then: _Phase) -> None:
@@ -188,9 +189,11 @@ class App:
             BackgroundService(
                 "evictions", self.parts.assembly.evictions.run, self._unless_lost(self.parts.assembly.evictions.stop)
             ),
+            *self.parts.overfill.services_beside_workers(),
             BackgroundService("back-off", self.parts.workers.keep_flushing),
             BackgroundService("workers", self.parts.workers.run, self._unless_lost(self._drain)),
         )
+        self.parts.overfill.begin_scheduling()
         async with running(*services):
             self.diary.scheduling()
             self.surface.is_scheduling = True

@@ -150,7 +150,9 @@ class Surface:
             unschedulable_pods=self._parts.assembly.queue.rejections,
             inflight_events=self._inflight_events,
             goroutines=lambda: {"binding": self._parts.workers.binding},
+            extender_pods=self._extender_pods,
             quarantined_plugins=self._parts.assembly.supervised,
+            overfilled_nodes=self._parts.overfill.counts,
             pending_api_calls=lambda: {"pod_status_patch": self._parts.status_writer.statistics().pending},
         )
         election = self._parts.election
@@ -191,6 +193,10 @@ class Surface:
             "unschedulable": sizes.unschedulable,
             "gated": sizes.gated,
         }
+
+    def _extender_pods(self) -> dict[str, float]:
+        lines = self._parts.assembly.scheduler.lines
+        return {"asked": lines.in_turn(), "waiting": lines.standing()}
 
     def _inflight_events(self) -> Mapping[str, float]:
         sizes = self._parts.assembly.queue.statistics()
@@ -278,7 +284,7 @@ class Surface:
 
     def _notes(self) -> Iterable[str]:
         """Additional lines of `/readyz?verbose`: who leads, an API server that was not tested, a refused configuration
-        or certificate, unreadable objects, kinds that the server does not have.
+        or certificate, quarantined plugins, overfilled nodes, unreadable objects, kinds that the server does not have.
         """
         if self._parts.election is not None:
             yield self._parts.election.note()
@@ -287,6 +293,7 @@ class Surface:
         yield from (quarantine.message for quarantine in self._parts.assembly.quarantines())
         yield from self._parts.memory.notes()
         yield from self._parts.refreshed.notes()
+        yield from self._parts.overfill.notes()
         if self.login is not None:
             yield from self.login.contexts.notes()
         for informer in self._parts.informer_statistics():

@@ -176,6 +176,7 @@ class Assembly:
             self.ports.observations,
             self.clock,
             keeps_classes=classes.are_kept,
+            extenders=self.ports.extenders(config.configuration.extenders),
         )
         policy = self._queue_policy(config.configuration, profiles, classes)
         return Ruleset(config, registry, profiles, classes, policy, judges)
@@ -262,11 +263,12 @@ class Assembly:
         return pod.spec.scheduler_name in self.profiles
 
     def _is_waiting(self, pod: Pod) -> bool:
-        """Whether the pod has no node, here or in the API server; one that is being bound is left to its attempt.
+        """Whether the pod has no node, here or in the API server, and nobody tries it: an attempt keeps its pod.
 
-        Between two decisions a pod that is being tried is always assumed on a node.
+        Between two decisions a pod that is being tried is assumed on a node, or extenders are asked about it.
         """
-        return not (pod.spec.node_name or pod.is_terminal or self.cache.is_assumed(pod.metadata.uid))
+        uid = pod.metadata.uid
+        return not (pod.spec.node_name or pod.is_terminal or self.cache.is_assumed(uid) or self.queue.is_in_flight(uid))
 
     def _call_back(self) -> int:
         """Fail pods that wait for a Permit plugin that their profile lacks now: nobody would ever let them go on."""
@@ -364,11 +366,12 @@ class Assembly:
             announcer=self.ports.statuses if self.in_pre_bind is not None else None,
             in_pre_bind=self.in_pre_bind,
             log=self.ports.log,
+            pod_of=self.ports.pod_of,
         )
 
     def _build_pod_handler(self) -> PodHandler:
         seen = self.clock, self.ports.observations
-        return PodHandler(self.cache, self.queue, self.waiting, self.profiles, *seen, self.ports.log)
+        return PodHandler(self.cache, self.queue, self.waiting, self.profiles, *seen, self.ports.log, self.ports.taken)
 
     def _handlers(self) -> Mapping[Kind, Handler[Any]]:
         """The handlers, by kind, that turn watch events into changes of cache and queue."""

@@ -5,12 +5,22 @@ ports that it uses. `observations` and `log` are ports too: the implementation o
 Bindings) counts and logs in the same place as the inner parts.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kscheduler.aio.clock import REAL_CLOCK
 from kscheduler.api.core import Pod
-from kscheduler.assembly.unconnected import NoBinder, NoEvents, NoEviction, NoStatuses, no_pod, nobody_waits
+from kscheduler.assembly.unconnected import (
+    NoBinder,
+    NoEvents,
+    NoEviction,
+    NoStatuses,
+    no_extenders,
+    no_pod,
+    nobody_waits,
+)
+from kscheduler.config.types import Extender
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.cluster.lister import ListerOf, nothing_listed
 from kscheduler.framework.cluster.listers import NO_WORKLOADS, WorkloadListers
@@ -19,10 +29,12 @@ from kscheduler.framework.cluster.volumes import VolumeWriter
 from kscheduler.framework.handle import Writer
 from kscheduler.scheduling.eviction.evictions import NominationWriter
 from kscheduler.scheduling.eviction.victims import VictimWriter
+from kscheduler.scheduling.extenders.answers import AsksExtenders
 from kscheduler.scheduling.failures.failures import FailureSink
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.reports import EventSink
+from kscheduler.scheduling.taken_pods import TakenPods
 
 
 class StatusPort(FailureSink, NominationWriter, Protocol):
@@ -59,6 +71,8 @@ class Ports:
     """Objects of any kind, for plugins. By default there are none."""
     client: ClusterClient | None = None
     """The API server, for plugins' own requests. `None`: there is none."""
+    extenders: Callable[[Sequence[Extender]], AsksExtenders | None] = no_extenders
+    """The extenders of a configuration. `None`: they are not called, and pods that concern them are held."""
 
     # --- what is notified ---------------------------------------------------------------------------------------------
 
@@ -66,5 +80,7 @@ class Ports:
     """Called on each arrival in the active queue or in back-off, to wake a worker."""
     observations: Observations = field(default_factory=Observations)
     """Counts events for metrics."""
+    taken: TakenPods = field(default_factory=lambda: TakenPods(Observations(), REAL_CLOCK))
+    """Hears of pods of ours that somebody else has bound. By default it says nothing."""
     log: PodLog = field(default_factory=PodLog)
     """Logs what happens to pods. The assembly connects it to the queue, which knows what a parked pod waits for."""

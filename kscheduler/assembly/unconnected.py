@@ -4,12 +4,14 @@ Only the binder returns an error: a cycle over copied state may choose victims a
 But a Binding that was never sent must not look like a success.
 """
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Sequence
 from typing import Any
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
+from kscheduler.config.types import Extender
 from kscheduler.framework.status import Status, error
+from kscheduler.scheduling.extenders.answers import AsksExtenders
 
 
 class NoBinder:
@@ -64,3 +66,8 @@ def no_pod(_key: str) -> Pod | None:
 
 def nobody_waits() -> None:
     """Wake no worker on an arrival."""
+
+
+def no_extenders(_extenders: Sequence[Extender]) -> AsksExtenders | None:
+    """Extenders are not called."""
+    return None

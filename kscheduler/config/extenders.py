@@ -1,4 +1,4 @@
-"""Extenders, as far as they matter although they are not called yet: which pods concern them, and how they are named.
+"""What follows from the settings of extenders alone: which pods concern them, and how they are named.
 
 An extender that manages resources is called only for pods that request or limit one of them; an extender without
 managed resources is called for all pods. A managed resource may be `ignoredByScheduler`: the extender alone accounts
@@ -15,6 +15,8 @@ from kscheduler.config.errors import Problem
 from kscheduler.config.plugin_args import NodeResourcesFitArgs
 from kscheduler.config.types import Extender, KubeSchedulerConfiguration, KubeSchedulerProfile, PluginConfig
 
+EXTENDER: Final = "Extender"
+"""The plugin name in verdicts of extenders: kube-scheduler's name for all of them."""
 LONGEST_NAME: Final = 200
 """Characters of an extender's address that a message shows."""
 REDACTED: Final = "REDACTED"
@@ -62,10 +64,13 @@ def is_asked_about(extender: Extender, pod: Pod) -> bool:
 
 
 def deciding(extenders: Iterable[Extender]) -> tuple[Extender, ...]:
-    """The extenders without which decisions are wrong: not ignorable, and not only giving points."""
-    return tuple(
-        each for each in extenders if not each.ignorable and (each.filter_verb or each.bind_verb or each.preempt_verb)
-    )
+    """The extenders that may change a decision; the others only bind, or have no verb."""
+    return tuple(filter(decides, extenders))
+
+
+def decides(extender: Extender) -> bool:
+    """Whether the extender has a say in a decision."""
+    return bool(extender.filter_verb or extender.prioritize_verb or extender.preempt_verb)
 
 
 def with_ignored_resources(

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kscheduler.config.errors import shown
-from kscheduler.config.extenders import extender_name
+from kscheduler.config.extenders import decides
 from kscheduler.config.loader import LoadedConfig, default_configuration
-from kscheduler.config.types import Extender, Plugins
+from kscheduler.config.types import Plugins
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +123,17 @@ def _unbuilt(path: str, plugin: str) -> SettingWarning:
     return SettingWarning(path, f"has no effect: plugin {plugin} is not built yet")
 
 
+def _from_extenders(loaded: LoadedConfig) -> Iterator[SettingWarning]:
+    for index, extender in enumerate(loaded.as_given.extenders):
+        if not (decides(extender) or extender.bind_verb):
+            yield SettingWarning(f"extenders[{index}]", "it is never called: it has no verb")
+        tls = extender.tls_config
+        has_authority = tls is not None and bool(tls.ca_file or tls.ca_data or tls.insecure)
+        if extender.enable_https and not has_authority:
+            reason = "without tlsConfig.caFile or caData no certificate is checked, as in kube-scheduler"
+            yield SettingWarning(f"extenders[{index}].enableHTTPS", reason)
+
+
 def _from_empty_names(loaded: LoadedConfig) -> Iterator[SettingWarning]:
     """Empty names and addresses: kube-scheduler accepts them, but they cannot be intended.
 
@@ -143,45 +154,3 @@ def _from_empty_names(loaded: LoadedConfig) -> Iterator[SettingWarning]:
     for index, extender in enumerate(loaded.as_given.extenders):
         if not extender.url_prefix.strip():
             yield SettingWarning(f"extenders[{index}].urlPrefix", "it is empty: nobody could be asked")
-
-
-# --- extenders --------------------------------------------------------------------------------------------------------
-
-
-def _from_extenders(loaded: LoadedConfig) -> Iterator[SettingWarning]:
-    for index, extender in enumerate(loaded.as_given.extenders):
-        pods = _pods_asked_about(extender)
-        effects = list(_missing_effects(extender) if extender.ignorable else _held_effects(extender, pods))
-        if effects:
-            called = f"extenders are not called yet: {', '.join(effects)}"
-            yield SettingWarning(f"extenders[{index}]", f"{called} ({extender_name(extender)})")
-
-
-def _pods_asked_about(extender: Extender) -> str:
-    names = ", ".join(resource.name for resource in extender.managed_resources)
-    return f"pods that request or limit {names}" if names else "all pods"
-
-
-def _held_effects(extender: Extender, pods: str) -> Iterator[str]:
-    if extender.filter_verb or extender.bind_verb:
-        yield f"{pods} are held"
-        return
-    if extender.preempt_verb:
-        yield f"{pods} preempt nobody"
-    if extender.prioritize_verb:
-        yield "it gives no points"
-
-
-def _missing_effects(extender: Extender) -> Iterator[str]:
-    """What is missing while scheduling continues without it, as while an ignorable extender does not answer."""
-    if extender.filter_verb:
-        yield "it turns no node down"
-    if extender.prioritize_verb:
-        yield "it gives no points"
-    if extender.preempt_verb:
-        yield "it is not asked whom to preempt"
-    if extender.bind_verb:
-        yield "the profile's own plugins bind"
-    names = [resource.name for resource in extender.managed_resources if resource.ignored_by_scheduler]
-    if names:
-        yield f"nobody keeps account of {', '.join(names)}"

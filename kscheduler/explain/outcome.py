@@ -58,7 +58,7 @@ def cycle_outcome(decision: Decision) -> Outcome | None:
     if record.node_name:
         return Outcome.PLACED
     profile = decision.profile
-    if profile is not None and not held_status(record.pod, profile.enabled, profile.extenders).is_success:
+    if profile is not None and not held_status(record.pod, profile.enabled).is_success:
         return Outcome.HELD
     makes_room = record.post_filter is not None and record.post_filter.is_success and record.nominated_node_name
     return Outcome.PREEMPTING if makes_room else Outcome.UNSCHEDULABLE

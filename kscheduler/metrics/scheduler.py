@@ -37,6 +37,18 @@ QUARANTINED_PLUGINS = MetricSeries(
 )
 
 
+EXTENDER_PODS = MetricSeries(
+    "kscheduler_extender_pods",
+    "Pods that concern HTTP extenders: asked about now, or waiting for their turn.",
+    ("state",),
+)
+OVERFILLED_NODES = MetricSeries(
+    "kscheduler_overfilled_nodes",
+    "Nodes whose pods request more of a resource than the node has now, by what has caused it.",
+    ("resource", "cause"),
+)
+
+
 def _no_values() -> Mapping[str, float]:
     return {}
 
@@ -68,8 +80,12 @@ class Gauges:
     """By operation, such as `binding`."""
     pending_api_calls: Callable[[], Mapping[str, float]] = _no_values
     """By type: `pod_status_patch`. Bindings are sent at once."""
+    extender_pods: Callable[[], Mapping[str, float]] = _no_values
+    """By state: `asked`, `waiting`."""
     quarantined_plugins: Callable[[], Mapping[tuple[str, str, str], float]] = _no_triples
     """By (plugin, profile, policy)."""
+    overfilled_nodes: Callable[[], Mapping[tuple[str, str], float]] = _no_pairs
+    """By (resource, cause)."""
 
 
 def scheduler_source(observations: Observations, gauges: Gauges) -> Source:
@@ -88,7 +104,9 @@ def scheduler_source(observations: Observations, gauges: Gauges) -> Source:
             gauge(UNSCHEDULABLE_PODS, parked),
             gauge_by(INFLIGHT_EVENTS, gauges.inflight_events()),
             gauge_by(GOROUTINES, gauges.goroutines()),
+            gauge_by(EXTENDER_PODS, gauges.extender_pods()),
             gauge_by(PENDING_API_CALLS, gauges.pending_api_calls()),
+            gauge(OVERFILLED_NODES, {tuple(labels): nodes for labels, nodes in gauges.overfilled_nodes().items()}),
             gauge(
                 QUARANTINED_PLUGINS, {tuple(labels): is_on for labels, is_on in gauges.quarantined_plugins().items()}
             ),

@@ -243,6 +243,18 @@ class Observations:
         """A bind without a clear answer was settled by reading the pod. `outcome`: `bound` or `lost`."""
         self.binds_settled[(outcome,)] += 1
 
+    def pod_taken(self) -> None:
+        """Somebody else has bound a pod that names one of our profiles."""
+        self.pods_taken[()] += 1
+
+    def node_overfilled(self, resource: str, cause: str) -> None:
+        """The pods of a node have begun to request more of a resource than it has."""
+        self.node_overfills[resource, cause] += 1
+
+    def overfill_eviction(self, result: str) -> None:
+        """An eviction from an overfilled node was requested: `evicted`, `budget`, `changed`, `failed`."""
+        self.overfill_evictions[(result,)] += 1
+
     def plugin_failed(self, plugin: str, point: str) -> None:
         """A plugin has raised, or answered with a wrong type."""
         self.plugin_failures[plugin, point] += 1
@@ -376,6 +388,14 @@ class Observations:
         )
 
     def _declare_our_own(self) -> None:
+        self.extender_seconds = self._histogram(
+            "kscheduler_extender_call_duration_seconds",
+            "Time of calls to HTTP extenders, by how they ended: success, timeout, error.",
+            _ATTEMPT_SECONDS,
+            "extender",
+            "verb",
+            "result",
+        )
         self.bind_conflicts = self._counter(
             "kscheduler_bind_conflicts_total", "Bindings that the API server refused with 409."
         )
@@ -383,6 +403,21 @@ class Observations:
             "kscheduler_binds_settled_total",
             "Binds with an unknown outcome that reading the pod has settled, by what was found.",
             "outcome",
+        )
+        self.pods_taken = self._counter(
+            "kscheduler_pods_bound_by_others_total",
+            "Pods of our scheduler names that somebody else has bound while this process scheduled.",
+        )
+        self.node_overfills = self._counter(
+            "kscheduler_node_overfills_total",
+            "How often the pods of a node have begun to request more of a resource than it has, by what caused it.",
+            "resource",
+            "cause",
+        )
+        self.overfill_evictions = self._counter(
+            "kscheduler_overfill_evictions_total",
+            "Evictions from overfilled nodes that were requested, by how they ended.",
+            "result",
         )
         self.plugin_failures = self._counter(
             "kscheduler_plugin_failures_total",

@@ -66,7 +66,7 @@ class Profile:
     instances: tuple[Plugin, ...] = ()
     """Every plugin, each once."""
     extenders: tuple[Extender, ...] = ()
-    """The extenders that may change a decision. They are not called yet: `missing_rules` holds their pods."""
+    """The extenders that may change a decision; who decides for real asks them (`Ports.extenders`)."""
     listener: PluginListener = NOBODY
     """Receives reports about plugins that fail or are slow."""
     supervisor: Supervisor | None = None
@@ -117,19 +117,19 @@ class Profile:
 
 _NODE_ADD_BIT = ActionType.ADD
 _TAINT_EVENT = ClusterEventWithHint(ClusterEvent(Resource.NODE, ActionType.UPDATE_NODE_TAINT))
-_EVERY_EVENT = tuple(
+EVERY_EVENT = tuple(
     ClusterEventWithHint(ClusterEvent(resource, ActionType.ALL))
     for resource in Resource
     if resource not in (Resource.WILDCARD, Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD)
 )
-"""The events of a plugin that rejects pods, but registers no events."""
+"""The events of a plugin that rejects pods, but registers no events; extenders cannot register any."""
 
 
 def _events_of(plugin: Plugin, traits: PluginTraits) -> Sequence[ClusterEventWithHint]:
     if not traits.rejects:
         return ()
     if not traits.registers_events:
-        return _EVERY_EVENT
+        return EVERY_EVENT
     return _with_taint_event(call_events_to_register(plugin.name, cast("EnqueueExtensions", plugin)))
 
 

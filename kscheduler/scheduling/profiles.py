@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from kscheduler.config.errors import ConfigError, Problem, config_error
 from kscheduler.config.expansion import Expanded, expand, plugins_needed, queue_sort_problems
-from kscheduler.config.extenders import deciding
+from kscheduler.config.extenders import EXTENDER, deciding
 from kscheduler.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 from kscheduler.config.unhonoured import UNBUILT_PLUGINS
 from kscheduler.config.upstream.extension_points import IN_TREE_POINTS
@@ -20,7 +20,7 @@ from kscheduler.framework.registry import Registry
 from kscheduler.framework.standing_gate import StandingGate
 from kscheduler.framework.status import Status, error
 from kscheduler.framework.traits import is_in_tree, points_of
-from kscheduler.scheduling.profile import Profile, WeightedScore
+from kscheduler.scheduling.profile import EVERY_EVENT, Profile, WeightedScore
 from kscheduler.scheduling.runtime.building import call_factory
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.queue_calls import HintCalls, ObserveHint, call_may_let_in, unobserved
@@ -74,7 +74,8 @@ def queue_policy(
 ) -> QueuePolicy:
     """What the one queue needs of all profiles; without `class_of` each pod is judged by itself."""
     backoff = BackoffPolicy(configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds)
-    registrations = {name: _registrations(profile) for name, profile in profiles.items()}
+    of_extenders: Registrations = {EXTENDER: EVERY_EVENT} if configuration.extenders else {}
+    registrations = {name: {**_registrations(profile), **of_extenders} for name, profile in profiles.items()}
     listener = _ListenerByPod(profiles)
     hints = HintTable(registrations, HintCalls(observe_hint, listener))
 

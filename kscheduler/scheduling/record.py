@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kscheduler.framework.cluster.preemption import Preemption
+from kscheduler.framework.cluster.preemption import Candidate, Preemption
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import Rows, Scores
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -59,6 +59,10 @@ class SchedulingRecord:
     """How many nodes were judged: one if the pod fits on its nominated node, fewer than all in a sampled search."""
     post_filter: Status | None = None
     """How PostFilter ended; `None` if it did not run."""
+    questions: tuple[str, ...] = ()
+    """The nodes that extenders must be asked about: then the status is a success without a node (`cycle.narrowing`)."""
+    victim_questions: tuple[Candidate, ...] = ()
+    """The candidates for preemption that extenders must be asked about: then PostFilter has chosen none."""
     nominated_node_name: str | None = None
     """PostFilter's nomination: a node that will have room; empty clears an earlier nomination, `None` leaves it."""
     preemption: Preemption | None = None

@@ -58,13 +58,13 @@ def test_whoever_manages_resources_is_asked_about_pods_with_one_of_them(spec: Tr
     assert is_asked_about(Extender(filter_verb="f"), pod), "who manages none is asked about all"
 
 
-def test_whoever_may_fail_or_only_gives_points_decides_nothing() -> None:
+def test_whoever_only_binds_or_has_no_verb_decides_nothing() -> None:
     text = (
         "extenders: [{urlPrefix: a, filterVerb: f}, {urlPrefix: b, filterVerb: f, ignorable: true}, "
         "{urlPrefix: c, prioritizeVerb: p, weight: 1}, {urlPrefix: d, bindVerb: b}, {urlPrefix: e, preemptVerb: p}, "
         "{urlPrefix: f}]"
     )
-    assert [one.url_prefix for one in deciding(configuration(text).extenders)] == ["a", "d", "e"]
+    assert [one.url_prefix for one in deciding(configuration(text).extenders)] == ["a", "b", "c", "e"]
 
 
 IGNORED = (

@@ -31,9 +31,9 @@ def test_leader_election_is_honoured_with_all_its_fields(elects: str) -> None:
     [
         ("parallelism: 16", []),
         ("parallelism: 8", []),
-        ("extenders: [{urlPrefix: x}, {urlPrefix: z, filterVerb: f}]", ["extenders[1]"]),
+        ("extenders: [{urlPrefix: x}, {urlPrefix: z, filterVerb: f}]", ["extenders[0]"]),
         ("extenders: []", []),
-        ("extenders: [{urlPrefix: ''}]", ["extenders[0].urlPrefix"]),
+        ("extenders: [{urlPrefix: '', bindVerb: b}]", ["extenders[0].urlPrefix"]),
         ("profiles: [{schedulerName: ' '}]", ["profiles[0].schedulerName"]),
         ("profiles: [{schedulerName: a b}]", ["profiles[0].schedulerName"]),
         ("profiles: [{pluginConfig: [{name: ''}]}]", ["profiles[0].pluginConfig[0].name"]),
@@ -78,33 +78,25 @@ def test_whoever_builds_a_feature_takes_its_rule_out() -> None:
     assert unhonoured(loaded, tuple(rule for rule in RULES if rule.path != "clientConnection.contentType")) == ()
 
 
-MANAGED = "managedResources: [{name: example.com/gpu, ignoredByScheduler: true}, {name: example.com/nic}]"
-
-EVERYTHING = (
-    "it turns no node down, it gives no points, it is not asked whom to preempt, the profile's own plugins bind, "
-    "nobody keeps account of example.com/gpu"
-)
+UNCHECKED = "without tlsConfig.caFile or caData no certificate is checked, as in kube-scheduler"
 
 
 @pytest.mark.parametrize(
-    ("extender", "effects"),
+    ("extender", "warning"),
     [
-        ("filterVerb: f", "all pods are held"),
-        ("bindVerb: b, prioritizeVerb: p, weight: 1", "all pods are held"),
-        (f"filterVerb: f, {MANAGED}", "pods that request or limit example.com/gpu, example.com/nic are held"),
-        ("preemptVerb: p", "all pods preempt nobody"),
-        ("prioritizeVerb: p, weight: 1", "it gives no points"),
-        ("filterVerb: f, ignorable: true", "it turns no node down"),
+        ("filterVerb: f", ""),
+        ("bindVerb: b, enableHTTPS: true, tlsConfig: {caFile: /ca.crt}", ""),
+        ("managedResources: [{name: example.com/gpu}]", "extenders[0]: it is never called: it has no verb"),
         (
-            f"filterVerb: f, prioritizeVerb: p, weight: 2, preemptVerb: q, bindVerb: b, ignorable: true, {MANAGED}",
-            EVERYTHING,
+            "filterVerb: f, enableHTTPS: true",
+            f"extenders[0].enableHTTPS: {UNCHECKED}",
         ),
     ],
+    ids=["honoured", "with an authority", "without a verb", "without an authority"],
 )
-def test_an_extender_warns_of_exactly_what_goes_without_it(extender: str, effects: str) -> None:
-    text = f"extenders: [{{urlPrefix: 'http://me:secret@gpu.example.com/scheduler', {extender}}}]"
-    (warning,) = unhonoured(load_bytes((HEAD + text).encode(), "f"))
-    assert str(warning) == (f"extenders[0]: extenders are not called yet: {effects} (http://gpu.example.com/scheduler)")
+def test_an_extender_that_is_not_what_it_seems_warns(extender: str, warning: str) -> None:
+    text = f"extenders: [{{urlPrefix: 'https://gpu.example.com/scheduler', {extender}}}]"
+    assert [str(each) for each in unhonoured(load_bytes((HEAD + text).encode(), "f"))] == ([warning] if warning else [])
 
 
 POINT_OF_UNBUILT = {

@@ -274,6 +274,58 @@ ROWS: Final = (
         ),
     ),
     Row(
+        "Policies of your own, other schedulers",
+        (
+            graph(
+                "Plugins that are quarantined",
+                "short",
+                Query(
+                    f"max by (plugin, profile) (kscheduler_plugin_quarantined{{{MINE}}}) or vector(0)",
+                    "{{plugin}} in {{profile}}",
+                ),
+                about="1: it has failed three times and is called no more; a reload lifts that.",
+            ),
+            graph(
+                "Share of the memory limit",
+                "percentunit",
+                Query(
+                    f"process_resident_memory_bytes{{{MINE}}}"
+                    f" / on (job, instance) kscheduler_memory_limit_bytes{{{MINE}}}",
+                    "{{instance}}",
+                ),
+                about="The alarm is raised at 80 %, and again at 90 %. 0 where there is no limit.",
+            ),
+            graph(
+                "Overfilled nodes",
+                "short",
+                Query(
+                    f"max by (resource, cause) (kscheduler_overfilled_nodes{{{MINE}}}) or vector(0)",
+                    "{{resource}}: {{cause}}",
+                ),
+                about="Nodes whose pods request more than they have. Should be 0.",
+            ),
+            graph(
+                "What another scheduler has taken, in an hour",
+                "short",
+                Query(
+                    total(
+                        "",
+                        f'increase(kscheduler_node_overfills_total{{{MINE}, cause="another_scheduler"}}[1h])',
+                        zero=True,
+                    ),
+                    "nodes overfilled",
+                ),
+                Query(
+                    total("", f"increase(kscheduler_pods_bound_by_others_total{{{MINE}}}[1h])"), "pods of ours bound"
+                ),
+                Query(
+                    total("result", f"increase(kscheduler_overfill_evictions_total{{{MINE}}}[1h])", zero=True),
+                    "repair {{result}}",
+                ),
+            ),
+        ),
+    ),
+    Row(
         "Leader, configuration, certificate, clients",
         (
             graph(

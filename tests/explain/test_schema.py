@@ -105,14 +105,14 @@ def test_each_outcome_has_a_word(line: bytes, outcome: str) -> None:
     assert_valid(json.loads(json.dumps(tree)))
 
 
-def test_a_pod_that_an_extender_has_a_say_about_is_held() -> None:
+def test_a_pod_that_an_extender_has_a_say_about_is_judged_without_it() -> None:
     config = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "extenders": [{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "filter"}],
     }
     tree = decision_tree(decide(parse_scenario(scenario_line(nodes=[node_tree("a")], config=config), "test")))
-    assert (tree["outcome"], tree["node"]) == ("Held", None)
+    assert (tree["outcome"], tree["node"]) == ("Placed", "a")
     assert_valid(json.loads(json.dumps(tree)))
 
 

@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 import structlog
 
+from benchmarks.reloads.pair import CONFIG as PAIR_CONFIG
+from benchmarks.reloads.pair import WHOLE, version
 from kscheduler.app import App, ConfigSource, Options
 from kscheduler.loading import ConfigurationReader, Configured
 from kscheduler.metrics import ReloadResult
@@ -157,35 +159,20 @@ async def test_a_plugin_that_no_profile_enables_is_told(tmp_path: Path) -> None:
         assert (line["plugin"], line["log_level"]) == ("Only", "warning")
 
 
-PAIR = """\
-from kscheduler.framework.per_node import plugin
-
-@plugin("Left", sign=lambda pod: None)
-def filter(pod, node):
-    return None if node.name in "{}" else "left"
-
-@plugin("Right", sign=lambda pod: None)
-def filter(pod, node):
-    return None if node.name in "{}" else "right"
-"""
-"""Two filters that leave a node only together: `ab` and `bc`, or `cd` and `da`. Half of each leaves none."""
-VERSIONS = (PAIR.format("ab", "ad"), PAIR.format("cd", "cb"))
-PAIR_CONFIG = CONFIG.replace("only.py", "pair.py").replace("[{name: Only}]", "[{name: Left}, {name: Right}]")
-
-
 async def test_no_pod_is_lost_or_decided_by_half_of_a_change_while_policies_change(tmp_path: Path) -> None:
-    """Under one version only node a is left, under the other only c; one filter of each leaves b, or d, alone."""
-    mixed = {node for left, right in (("ab", "cb"), ("cd", "ad")) for node in set(left) & set(right)}
-    assert mixed == {"b", "d"}
-    async with following(tmp_path, PAIR_CONFIG, pair=VERSIONS[0]) as world:
+    """Under one version only node a is left, under the other only c; one filter of each leaves b, or d, alone.
+
+    `python -m benchmarks.reloads` does it a thousand times, with the service as a process.
+    """
+    async with following(tmp_path, PAIR_CONFIG, pair=version(0)) as world:
         rounds, each = 40, 5
         for number in range(1, rounds + 1):
             for pod in range(each):
                 put(world.server, "pods", pod_tree(f"p{number}-{pod}", schedulerName="red"))
-            replace(tmp_path / "pair.py", VERSIONS[number % 2] + f"# {number}\n")
+            replace(tmp_path / "pair.py", version(number))
             world.app.reloader.ask()
             await world.until_taken_over(number)
         names = [f"p{number}-{pod}" for number in range(1, rounds + 1) for pod in range(each)]
         await until(world.server, lambda: all(node_of(world.server, name) for name in names))
-        assert {node_of(world.server, name) for name in names} == {"a", "c"}
+        assert {node_of(world.server, name) for name in names} == WHOLE
         assert world.count(ReloadResult.REFUSED) == 0

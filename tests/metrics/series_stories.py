@@ -362,6 +362,21 @@ async def a_plugin_fetches_data(world: World) -> None:
     await world.until_true(lambda: any(result == "success" for *_, result in refreshed.results()))
 
 
+def with_an_extender() -> Options:
+    """Nobody listens at its address."""
+    extenders = [{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "filter", "nodeCacheCapable": True}]
+    config = from_tree({**KIND, "leaderElection": {"leaderElect": False}, "extenders": extenders}, "test")
+    return Options(config, serving=HTTPServing.plain_on_loopback())
+
+
+@story("kscheduler_extender_call_duration_seconds", "kscheduler_extender_pods", options=with_an_extender)
+async def an_extender_does_not_answer(world: World) -> None:
+    world.server.faults.add(InjectedFault("delay", method="GET", path="*/pods/asked", seconds=0.2))
+    put(world.server, "nodes", node_tree("node"))
+    put(world.server, "pods", pod_tree("asked", schedulerName="default-scheduler"))
+    await world.until_true(lambda: bool(world.app.parts.observations.extender_seconds))
+
+
 @story("scheduler_volume_scheduling_duration_seconds", "scheduler_volume_scheduling_stage_error_total")
 async def a_volume_cannot_be_bound(world: World) -> None:
     world.server.faults.add(InjectedFault("answer", method="PATCH", path="/api/v1/persistentvolumeclaims/*", code=403))
@@ -382,6 +397,35 @@ async def a_volume_cannot_be_bound(world: World) -> None:
 
 
 # --- the API server ---------------------------------------------------------------------------------------------------
+
+
+def repairing() -> Options:
+    """Overfilled nodes are looked for often, and repaired."""
+    return replace(plain(HastyClock()), repairs_overfilled_nodes=True)
+
+
+@story(
+    "kscheduler_node_overfills_total",
+    "kscheduler_overfill_evictions_total",
+    "kscheduler_overfilled_nodes",
+    "kscheduler_pods_bound_by_others_total",
+    options=repairing,
+)
+async def another_scheduler_fills_a_node_and_takes_a_pod_of_ours(world: World) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-of-web", "controller": True}
+    await world.until_true(lambda: world.app.surface.is_scheduling)
+    put(world.server, "nodes", node_tree("node"))
+    put(
+        world.server,
+        "pods",
+        pod_tree("p", requests={"cpu": "3"}, metadata={"ownerReferences": [owner]}, terminationGracePeriodSeconds=0),
+    )
+    await until(world.server, lambda: node_of(world.server, "p") == "node")
+    # no room for it, so it waits until somebody else binds it
+    put(world.server, "pods", pod_tree("q", requests={"cpu": "2"}))
+    await world.until_true(lambda: world.app.parts.assembly.queue.statistics().unschedulable == 1)
+    put(world.server, "pods", pod_tree("q", node="node", requests={"cpu": "2"}))
+    await until(world.server, lambda: world.server.store.get("pods", "default", "p") is None)
 
 
 @story("kscheduler_bind_conflicts_total", "kscheduler_binds_settled_total")

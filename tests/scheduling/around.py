@@ -15,8 +15,10 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
 from kscheduler.scheduling.attempt.workers import Workers
+from kscheduler.scheduling.extenders.answers import AsksExtenders
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.taken_pods import TakenPods
 from kscheduler.state.cache import Cache
 
 
@@ -94,6 +96,7 @@ class SchedulerHarness:
         gates: str = "",
         clock: VirtualClock | None = None,
         pod_of: Callable[[str], Pod | None] | None = None,
+        extenders: AsksExtenders | None = None,
     ) -> None:
         """`gates`: as in `--feature-gates`. `pod_of`: by default, the pods given to `add`."""
         self.clock = VirtualClock() if clock is None else clock
@@ -103,8 +106,10 @@ class SchedulerHarness:
         self.recorded = RecordedEvents()
         self.started = StartedPreemptions()
         self.observations = Observations()
+        self.taken = TakenPods(self.observations, self.clock)
         self.wake: Callable[[], None] = lambda: None
         config = default_configuration("kscheduler", parse_feature_gates(gates))
+        self._extenders = extenders
         ready = {profile.name: profile}
         assembly = Assembly(
             config,
@@ -129,6 +134,8 @@ class SchedulerHarness:
             pod_of=pod_of,
             on_arrival=lambda: self.wake(),  # noqa: PLW0108  # a test sets it later
             observations=self.observations,
+            extenders=lambda _: self._extenders,
+            taken=self.taken,
         )
 
     def add(self, *pods: Pod) -> None:

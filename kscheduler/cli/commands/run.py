@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kscheduler.cli.flags import Resolved, add_flags, read_again, resolve
-from kscheduler.cli.log_flags import add_log_flags, configure_logs
-from kscheduler.cli.parser import StoreText, duration
+from kscheduler.cli.log_flags import add_log_flags, configure_logs, size
+from kscheduler.cli.parser import StoreText, boolean, duration
 from kscheduler.cli.quick_imports import collector_pauses
 from kscheduler.cli.refusal import refuse
 from kscheduler.cli.standard_streams import open_missing
@@ -17,6 +17,8 @@ from kscheduler.server.serving import HTTPServing
 
 if TYPE_CHECKING:
     from kscheduler.app import ConfigSource
+
+LEAST_ALARM_BYTES = 1 << 20
 
 _DESCRIPTION = """\
 Schedule the pods that name this scheduler, until SIGTERM or Ctrl-C.
@@ -70,6 +72,25 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "(default %(default)s)",
     )
     parser.add_argument(
+        "--memory-alarm",
+        type=memory_size,
+        metavar="SIZE",
+        default=None,
+        help="warn when the process takes 80%% of this (500Mi, 2Gi), and again at 90%%, naming the plugins not "
+        "in-tree; the memory limit of the container does the same (default: that limit only)",
+    )
+    parser.add_argument(
+        "--repair-overfilled-nodes",
+        nargs="?",
+        const=True,
+        type=boolean,
+        metavar="BOOL",
+        default=False,
+        help="where another scheduler has filled a node beyond its allocatable, evict a pod of ours there that has not "
+        "started and that a controller makes again; needs the right to create pods/eviction (default false: it is "
+        "reported only)",
+    )
+    parser.add_argument(
         "--config-reload",
         choices=("auto", "signal", "off"),
         default="auto",
@@ -78,6 +99,14 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     )
     add_log_flags(parser)
     return parser
+
+
+def memory_size(text: str) -> int:
+    """Bytes of a process's memory; 0: none. Raises `ArgumentTypeError`, also for `500m`, which is half a byte."""
+    found = size(text)
+    if 0 < found < LEAST_ALARM_BYTES:
+        raise argparse.ArgumentTypeError(f"{text!r} is less than any process takes; write 500Mi for 500 MiB")
+    return found
 
 
 def run(args: argparse.Namespace) -> int:
@@ -129,6 +158,8 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
         registry=resolved.configured.registry,
         origins=resolved.configured.origins,
         permit_token_file=args.permit_token_file,
+        memory_alarm=args.memory_alarm or None,
+        repairs_overfilled_nodes=args.repair_overfilled_nodes,
         periods=Periods(args.cache_check_period.seconds, args.store_audit_period.seconds),
     )
     try:

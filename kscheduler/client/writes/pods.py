@@ -104,6 +104,21 @@ class PodWriter:
             raise
         return True
 
+    async def evict_as_seen(self, pod: Pod) -> None:
+        """Evict the pod through the eviction API, if it is still the version that we have seen.
+
+        Raises as `bind`; 429: a disruption budget forbids it, 409: it has changed, 404: it is gone. Sent once.
+        """
+        meta = pod.metadata
+        preconditions = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        eviction = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": meta.name, "namespace": meta.namespace},
+            "deleteOptions": {"preconditions": preconditions},
+        }
+        await self._client.post(f"{pod_path(meta.namespace, meta.name)}/eviction", _encode(eviction), retries=0)
+
     async def _is_gone(self, pod: Pod) -> bool:
         """After a conflict: whether the pod is gone, or another pod has its name now."""
         try:

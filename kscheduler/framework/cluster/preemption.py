@@ -6,12 +6,13 @@ cycle starts it; the preemptor stays out of the queue while it is under way. A c
 (what-if, explain) reads the record and evicts no pod.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.status import SUCCESS, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,32 @@ class PreemptionSearch:
     candidates: Callable[[], tuple[Candidate, ...]]
     """Computes all tried nodes where preemption would help, in the order of the table."""
     chosen: Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedCandidate:
+    """A candidate that was shown to a reviewer."""
+
+    proposed: frozenset[str]
+    """UIDs of the victims that were shown: if the node's candidate has others now, the review is worth nothing."""
+    allowed: Candidate | None
+    """What the reviewer made of it, perhaps with other victims; `None`: turned down."""
+
+
+@dataclass(slots=True)
+class VictimReview:
+    """Somebody must review the candidates before one of them is chosen (extenders). In the CycleState of a pod that
+    this concerns, before PostFilter.
+
+    The review takes time, and a cycle never waits. So the plugin chooses among the candidates that were reviewed as
+    they are now. If there is none, it writes what must be reviewed next to `questions`, and chooses nothing.
+    """
+
+    reviewed: Mapping[str, ReviewedCandidate]
+    """By node; empty before the first review."""
+    failure: Status = SUCCESS
+    """An Error if the reviewer failed: then nobody is preempted."""
+    questions: tuple[Candidate, ...] = ()
 
 
 class Evictions(Protocol):

@@ -90,11 +90,22 @@ class PortStates:
 
     def __init__(self) -> None:
         self._used: dict[tuple[str, int], dict[int, Counter[str]]] = {}
+        self.shared_rows: dict[int, None] = {}
+        """Rows where a pod was added to a port that was in use there, on whatever address; `take_shared` empties it."""
 
     def add(self, row: int, ports: Iterable[HostPort]) -> None:
         """Count the ports of a pod on the row."""
         for protocol, port, address in ports:
-            self._used.setdefault((protocol, port), {}).setdefault(row, Counter())[address] += 1
+            addresses = self._used.setdefault((protocol, port), {}).setdefault(row, Counter())
+            if addresses:
+                self.shared_rows[row] = None
+            addresses[address] += 1
+
+    def take_shared(self) -> list[int]:
+        """The rows of `shared_rows`, then empty: for whoever looks for claims that exclude each other."""
+        rows = list(self.shared_rows)
+        self.shared_rows.clear()
+        return rows
 
     def remove(self, row: int, ports: Iterable[HostPort]) -> None:
         """Stop counting the ports of a pod on the row."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from kscheduler.api.meta import KubeObject
 from kscheduler.config.plugin_args import DefaultPreemptionArgs
-from kscheduler.framework.cluster.preemption import Candidate, Evictions, Preemption, PreemptionSearch
+from kscheduler.framework.cluster.preemption import Candidate, Evictions, Preemption, PreemptionSearch, VictimReview
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
@@ -22,10 +22,12 @@ from kscheduler.framework.status import SUCCESS, Code, Status, error, unresolvab
 from kscheduler.plugins.default_preemption.budgets import BudgetRules
 from kscheduler.plugins.default_preemption.choice import Candidates, choose
 from kscheduler.plugins.default_preemption.remembered import RememberedRows, RowMemory
+from kscheduler.plugins.default_preemption.reviewed import choose_listed, still_allowed
 from kscheduler.plugins.default_preemption.shortlist import Shortlist
 from kscheduler.plugins.default_preemption.victims import Tried, VictimSearch, rejection
 
 NOT_HELPFUL: Final = unresolvable("Preemption is not helpful for scheduling")
+NO_CANDIDATE: Final = unschedulable("no candidate node for preemption")
 WAITING: Final = unresolvable("waiting for the preemption for this pod to be finished", plugin="DefaultPreemption")
 """Made once: PreEnqueue runs for each waiting preemptor with each victim that is deleted."""
 _SMALLEST_BATCH: Final = 32
@@ -83,11 +85,22 @@ class DefaultPreemption(Plugin):
             tried = self._try_out(search, potential, None)
         if not tried.found:
             return _no_candidate(nodes, tried)
-        chosen = choose(tried.found, nodes, pod)
+        review = cycle.find(VictimReview)
+        if review is not None and not review.failure.is_success:
+            return PostFilterResult(review.failure)
+        chosen = choose(tried.found, nodes, pod) if review is None else self._reviewed(review, tried, nodes, pod)
+        if chosen is None:
+            return PostFilterResult(NO_CANDIDATE)  # as upstream, an earlier nomination stays
         cycle.write(PreemptionSearch(lambda: _listed(tried.found, nodes), chosen))
         outbid = self._outbid(chosen.node_name, pod)
         preemption = Preemption(pod, chosen.node_name, chosen.victims, self.name, outbid)
         return PostFilterResult(SUCCESS, chosen.node_name, preemption)
+
+    @staticmethod
+    def _reviewed(review: VictimReview, tried: Tried, nodes: NodeTable, pod: PodInfo) -> Candidate | None:
+        found = _listed(tried.found, nodes)
+        allowed, review.questions = still_allowed(review.reviewed, found, nodes)
+        return choose_listed(allowed, nodes, pod) if allowed else None
 
     def _try_out(self, search: VictimSearch, potential: Rows, known: RememberedRows | None) -> Tried:
         """Try nodes in ring order until there are enough candidates and one of them breaks no budget.

@@ -9,7 +9,6 @@ A connection per request: there is one in some seconds, and nothing stays open t
 
 import asyncio
 import errno
-import ipaddress
 import re
 import socket
 import ssl
@@ -100,9 +99,9 @@ def _tls(source: HTTPSource) -> ssl.SSLContext | bool:
 
 def _socket(address: tuple[Any, ...]) -> socket.socket:
     """A socket for an entry of `getaddrinfo`. Raises `OSError` for a link-local one."""
+    from kscheduler.client.extenders.forbidden import is_link_local  # brings aiohttp
+
     family, kind, protocol, _, place = address
-    found = ipaddress.ip_address(str(place[0]).partition("%")[0])
-    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-    if (mapped or found).is_link_local:
-        raise PermissionError(errno.EACCES, f"{found} is link-local: nothing is fetched there")
+    if is_link_local(str(place[0])):
+        raise PermissionError(errno.EACCES, f"{place[0]} is link-local: nothing is fetched there")
     return socket.socket(family, kind, protocol)

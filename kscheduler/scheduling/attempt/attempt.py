@@ -5,10 +5,13 @@ The later steps talk to the API server.
 
     decide          cycle -> assume -> Reserve -> Permit
                          '-> no node: begin the preemption that PostFilter chose, then requeue
+                    a pod that concerns extenders is not judged yet: it gets a turn, or stands in line
     prepare         for a pod that must wait, in a task of its own:
+      consult         ask extenders, then decide: only for a pod that concerns them
       announce        write the node to the pod's status, where a cluster autoscaler can see it
       await_permit    wait for the plugins that answered Wait
       pre_bind        let plugins prepare volumes and the like
+    bind_outside    an extender binds, in a task of its own -> PostBind
     bind            Bind -> PostBind
 
 If a step after assume fails: Unreserve in reverse order, forget the pod in the cache, requeue it.
@@ -24,11 +27,14 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.logs import get_logger, verbose
 from kscheduler.scheduling.attempt import permit, pre_binding
+from kscheduler.scheduling.attempt.consulting import Consulting
+from kscheduler.scheduling.attempt.extender_lines import ExtenderLines
 from kscheduler.scheduling.attempt.judges import Judges
 from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.schedule import schedule
+from kscheduler.scheduling.extenders.answers import AsksExtenders
 from kscheduler.scheduling.failures.failures import (
     Failure,
     failure_of_bug,
@@ -64,10 +70,19 @@ class Scheduler:
         self._judges = judges
         self._histograms: dict[tuple[str, Code, str], Histogram] = {}
         """By extension point, code and profile: each pod needs six of them."""
+        self._consulting = Consulting(context.cache)
+        self.lines = ExtenderLines()
+        """Pods that wait until extenders can be asked about them."""
 
     def adopt(self, judges: Judges) -> None:
         """Judge by other profiles from now on. An attempt that has begun keeps its profile to its end."""
         self._judges = judges
+        self.lines.call_all()
+
+    @property
+    def extenders(self) -> AsksExtenders | None:
+        """The extenders in force; `None`: there are none, or nobody asks them."""
+        return self._judges.extenders
 
     @property
     def engines(self) -> Mapping[str, ClassEngine]:
@@ -75,6 +90,22 @@ class Scheduler:
         return self._judges.engines
 
     # --- deciding: never awaits ---------------------------------------------------------------------------------------
+
+    def decide_called(self, queued: QueuedPodInfo) -> Attempt | None:
+        """As `decide`, about a pod that stood in line and was called (`ExtenderLines.take_called`)."""
+        context = self._context
+        context.queue.resume(queued)
+        try:
+            if self._has_gone(queued):
+                context.queue.done(queued.pod.uid)
+                context.log.skipped(queued)
+                return None
+            newest = context.pod_of(queued.key)
+            if newest is not None and newest is not queued.pod.pod:
+                queued.pod = PodInfo(newest)
+            return self.decide(queued)
+        finally:
+            self.lines.decided(queued)
 
     def decide(self, queued: QueuedPodInfo) -> Attempt | None:
         """Find a node for the pod and reserve it. `None`: the attempt is over, and everything about it is done."""
@@ -87,6 +118,8 @@ class Scheduler:
             context.queue.done(queued.pod.uid)
             context.log.skipped(queued)
             return None
+        if judges.extenders is not None and judges.extenders.first_answers(queued.pod) is not None:
+            return self._consulted(queued, profile, judges.extenders, started)
         known = judges.infeasible.verdict(queued.pod) if not queued.was_flushed else None  # the safety net asks again
         if known is not None:
             context.failures.handle(queued, known, context.clock.time())
@@ -97,6 +130,29 @@ class Scheduler:
         if logs_steps:
             context.log.attempt(queued)
         record = self._judge(queued, profile, stopwatch)
+        attempt = Attempt(queued, profile, record, started, judges.extenders)
+        return attempt if self._take(attempt) else None
+
+    def _consulted(
+        self, queued: QueuedPodInfo, profile: Profile, extenders: AsksExtenders, started: float
+    ) -> Attempt | None:
+        """The attempt of a pod that has a turn, to be decided by `prepare`; `None`: it stands in line, and is called.
+
+        Nothing is decided and nothing assumed yet: all other pods go on.
+        """
+        if not self.lines.begin_or_wait(extenders.line_of(queued.pod), queued):
+            self._context.queue.rest(queued.pod.uid)
+            return None
+        if verbose(STEPS):
+            self._context.log.attempt(queued)
+        record = SchedulingRecord(queued.pod, profile.name)
+        return Attempt(queued, profile, record, started, extenders, is_consulted=True)
+
+    def _take(self, attempt: Attempt) -> bool:
+        """Act on the record: reserve the node; or begin the preemption and requeue. Returns whether there is a node."""
+        context, record, queued = self._context, attempt.record, attempt.queued
+        profile, started = attempt.profile, attempt.started
+        logs_steps = verbose(STEPS)
         context.observations.algorithm(self._now() - started)
         if logs_steps and verbose(MOVES):
             context.log.judged(record)
@@ -104,27 +160,32 @@ class Scheduler:
             if record.preemption is not None:  # before requeueing: PreEnqueue checks whether the pod must wait
                 context.evictions.begin(record.preemption)
             context.log.nominated(record)
-            self._fail(queued, self._failure_of(record), profile, started)
-            return None
-        attempt = Attempt(queued, profile, record, started)
+            self._fail(queued, self._failure_of(attempt), profile, started)
+            return False
         try:
             status = self._set_aside(attempt)
         except BaseException:
             self._give_back(attempt)  # a bug of kscheduler: what plugins have reserved must be released
+            record.node_name = ""
             raise
         if not status.is_success:
             self._fail(queued, failure_of_status(status), profile, started)
-            return None
+            return False
         self._activate(attempt)
         if logs_steps:
             context.log.assumed(record)
-        return attempt
+        return True
 
-    def _failure_of(self, record: SchedulingRecord) -> Failure:
-        """Why there is no node; it holds for the pod's whole class, unless PostFilter made room for this pod."""
+    def _failure_of(self, attempt: Attempt) -> Failure:
+        """Why there is no node. It holds for the pod's whole class, unless PostFilter made room for this pod, or
+        extenders were asked: what they say is signed by nobody.
+        """
+        record = attempt.record
         failure = failure_of_record(record)
         is_helped = record.post_filter is not None and record.post_filter.is_success
-        return failure if is_helped else self._judges.infeasible.learned(record.pod, failure)
+        if is_helped or attempt.is_consulted:
+            return failure
+        return self._judges.infeasible.learned(record.pod, failure)
 
     def _judge(self, queued: QueuedPodInfo, profile: Profile, stopwatch: ObservedStopwatch) -> SchedulingRecord:
         """Run the cycle. For a pod that the safety net brought back, classes are not used: they may have missed a
@@ -151,6 +212,13 @@ class Scheduler:
             self._context.reporter.skipped_deleting(pod)
             return True
         return bool(self._context.cache.node_of(queued.pod.uid))
+
+    def _has_gone(self, queued: QueuedPodInfo) -> bool:
+        """Whether the pod was deleted, or needs no node any more, while it waited; its name may be another pod's."""
+        newest = self._context.pod_of(queued.key)
+        if newest is None or newest.metadata.uid != queued.pod.uid:
+            return True
+        return bool(newest.metadata.deletion_timestamp is not None or newest.spec.node_name or newest.is_terminal)
 
     def _set_aside(self, attempt: Attempt) -> Status:
         """Assume, Reserve, Permit; all are undone if one of them does not succeed."""
@@ -200,10 +268,15 @@ class Scheduler:
 
     def must_wait(self, attempt: Attempt) -> bool:
         """Whether the pod must wait for Permit or PreBind before it is bound; it does not wait in a worker."""
-        return attempt.held is not None or bool(self._plan(attempt).groups)
+        return not attempt.node_name or attempt.held is not None or bool(self._plan(attempt).groups)
 
     async def prepare(self, attempt: Attempt) -> bool:
         """Do everything that a pod waits for. Returns whether to bind it; if not, the attempt is over."""
+        if not attempt.node_name:
+            if not await self.consult(attempt):
+                return False
+            if not self.must_wait(attempt):
+                return True
         try:
             failure = self._plan(attempt).failure
             if not failure.is_success:
@@ -213,6 +286,22 @@ class Scheduler:
             return await self.await_permit(attempt) and await self.pre_bind(attempt)
         finally:
             self._context.waiting.release(attempt.queued.pod.uid)
+
+    async def consult(self, attempt: Attempt) -> bool:
+        """Ask extenders and decide. Returns whether there is a node; if not, the attempt is over."""
+        queued, extenders = attempt.queued, attempt.extenders
+        try:
+            if await self._consulting.judge(attempt, lambda: self._judges, lambda: self._must_not_ask(queued)):
+                return self._take(attempt)
+        finally:
+            if extenders is not None:
+                self.lines.end(extenders.line_of(queued.pod))
+        self._context.queue.done(queued.pod.uid)
+        self._context.log.skipped(queued)
+        return False
+
+    def _must_not_ask(self, queued: QueuedPodInfo) -> bool:
+        return self._has_gone(queued) or self._must_skip(queued)
 
     async def _announce(self, attempt: Attempt) -> None:
         """Write the node to the pod's status. The pod is bound even if that fails."""
@@ -281,14 +370,41 @@ class Scheduler:
 
     async def bind(self, attempt: Attempt) -> None:
         """Run PreBind (if it has not run), Bind, PostBind. After a failure: release the node, requeue the pod."""
+        if await self._may_bind(attempt):
+            began = self._now()
+            self._end_bind(attempt, await self._run_bind(attempt), began)
+
+    def is_bound_outside(self, attempt: Attempt) -> bool:
+        """Whether an extender binds the pod. It may take seconds, so no worker waits for it: see `bind_outside`."""
+        extenders = attempt.extenders
+        return extenders is not None and not attempt.was_given_to_binder and extenders.binds(attempt.queued.pod.pod)
+
+    async def bind_outside(self, attempt: Attempt) -> bool:
+        """As `bind`, by an extender. Returns whether the plugins must bind the pod; if not, the attempt is over.
+
+        `is_bound_outside` must have said that there is one.
+        """
+        attempt.was_given_to_binder = True
+        extenders = attempt.extenders
+        if extenders is None or not await self._may_bind(attempt):
+            return False
+        began = self._now()
+        status = await extenders.bind(attempt.queued.pod.pod, attempt.node_name)
+        if status is not None:
+            self._end_bind(attempt, status, began)
+        return status is None
+
+    async def _may_bind(self, attempt: Attempt) -> bool:
+        """Run PreBind, and rule out that the pod is called back. If that fails, the attempt is over."""
         if not await self.pre_bind(attempt):
-            return
+            return False
         if attempt.entry is not None and not attempt.entry.mark_pre_bound():
             self._abandon(attempt, error(attempt.entry.cause))
-            return
+            return False
         self._leave_pre_bind(attempt)
-        began = self._now()
-        status = await self._run_bind(attempt)
+        return True
+
+    def _end_bind(self, attempt: Attempt, status: Status, began: float) -> None:
         self._measure(attempt, BIND.label, status.code, began)
         attempt.is_bound = status.is_success
         if status.is_success:
@@ -350,6 +466,10 @@ class Scheduler:
         The caller must have logged the exception with its traceback.
         """
         if attempt.is_bound:
+            return
+        if not attempt.node_name:  # extenders were being asked: nothing is reserved yet
+            attempt.queued.last_error = failure_of_bug(failure).message
+            self.give_up(attempt.queued, failure)
             return
         bug = error(f"{type(failure).__name__}: {failure}", fault=Fault.BUG)
         attempt.queued.last_error = bug.message

@@ -32,6 +32,7 @@ from kscheduler.client.errors import APIError, ClientError, NotSentError, Unknow
 from kscheduler.framework.status import SUCCESS, Fault, Status, error
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
+from kscheduler.scheduling.taken_pods import TakenPods
 
 MOST_SERVER_ERRORS: Final = 3
 """5xx answers to one Binding after which a pod that is still without a node gives up this node."""
@@ -65,12 +66,14 @@ class BindingWriter:
         observations: Observations,
         on_throttled: Callable[[], None],
         log: PodLog | None = None,
+        taken: TakenPods | None = None,
     ) -> None:
         self._pods = pods
         self._clock = clock
         self._observations = observations
         self._on_throttled = on_throttled
         self._log = log or PodLog()
+        self._taken = taken
 
     async def bind(self, pod: Pod, node_name: str) -> Status:
         """Bind the pod; returns when the outcome is certain, however long that takes."""
@@ -129,6 +132,8 @@ class BindingWriter:
             outcome = "bound" if status.is_success else "lost"
             self._observations.bind_settled(outcome)
             self._log.bind_settled(pod, node_name, outcome, str(failure))
+            if status.is_success and not is_in_doubt and self._taken is not None:
+                self._taken.bound(pod, node_name)  # it is on our node, and no try of ours can have put it there
         return status
 
     async def _settle(self, pod: Pod, node_name: str, failure: ClientError, *, last: bool) -> Status | None:

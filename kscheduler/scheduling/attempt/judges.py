@@ -11,6 +11,7 @@ from kscheduler.aio.clock import Clock
 from kscheduler.logs import verbose
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.sampling import NodeSampler
+from kscheduler.scheduling.extenders.answers import AsksExtenders
 from kscheduler.scheduling.failures.infeasible import KnownInfeasible
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log.lines import MOVES
@@ -31,6 +32,8 @@ class Judges:
     """Where the next search for nodes starts."""
     infeasible: KnownInfeasible
     """Classes of pods that fit nowhere, as earlier attempts found out; always empty without classes."""
+    extenders: AsksExtenders | None = None
+    """`None`: the configuration has none."""
 
 
 def judges_of(
@@ -41,6 +44,7 @@ def judges_of(
     clock: Clock,
     *,
     keeps_classes: bool,
+    extenders: AsksExtenders | None = None,
 ) -> Judges:
     """Judges that know nothing yet."""
     stopwatches = {
@@ -53,4 +57,4 @@ def judges_of(
         if keeps_classes
     }
     samplers = {name: NodeSampler() for name in profiles}
-    return Judges(profiles, stopwatches, engines, samplers, infeasible)
+    return Judges(profiles, stopwatches, engines, samplers, infeasible, extenders)

@@ -1,14 +1,17 @@
 """The state of an attempt, which goes from step to step, and the parts of the scheduler that attempts work on."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from kscheduler.aio.clock import Clock
+from kscheduler.api.core import Pod
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
 from kscheduler.scheduling.eviction.evictions import NominationWriter
+from kscheduler.scheduling.extenders.answers import AsksExtenders
 from kscheduler.scheduling.failures.failures import FailureHandler
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
@@ -23,13 +26,19 @@ from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 
 @dataclass(slots=True)
 class Attempt:
-    """A pod that has a node, but is not bound yet."""
+    """A pod that has a node, but is not bound yet; or that has none yet, because extenders must be asked first."""
 
     queued: QueuedPodInfo
     profile: Profile
     record: SchedulingRecord
     started: float
     """Monotonic seconds."""
+    extenders: AsksExtenders | None = None
+    """The extenders of the configuration that the attempt began under, whether the pod concerns them or not."""
+    is_consulted: bool = False
+    """Extenders have a say in which node is chosen, or in the preemption."""
+    was_given_to_binder: bool = False
+    """The extender that binds was asked, and left it to the plugins."""
     held: HeldPod | None = None
     plan: PreBindPlan | None = None
     """The plugins whose PreBind has something to do; `None` before PreBindPreFlight."""
@@ -41,7 +50,7 @@ class Attempt:
 
     @property
     def node_name(self) -> str:
-        """The chosen node."""
+        """The chosen node; empty while extenders are asked."""
         return self.record.node_name
 
 
@@ -74,3 +83,5 @@ class Surroundings:
     in_pre_bind: PodsInPreBind | None
     """`None` if the same gate is off: as in kube-scheduler, PreBind cannot be cancelled then."""
     log: PodLog
+    pod_of: Callable[[str], Pod | None]
+    """The newest version of a pod that the watch has shown, by key."""

@@ -3,13 +3,14 @@
 The cycle never awaits, so N workers decide one after the other, and only their API calls overlap: correct without
 locks. `AdaptiveLimit` says how many of them may have a pod at a time; the others are parked. After the workers have
 decided for a few milliseconds in one turn of the event loop, they wait for its next turn, so that watches, binds and
-probes never starve. A pod that must wait (for Permit or for volumes) leaves its worker and waits in a task of its own.
-Then the next free worker binds it, before it decides about any other pod, because the waiting pod holds a node.
+probes never starve. A pod that must wait (for extenders, Permit or volumes) leaves its worker and waits in a task of
+its own. Then the next free worker binds it, before it decides about any other pod, because the waiting pod holds a
+node. A pod that an extender binds leaves its worker, too: the limit follows the API server's answers.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Final
 
@@ -20,6 +21,7 @@ from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
 from kscheduler.scheduling.attempt.surroundings import Attempt
+from kscheduler.scheduling.extenders.answers import AsksExtenders
 from kscheduler.scheduling.profile import Profile
 from kscheduler.state.queue.scheduling_queue import FLUSH_UNSCHEDULABLE_SECONDS, SchedulingQueue
 
@@ -44,10 +46,14 @@ class Workers:
         self._clock = clock
         self._working = TaskSet("worker", clock)
         self._waiting = TaskSet("waiting", clock)
+        self._outside = TaskSet("bound outside", clock)
+        """Pods that extenders bind: at the end they are waited for, as binds of workers."""
+        self._called = scheduler.lines.called
+        scheduler.lines.on_call = self.wake
         self._released: deque[Attempt] = deque()
         """Pods that have waited and may be bound now."""
-        self._profiles: dict[int, Profile] = {}
-        """The profile of each attempt under way, by the attempt's identity."""
+        self._under_way: dict[int, Attempt] = {}
+        """The attempts that have a node or are waiting, by identity."""
         self.on_attempt_end: Callable[[], None] | None = None
         """Called after each attempt that had a node."""
         self._parked: deque[asyncio.Future[None]] = deque()
@@ -65,7 +71,11 @@ class Workers:
 
     def profiles_in_use(self) -> Iterable[Profile]:
         """The profiles of all attempts under way, as they were when these began; one may come more than once."""
-        return self._profiles.values()
+        return [attempt.profile for attempt in self._under_way.values()]
+
+    def extenders_in_use(self) -> Iterable[AsksExtenders | None]:
+        """The extenders of all attempts under way, likewise."""
+        return [attempt.extenders for attempt in self._under_way.values()]
 
     def wake(self) -> None:
         """There may be something to do: the queue calls this on every arrival."""
@@ -85,6 +95,7 @@ class Workers:
         finally:
             self._has_ended_run = True
             await self._waiting.cancel_all()
+            await self._outside.cancel_all()
             await self._working.cancel_all()
 
     def grow_to(self, count: int) -> None:
@@ -121,7 +132,8 @@ class Workers:
         while self._parked:
             self.wake()
         await self._waiting.cancel_all()
-        return await self._working.drain(drain_seconds)
+        outside, working = self._outside.drain(drain_seconds), self._working.drain(drain_seconds)
+        return all(await asyncio.gather(outside, working))
 
     async def _work(self) -> None:
         # Each round does one thing: end, park, give the loop a turn, or work on a pod. When stopping, pods that have
@@ -145,7 +157,7 @@ class Workers:
                 await self._clock.sleep(PAUSE_SECONDS)
 
     def _has_work(self) -> bool:
-        return bool(self._released) or self._queue.has_ready()
+        return bool(self._released or self._called) or self._queue.has_ready()
 
     async def _park(self) -> None:
         parked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -159,26 +171,30 @@ class Workers:
             attempt = released or self._decide()
             if self._has_work():
                 self.wake()
-            if attempt is not None and (released is not None or not self._must_wait(attempt)):
-                await self._bind(attempt, period)
+            if attempt is None:
                 return
-            if attempt is not None:
-                self._waiting.spawn(attempt.queued.key, self._wait(attempt))
+            if released is None and self._must_wait(attempt):
+                self._waiting.spawn(attempt.queued.key, self._beside(attempt, self._scheduler.prepare))
+            elif attempt.extenders is not None and self._scheduler.is_bound_outside(attempt):
+                self._outside.spawn(attempt.queued.key, self._beside(attempt, self._scheduler.bind_outside))
+            else:
+                await self._bind(attempt, period)
         finally:
             self._limit.end(period)
 
     def _decide(self) -> Attempt | None:
-        queued = self._queue.pop_nowait(self._clock.time())
+        is_called = bool(self._called)
+        queued = self._scheduler.lines.take_called() if is_called else self._queue.pop_nowait(self._clock.time())
         if queued is None:
             return None
         try:
-            attempt = self._scheduler.decide(queued)
+            attempt = self._scheduler.decide_called(queued) if is_called else self._scheduler.decide(queued)
         except BaseException as failure:  # noqa: BLE001  one pod must never end a worker
             count_caught(Boundary.WORKER)
             self._scheduler.give_up(queued, failure)
             return None
         if attempt is not None:
-            self._profiles[id(attempt)] = attempt.profile
+            self._under_way[id(attempt)] = attempt
         return attempt
 
     def _must_wait(self, attempt: Attempt) -> bool:
@@ -200,10 +216,10 @@ class Workers:
         self._limit.answered(self._clock.monotonic() - began, period)
         self._end(attempt)
 
-    async def _wait(self, attempt: Attempt) -> None:
-        """Wait for Permit and PreBind; then hand the pod to the next free worker."""
+    async def _beside(self, attempt: Attempt, work: Callable[[Attempt], Awaitable[bool]]) -> None:
+        """Do what takes time beside the workers; then hand the pod to the next free one, if it must still be bound."""
         try:
-            if await self._scheduler.prepare(attempt):
+            if await work(attempt):
                 self._released.append(attempt)
                 self.wake()
             else:
@@ -217,7 +233,7 @@ class Workers:
             self._end(attempt)
 
     def _end(self, attempt: Attempt) -> None:
-        del self._profiles[id(attempt)]
+        del self._under_way[id(attempt)]
         if self.on_attempt_end is not None:
             self.on_attempt_end()
 

@@ -189,6 +189,8 @@ class RefreshedPlugins:
         now = self._clock.monotonic()
         if cause:
             self._note_failure(refreshed, cause, failure, now)
+            if failure is not None:
+                failure.__traceback__ = None  # one that is raised again and again would grow without end
         else:
             self._note_success(refreshed, now)
 

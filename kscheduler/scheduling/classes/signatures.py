@@ -7,18 +7,19 @@ priority, preemption policy, namespace and labels), identify the pod's class. Th
 on the cluster, so it is valid until the pod changes. Plugins need not sign namespace and labels: services, other pods'
 terms and namespace selectors may read them at any time, so they are always part of the class.
 
-A pod has no class if a plugin that judges does not sign it (or may depend on anything), if it is held, or while a node
-is nominated for it. Limit: a pod with a label of its own (a StatefulSet's pod-name, a Job's completion-index) is alone
-in its class.
+A pod has no class if a plugin that judges does not sign it (or may depend on anything), if it is held or concerns
+extenders (nobody signs what these say), or while a node is nominated for it. Limit: a pod with a label of its own (a
+StatefulSet's pod-name, a Job's completion-index) is alone in its class.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
+from kscheduler.config.extenders import is_asked_about
 from kscheduler.framework.plugin import UNSIGNABLE
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.scheduling.missing_rules import held_status, preemption_status
+from kscheduler.scheduling.missing_rules import held_status
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.runtime.signing import Signer, or_judged_alone, signatures_of, signer_of
@@ -78,7 +79,7 @@ class Signatures:
     def _class_of(self, pod: PodInfo) -> PodClass | None:
         spec = pod.pod.spec
         profile, signers = self._profiles.get(spec.scheduler_name), self._signers.get(spec.scheduler_name)
-        if profile is None or signers is None or _is_held(pod, profile):
+        if profile is None or signers is None or _is_unlike_any(pod, profile):
             return None
         return or_judged_alone(self._class_by_signatures, signers, pod)
 
@@ -94,11 +95,11 @@ class Signatures:
         return known
 
 
-def _is_held(pod: PodInfo, profile: Profile) -> bool:
-    """Whether the pod, or preemption for it, is held because a rule is not built: no plugin signs that."""
-    if not held_status(pod, profile.enabled, profile.extenders).is_success:
+def _is_unlike_any(pod: PodInfo, profile: Profile) -> bool:
+    """Whether the pod is held because a rule is not built, or concerns extenders: no plugin signs that."""
+    if not held_status(pod, profile.enabled).is_success:
         return True
-    return bool(profile.extenders) and not preemption_status(pod, profile.extenders).is_success
+    return bool(profile.extenders) and any(is_asked_about(extender, pod.pod) for extender in profile.extenders)
 
 
 def _scheduler_reads(pod: PodInfo) -> Hashable:

@@ -10,23 +10,17 @@ A success may come with an instruction which pods to evict (`Preemption`). It is
 carries it out, not the cycle.
 
 The attempt has failed in any case: the pod is tried again once there is room. A profile without PostFilter plugins
-clears the pod's nomination. DefaultPreemption is not called if an extender would take part in its choice.
+clears the pod's nomination.
 """
-
-from typing import Final
 
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.plugin import PostFilterResult
-from kscheduler.framework.status import SUCCESS, Code, Status, error
-from kscheduler.scheduling.missing_rules import preemption_status
+from kscheduler.framework.status import Code, Status, error
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.runtime.cycle_calls import call_post_filter
 from kscheduler.scheduling.runtime.points import POST_FILTER
 from kscheduler.scheduling.runtime.timing import Stopwatch
-
-_ASKS_EXTENDERS: Final = "DefaultPreemption"
-"""The plugin that shows its candidate nodes to extenders."""
 
 
 def run_post_filter(profile: Profile, record: SchedulingRecord, nodes: NodeTable, stopwatch: Stopwatch) -> None:
@@ -47,10 +41,7 @@ def _result(profile: Profile, record: SchedulingRecord, nodes: NodeTable, stopwa
     first = ""
     nominated: str | None = None
     for plugin in profile.post_filter:
-        held = preemption_status(record.pod, profile.extenders) if plugin.name == _ASKS_EXTENDERS else SUCCESS
-        result = PostFilterResult(held)
-        if held.is_success:
-            result = call_post_filter(plugin, profile.listener, record.state, record.pod, nodes, record.diagnosis)
+        result = call_post_filter(plugin, profile.listener, record.state, record.pod, nodes, record.diagnosis)
         stopwatch.post_filtered(plugin.name)
         status = result.status.by(plugin.name)
         if status.is_success:

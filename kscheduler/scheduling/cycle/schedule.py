@@ -1,17 +1,19 @@
 """The scheduling cycle: a function from (profile, pod, cache) to a record. No await, no randomness, no clock.
 
-    held? -> PreFilter -> Filter -> [one node: done] -> PreScore -> Score -> normalise -> weigh -> choose
+    held? -> PreFilter -> Filter -> [extenders] -> [one node: done] -> PreScore -> Score -> normalise -> weigh -> choose
                  |           '--> no node fits: PostFilter (preemption)
                  '--> pod rejected: PostFilter, too
 
 An `evaluator` judges the rows: plugin by plugin, or by the pod's class (`fallback` decides which). Filter is in
 `node_search`, PostFilter in `post_filter`. Every node that passes is scored, unless `percentageOfNodesToScore` is set:
 then the caller keeps a `NodeSampler`, which says where the search starts. Among nodes with equal points, the one with
-the highest hash of pod UID and node name wins, so the same objects always give the same decision.
+the highest hash of pod UID and node name wins, so the same objects always give the same decision. For a pod that
+concerns extenders the cycle runs twice: `narrowing` tells how.
 """
 
 import numpy as np
 
+from kscheduler.framework.cluster.preemption import VictimReview
 from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores, stable_hash
 from kscheduler.framework.nodes.row_index import compact, values_at
@@ -22,10 +24,12 @@ from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.classes.leaders import Leaders
 from kscheduler.scheduling.cycle import fallback
 from kscheduler.scheduling.cycle.evaluator import CycleInputs, Evaluator, Priorities
+from kscheduler.scheduling.cycle.narrowing import add_points, narrow
 from kscheduler.scheduling.cycle.node_search import NodeSearch
 from kscheduler.scheduling.cycle.plain import PlainEvaluator
 from kscheduler.scheduling.cycle.post_filter import run_post_filter
 from kscheduler.scheduling.cycle.sampling import NodeSampler
+from kscheduler.scheduling.extenders.answers import ExtenderAnswers
 from kscheduler.scheduling.missing_rules import held_status
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import NO_NODES, SchedulingRecord
@@ -43,22 +47,25 @@ def schedule(
     stopwatch: Stopwatch = UNTIMED,
     sampler: NodeSampler | None = None,
     engine: ClassEngine | None = None,
+    answers: ExtenderAnswers | None = None,
 ) -> SchedulingRecord:
     """Choose a node. The record says which, or why none; a plugin's failure is an Error in it, never an exception.
 
     `sampler` says where a search for a share of the nodes starts, and is moved on; without it, at the first node.
-    `engine` is the profile's class engine over this cache: with it, the same decision costs less.
+    `engine` is the profile's class engine over this cache: with it, the same decision costs less. `answers` are those
+    of extenders, `UNASKED` before the first question; `None`: the pod concerns none. With them the record may be a
+    success with `questions` instead of a node, and the engine is not used: nobody signs what an extender says.
     """
     record = _new_record(profile, pod, cache)
     if record.status.is_success:
         inputs = CycleInputs(profile, pod, cache.nodes, cache.nominated.before(pod), stopwatch)
         try:
-            evaluator = _find_feasible(inputs, record, cache, sampler, engine)
-            if record.status.is_success:
+            evaluator = _find_feasible(inputs, record, cache, sampler, None if answers is not None else engine, answers)
+            if not record.questions and record.status.is_success:
                 row = (
                     record.feasible.item()
                     if len(record.feasible) == 1
-                    else _score_and_choose(evaluator, inputs, record)
+                    else _score_and_choose(evaluator, inputs, record, answers)
                 )
                 record.node_name = cache.nodes.name_of(row)
         except PluginFailure as failure:
@@ -101,7 +108,7 @@ def _new_record(profile: Profile, pod: PodInfo, cache: Cache) -> SchedulingRecor
         message, plugin = profile.failing.message, profile.failing.plugin
         record.status = error(message, plugin=plugin, fault=Fault.QUARANTINED)
         return record
-    record.status = held_status(pod, profile.enabled, profile.extenders)
+    record.status = held_status(pod, profile.enabled)
     if not record.status.is_success:
         record.diagnosis.pre_filter = record.status
     return record
@@ -116,6 +123,7 @@ def _find_feasible(
     cache: Cache,
     sampler: NodeSampler | None,
     engine: ClassEngine | None,
+    answers: ExtenderAnswers | None = None,
 ) -> Evaluator:
     """Run PreFilter and Filter; returns the evaluator for the rest of the cycle. Raises `PluginFailure`."""
     evaluator, found = fallback.pre_filtered(inputs, record.state, engine)
@@ -125,15 +133,19 @@ def _find_feasible(
         record.diagnosis.narrowed_by = frozenset(found.narrowed_by)
     inputs.stopwatch.lap(PRE_FILTER.label, found.status)
     if found.status.is_success:
-        record.feasible = NodeSearch(evaluator, inputs, record).run(sampler or NodeSampler())
+        record.feasible = NodeSearch(evaluator, inputs, record, answers).run(sampler or NodeSampler())
         if not len(record.feasible):
             record.status = Status(Code.UNSCHEDULABLE)
+        elif answers is not None and answers.is_about_nodes:
+            narrow(record, answers, inputs.nodes)
         inputs.stopwatch.lap(FILTER.label, SUCCESS)  # counted as a success even if no node passes
     else:
         record.diagnosis.pre_filter = found.status
-    if not record.status.is_success:
+    if not record.status.is_success and record.status.code is not Code.ERROR:
         record.state.write(evaluator.dry_run(cache.nominated.row_changes))
         record.state.write(ReportTarget(inputs.profile.listener, inputs.pod))
+        if answers is not None and answers.victims is not None:
+            record.state.write(VictimReview(answers.victims.reviewed, answers.victims.failure))
     return evaluator
 
 
@@ -141,6 +153,8 @@ def _handle_no_node(profile: Profile, record: SchedulingRecord, nodes: NodeTable
     """Run PostFilter if the pod was judged. An error clears the pod's nomination; a held pod keeps it."""
     if record.state.find(DryRun) is not None:
         run_post_filter(profile, record, nodes, stopwatch)
+        review = record.state.find(VictimReview)
+        record.victim_questions = review.questions if review is not None else ()
     elif record.status.code is Code.ERROR or not record.num_all_nodes:
         record.nominated_node_name = ""
 
@@ -148,10 +162,14 @@ def _handle_no_node(profile: Profile, record: SchedulingRecord, nodes: NodeTable
 # --- Score and choosing -----------------------------------------------------------------------------------------------
 
 
-def _score_and_choose(evaluator: Evaluator, inputs: CycleInputs, record: SchedulingRecord) -> int:
+def _score_and_choose(
+    evaluator: Evaluator, inputs: CycleInputs, record: SchedulingRecord, answers: ExtenderAnswers | None
+) -> int:
     """Run PreScore and Score, and choose a row. Raises `PluginFailure`."""
     priorities = fallback.prioritize(evaluator, inputs, record.state, record.feasible)
     _write_priorities(priorities, record)
+    if answers is not None:
+        add_points(record, answers)
     return _choose(record, inputs.nodes, priorities.leaders)
 
 

@@ -21,6 +21,7 @@ from kscheduler.scheduling.handlers.node_changes import node_update_event
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.pod_log.lines import STEPS
+from kscheduler.scheduling.taken_pods import TakenPods
 from kscheduler.state.cache import Cache
 from kscheduler.state.holding.waiting_pods import WaitingPodTable
 from kscheduler.state.queue.pod_changes import pod_update_events
@@ -61,6 +62,7 @@ class PodHandler(_Timed):
         clock: Clock,
         observations: Observations,
         log: PodLog,
+        taken: TakenPods,
     ) -> None:
         super().__init__(clock, observations)
         self._cache = cache
@@ -68,13 +70,15 @@ class PodHandler(_Timed):
         self._waiting = waiting
         self._profiles = profiles
         self._log = log
+        self._taken = taken
 
     def on_add(self, obj: Pod, initial: bool) -> None:
         """A pod has appeared."""
-        del initial
         if obj.is_terminal:
             return
         if obj.spec.node_name:
+            if not initial and self._is_ours(obj) and not self._cache.node_of(obj.metadata.uid):
+                self._taken.born_on_node(obj)
             self._assigned(obj)
         elif self._is_ours(obj):
             began, info = self._clock.monotonic(), PodInfo(obj)
@@ -131,10 +135,13 @@ class PodHandler(_Timed):
         assumed_on = self._cache.add_pod(pod)
         if assumed_on:
             _log.warning("pod_bound_elsewhere", pod=pod.key, node=pod.spec.node_name, assumed_on=assumed_on)
+            self._taken.bound(pod, pod.spec.node_name)
         self._queue.move_all(events.ASSIGNED_POD_ADD, None, pod, self._clock.time())
         self._handled(events.ASSIGNED_POD_ADD.label, began)
 
     def _was_placed(self, old: Pod, new: Pod) -> None:
+        if self._is_ours(new) and not self._cache.node_of(new.metadata.uid):  # what we bind counts before it is bound
+            self._taken.bound(new, new.spec.node_name)
         self._assigned(new)
         if not self._is_ours(old):
             return

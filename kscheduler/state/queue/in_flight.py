@@ -2,14 +2,18 @@
 
 A pod that is being tried is in no queue, so it could miss an event that would let it through. So events are kept, in
 order, from the moment when the oldest pod in flight was popped; when a pod fails, the events after its own marker are
-evaluated before it is parked.
+evaluated before it is parked. A pod that waits unjudged for its turn rests: it needs no events until it is judged.
 """
 
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
+from typing import Final
 
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.events import ClusterEvent
+
+_RESTS: Final = 0
+"""The marker of a pod that rests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +48,20 @@ class InFlight:
         return next((uid for uid in reversed(self._key_of) if self._key_of[uid] == key), "")
 
     def begin(self, uid: str, key: str = "") -> None:
-        """Record that a pod has been popped."""
+        """Record that a pod has been popped, or is judged at last."""
         self._marker[uid] = self._append(uid)
         self._key_of[uid] = key
 
+    def rest(self, uid: str) -> None:
+        """The pod stays in flight, but needs no event before the next `begin`."""
+        serial = self._marker.get(uid, _RESTS)
+        if serial != _RESTS:
+            self._marker[uid] = _RESTS
+            self._drop(serial)
+
     def record(self, seen: SeenEvent) -> None:
-        """Keep an event, if any pod is in flight."""
-        if self._marker:
+        """Keep an event, if any pod is in flight that needs it."""
+        if self._log:  # it begins with the marker of a pod
             self._append(seen)
             self.events[seen.event.label] += 1
 
@@ -74,7 +85,13 @@ class InFlight:
         serial = self._marker.pop(uid, None)
         if serial is None:
             return
-        del self._log[serial], self._key_of[uid]
+        del self._key_of[uid]
+        if serial != _RESTS:
+            self._drop(serial)
+
+    def _drop(self, serial: int) -> None:
+        """Remove a pod's marker, and the events that only this pod needed."""
+        del self._log[serial]
         while self._log and isinstance(oldest := next(iter(self._log.values())), SeenEvent):
             self._log.popitem(last=False)
             self._forget(oldest.event.label)

@@ -243,8 +243,16 @@ class SchedulingQueue:
         """End an attempt that found a node, or whose pod need not be scheduled any more."""
         self._in_flight.done(uid)
 
+    def rest(self, uid: str) -> None:
+        """The pod stays in flight, but is not judged before `resume`: until then no events are kept for it."""
+        self._in_flight.rest(uid)
+
+    def resume(self, queued: QueuedPodInfo) -> None:
+        """A pod that rested is judged now."""
+        self._in_flight.begin(queued.pod.uid, queued.key)
+
     def is_in_flight(self, uid: str) -> bool:
-        """Whether a worker has the pod."""
+        """Whether the pod is being tried."""
         return uid in self._in_flight
 
     def requeue(self, queued: QueuedPodInfo, now: float, *, holds_for: Hashable | None = None) -> Bundle | None:

@@ -1,6 +1,8 @@
 """The alarm on the process's memory: once a level, with the plugins that may have caused it."""
 
+import argparse
 import asyncio
+import json
 import math
 from pathlib import Path
 
@@ -8,8 +10,13 @@ import pytest
 import structlog
 
 from kscheduler.aio.clock import VirtualClock
-from kscheduler.app.memory_watch import LOOK_SECONDS, MemoryWatch, cgroup_limit, resident_bytes
+from kscheduler.app.memory_watch import LOOK_SECONDS, MemoryWatch, cgroup_limit, limit_with_alarm, resident_bytes
+from kscheduler.cli.commands.run import memory_size
 from kscheduler.metrics import Numbers
+from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from tests.app.process.test_signals import scheduler
+from tests.app.running import put
+from tests.builders import node_tree, pod_tree
 
 
 class Memory:
@@ -64,6 +71,43 @@ def test_the_line_names_growth_and_the_plugins_that_are_not_in_tree() -> None:
     assert list(memory.watch.notes()) == [
         "memory: 90 % of 1000 bytes are used; plugins that are not in-tree: Leaky, PreferCheap"
     ]
+
+
+@pytest.mark.parametrize(
+    ("alarm", "limit", "compared"),
+    [(None, None, None), (500, None, 500), (None, 1000, 1000), (500, 1000, 500), (2000, 1000, 1000)],
+)
+def test_the_smaller_of_limit_and_alarm_is_compared(alarm: int | None, limit: int | None, compared: int | None) -> None:
+    assert limit_with_alarm(alarm, lambda: limit)() == compared
+
+
+LEAKY = """\
+from kscheduler.framework.per_node import plugin
+
+kept = []
+
+
+@plugin("Leaky")
+def filter(pod, node):
+    kept.append(bytearray(b"x" * 10_000_000))
+"""
+
+
+async def test_a_plugin_that_leaks_trips_the_alarm_of_a_process_without_a_limit(tmp_path: Path) -> None:
+    (tmp_path / "leaky.py").write_text(LEAKY)
+    flags = ("--leader-elect=false", "--plugin", str(tmp_path / "leaky.py"), "--memory-alarm", "400Mi")
+    async with EmbeddedAPIServer(seed=1) as server:
+        put(server, "nodes", node_tree("node"))
+        async with scheduler(server, flags=flags) as running:
+            await running.until_said('"scheduling"')
+            assert not any("memory_near_limit" in line for line in running.lines)
+            for number in range(45):
+                put(server, "pods", pod_tree(f"p{number}"))
+            line = json.loads(await running.until_said("memory_near_limit"))
+    assert line["limit_bytes"] == 400 * 2**20
+    assert line["resident_bytes"] >= 0.8 * line["limit_bytes"]
+    assert line["grown_bytes"] >= 100_000_000
+    assert line["plugins"] == ["Leaky"]
 
 
 def test_without_a_limit_nothing_is_compared() -> None:
@@ -121,3 +165,14 @@ def test_limits_of_both_versions_of_cgroups(tmp_path: Path) -> None:
 
 def test_this_process_uses_memory() -> None:
     assert resident_bytes() > 10_000_000
+
+
+@pytest.mark.parametrize(("text", "found"), [("500Mi", 500 * 2**20), ("2G", 2 * 10**9), ("0", 0)])
+def test_the_alarm_is_a_quantity(text: str, found: int) -> None:
+    assert memory_size(text) == found
+
+
+@pytest.mark.parametrize("text", ["500m", "1000", "-1Gi", "much"])
+def test_a_size_that_cannot_be_meant_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        memory_size(text)

@@ -200,6 +200,31 @@ CASES: Final = (
         **growing("kscheduler_bind_conflicts_total", "", "0+2x60", "0x20 3x60"),
     ),
     AlertCase(
+        "KschedulerBindConflicts",
+        "30m",
+        labels=INSTANCE,
+        **growing("kscheduler_pods_bound_by_others_total", "", "0+2x60", "0x20 3x60"),
+    ),
+    AlertCase(
+        "KschedulerNodesOverfilled",
+        "30m",
+        labels=JOB | {"resource": "cpu", "cause": "another_scheduler"},
+        **growing(
+            "kscheduler_overfilled_nodes", 'resource="cpu", cause="another_scheduler"', "0x10 2x60", "0x10 2x5 0x60"
+        ),
+    ),
+    AlertCase(
+        "KschedulerSchedulersCollide",
+        "70m",
+        labels=JOB,
+        **growing(
+            "kscheduler_node_overfills_total",
+            'resource="cpu", cause="another_scheduler"',
+            "0+1x80",
+            "0x20 1x20 2x20 3x60",
+        ),
+    ),
+    AlertCase(
         "KschedulerPreemptionFails",
         "30m",
         labels=JOB,

@@ -186,6 +186,14 @@ def test_without_the_right_to_delete_nobody_preempts() -> None:
     assert profile["plugins"] == {"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}}
 
 
+@each_value_set
+def test_pods_may_be_evicted_only_where_overfilled_nodes_are_repaired(values: str) -> None:
+    rules = [rule for role in of_kind(values, "ClusterRole") for rule in role["rules"]]
+    verbs = {verb for rule in rules if "pods/eviction" in rule.get("resources", ()) for verb in rule["verbs"]}
+    assert verbs == ({"create"} if values == "several" else set())
+    assert ("--repair-overfilled-nodes" in container(values)["args"]) == (values == "several")
+
+
 def test_in_place_of_kube_scheduler_it_takes_its_name_and_its_lease() -> None:
     arguments = container("replace")["args"]
     assert "--leader-elect-resource-name=kube-scheduler" in arguments

@@ -22,9 +22,11 @@ def _raises() -> Any:
     raise ValueError("boom")
 
 
-def _raising(failure: BaseException) -> Callable[[], Any]:
+def _raising(make: Callable[[], BaseException]) -> Callable[[], Any]:
+    """Each time another exception: one that is raised again and again grows a traceback without end."""
+
     def raises() -> Any:
-        raise failure
+        raise make()
 
     return raises
 
@@ -36,10 +38,10 @@ WAYS: Mapping[str, Callable[[], Any]] = {
     "true": lambda: True,
     "coroutine": _work,
     # what is no `Exception`: an awaited future that was cancelled, a `sys.exit()` in a library, and their like
-    "is cancelled": _raising(asyncio.CancelledError()),
-    "exits": _raising(SystemExit(3)),
-    "interrupts": _raising(KeyboardInterrupt()),
-    "closes": _raising(GeneratorExit()),
+    "is cancelled": _raising(asyncio.CancelledError),
+    "exits": _raising(lambda: SystemExit(3)),
+    "interrupts": _raising(KeyboardInterrupt),
+    "closes": _raising(GeneratorExit),
 }
 
 

@@ -43,6 +43,9 @@ NO_PLUGINS = {
     "column.refresh": "kept answers",
     "group.refresh": "kept answers",
     "known.refresh": "kept answers",
+    "extenders.bind": "HTTP extenders",
+    "binder.bind": "an HTTP extender",
+    "caller.close": "the connections to an HTTP extender",
     "signature(function).bind": "of a function, in `inspect`",
 }
 """Calls of the same name on other things."""
@@ -82,9 +85,11 @@ BROAD_HANDLERS = {
     "scheduling/attempt/attempt.py": "a bug of ours: what is reserved is given back, and it is raised again",
     "scheduling/attempt/workers.py": "one pod must never end a worker",
     "scheduling/eviction/evictions.py": "an eviction that fails ends none of the others",
+    "scheduling/overfill/incidents.py": "a bug about one node ends the look at none of the others",
     "scheduling/runtime/guard.py": "the three guards: in a cycle, anywhere else, around a coroutine",
     "scheduling/runtime/steps.py": "what is thrown into a coroutine is the coroutine's",
     "scheduling/truth/truth_check.py": "an event handler, at one object",
+    "whatif/listed_kinds.py": "a plugin that is told of an object: a note of the explanation says so",
     "state/queue/heap.py": "an order that raises leaves the heap as it was, and it is raised again",
 }
 

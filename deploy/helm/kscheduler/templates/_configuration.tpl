@@ -78,6 +78,9 @@ pluginSources:
 {{- with include "kscheduler.plainPort" . }}
 - {{ printf "--metrics-bind-address=%s:%s" (include "kscheduler.plainAddress" $) . | quote }}
 {{- end }}
+{{- if .Values.repairOverfilledNodes }}
+- --repair-overfilled-nodes
+{{- end }}
 - --leader-elect={{ .Values.leaderElection.enabled }}
 {{- if .Values.leaderElection.enabled }}
 - --leader-elect-lease-duration={{ .Values.leaderElection.leaseDuration }}

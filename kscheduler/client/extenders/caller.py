@@ -1,0 +1,173 @@
+"""Calling one extender: a POST of JSON, with bounds on time, size, and calls at a time.
+
+    call --> wait for a turn --> POST urlPrefix/verb --> status 200? --> the body, up to its bound
+                                      '--> anything else: `ExtenderError`, one line that names verb and address
+
+The problem: an extender is a program of somebody else's. It may be slow, answer without end, send half an answer, or
+send us elsewhere. So a call has one deadline for all of it, as in kube-scheduler; redirects are not followed; what is
+read is bounded; `forbidden` says where calls never go. Nothing of the API server's credentials is sent: the session is
+the extender's own. A name and password in the extender's URL and its client certificate are its own settings, and are
+used; messages do not show them.
+
+Kept from kube-scheduler: what TLS checks (`ExtenderAddress.tls`), which status counts, the URL.
+Limit: a call that waits for its turn is not yet timed, so N calls may take N / `MOST_CALLS` deadlines.
+"""
+
+import asyncio
+import os
+import ssl
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import aiohttp
+
+from kscheduler.client.access.tls import TLSContexts, TLSFiles, TLSPlaces
+from kscheduler.client.errors import ConfigurationError
+from kscheduler.client.extenders.forbidden import CheckingResolver, open_checked_socket, unused_proxy
+from kscheduler.client.failure_text import failure_text
+from kscheduler.client.http.transport import CONNECT_SECONDS, USER_AGENT
+
+DEFAULT_SECONDS: Final = 5.0
+"""The deadline of a call where the configuration names none, as in kube-scheduler."""
+MOST_CALLS: Final = 16
+"""Calls of one verb to one extender at a time; kube-scheduler has one per pod under way, which is one.
+
+Each verb has its own, so that a bind does not wait behind filters.
+"""
+_VERBS: Final = 4
+LARGEST_REQUEST: Final = 128 * 1024 * 1024
+"""Bytes: 5,000 whole nodes of 20 kB each are 100 MB."""
+LARGEST_ANSWER: Final = 32 * 1024 * 1024
+_IDLE_SECONDS: Final = 4.0
+"""Shorter than the time after which common servers close (5 s), so that a call meets no connection being closed."""
+_CHUNK: Final = 64 * 1024
+_LONGEST_LOCATION: Final = 200
+
+
+class ExtenderError(Exception):
+    """An extender gave no usable answer."""
+
+
+class ExtenderTimeoutError(ExtenderError):
+    """It took too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtenderAddress:
+    """Where an extender is, and how to speak to it."""
+
+    shown: str
+    """The address without secrets, for messages."""
+    url_prefix: str
+    timeout_seconds: float = 0.0
+    """Of a whole call; 0 means `DEFAULT_SECONDS`."""
+    tls: TLSFiles = field(default_factory=TLSFiles)
+    places: TLSPlaces = field(default_factory=TLSPlaces)
+    """The configuration fields of the TLS settings, for messages."""
+
+
+class ExtenderCaller:
+    """Calls one extender. Opens nothing before the first call."""
+
+    def __init__(self, address: ExtenderAddress, *, largest_answer: int = LARGEST_ANSWER) -> None:
+        self.address = address
+        self._largest_answer = largest_answer
+        seconds = address.timeout_seconds if address.timeout_seconds > 0 else DEFAULT_SECONDS
+        self._timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=min(seconds, CONNECT_SECONDS))
+        self._turns: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(MOST_CALLS))
+        """By verb, as the configuration names it."""
+        self._contexts: TLSContexts | None = None
+        self._session: aiohttp.ClientSession | None = None
+        self._is_closed = False
+
+    def unused_proxy(self, environ: Mapping[str, str] = os.environ) -> str:
+        """The environment variable with a proxy that is not used for this extender, or empty."""
+        return unused_proxy(self.address.url_prefix, environ)
+
+    async def call(self, verb: str, body: bytes, may_send: Callable[[], bool] | None = None) -> bytes:
+        """The body of the answer. Raises `ExtenderError`. `may_send`: asked once the call has its turn."""
+        if len(body) > LARGEST_REQUEST:
+            raise self._error(verb, f"the request has {len(body)} bytes; at most {LARGEST_REQUEST} are sent")
+        async with self._turns[verb]:
+            if may_send is not None and not may_send():
+                raise self._error(verb, "not sent: this process does not lead")
+            try:
+                async with asyncio.timeout(self._timeout.total):  # reading certificates counts, too
+                    return await self._call(verb, body)
+            except TimeoutError:
+                text = str(self._error(verb, f"no answer within {self._timeout.total:g} s"))
+                raise ExtenderTimeoutError(text) from None
+            except ConfigurationError as error:
+                raise self._error(verb, str(error)) from None
+            except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError):  # its text has the whole URL, and so a password
+                raise self._error(verb, "its urlPrefix is no http or https URL") from None
+            except (aiohttp.ClientError, OSError, ValueError, RuntimeError) as error:
+                raise self._error(verb, failure_text(error)) from error
+
+    async def close(self) -> None:
+        """Close all connections; calls under way fail."""
+        self._is_closed = True
+        if self._session is not None:
+            await self._session.close()
+
+    async def _call(self, verb: str, body: bytes) -> bytes:
+        url = f"{self.address.url_prefix.rstrip('/')}/{verb}"
+        context = await self._tls_context() if url.lower().startswith("https:") else None
+        async with self._open_session().post(
+            url,
+            data=body,
+            headers={"Content-Type": "application/json", "Accept": "application/json", "User-Agent": USER_AGENT},
+            timeout=self._timeout,
+            allow_redirects=False,
+            ssl=True if context is None else context,
+            server_hostname=None if context is None else self.address.tls.server_name or None,
+        ) as response:
+            if response.status != 200:
+                location = response.headers.get("Location", "").partition("?")[0][:_LONGEST_LOCATION]
+                sent_on = f": it sends us to {location}, and redirects are not followed" if location else ""
+                message = f"failed {verb} with extender at URL {self.address.shown}, code {response.status}{sent_on}"
+                raise ExtenderError(message)
+            return await self._body(verb, response)
+
+    async def _body(self, verb: str, response: aiohttp.ClientResponse) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        async for part in response.content.iter_chunked(_CHUNK):
+            size += len(part)
+            if size > self._largest_answer:
+                response.close()
+                raise self._error(verb, f"the answer has more than {self._largest_answer} bytes")
+            parts.append(part)
+        return b"".join(parts)
+
+    async def _tls_context(self) -> ssl.SSLContext:
+        """In a thread: a mount that does not answer holds no decision."""
+        if self._contexts is None:
+            self._contexts = await asyncio.to_thread(TLSContexts, self.address.tls, places=self.address.places)
+        return await asyncio.to_thread(self._contexts.context)
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._is_closed:
+            message = "the extender is no longer configured"
+            raise RuntimeError(message)
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    limit=_VERBS * MOST_CALLS,
+                    keepalive_timeout=_IDLE_SECONDS,
+                    ttl_dns_cache=30,
+                    resolver=CheckingResolver(),
+                    socket_factory=open_checked_socket,
+                ),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                skip_auto_headers=("Accept-Encoding",),
+                auto_decompress=False,
+                trust_env=False,
+            )
+            self._session._retry_connection = False  # as in `http.transport`: aiohttp must not repeat a bind
+        return self._session
+
+    def _error(self, verb: str, why: str) -> ExtenderError:
+        return ExtenderError(f"failed {verb} with extender at URL {self.address.shown}: {why}")

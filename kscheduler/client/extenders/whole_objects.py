@@ -1,0 +1,151 @@
+"""Pods and nodes as the API server has them, with every field, for extenders.
+
+The problem: the informers keep what scheduling reads, and an extender may read anything: environment variables, the
+addresses of a node. kube-scheduler sends what it has, which is everything but `metadata.managedFields`.
+
+The idea: the pod is read once for each question about it, beside the call that follows. A node is read again when the
+watch has shown another version of it, so that 5,000 whole nodes are read once and kept as bytes, without any parsing:
+only while an extender is configured that knows no nodes itself.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
+from urllib.parse import quote
+
+import msgspec
+
+from kscheduler.api.core import Node, Pod
+from kscheduler.client.errors import APIError, ClientError
+
+MOST_SINGLY: Final = 32
+"""More nodes than these are read by a list."""
+_PAGE: Final = 500
+_NODES: Final = "/api/v1/nodes"
+
+_Members = dict[str, msgspec.Raw]
+_members: Final = msgspec.json.Decoder(_Members)
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class UnsentError(Exception):
+    """An object cannot be sent, because the API server does not give it."""
+
+
+class _Identity(msgspec.Struct):
+    name: str = ""
+    uid: str = ""
+
+
+class _Named(msgspec.Struct):
+    metadata: _Identity
+
+
+class _Page(msgspec.Struct):
+    items: list[msgspec.Raw] = []
+    metadata: dict[str, Any] = {}
+
+
+_named: Final = msgspec.json.Decoder(_Named)
+_page: Final = msgspec.json.Decoder(_Page)
+
+
+class ObjectReader(Protocol):
+    """The part of `client.rest.APIClient` that is needed."""
+
+    async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
+        """The body. Raises `ClientError`."""
+        ...
+
+
+class WholeObjects:
+    """Reads whole objects, and keeps nodes. Implements `scheduling.extenders.http_extender.Documents`."""
+
+    def __init__(self, reader: ObjectReader, node_of: Callable[[str], Node | None]) -> None:
+        """`node_of`: the node as the watch has shown it."""
+        self._reader = reader
+        self._node_of = node_of
+        self._nodes: dict[str, tuple[str, msgspec.Raw]] = {}
+        """By name: the version that the watch had shown when it was read, and the node."""
+        self._reading = asyncio.Lock()
+
+    def __len__(self) -> int:
+        """How many nodes are kept."""
+        return len(self._nodes)
+
+    async def pod(self, pod: Pod) -> msgspec.Raw:
+        """The pod. Raises `UnsentError`, also if another pod has its name."""
+        meta = pod.metadata
+        names = quote(meta.namespace, safe=""), quote(meta.name, safe="")
+        body = await self._read("/api/v1/namespaces/{}/pods/{}".format(*names))
+        if _named.decode(body).metadata.uid != meta.uid:
+            message = f"pod {pod.key} was made again meanwhile"
+            raise UnsentError(message)
+        return _sent(body)
+
+    async def nodes(self, names: Sequence[str]) -> Sequence[msgspec.Raw]:
+        """The nodes, without those that are gone. Raises `UnsentError`."""
+        async with self._reading:  # the second who asks finds what the first has read
+            versions = {name: self._version_of(name) for name in names}
+            stale = [name for name, version in versions.items() if version and self._kept_version(name) != version]
+            if len(stale) > MOST_SINGLY:
+                await self._list()
+            else:
+                await asyncio.gather(*(self._read_node(name) for name in stale))
+            if len(self._nodes) > 2 * len(names) + MOST_SINGLY:
+                self._forget_those_gone()
+            return [self._nodes[name][1] for name, version in versions.items() if version and name in self._nodes]
+
+    def _version_of(self, name: str) -> str:
+        """Empty if the node is gone."""
+        node = self._node_of(name)
+        return node.metadata.resource_version or "0" if node is not None else ""
+
+    def _kept_version(self, name: str) -> str:
+        found = self._nodes.get(name)
+        return found[0] if found is not None else ""
+
+    async def _read_node(self, name: str) -> None:
+        version = self._version_of(name)
+        try:
+            body = await self._reader.get(f"{_NODES}/{quote(name, safe='')}")
+        except APIError as refusal:
+            if not refusal.is_not_found:
+                raise UnsentError(str(refusal)) from None
+            self._nodes.pop(name, None)
+        except ClientError as error:
+            raise UnsentError(str(error)) from None
+        else:
+            self._nodes[name] = version, _sent(body)
+
+    async def _list(self) -> None:
+        token, found = "", dict[str, tuple[str, msgspec.Raw]]()
+        while True:
+            params = {"limit": str(_PAGE), **({"continue": token} if token else {})}
+            page = _page.decode(await self._read(_NODES, params))
+            for item in page.items:
+                name = _named.decode(item).metadata.name
+                found[name] = self._version_of(name), _sent(item)
+            token = page.metadata.get("continue") or ""
+            if not token:
+                break
+            await asyncio.sleep(0)  # a page of whole nodes takes milliseconds: decisions come in between
+        self._nodes = found
+
+    async def _read(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
+        try:
+            return await self._reader.get(path, params)
+        except ClientError as error:
+            raise UnsentError(str(error)) from None
+
+    def _forget_those_gone(self) -> None:
+        self._nodes = {name: kept for name, kept in self._nodes.items() if self._node_of(name) is not None}
+
+
+def _sent(body: bytes | msgspec.Raw) -> msgspec.Raw:
+    """The object without `metadata.managedFields`, a third of most objects that nobody reads."""
+    members = _members.decode(body)
+    metadata = _members.decode(members["metadata"])
+    if metadata.pop("managedFields", None) is not None:
+        members["metadata"] = msgspec.Raw(_encode(metadata))
+    return msgspec.Raw(_encode(members))

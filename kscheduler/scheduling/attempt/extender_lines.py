@@ -1,0 +1,101 @@
+"""Pods in line for extenders: a bounded number of turns for each line, and the most important pod goes next.
+
+Pods that concern the same extenders stand in one line, so a slow extender delays nobody who does not concern it. A pod
+in line costs an entry of a heap: it has no task, it is not judged yet, and no events are kept for it. When a turn comes
+free, the pod is called: a worker decides about it anew, by the configuration and the cluster as they are then.
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Final
+
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+
+TURNS_PER_LINE: Final = 16
+"""Pods of a line that are between their first question and their decision. The others wait unjudged, so that what is
+asked is about nodes as they are."""
+
+
+def _nobody_works() -> None:
+    """No worker is to be woken."""
+
+
+@dataclass(slots=True)
+class _Line:
+    free: int
+    called: int = 0
+    """Pods that were called and are not decided yet: as many turns are meant for them."""
+    standing: list[tuple[int, int, QueuedPodInfo]] = field(default_factory=list)
+    """A heap: by priority, then in the order in which they came."""
+
+
+class ExtenderLines:
+    """The lines that have pods; a line begins with its first pod and ends with its last."""
+
+    def __init__(self, turns: int = TURNS_PER_LINE) -> None:
+        self._turns = turns
+        self._lines: dict[Hashable, _Line] = {}
+        self._line_of_called: dict[str, Hashable] = {}
+        """By UID."""
+        self._arrivals = 0
+        self.called: deque[QueuedPodInfo] = deque()
+        """Pods whose turn has come, to be decided by `taken` before any other pod."""
+        self.on_call: Callable[[], None] = _nobody_works
+        """Wakes a worker."""
+
+    def standing(self) -> int:
+        """How many pods wait for a turn."""
+        return len(self.called) + sum(len(line.standing) for line in self._lines.values())
+
+    def in_turn(self) -> int:
+        """How many pods have a turn."""
+        return sum(self._turns - line.free for line in self._lines.values())
+
+    def begin_or_wait(self, name: Hashable, queued: QueuedPodInfo) -> bool:
+        """Whether the pod has a turn now, until `end`. If not, it stands in line, and is called later."""
+        line = self._lines.setdefault(name, _Line(self._turns))
+        if line.free > line.called:
+            line.free -= 1
+            return True
+        self._arrivals += 1
+        heappush(line.standing, (-queued.pod.priority, self._arrivals, queued))
+        return False
+
+    def end(self, name: Hashable) -> None:
+        """A pod of this line needs its turn no more."""
+        self._lines[name].free += 1
+        self._call_next(name)
+
+    def take_called(self) -> QueuedPodInfo:
+        """The next pod that was called. Follow up with `decided`, whatever becomes of it."""
+        queued = self.called.popleft()
+        self._lines[self._line_of_called[queued.pod.uid]].called -= 1
+        return queued
+
+    def decided(self, queued: QueuedPodInfo) -> None:
+        """A pod that was called has its turn, or turned out to need none: then the next one is called."""
+        self._call_next(self._line_of_called.pop(queued.pod.uid))
+
+    def call_all(self) -> None:
+        """The configuration has changed: perhaps no pod stands in the right line."""
+        for name, line in self._lines.items():
+            while line.standing:
+                self._call(name, line)
+
+    def _call_next(self, name: Hashable) -> None:
+        line = self._lines.get(name)
+        if line is None:
+            return
+        while line.standing and line.free > line.called:
+            self._call(name, line)
+        if line.free == self._turns and not line.called and not line.standing:
+            del self._lines[name]
+
+    def _call(self, name: Hashable, line: _Line) -> None:
+        _, _, queued = heappop(line.standing)
+        line.called += 1
+        self._line_of_called[queued.pod.uid] = name
+        self.called.append(queued)
+        self.on_call()

@@ -1,0 +1,1 @@
+"""HTTP extenders: what their answers mean, and asking them in order."""

@@ -1,0 +1,74 @@
+"""What calls to one extender say about it: a histogram for metrics, and two lines of the log for an outage.
+
+An extender that is away fails each pod that concerns it, thousands of times; the pods' conditions tell of each. The log
+has one warning when it begins to fail, and one line when it has answered again for some seconds: one that fails every
+other call is one outage.
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Final
+
+from kscheduler.logs import get_logger
+from kscheduler.scheduling.observations import Histograms
+
+_log = get_logger(__name__)
+
+RECOVERY_SECONDS: Final = 5.0
+"""An outage is over with the first answer so long after the last failure."""
+
+
+class CallResult(StrEnum):
+    """How a call ended: the `result` label."""
+
+    SUCCESS = "success"
+    TIMEOUT = "timeout"
+    ERROR = "error"
+    """No answer, an answer that is none, or one that says no (an `Error`, or a claim that cannot be)."""
+
+
+class CallReports:
+    """Counts the calls of one extender."""
+
+    def __init__(
+        self, extender: str, now: Callable[[], float], seconds: Histograms | None = None, *, is_ignorable: bool = False
+    ) -> None:
+        """`now`: monotonic seconds. `seconds`: the histogram, by extender, verb and result; `None`: nobody reads it."""
+        self._extender = extender
+        self._is_ignorable = is_ignorable
+        self._seconds = seconds
+        self.now = now
+        self._failing_since: float | None = None
+        self._last_failure = 0.0
+        self._failures = 0
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether an outage has begun and not ended."""
+        return self._failing_since is not None
+
+    def ended(self, verb: str, result: CallResult, began: float) -> None:
+        """A call has ended; `verb` is the protocol's, not the configured path."""
+        if self._seconds is not None:
+            self._seconds[self._extender, verb, result].observe(self.now() - began)
+
+    def answered(self) -> None:
+        """The extender has given an answer, whatever it says."""
+        now = self.now()
+        if self._failing_since is None or now - self._last_failure < RECOVERY_SECONDS:
+            return
+        seconds = round(now - self._failing_since, 3)
+        _log.info("extender_recovered", extender=self._extender, failures=self._failures, seconds=seconds)
+        self._failing_since, self._failures = None, 0
+
+    def gave_no_answer(self, verb: str, pod: str, reason: str) -> None:
+        """It was not reached, was too slow, or has answered nonsense."""
+        self._last_failure = self.now()
+        self._failures += 1
+        if self._failing_since is not None:
+            return
+        self._failing_since = self._last_failure
+        then = "its pods are decided without it" if self._is_ignorable else "its pods are tried again later"
+        if verb == "prioritize":
+            then = "it gives no points"
+        _log.warning("extender_failing", extender=self._extender, verb=verb, pod=pod, err=reason, then=then)

@@ -1,0 +1,205 @@
+"""One extender: its settings, and questions to it whose answers have been checked.
+
+Every failure (no answer, an answer that is none, a claim that cannot be) is one exception, `ExtenderFailure`, with one
+line for the pod's condition. What a failure does to the decision is said in `asking`.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from kscheduler.api.core import Pod
+from kscheduler.client.extenders.caller import ExtenderError, ExtenderTimeoutError
+from kscheduler.client.extenders.messages import (
+    AnswerError,
+    bind_request,
+    nodes_request,
+    preemption_request,
+    read_bind_error,
+    read_filter_answer,
+    read_scores,
+    read_victims,
+)
+from kscheduler.client.extenders.whole_objects import UnsentError
+from kscheduler.config.extenders import decides, extender_name, is_asked_about
+from kscheduler.config.types import Extender
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.scheduling.extenders.call_reports import CallReports, CallResult
+from kscheduler.scheduling.extenders.meaning import (
+    ExtenderClaimError,
+    LeftNodes,
+    PodsOn,
+    Victims,
+    left_nodes,
+    left_victims,
+    points_of,
+)
+
+T = TypeVar("T")
+_ENCODER = msgspec.json.Encoder()
+
+
+class ExtenderFailure(Exception):  # noqa: N818  as `PluginFailure`
+    """An extender gave no answer that can be used."""
+
+
+class ExtenderCalls(Protocol):
+    """The wire: `client.extenders.caller.ExtenderCaller`."""
+
+    async def call(self, verb: str, body: bytes, may_send: Callable[[], bool] | None = None) -> bytes:
+        """The answer's body. Raises `ExtenderError`, also if `may_send` says no in the instant before."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SentPod:
+    """A pod as it is sent to all extenders."""
+
+    key: str
+    document: msgspec.Raw
+
+
+SentNodes = Callable[[Sequence[str]], Awaitable[Sequence[msgspec.Raw]]]
+"""Whole nodes by their names, for extenders that do not know nodes themselves. Raises `UnsentError`."""
+
+
+class Documents(Protocol):
+    """Objects as JSON, for extenders: `client.extenders.whole_objects.WholeObjects`."""
+
+    async def pod(self, pod: Pod) -> msgspec.Raw:
+        """The pod. Raises `UnsentError`."""
+        ...
+
+    async def nodes(self, names: Sequence[str]) -> Sequence[msgspec.Raw]:
+        """The nodes, without those that are gone. Raises `UnsentError`."""
+        ...
+
+
+def encoded(pod: Pod) -> msgspec.Raw:
+    """A pod with the fields that scheduling reads."""
+    return msgspec.Raw(_ENCODER.encode(pod))
+
+
+class HTTPExtender:
+    """An extender that can be asked."""
+
+    def __init__(self, settings: Extender, calls: ExtenderCalls, reports: CallReports | None = None) -> None:
+        self.settings = settings
+        self.name = extender_name(settings)
+        """The address without secrets. kube-scheduler names an extender by its whole address."""
+        self._calls = calls
+        self._reports = reports or CallReports(self.name, _no_clock, is_ignorable=settings.ignorable)
+
+    @property
+    def decides(self) -> bool:
+        """Whether it has a say in a decision; otherwise it only binds."""
+        return decides(self.settings)
+
+    def is_interested(self, pod: Pod) -> bool:
+        """Whether the pod concerns this extender."""
+        return is_asked_about(self.settings, pod)
+
+    async def left(self, pod: SentPod, names: Sequence[str], nodes: SentNodes) -> LeftNodes:
+        """Which of the nodes it leaves. Without `filterVerb` all. Raises `ExtenderFailure`."""
+        if not self.settings.filter_verb:
+            return LeftNodes(tuple(names), {})
+        knows_nodes = self.settings.node_cache_capable
+
+        def read(body: bytes) -> LeftNodes:
+            return left_nodes(self.name, names, read_filter_answer(body), knows_nodes=knows_nodes)
+
+        request = await self._about_nodes(pod, names, nodes)
+        return await self._ask(_Question("filter", self.settings.filter_verb, pod.key), request, read)
+
+    async def points(self, pod: SentPod, names: Sequence[str], nodes: SentNodes) -> dict[str, int]:
+        """Points by node. Without `prioritizeVerb` none. Raises `ExtenderFailure`."""
+        if not self.settings.prioritize_verb:
+            return {}
+        request = await self._about_nodes(pod, names, nodes)
+        question = _Question("prioritize", self.settings.prioritize_verb, pod.key)
+        return await self._ask(
+            question, request, lambda body: points_of(read_scores(body), self.settings.weight, names)
+        )
+
+    async def victims(self, preemptor: PodInfo, pod: SentPod, proposed: Victims, pods_on: PodsOn) -> Victims:
+        """Nodes and victims that it leaves. Without `preemptVerb` all. Raises `ExtenderFailure`."""
+        if not self.settings.preempt_verb:
+            return proposed
+        whole = None
+        if not self.settings.node_cache_capable:
+            pods = {uid: found for name in proposed for uid, found in pods_on(name).items()}
+
+            def whole(uid: str) -> msgspec.Raw:
+                return encoded(pods[uid].pod)
+
+        def read(body: bytes) -> Victims:
+            ignorable = self.settings.ignorable
+            return left_victims(self.name, proposed, read_victims(body), pods_on, preemptor, is_ignorable=ignorable)
+
+        request = preemption_request(pod.document, proposed, whole)
+        return await self._ask(_Question("preempt", self.settings.preempt_verb, pod.key), request, read)
+
+    async def bind(self, pod: Pod, node: str, may_send: Callable[[], bool]) -> None:
+        """Have it bind the pod. Raises `ExtenderFailure`; then the pod may be bound all the same."""
+        meta = pod.metadata
+        request = bind_request(meta.namespace, meta.name, meta.uid, node)
+
+        def read(body: bytes) -> None:
+            refusal = read_bind_error(body)
+            if refusal:
+                raise ExtenderClaimError(refusal)
+
+        await self._ask(_Question("bind", self.settings.bind_verb, pod.key), request, read, may_send)
+
+    async def _about_nodes(self, pod: SentPod, names: Sequence[str], nodes: SentNodes) -> bytes:
+        try:
+            whole = None if self.settings.node_cache_capable else await nodes(names)
+        except UnsentError as error:
+            message = f"cannot ask extender {self.name}: {error}"
+            raise ExtenderFailure(message) from None
+        return nodes_request(pod.document, names, whole)
+
+    async def _ask(
+        self,
+        question: "_Question",
+        request: bytes,
+        read: Callable[[bytes], T],
+        may_send: Callable[[], bool] | None = None,
+    ) -> T:
+        """The answer, read and checked. Every end is reported."""
+        reports, verb = self._reports, question.verb
+        began = reports.now()
+        result = CallResult.ERROR
+        try:
+            found = read(await self._calls.call(question.path, request, may_send))
+        except ExtenderClaimError as refusal:
+            reports.answered()
+            raise ExtenderFailure(str(refusal)) from None
+        except (AnswerError, ExtenderError) as error:
+            if isinstance(error, ExtenderTimeoutError):
+                result = CallResult.TIMEOUT
+            reports.gave_no_answer(verb, question.pod, str(error))
+            raise ExtenderFailure(str(error)) from None
+        else:
+            result = CallResult.SUCCESS
+            reports.answered()
+            return found
+        finally:
+            reports.ended(verb, result, began)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What is asked, for reports."""
+
+    verb: str
+    """The protocol's."""
+    path: str
+    """The configured one."""
+    pod: str
+
+
+def _no_clock() -> float:
+    return 0.0

@@ -1,0 +1,206 @@
+"""Which nodes are overfilled now, since when, and who came last.
+
+`look` runs once a second and reads the table's change logs behind the positions that it has seen, as all readers of
+columns do: nothing is added to the handling of events or to a decision. An incident is one resource of one node. It is
+reported once when it begins and once when it ends.
+
+What caused it (`OverfillCause`) is told from the order in which this process has counted the pods. A node that had more
+of the resource when it was last looked at is nobody's fault but its own.
+
+Limits: an overfill that comes and goes between two looks is not seen (a pod that the kubelet turns away at once is such
+a one). What was there at the first look has no known order, so nobody is blamed for it.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final, Protocol
+
+from kscheduler.aio.clock import Clock
+from kscheduler.framework.nodes.change_log import ChangeLog
+from kscheduler.framework.nodes.node_info import NodeInfo
+from kscheduler.framework.nodes.node_table import Rows
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.logs import get_logger
+from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.scheduling.overfill.excess import Excess, excesses, latest_pods, resource_label, suspect_rows
+from kscheduler.scheduling.taken_pods import TakenPods
+from kscheduler.state.cache import Cache
+
+_log = get_logger("kscheduler.overfill")
+
+LOOK_SECONDS: Final = 1.0
+_RESIZES: Final = frozenset({"PodResizePending", "PodResizeInProgress"})
+
+
+class OverfillCause(StrEnum):
+    """Why a node is overfilled: a label of metrics, and a field of log lines."""
+
+    ANOTHER_SCHEDULER = "another_scheduler"
+    """Among the pods that came last is one that this scheduler has not placed."""
+    OWN = "own"
+    """The pods that came last are ours: a profile without the filter that counts this resource."""
+    ALLOCATABLE = "allocatable"
+    """The node has less than it had: a device plugin is gone, or the kubelet's reservations have grown."""
+    RESIZE = "resize"
+    """A pod asks for more than it had; the kubelet has not granted it (in-place resize)."""
+    FOUND_AT_START = "found_at_start"
+    """It was there when this process began to look."""
+
+    __hash__ = str.__hash__
+
+
+@dataclass(frozen=True, slots=True)
+class Overfill:
+    """A resource of a node of which more is requested than there is."""
+
+    node_name: str
+    excess: Excess
+    """As it is now."""
+    cause: OverfillCause
+    since: float
+    """Wall-clock seconds."""
+    latest: tuple[tuple[str, str, str], ...]
+    """Key, UID and schedulerName of the pods without which the node was within its allocatable, when it began."""
+    is_reported: bool = False
+
+
+class OverfillReports(Protocol):
+    """Who hears of incidents: `overfill_reports.OverfillReporter`."""
+
+    def began(self, overfill: Overfill, info: NodeInfo) -> None:
+        """A node has become overfilled."""
+        ...
+
+    def ended(self, overfill: Overfill, seconds: float, *, is_node_gone: bool) -> None:
+        """It is within its allocatable again, or gone."""
+        ...
+
+
+class OverfilledNodes:
+    """The incidents. Reports them while `is_reporting`; a process that stands by only knows them."""
+
+    def __init__(
+        self, cache: Cache, profiles: Collection[str], taken: TakenPods, reports: OverfillReports, clock: Clock
+    ) -> None:
+        """`profiles`: our scheduler names, as they are now at each look."""
+        self._cache = cache
+        self._profiles = profiles
+        self._taken = taken
+        self._reports = reports
+        self._clock = clock
+        self.is_reporting = False
+        """Whether this process schedules: of several replicas one speaks."""
+        self._open: dict[str, dict[str, Overfill]] = {}
+        """By node and resource."""
+        self._seen_nodes = self._seen_amounts = -1
+        """Positions in the table's logs; -1: nothing was looked at yet."""
+        self._allocatable: dict[int, tuple[str, Mapping[str, int]]] = {}
+        """By row the node's name and what it had when it was last looked at."""
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            self.look()
+            await self._clock.sleep(LOOK_SECONDS)
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def incidents(self) -> list[Overfill]:
+        """All that last, by node; a copy."""
+        return [overfill for by_resource in self._open.values() for overfill in by_resource.values()]
+
+    def nodes_by_cause(self) -> Mapping[tuple[str, str], int]:
+        """Nodes by (label of the resource, cause)."""
+        nodes = {(one.node_name, resource_label(one.excess.resource), one.cause.value) for one in self.incidents()}
+        return Counter((resource, cause) for _, resource, cause in nodes)
+
+    # --- looking ------------------------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Look at the rows that have changed since the last time."""
+        table = self._cache.nodes
+        is_first = self._seen_amounts < 0
+        node_rows = self._changed(table.node_changes, self._seen_nodes)
+        changed = self._changed(table.amount_changes, self._seen_amounts)
+        self._seen_nodes, self._seen_amounts = table.node_changes.position, table.amount_changes.position
+        rows = dict.fromkeys((*suspect_rows(table, changed).tolist(), *table.ports.take_shared()))
+        suspects = (info.name for row in rows if (info := table.infos[row]) is not None)
+        for name in dict.fromkeys((*suspects, *self._due(changed))):
+            try:
+                self._look_at(name, is_first=is_first)
+            except Exception:  # noqa: BLE001  a bug about one node must not end the scheduler
+                count_caught(Boundary.EVENT_HANDLER)
+                _log.exception("node_not_looked_at", node=name)
+        for row in node_rows.tolist():
+            info = table.infos[row]
+            if info is None:
+                self._allocatable.pop(row, None)
+            else:
+                self._allocatable[row] = info.name, info.allocatable
+
+    def _due(self, changed: Rows) -> list[str]:
+        """The nodes with an incident that may have ended or changed, or that is still to be reported."""
+        rows, row_of = frozenset(changed.tolist()) if self._open else frozenset(), self._cache.nodes.row_of
+        return [
+            name
+            for name, overfills in self._open.items()
+            if (row := row_of(name)) < 0  # the node is gone
+            or row in rows
+            or (self.is_reporting and not all(overfill.is_reported for overfill in overfills.values()))
+        ]
+
+    def _changed(self, log: ChangeLog, seen: int) -> Rows:
+        rows = log.since(seen) if seen >= 0 else None
+        return self._cache.nodes.rows() if rows is None else rows
+
+    def _look_at(self, name: str, *, is_first: bool) -> None:
+        row = self._cache.nodes.row_of(name)
+        info = self._cache.nodes.infos[row] if row >= 0 else None
+        known = self._open.pop(name, {})
+        found = {} if info is None else self._found_on(info, row, known, is_first=is_first)
+        if found:
+            self._open[name] = found
+        for resource, overfill in known.items():
+            if resource not in found:
+                self._end(overfill, is_node_gone=info is None)
+
+    def _found_on(
+        self, info: NodeInfo, row: int, known: Mapping[str, Overfill], *, is_first: bool
+    ) -> dict[str, Overfill]:
+        """The node's incidents as they are now, by resource; those that are `known` go on."""
+        found: dict[str, Overfill] = {}
+        for excess in excesses(info):
+            overfill = known.get(excess.resource) or self._begin(info, row, excess, is_first=is_first)
+            if self.is_reporting and not overfill.is_reported:
+                self._reports.began(overfill, info)
+                overfill = replace(overfill, is_reported=True)
+            found[excess.resource] = overfill if overfill.excess == excess else replace(overfill, excess=excess)
+        return found
+
+    def _begin(self, info: NodeInfo, row: int, excess: Excess, *, is_first: bool) -> Overfill:
+        latest = latest_pods(info, excess)
+        cause = self._cause(info, row, excess, latest, is_first=is_first)
+        pods = tuple((pod.key, pod.uid, pod.pod.spec.scheduler_name) for pod in latest)
+        return Overfill(info.name, excess, cause, self._clock.time(), pods)
+
+    def _cause(
+        self, info: NodeInfo, row: int, excess: Excess, latest: Iterable[PodInfo], *, is_first: bool
+    ) -> OverfillCause:
+        if is_first:
+            return OverfillCause.FOUND_AT_START
+        name, before = self._allocatable.get(row, ("", {}))
+        if name == info.name and before.get(excess.resource, 0) >= excess.requested:
+            return OverfillCause.ALLOCATABLE  # with what it had, all of them would fit
+        if any(_RESIZES.intersection(condition.type for condition in pod.pod.status.conditions) for pod in latest):
+            return OverfillCause.RESIZE
+        return OverfillCause.OWN if all(self.is_ours(pod) for pod in latest) else OverfillCause.ANOTHER_SCHEDULER
+
+    def is_ours(self, pod: PodInfo) -> bool:
+        """Whether the pod names one of our profiles and, as far as this process knows, none but us has bound it."""
+        return pod.pod.spec.scheduler_name in self._profiles and pod.uid not in self._taken
+
+    def _end(self, overfill: Overfill, *, is_node_gone: bool) -> None:
+        if overfill.is_reported:
+            self._reports.ended(overfill, self._clock.time() - overfill.since, is_node_gone=is_node_gone)

@@ -1,0 +1,121 @@
+"""Tells operators about overfilled nodes: a log line at the beginning and at the end, an Event, a count.
+
+The Event is about the Node, where `kubectl describe node` shows it beside the kubelet's, and names the pod that came
+last (`related`). The pod's own owner hears from the kubelet, if it turns the pod away.
+"""
+
+from typing import Final, Protocol
+
+from kscheduler.api.core import Pod
+from kscheduler.api.kinds import NODES
+from kscheduler.client.events.recorder import EventReference, reference_to
+from kscheduler.framework.nodes.node_info import NodeInfo
+from kscheduler.logs import get_logger
+from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.overfill.excess import HOST_PORTS, resource_label, shown_amount
+from kscheduler.scheduling.overfill.incidents import Overfill, OverfillCause
+
+_log = get_logger("kscheduler.overfill")
+
+SHOWN_PODS: Final = 10
+_WHY: Final = {
+    OverfillCause.ANOTHER_SCHEDULER: "another scheduler has placed pods here at the same time",
+    OverfillCause.OWN: "a profile without the filter that counts this has placed pods here",
+    OverfillCause.ALLOCATABLE: "the node has less than it had",
+    OverfillCause.RESIZE: "a pod asks for more than it had",
+    OverfillCause.FOUND_AT_START: "it was so when the scheduler began",
+}
+
+
+class NodeEventSink(Protocol):
+    """Where Events go: `client.events.recorder.EventRecorder`."""
+
+    def record(
+        self,
+        regarding: Pod | EventReference,
+        *,
+        type: str,  # noqa: A002  # the field's name in the API
+        reason: str,
+        action: str,
+        note: str,
+        reporting_controller: str,
+        related: EventReference | None = None,
+    ) -> None:
+        """Record one occurrence; never waits, never raises."""
+        ...
+
+
+class OverfillReporter:
+    """Implements `incidents.OverfillReports`."""
+
+    def __init__(self, events: NodeEventSink, observations: Observations, controller: str) -> None:
+        """`controller`: who reports the Events, a scheduler name of ours."""
+        self._events = events
+        self._observations = observations
+        self._controller = controller
+
+    def began(self, overfill: Overfill, info: NodeInfo) -> None:
+        """Warn, count, and record an Event of the node."""
+        resource, requested, allocatable = overfill.excess
+        self._observations.node_overfilled(resource_label(resource), overfill.cause.value)
+        _log.warning(
+            "node_overfilled",
+            node=overfill.node_name,
+            resource=resource,
+            requested=shown_amount(resource, requested),
+            allocatable=shown_amount(resource, allocatable),
+            excess=shown_amount(resource, overfill.excess.amount),
+            cause=overfill.cause.value,
+            latest=[key for key, _, _ in overfill.latest[:SHOWN_PODS]],
+            schedulers=sorted({scheduler for _, _, scheduler in overfill.latest}),
+        )
+        if info.node is None:
+            return
+        last = [pod for key, uid, _ in overfill.latest[:1] if (pod := info.pods.get(uid)) is not None]
+        self._events.record(
+            reference_to(info.node, NODES),
+            type="Warning",
+            reason="NodeOverfilled",
+            action="Scheduling",
+            note=_note(overfill),
+            reporting_controller=self._controller,
+            related=reference_to(last[0].pod) if last else None,
+        )
+
+    def ended(self, overfill: Overfill, seconds: float, *, is_node_gone: bool) -> None:
+        """Say that it is over."""
+        _log.info(
+            "node_overfilled_ended",
+            node=overfill.node_name,
+            resource=overfill.excess.resource,
+            cause=overfill.cause.value,
+            seconds=round(max(0.0, seconds), 3),
+            reason="the node is gone" if is_node_gone else "its pods are within its allocatable",
+        )
+
+    def evicted(self, pod: Pod, node_name: str) -> None:
+        """A pod of ours was evicted to repair its node."""
+        _log.info("pod_evicted_from_overfilled_node", pod=pod.key, uid=pod.metadata.uid, node=node_name)
+        self._events.record(
+            pod,
+            type="Normal",
+            reason="EvictedFromOverfilledNode",
+            action="Evicting",
+            note=f"Node {node_name} is overfilled and the pod has not started: its controller makes another",
+            reporting_controller=pod.spec.scheduler_name,
+        )
+
+
+def summary_of(overfill: Overfill) -> str:
+    """One line for people: `node a is overfilled: cpu by 500m (4500m of 4): ...`."""
+    resource, requested, allocatable = overfill.excess
+    if resource == HOST_PORTS:
+        amounts = f"{requested} claims to {allocatable} host ports"
+    else:
+        amounts = f"{shown_amount(resource, requested)} of {shown_amount(resource, allocatable)} {resource} requested"
+    return f"{amounts}: {_WHY[overfill.cause]}"
+
+
+def _note(overfill: Overfill) -> str:
+    came = ", ".join(f"{key} ({scheduler})" for key, _, scheduler in overfill.latest[:SHOWN_PODS])
+    return f"Node is overfilled: {summary_of(overfill)}; the last to come: {came}"

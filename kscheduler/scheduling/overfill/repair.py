@@ -1,0 +1,172 @@
+"""Sends pods of ours back from nodes that another scheduler has overfilled. Off by default.
+
+A pod is evicted only if all of this holds:
+
+    the node        is overfilled because another scheduler placed pods there, or because it has less than it had
+    the pod         names a profile of ours and was bound by us; it has a controller that makes another
+    not started     its phase is Pending and the kubelet has not taken it up (no startTime, no container)
+    it helps        it takes some of a resource that is exceeded even without the pods that are on their way out
+
+Of several the one with the lowest priority goes, of equals the youngest. Pods of a DaemonSet stay: they could only come
+back to this node. So do mirror pods, whose owner is the Node.
+
+The eviction goes through the eviction API with the version of the pod that was judged as a precondition: if the kubelet
+has touched the pod meanwhile, the API server refuses. It also asks the pod's disruption budgets, where it asks them of
+pods at all: those that are Pending are not disrupted by it (see `canIgnorePDB` in Kubernetes), and count as unhealthy.
+
+No room is kept free for anybody. As long as the node is overfilled, the filter turns all pods away that want some of
+the resource; once it is not, its room is as good as any.
+
+Limits: the kubelet decides within a second, as a rule before us. A pod that it has turned away is Failed and does not
+count any more, so the incident is over. Repair is for kubelets that are late, away, or starting.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol
+
+from kscheduler.aio.clock import Clock
+from kscheduler.aio.ratelimit import TokenBucket
+from kscheduler.api.core import Pod
+from kscheduler.client.errors import APIError, ClientError
+from kscheduler.framework.nodes.node_info import NodeInfo
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.logs import get_logger
+from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.overfill.excess import HOST_PORTS, contested_claims, excess_left, share_of
+from kscheduler.scheduling.overfill.incidents import LOOK_SECONDS, OverfillCause, OverfilledNodes
+from kscheduler.scheduling.overfill.overfill_reports import OverfillReporter
+from kscheduler.state.cache import Cache
+
+_log = get_logger("kscheduler.overfill")
+
+EVICTIONS_PER_SECOND: Final = 0.2
+EVICTIONS_AT_ONCE: Final = 5
+"""Together with one at a time on a node: a mistake of this module takes twelve pods a minute, not a cluster."""
+PAUSE_SECONDS: Final = 10.0
+"""For a node whose eviction was refused, or changed nothing."""
+REFUSED_SECONDS: Final = 60.0
+"""For all nodes, after the API server has refused for another reason: a missing right concerns each of them."""
+CAUSES: Final = frozenset({OverfillCause.ANOTHER_SCHEDULER, OverfillCause.ALLOCATABLE})
+"""A profile of ours that overfills nodes would do it again; a resize waits at the kubelet until there is room."""
+_COME_BACK_HERE: Final = frozenset({"DaemonSet", "Node"})
+"""Kinds of owners whose next pod would be for the same node."""
+
+
+class UnstartedPodEvictor(Protocol):
+    """The part of `client.writes.pods.PodWriter` that repair needs."""
+
+    async def evict_as_seen(self, pod: Pod) -> None:
+        """Evict this version of the pod through the eviction API. Raises `ClientError`."""
+        ...
+
+
+class OverfillRepair:
+    """Evicts, one pod at a time. Runs only while this process schedules."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        nodes: OverfilledNodes,
+        evictor: UnstartedPodEvictor,
+        reporter: OverfillReporter,
+        observations: Observations,
+        clock: Clock,
+    ) -> None:
+        self._cache = cache
+        self._nodes = nodes
+        self._evictor = evictor
+        self._reporter = reporter
+        self._observations = observations
+        self._clock = clock
+        self._bucket = TokenBucket(EVICTIONS_PER_SECOND, EVICTIONS_AT_ONCE, clock)
+        self._pauses: dict[str, float] = {}
+        """By node: until when nothing is tried there, in monotonic seconds. Ends with the incident."""
+
+    async def run(self) -> None:
+        """Repair until cancelled."""
+        while True:
+            await self.repair()
+            await self._clock.sleep(LOOK_SECONDS)
+
+    async def repair(self) -> None:
+        """Evict at most one pod of each node that is overfilled now."""
+        exceeded: dict[str, list[str]] = {}
+        for overfill in self._nodes.incidents():
+            if overfill.cause in CAUSES:
+                exceeded.setdefault(overfill.node_name, []).append(overfill.excess.resource)
+        self._pauses = {name: until for name, until in self._pauses.items() if name in exceeded}
+        for name, resources in exceeded.items():
+            info = self._cache.node_info(name)
+            if info is None or self._clock.monotonic() < self._pauses.get(name, 0.0):
+                continue
+            pod = pod_to_evict(info, resources, [pod for pod in info.pods.values() if self._may_go(pod)])
+            if pod is not None:
+                await self._bucket.take()
+                await self._evict(name, pod)
+
+    def _may_go(self, pod: PodInfo) -> bool:
+        is_bound = not self._cache.is_assumed(pod.uid)
+        return is_bound and self._nodes.is_ours(pod) and comes_back_elsewhere(pod.pod) and is_untouched(pod.pod)
+
+    async def _evict(self, node_name: str, pod: PodInfo) -> None:
+        current = self._cache.pod_of(pod.uid)
+        if current is None or current.pod is not pod.pod:
+            return  # it has changed while the limit held it up: the next round judges it anew
+        self._pauses[node_name] = self._clock.monotonic() + PAUSE_SECONDS  # until the watch shows what this has done
+        try:
+            await self._evictor.evict_as_seen(pod.pod)
+        except ClientError as failure:
+            result = _result_of(failure)
+            self._observations.overfill_eviction(result)
+            _log.warning("overfill_not_repaired", pod=pod.key, node=node_name, result=result, err=str(failure))
+            if result == "failed":
+                await self._clock.sleep(REFUSED_SECONDS)
+        else:
+            self._observations.overfill_eviction("evicted")
+            self._reporter.evicted(pod.pod, node_name)
+
+
+def _result_of(failure: ClientError) -> str:
+    """`budget`: a disruption budget forbids it; `changed`: the pod is another by now, or gone; `failed`: all else."""
+    if not isinstance(failure, APIError):
+        return "failed"
+    if failure.is_too_many_requests:
+        return "budget"
+    return "changed" if failure.is_conflict or failure.is_not_found else "failed"
+
+
+def pod_to_evict(info: NodeInfo, resources: Iterable[str], candidates: Sequence[PodInfo]) -> PodInfo | None:
+    """The candidate whose eviction lowers an excess that pods on their way out do not end; `None` if there is none.
+
+    The lowest priority goes first; of equals the youngest, and of those that were made in the same second the one that
+    was counted last.
+    """
+    staying = [pod for pod in info.pods.values() if not pod.is_terminating]
+    exceeded = [resource for resource in resources if excess_left(info, resource, staying) > 0]
+    helping = [pod for pod in candidates if any(_takes_some(pod, resource, staying) for resource in exceeded)]
+    if not helping:
+        return None
+    lowest = min(pod.priority for pod in helping)
+    lowly = [pod for pod in helping if pod.priority == lowest]
+    # `max` takes the first of equals, so the order is turned round: the last one counted comes first
+    return max(reversed(lowly), key=lambda pod: pod.pod.metadata.creation_timestamp or "")
+
+
+def _takes_some(pod: PodInfo, resource: str, staying: Sequence[PodInfo]) -> bool:
+    """Whether there is more of the resource without the pod; a host port has to be one that others claim, too."""
+    if resource == HOST_PORTS:
+        return any(claimant is pod for claimant, _ in contested_claims(staying))
+    return share_of(pod, resource) > 0
+
+
+def is_untouched(pod: Pod) -> bool:
+    """Whether the kubelet has not taken the pod up: neither admitted nor started nor turned it away."""
+    status = pod.status
+    is_seen = status.start_time is not None or status.container_statuses or status.init_container_statuses
+    return status.phase in ("", "Pending") and not is_seen and pod.metadata.deletion_timestamp is None
+
+
+def comes_back_elsewhere(pod: Pod) -> bool:
+    """Whether a controller makes another pod, which may go to any node."""
+    owner = next((owner for owner in pod.metadata.owner_references if owner.controller), None)
+    return owner is not None and owner.kind not in _COME_BACK_HERE

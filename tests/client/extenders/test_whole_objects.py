@@ -1,0 +1,118 @@
+"""Extenders are sent whole objects, and nodes are not read more often than they change."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from kscheduler.client.errors import NetworkError
+from kscheduler.client.extenders.whole_objects import MOST_SINGLY, UnsentError, WholeObjects
+from tests.builders import make_node, make_pod
+
+MANAGED = [{"manager": "kubectl", "fieldsV1": {"f:spec": {}}}]
+
+
+class Reader:
+    """An API server with nodes, in pages of two; keeps what was asked for."""
+
+    def __init__(self, *names: str) -> None:
+        self.version = "1"
+        self.names = list(names)
+        self.pod: dict[str, Any] = {
+            "kind": "Pod",
+            "metadata": {"name": "p", "uid": "uid-of-p", "managedFields": MANAGED},
+        }
+        self.asked: list[str] = []
+        self.failure: Exception | None = None
+
+    def node(self, name: str) -> dict[str, Any]:
+        addresses = [{"type": "InternalIP", "address": "10.0.0.1"}]
+        metadata = {"name": name, "resourceVersion": self.version, "managedFields": MANAGED}
+        return {"metadata": metadata, "status": {"addresses": addresses}}
+
+    async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
+        self.asked.append(path.rpartition("/")[2])
+        if self.failure is not None:
+            raise self.failure
+        if "/pods/" in path:
+            return msgspec.json.encode(self.pod)
+        if params is None:
+            return msgspec.json.encode(self.node(path.rpartition("/")[2]))
+        start = int(params.get("continue", "0"))
+        items = [self.node(name) for name in self.names[start : start + 2]]
+        more = {"continue": str(start + 2)} if start + 2 < len(self.names) else {}
+        return msgspec.json.encode({"kind": "NodeList", "metadata": more, "items": items})
+
+
+class Watch:
+    """What the watch has shown."""
+
+    def __init__(self, *names: str) -> None:
+        self.versions = dict.fromkeys(names, "1")
+
+    def node(self, name: str) -> Any:
+        version = self.versions.get(name)
+        return None if version is None else make_node(name, metadata={"resourceVersion": version})
+
+
+async def test_a_pod_is_sent_whole_without_managed_fields() -> None:
+    reader = Reader()
+    reader.pod["spec"] = {"containers": [{"env": [{"name": "A", "value": "é"}]}]}
+    sent = msgspec.json.decode(await WholeObjects(reader, lambda _: None).pod(make_pod("p")))
+    assert sent == {"kind": "Pod", "metadata": {"name": "p", "uid": "uid-of-p"}, "spec": reader.pod["spec"]}
+
+
+async def test_another_pod_of_the_same_name_is_not_sent() -> None:
+    with pytest.raises(UnsentError, match="made again"):
+        await WholeObjects(Reader(), lambda _: None).pod(make_pod("p", uid="before"))
+
+
+async def test_nodes_are_read_once_and_those_that_changed_again() -> None:
+    reader, watch = Reader("a", "b"), Watch("a", "b")
+    whole = WholeObjects(reader, watch.node)
+    first = await whole.nodes(["b", "a"])
+    assert [msgspec.json.decode(node)["metadata"] for node in first] == [
+        {"name": "b", "resourceVersion": "1"},
+        {"name": "a", "resourceVersion": "1"},
+    ]
+    assert msgspec.json.decode(first[0])["status"]["addresses"][0]["address"] == "10.0.0.1"
+    await whole.nodes(["a", "b"])
+    assert sorted(reader.asked) == ["a", "b"]
+    watch.versions["b"] = reader.version = "2"
+    _, changed = await whole.nodes(["a", "b"])
+    assert msgspec.json.decode(changed)["metadata"]["resourceVersion"] == "2"
+    assert reader.asked[2:] == ["b"]
+
+
+async def test_many_nodes_are_listed_page_by_page() -> None:
+    names = [f"n{number}" for number in range(MOST_SINGLY + 1)]
+    reader = Reader(*names)
+    whole = WholeObjects(reader, Watch(*names).node)
+    assert len(await whole.nodes(names)) == len(names)
+    assert set(reader.asked) == {"nodes"}
+    asked = len(reader.asked)
+    await whole.nodes(names)
+    assert len(reader.asked) == asked
+
+
+async def test_nodes_that_are_gone_are_left_out_and_forgotten() -> None:
+    names = [f"n{number}" for number in range(2 * MOST_SINGLY)]
+    watch = Watch(*names)
+    whole = WholeObjects(Reader(*names), watch.node)
+    await whole.nodes(names)
+    for name in names[1:]:
+        del watch.versions[name]
+    assert len(await whole.nodes(names)) == 1
+    await whole.nodes(names[:1])
+    assert len(whole) == 1
+
+
+@pytest.mark.parametrize("what", ["pod", "node", "nodes"])
+async def test_an_api_server_that_does_not_answer_is_told(what: str) -> None:
+    names = ["a"] if what == "node" else [f"n{number}" for number in range(MOST_SINGLY + 1)]
+    reader = Reader(*names)
+    reader.failure = NetworkError("GET: connection refused")
+    whole = WholeObjects(reader, Watch(*names).node)
+    with pytest.raises(UnsentError, match="refused"):
+        await (whole.pod(make_pod("p")) if what == "pod" else whole.nodes(names))

@@ -1,0 +1,130 @@
+"""Candidates that somebody else must review: nothing is chosen before, and nothing that has changed since."""
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kscheduler.framework.cluster.preemption import Candidate, PreemptionSearch, ReviewedCandidate, VictimReview
+from kscheduler.framework.plugin import PostFilterResult
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.status import Code
+from kscheduler.plugins.default_preemption.reviewed import choose_listed
+from tests.builders import make_pod
+from tests.plugins.default_preemption.test_default_preemption import World, preemptor
+
+POD = preemptor()
+
+
+def world() -> World:
+    """Without a review, preemption takes b, whose pods matter least."""
+    made = World()
+    made.node("a", 5, 5)
+    made.node("b", 1, 1)
+    made.node("c", 3, 3)
+    return made
+
+
+def reviewed(stage: World, answers: Mapping[str, ReviewedCandidate]) -> tuple[PostFilterResult, VictimReview]:
+    """What the plugin does with these reviews, on the cluster as it is now."""
+    record = stage.preempt(POD)
+    review = VictimReview(answers)
+    record.state.write(review)
+    return stage.plugin.post_filter(record.state, POD, stage.cache.nodes, record.diagnosis), review
+
+
+def asked(stage: World) -> dict[str, Candidate]:
+    _, review = reviewed(stage, {})
+    return {candidate.node_name: candidate for candidate in review.questions}
+
+
+def allowing(candidate: Candidate, allowed: Candidate | None) -> ReviewedCandidate:
+    return ReviewedCandidate(frozenset(victim.uid for victim in candidate.victims), allowed)
+
+
+def test_before_the_review_nothing_is_chosen_and_all_candidates_are_shown() -> None:
+    stage = world()
+    result, review = reviewed(stage, {})
+    assert result.status.code is Code.UNSCHEDULABLE
+    assert result.preemption is None
+    assert result.nominated_node_name is None
+    assert {candidate.node_name for candidate in review.questions} == {"a", "b", "c"}
+
+
+def test_the_best_of_what_is_allowed_is_chosen() -> None:
+    stage = world()
+    found = asked(stage)
+    answers = {name: allowing(each, None if name == "b" else each) for name, each in found.items()}
+    result, review = reviewed(stage, answers)
+    assert result.status.is_success
+    assert result.nominated_node_name == "c"
+    assert result.preemption is not None
+    assert result.preemption.victims == found["c"].victims
+    assert review.questions == ()
+
+
+def test_when_all_are_turned_down_there_is_none() -> None:
+    stage = world()
+    result, review = reviewed(stage, {name: allowing(each, None) for name, each in asked(stage).items()})
+    assert result.status.message == "preemption: no candidate node for preemption"
+    assert (result.preemption, result.nominated_node_name, review.questions) == (None, None, ())
+
+
+def test_other_victims_may_be_named() -> None:
+    stage = world()
+    found = asked(stage)
+    row = stage.cache.nodes.row_of("a")
+    others = tuple(stage.cache.nodes.info(row).pods.values())
+    both = Candidate("a", others, 0)
+    result, _ = reviewed(stage, {name: allowing(each, both if name == "a" else None) for name, each in found.items()})
+    assert result.preemption is not None
+    assert result.preemption.victims == others
+
+
+def test_a_review_of_other_victims_is_worth_nothing() -> None:
+    stage = world()
+    found = asked(stage)
+    (victim,) = found["b"].victims
+    stage.cache.remove_pod(victim.uid)
+    stage.cache.add_pod(make_pod("later", node="b", priority=0, requests={"cpu": "1"}))
+    answers = {name: allowing(each, each if name == "b" else None) for name, each in found.items()}
+    result, review = reviewed(stage, answers)
+    assert result.preemption is None
+    assert [candidate.node_name for candidate in review.questions] == ["b"], "the others have been reviewed"
+
+
+def test_victims_that_have_gone_are_not_evicted() -> None:
+    stage = world()
+    found = asked(stage)
+    gone = PodInfo(make_pod("gone", node="b", priority=0))
+    answers = {
+        name: allowing(each, Candidate("b", (gone,), 0) if name == "b" else None) for name, each in found.items()
+    }
+    result, review = reviewed(stage, answers)
+    assert result.preemption is None
+    assert review.questions == ()
+
+
+@given(st.lists(st.lists(st.integers(-5, 9), min_size=2, max_size=2), min_size=1, max_size=8))
+def test_listed_candidates_are_chosen_as_columns_are(nodes: list[list[int]]) -> None:
+    stage = World()
+    for number, priorities in enumerate(nodes):
+        stage.node(f"n{number}", *priorities)
+    if len(nodes) % 2:
+        stage.budget("n0", allowed=0)
+    record = stage.preempt(POD)
+    search = record.state.find(PreemptionSearch)
+    assert search is not None
+    assert choose_listed(search.candidates(), stage.cache.nodes, POD) == search.chosen
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_among_equals_the_same_is_chosen(seed: int) -> None:
+    stage = World()
+    for number in range(6):
+        stage.node(f"n{number}", 1, 1)
+    pod = preemptor(f"new-{seed}")
+    search = stage.preempt(pod).state.find(PreemptionSearch)
+    assert search is not None
+    assert choose_listed(search.candidates(), stage.cache.nodes, pod) == search.chosen

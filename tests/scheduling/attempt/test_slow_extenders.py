@@ -1,0 +1,157 @@
+"""What a slow extender must not delay: pods of another extender, and pods that concern none."""
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from kscheduler.api.core import Pod
+from kscheduler.config.types import Extender, ExtenderManagedResource
+from kscheduler.framework.status import SUCCESS, Status, error
+from kscheduler.scheduling.attempt.extender_lines import TURNS_PER_LINE
+from kscheduler.scheduling.extenders.asking import Asking
+from kscheduler.scheduling.extenders.http_extender import HTTPExtender
+from tests.builders import make_pod
+from tests.scheduling.attempt.test_consulting import SlowExtenders, binder, harness_of
+from tests.scheduling.attempt.test_workers import working
+from tests.scheduling.eviction.stage import turns
+from tests.scheduling.extenders.fake_extenders import NamedDocuments
+
+
+class GatedCalls:
+    """Leaves every node, as soon as the gate is open."""
+
+    def __init__(self, *, is_open: bool) -> None:
+        self.gate = asyncio.Event()
+        if is_open:
+            self.gate.set()
+
+    async def call(self, verb: str, body: bytes, may_send: Callable[[], bool] | None = None) -> bytes:
+        del may_send
+        await self.gate.wait()
+        return msgspec.json.encode({"NodeNames": msgspec.json.decode(body)["NodeNames"]})
+
+
+def extender_of(name: str, calls: GatedCalls) -> HTTPExtender:
+    managed = (ExtenderManagedResource(name=f"{name}.io/x"),)
+    settings = Extender(
+        url_prefix=f"http://{name}", filter_verb="filter", weight=1, node_cache_capable=True, managed_resources=managed
+    )
+    return HTTPExtender(settings, calls)
+
+
+@pytest.mark.parametrize("stuck", [TURNS_PER_LINE - 1, TURNS_PER_LINE, 10 * TURNS_PER_LINE])
+async def test_a_slow_extender_does_not_delay_pods_of_another(stuck: int) -> None:
+    slow, bound = GatedCalls(is_open=False), binder()
+    asking = Asking([extender_of("slow", slow), extender_of("quick", GatedCalls(is_open=True))], NamedDocuments())
+    harness = harness_of(asking, bound)
+    harness.add(*(make_pod(f"slow-{number}", requests={"slow.io/x": "1"}) for number in range(stuck)))
+    async with working(harness):
+        await turns()
+        harness.add(make_pod("quick", requests={"quick.io/x": "1"}))
+        await turns()
+        bound_meanwhile = list(bound.bound)
+        slow.gate.set()
+        await turns(20 * stuck)
+    assert bound_meanwhile == ["quick"]
+    assert len(bound.bound) == stuck + 1
+
+
+class SlowBinder(SlowExtenders):
+    """Binds pods named `slow-...` when the gate opens, and leaves others to the plugins."""
+
+    def binds(self, pod: Pod) -> bool:
+        return pod.metadata.name.startswith("slow")
+
+    async def bind(self, pod: Pod, node_name: str) -> Status | None:
+        await self.gate.wait()
+        return self.bind_status
+
+
+@pytest.mark.parametrize("stuck", [1, 100])
+@pytest.mark.parametrize("outcome", [SUCCESS, error("busy"), None], ids=["bound", "failed", "left to plugins"])
+async def test_a_slow_binding_extender_does_not_delay_pods_of_none(stuck: int, outcome: Status | None) -> None:
+    extenders, bound = SlowBinder(), binder()
+    extenders.bind_status = outcome
+    harness = harness_of(extenders, bound)
+    harness.add(*(make_pod(f"slow-{number}") for number in range(stuck)))
+    async with working(harness):
+        await turns()
+        assert harness.cache.statistics().assumed_pods == stuck
+        harness.add(make_pod("quick"))
+        await turns()
+        bound_meanwhile = list(bound.bound)
+        extenders.gate.set()
+        await turns(20 * stuck)
+        assert not harness.workers.profiles_in_use()
+    assert bound_meanwhile == ["quick"]
+    assert len(bound.bound) == (stuck + 1 if outcome is None else 1)
+    assert len(harness.reported.notes) == (stuck if outcome is not None and not outcome.is_success else 0)
+
+
+async def test_a_bind_that_an_extender_has_begun_is_waited_for_at_the_end() -> None:
+    extenders, bound = SlowBinder(), binder()
+    extenders.bind_status = SUCCESS
+    harness = harness_of(extenders, bound)
+    harness.add(make_pod("slow"))
+    async with working(harness):
+        await turns()
+        stopping = asyncio.ensure_future(harness.workers.stop(10.0))
+        await turns()
+        assert not stopping.done()
+        extenders.gate.set()
+        await turns()
+        assert await stopping
+        assert harness.recorded.notes[0].startswith("Normal Scheduled")
+
+
+async def test_no_events_are_kept_for_pods_that_stand_in_line() -> None:
+    """With ten thousand of them and a slow extender, the log of events would be the memory of the process."""
+    extenders, bound = SlowExtenders(), binder()
+    harness = harness_of(extenders, bound)
+    async with working(harness):
+        harness.add(*(make_pod(f"slow-{number}", labels={"asks": "yes"}) for number in range(TURNS_PER_LINE + 50)))
+        await turns()
+        assert harness.scheduler.lines.standing() == 50
+        assert harness.queue.statistics().in_flight == TURNS_PER_LINE + 50
+        assert len(harness.queue._in_flight._log) == TURNS_PER_LINE
+        extenders.gate.set()
+        await turns(500)
+        assert (harness.scheduler.lines.standing(), harness.scheduler.lines.in_turn()) == (0, 0)
+        assert len(bound.bound) == TURNS_PER_LINE + 50
+        assert harness.queue.statistics().in_flight == 0
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["deleted", "made again"])
+async def test_a_pod_that_is_gone_when_its_turn_comes_is_not_asked_about(again: bool) -> None:
+    extenders, bound = SlowExtenders(), binder()
+    harness = harness_of(extenders, bound)
+    async with working(harness):
+        harness.add(*(make_pod(f"slow-{number}", labels={"asks": "yes"}) for number in range(TURNS_PER_LINE)))
+        await turns()
+        harness.add(make_pod("late", labels={"asks": "yes"}, uid="first"))
+        await turns()
+        del harness.store["default/late"]
+        if again:
+            harness.add(make_pod("late", labels={"asks": "yes"}, uid="second"))
+            await turns()
+        extenders.gate.set()
+        await turns(500)
+        assert [name for name, _ in extenders.asked].count("late") == int(again)
+        assert bound.bound.count("late") == int(again)
+        assert harness.queue.statistics().in_flight == 0
+        assert harness.cache.node_of("first") == ""
+
+
+async def test_a_pod_that_is_deleted_while_it_is_asked_about_is_not_bound() -> None:
+    extenders, bound = SlowExtenders(), binder()
+    harness = harness_of(extenders, bound)
+    async with working(harness):
+        harness.add(make_pod("slow", labels={"asks": "yes"}))
+        await turns()
+        del harness.store["default/slow"]
+        extenders.gate.set()
+        await turns()
+        assert (bound.bound, harness.reported.notes) == ([], [])
+        assert harness.queue.statistics().in_flight == 0

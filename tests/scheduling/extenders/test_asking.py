@@ -1,0 +1,226 @@
+"""Extenders are asked in order, about what is left, and a failure means what it means upstream."""
+
+from typing import Any
+
+import pytest
+
+from kscheduler.api.core import Pod
+from kscheduler.client.extenders.caller import ExtenderError
+from kscheduler.config.types import ExtenderManagedResource
+from kscheduler.framework.cluster.preemption import Candidate, ReviewedCandidate
+from kscheduler.framework.status import Code, unresolvable, unschedulable
+from kscheduler.scheduling.extenders.asking import Asking
+from kscheduler.scheduling.extenders.http_extender import ExtenderFailure
+from tests.builders import pod_info
+from tests.scheduling.extenders.fake_extenders import NamedDocuments, fake_extender
+
+POD = pod_info("pod", priority=9)
+DOWN = ExtenderError("failed filter with extender at URL http://x: connection refused")
+GPU = (ExtenderManagedResource("example.com/gpu"),)
+
+
+async def test_each_extender_is_asked_about_what_the_one_before_left() -> None:
+    first, first_calls = fake_extender("http://1", {"filter": {"NodeNames": ["a", "b"], "FailedNodes": {"c": "busy"}}})
+    second, second_calls = fake_extender("http://2", {"filter": {"NodeNames": ["b"]}})
+    answers = await Asking([first, second], NamedDocuments()).about_nodes(POD, ["a", "b", "c"])
+    assert answers.status.is_success
+    assert answers.asked == {"a", "b", "c"}
+    assert answers.left == {"b"}
+    assert answers.turned_down == {
+        "c": unschedulable("busy", plugin="Extender"),
+        "a": unresolvable(plugin="Extender"),
+    }
+    assert first_calls.asked == [("filter", {"Pod": "pod", "Nodes": None, "NodeNames": ["a", "b", "c"]})]
+    assert second_calls.asked == [("filter", {"Pod": "pod", "Nodes": None, "NodeNames": ["a", "b"]})]
+
+
+async def test_nobody_is_asked_about_nothing() -> None:
+    first, _ = fake_extender("http://1", {"filter": {"NodeNames": []}})
+    second, calls = fake_extender("http://2", {"filter": {"NodeNames": []}, "prioritize": []})
+    answers = await Asking([first, second], NamedDocuments()).about_nodes(POD, ["a"])
+    assert answers.left == frozenset()
+    assert calls.asked == []
+
+
+async def test_an_extender_that_does_not_know_nodes_gets_them_whole() -> None:
+    extender, calls = fake_extender(
+        "http://1", {"filter": {"Nodes": {"items": [{"metadata": {"name": "b"}}]}}}, node_cache_capable=False
+    )
+    answers = await Asking([extender], NamedDocuments()).about_nodes(POD, ["a", "b"])
+    assert answers.left == {"b"}
+    sent = {"Pod": "pod", "Nodes": {"metadata": {}, "items": ["node a", "node b"]}, "NodeNames": None}
+    assert calls.asked == [("filter", sent)]
+
+
+async def test_points_of_all_extenders_are_added_and_those_without_an_answer_do_not_count() -> None:
+    first, _ = fake_extender("http://1", {"prioritize": [{"Host": "a", "Score": 3}]}, weight=2)
+    second, _ = fake_extender("http://2", {"prioritize": [{"Host": "a", "Score": 1}, {"Host": "b", "Score": 10}]})
+    broken, _ = fake_extender("http://3", {"prioritize": DOWN})
+    wrong, _ = fake_extender("http://4", {"prioritize": b'{"Host":"a"}'})
+    answers = await Asking([first, second, broken, wrong], NamedDocuments()).about_nodes(POD, ["a", "b"])
+    assert answers.status.is_success
+    assert (answers.points_of("a"), answers.points_of("b"), answers.points_of("z")) == (70, 100, 0)
+    assert [(points.extender, points.weight) for points in answers.points] == [("http://1", 2), ("http://2", 1)]
+
+
+async def test_a_single_node_needs_no_points() -> None:
+    extender, calls = fake_extender("http://1", {"filter": {"NodeNames": ["a"]}, "prioritize": []})
+    await Asking([extender], NamedDocuments()).about_nodes(POD, ["a", "b"])
+    assert [verb for verb, _ in calls.asked] == ["filter"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (DOWN, str(DOWN)),
+        ({"Error": "out of order"}, "out of order"),
+        (b"<html>", "the answer is not JSON"),
+        ({"NodeNames": ["z"]}, 'extender "http://1" claims a filtered node "z"'),
+    ],
+)
+async def test_a_failure_is_an_error_unless_the_extender_is_ignorable(answer: Any, message: str) -> None:
+    broken, _ = fake_extender("http://1", {"filter": answer})
+    answers = await Asking([broken], NamedDocuments()).about_nodes(POD, ["a"])
+    assert answers.status.code is Code.ERROR
+    assert answers.status.message.startswith(message)
+    assert answers.left == frozenset()
+
+    ignorable, _ = fake_extender("http://1", {"filter": answer}, ignorable=True)
+    answers = await Asking([ignorable], NamedDocuments()).about_nodes(POD, ["a"])
+    assert answers.status.is_success
+    assert answers.left == {"a"}
+
+
+async def test_ignorable_extenders_are_asked_last() -> None:
+    ignorable, calls = fake_extender("http://1", {"filter": {"NodeNames": ["b"]}}, ignorable=True)
+    other, _ = fake_extender("http://2", {"filter": {"NodeNames": ["b"]}})
+    await Asking([ignorable, other], NamedDocuments()).about_nodes(POD, ["a", "b"])
+    assert calls.asked[0][1]["NodeNames"] == ["b"]
+
+
+async def test_only_interested_extenders_are_asked() -> None:
+    extender, calls = fake_extender("http://1", {"filter": {}, "preempt": {}, "bind": {}}, managed_resources=GPU)
+    asking = Asking([extender], NamedDocuments())
+    assert not asking.judges(POD)
+    assert not asking.preempts(POD)
+    assert await asking.bind(POD.pod, "a") is None
+    assert (await asking.about_nodes(POD, ["a"])).left == {"a"}
+    assert calls.asked == []
+    with_gpu = pod_info("gpu", requests={"example.com/gpu": "1"})
+    assert asking.judges(with_gpu)
+    assert asking.preempts(with_gpu)
+    bound = await asking.bind(with_gpu.pod, "a")
+    assert bound is not None
+    assert bound.is_success
+
+
+async def test_an_extender_that_only_binds_is_not_asked_about_nodes() -> None:
+    extender, _ = fake_extender("http://1", {"bind": {}})
+    asking = Asking([extender], NamedDocuments())
+    assert not asking.judges(POD)
+    assert not asking.preempts(POD)
+
+
+# --- preempt and bind -------------------------------------------------------------------------------------------------
+
+V, W, X = (pod_info(name, uid=name, priority=priority) for name, priority in (("v", 1), ("w", 1), ("x", 5)))
+PRESENT = {"n": {"v": V}, "m": {"w": W, "x": X}}
+PROPOSED = (Candidate("n", (V,), 0), Candidate("m", (W,), 1))
+
+
+async def test_victims_are_narrowed_by_one_after_the_other() -> None:
+    first, first_calls = fake_extender(
+        "http://1",
+        {"preempt": {"NodeNameToMetaVictims": {"m": {"Pods": [{"UID": "w"}], "NumPDBViolations": 1}}}},
+        node_cache_capable=False,
+    )
+    second, second_calls = fake_extender("http://2", {"preempt": {"NodeNameToMetaVictims": {}}})
+    third, third_calls = fake_extender("http://3", {"preempt": {}})
+    asking = Asking([first, second, third], NamedDocuments())
+    assert asking.preempts(POD)
+    allowed = await asking.about_victims(POD, PROPOSED, PRESENT)
+    assert allowed.failure.is_success
+    assert allowed.reviewed == {
+        "n": ReviewedCandidate(frozenset({"v"}), None),
+        "m": ReviewedCandidate(frozenset({"w"}), None),
+    }
+    assert first_calls.asked[0][1]["NodeNameToVictims"]["n"]["Pods"][0]["metadata"]["uid"] == "v"
+    assert second_calls.asked[0][1]["NodeNameToMetaVictims"] == {"m": {"Pods": [{"UID": "w"}], "NumPDBViolations": 1}}
+    assert third_calls.asked == []
+
+
+@pytest.mark.parametrize("is_ignorable", [True, False])
+async def test_a_failure_to_preempt_counts_unless_ignorable(is_ignorable: bool) -> None:
+    broken, _ = fake_extender("http://1", {"preempt": DOWN}, ignorable=is_ignorable)
+    allowed = await Asking([broken], NamedDocuments()).about_victims(POD, PROPOSED, PRESENT)
+    assert allowed.failure.is_success is is_ignorable
+    assert [each.allowed for each in allowed.reviewed.values()] == (list(PROPOSED) if is_ignorable else [])
+
+
+async def test_other_victims_are_reviewed_ones_the_most_important_first() -> None:
+    other = {"m": {"Pods": [{"UID": "w"}, {"UID": "x"}, {"UID": "w"}], "NumPDBViolations": 2}}
+    extender, _ = fake_extender("http://1", {"preempt": {"NodeNameToMetaVictims": other}})
+    allowed = await Asking([extender], NamedDocuments()).about_victims(POD, PROPOSED, PRESENT)
+    assert allowed.reviewed == {
+        "n": ReviewedCandidate(frozenset({"v"}), None),
+        "m": ReviewedCandidate(frozenset({"w"}), Candidate("m", (X, W), 2)),
+    }
+
+
+def test_what_is_known_before_the_first_question() -> None:
+    def first(**answers: Any) -> tuple[bool, bool] | None:
+        extender, _ = fake_extender("http://1", answers)
+        found = Asking([extender], NamedDocuments()).first_answers(POD)
+        return None if found is None else (found.is_about_nodes, found.victims is not None)
+
+    assert first(bind={}) is None
+    assert first(filter={}) == (True, False)
+    assert first(preempt={}) == (False, True)
+    assert first(prioritize=[], preempt={}) == (True, True)
+
+
+async def test_binding_names_pod_and_node_and_tells_a_refusal() -> None:
+    extender, calls = fake_extender("http://1", {"bind": {}})
+    await extender.bind(POD.pod, "n", lambda: True)
+    meta = POD.pod.metadata
+    sent = {"PodName": "pod", "PodNamespace": meta.namespace, "PodUID": meta.uid, "Node": "n"}
+    assert calls.asked == [("bind", sent)]
+    refusing, _ = fake_extender("http://1", {"bind": {"Error": "taken"}})
+    with pytest.raises(ExtenderFailure, match=r"^taken$"):
+        await refusing.bind(POD.pod, "n", lambda: True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_ignorable", "found", "expected"),
+    [
+        ({}, False, "", ""),
+        (DOWN, False, "n", ""),
+        (DOWN, False, "", str(DOWN)),
+        ({"Error": "taken"}, False, "", "taken"),
+        ({"Error": "taken"}, False, "m", "pod default/pod is on node m already: taken"),
+        (DOWN, True, "n", ""),
+        (DOWN, True, "", None),
+        (DOWN, True, "m", f"pod default/pod is on node m already: {DOWN}"),
+    ],
+)
+async def test_a_bind_that_failed_may_have_bound(
+    answer: Any, is_ignorable: bool, found: str, expected: str | None
+) -> None:
+    """`expected`: an error's text, empty for success, `None` where the plugins bind."""
+
+    async def node_of(pod: Pod) -> str:
+        assert pod is POD.pod
+        return found
+
+    extender, _ = fake_extender("http://1", {"bind": answer}, ignorable=is_ignorable)
+    status = await Asking([extender], NamedDocuments(), node_of=node_of).bind(POD.pod, "n")
+    assert (status if status is None else status.message) == expected
+    assert status is None or status.is_success is (expected == "")
+
+
+async def test_an_extender_binds_nothing_for_a_process_that_does_not_lead() -> None:
+    extender, calls = fake_extender("http://1", {"bind": {}}, ignorable=True)
+    status = await Asking([extender], NamedDocuments(), may_bind=lambda: False).bind(POD.pod, "n")
+    assert status is not None
+    assert status.code is Code.ERROR
+    assert calls.asked == []

@@ -1,0 +1,51 @@
+"""An outage of an extender is two lines of the log, and each call a number."""
+
+import structlog
+
+from kscheduler.aio.clock import VirtualClock
+from kscheduler.scheduling.extenders.call_reports import RECOVERY_SECONDS, CallReports, CallResult
+from kscheduler.scheduling.observations import Observations
+
+
+def test_an_outage_begins_and_ends_once() -> None:
+    now = 100.0
+    reports = CallReports("http://x", lambda: now)
+    with structlog.testing.capture_logs() as lines:
+        reports.answered()
+        for _ in range(3):
+            reports.gave_no_answer("filter", "default/p", "refused")
+            now += 1.0
+            reports.answered()  # every other call: it is one outage
+        assert reports.is_failing
+        now += RECOVERY_SECONDS
+        reports.answered()
+        reports.answered()
+    assert [line["event"] for line in lines] == ["extender_failing", "extender_recovered"]
+    assert lines[0] == {
+        "event": "extender_failing",
+        "log_level": "warning",
+        "extender": "http://x",
+        "verb": "filter",
+        "pod": "default/p",
+        "err": "refused",
+        "then": "its pods are tried again later",
+    }
+    assert (lines[1]["failures"], lines[1]["seconds"]) == (3, 8.0)
+
+
+def test_what_an_outage_means_is_said() -> None:
+    with structlog.testing.capture_logs() as lines:
+        CallReports("x", VirtualClock().monotonic, is_ignorable=True).gave_no_answer("filter", "p", "e")
+        CallReports("x", VirtualClock().monotonic).gave_no_answer("prioritize", "p", "e")
+    assert [line["then"] for line in lines] == ["its pods are decided without it", "it gives no points"]
+
+
+def test_calls_are_counted_by_extender_verb_and_result() -> None:
+    seconds = Observations().extender_seconds
+    now = 0.0
+    reports = CallReports("http://x", lambda: now, seconds)
+    now = 0.25
+    reports.ended("filter", CallResult.TIMEOUT, 0.0)
+    assert {labels: (found.count, found.total) for labels, found in seconds.items()} == {
+        ("http://x", "filter", "timeout"): (1, 0.25)
+    }

@@ -1,0 +1,130 @@
+"""What answers mean, against small tables."""
+
+import pytest
+
+from kscheduler.client.extenders.messages import FilterAnswer, VictimsOnNode
+from kscheduler.framework.status import Status, unresolvable, unschedulable
+from kscheduler.scheduling.extenders.meaning import (
+    MOST_POINTS,
+    ExtenderClaimError,
+    left_nodes,
+    left_victims,
+    points_of,
+)
+from tests.builders import pod_info
+
+ASKED = ("a", "b", "c")
+SILENT = unresolvable(plugin="Extender")
+
+
+@pytest.mark.parametrize(
+    ("answer", "knows_nodes", "names", "turned_down"),
+    [
+        (FilterAnswer(node_names=("c", "a")), True, ("a", "c"), {"b": SILENT}),
+        (FilterAnswer(node_names=("a", "a")), True, ("a",), {"b": SILENT, "c": SILENT}),
+        (FilterAnswer(nodes=("a",)), False, ("a",), {"b": SILENT, "c": SILENT}),
+        (FilterAnswer(nodes=ASKED), True, ASKED, {}),  # names are not there, so nodes count
+        (FilterAnswer(node_names=(), nodes=ASKED), True, (), dict.fromkeys(ASKED, SILENT)),
+        (FilterAnswer(node_names=ASKED), False, (), dict.fromkeys(ASKED, SILENT)),  # names do not count for it
+        (FilterAnswer(), True, (), dict.fromkeys(ASKED, SILENT)),
+        (
+            FilterAnswer(("a",), None, {"b": "busy", "c": "busy", "x": "?"}, {"c": "never"}),
+            True,
+            ("a",),
+            {"b": unschedulable("busy", plugin="Extender"), "c": unresolvable("never", plugin="Extender")},
+        ),
+        (FilterAnswer(("a", "b", "c"), None, {"a": "but"}), True, ASKED, {}),
+    ],
+)
+def test_which_nodes_a_filter_answer_leaves(
+    answer: FilterAnswer, knows_nodes: bool, names: tuple[str, ...], turned_down: dict[str, Status]
+) -> None:
+    left = left_nodes("http://x", ASKED, answer, knows_nodes=knows_nodes)
+    assert (left.names, left.turned_down) == (names, turned_down)
+
+
+@pytest.mark.parametrize(
+    ("answer", "knows_nodes", "message"),
+    [
+        (FilterAnswer(("a",), error="no"), True, "no"),
+        (
+            FilterAnswer(node_names=("a", "z")),
+            True,
+            'extender "http://x" claims a filtered node "z" which is not found in the input node list',
+        ),
+        (
+            FilterAnswer(nodes=("z",)),
+            False,
+            'extender "http://x" claims a filtered node "z" which is not found in the input node list',
+        ),
+    ],
+)
+def test_filter_answers_that_cannot_be(answer: FilterAnswer, knows_nodes: bool, message: str) -> None:
+    with pytest.raises(ExtenderClaimError) as told:
+        left_nodes("http://x", ASKED, answer, knows_nodes=knows_nodes)
+    assert str(told.value) == message
+
+
+@pytest.mark.parametrize(
+    ("scores", "weight", "expected"),
+    [
+        ([("a", 10), ("b", 1)], 2, {"a": 200, "b": 20}),
+        ([("a", 1), ("a", 2)], 1, {"a": 30}),
+        ([("z", 9)], 1, {}),
+        ([("a", 2**62), ("b", -(2**62))], 3, {"a": MOST_POINTS, "b": -MOST_POINTS}),
+        ([], 1, {}),
+    ],
+)
+def test_points_are_on_the_scale_of_nodes(scores: list[tuple[str, int]], weight: int, expected: dict[str, int]) -> None:
+    assert points_of(scores, weight, ASKED) == expected
+
+
+# --- preempt ----------------------------------------------------------------------------------------------------------
+
+ON_NODE = {
+    "low": pod_info("low", priority=1),
+    "other": pod_info("other", priority=5),
+    "high": pod_info("high", priority=9),
+}
+PREEMPTOR = pod_info("preemptor", priority=9)
+PROPOSED = {"n": VictimsOnNode(("low",)), "m": VictimsOnNode(("low",), 1)}
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_ignorable", "expected"),
+    [
+        ({"n": VictimsOnNode(("low",))}, False, {"n": VictimsOnNode(("low",))}),
+        ({"n": VictimsOnNode(("other",), 2)}, False, {"n": VictimsOnNode(("other",), 2)}),
+        ({}, False, {}),
+        ({"n": VictimsOnNode(()), "m": VictimsOnNode(("low",))}, True, {"m": VictimsOnNode(("low",))}),
+        ({"n": VictimsOnNode(())}, False, 'expected at least one victim pod on node "n"'),
+        (
+            {"z": VictimsOnNode(("low",))},
+            False,
+            'extender "http://x" claims a preemption on node "z" which is not found in the input',
+        ),
+        (
+            {"n": VictimsOnNode(("gone",))},
+            True,
+            "extender: http://x claims to preempt pod (UID: gone) on node: n, but the pod is not found on that node",
+        ),
+        (
+            {"n": VictimsOnNode(("high",))},
+            False,
+            (
+                "extender: http://x claims to preempt pod (UID: high) on node: n, "
+                "but its priority is not below that of pod default/preemptor"
+            ),
+        ),
+    ],
+)
+def test_which_victims_a_preempt_answer_leaves(
+    answer: dict[str, VictimsOnNode], is_ignorable: bool, expected: dict[str, VictimsOnNode] | str
+) -> None:
+    if isinstance(expected, str):
+        with pytest.raises(ExtenderClaimError) as told:
+            left_victims("http://x", PROPOSED, answer, lambda _: ON_NODE, PREEMPTOR, is_ignorable=is_ignorable)
+        assert str(told.value) == expected
+    else:
+        found = left_victims("http://x", PROPOSED, answer, lambda _: ON_NODE, PREEMPTOR, is_ignorable=is_ignorable)
+        assert found == expected
