@@ -26,6 +26,8 @@ LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 DEFAULT_SCHEDULER_NAME: Final = "default-scheduler"
 """What `spec.schedulerName` is where nobody has set it."""
+SCHEDULER_NAME_ANNOTATION: Final = "scheduler.alpha.kubernetes.io/name"
+"""How pods named their scheduler before Kubernetes 1.6 had a field for it."""
 SCHEDULER_PORT: Final = 10259
 """Where kube-scheduler serves health and metrics."""
 

@@ -36,6 +36,7 @@ from kscheduler.informers.catch_up import CatchUp
 from kscheduler.informers.factory import InformerFactory
 from kscheduler.informers.informer import InformerStatistics
 from kscheduler.informers.plugin_listers import PluginListers
+from kscheduler.informers.transform import AnnotatedPodTransform
 from kscheduler.scheduling.attempt.binding import BindingWriter
 from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
 from kscheduler.scheduling.attempt.retired_plugins import RetiredPlugins
@@ -85,7 +86,8 @@ class Parts:
         self.election = self.leadership.election(self.recorder) if self.leadership is not None else None
         """`None`: `leaderElect` is off, and this process schedules at once."""
         self.status_writer = self._build_status_writer()
-        self.informers = InformerFactory(self.client, WATCHED, clock=self.clock)
+        annotated = {"pods": AnnotatedPodTransform()} if self._configuration.honor_scheduler_name_annotation else None
+        self.informers = InformerFactory(self.client, WATCHED, transforms=annotated, clock=self.clock)
         self.catch_up = CatchUp(self.client, self.informers, PODS, self.clock)
         self.api_server_monitor = APIServerMonitor(self.reachability, self.event_client, self.informers, self.clock)
         self.server_version = ServerVersion(self.client, self.clock)

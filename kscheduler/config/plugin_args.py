@@ -1,11 +1,11 @@
-"""Arguments of the in-tree plugins that take arguments, with defaults and meanings."""
+"""Arguments of the in-tree plugins and of the policies that take arguments, with defaults and meanings."""
 
 from typing import Annotated
 
 import msgspec
 
 from kscheduler.api.core import NodeAffinity, TopologySpreadConstraint
-from kscheduler.config.durations import Duration
+from kscheduler.config.durations import Duration, seconds
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -133,14 +133,145 @@ class DynamicResourcesArgs(Settings, frozen=True):
     """How long a pod waits for its devices to be ready; missing means 600 s, at least 1 s."""
 
 
+# --- policies: not in kube-scheduler, and enabled by no default profile -----------------------------------------------
+
+
+class RandomScoreArgs(Settings, frozen=True):
+    """RandomScore."""
+
+    seed: Int64 = 0
+    """Another seed, other points. The points of a pod and a node are the same in every process with the same seed."""
+
+
+class LabelPrices(Settings, frozen=True):
+    """Prices by the value of a node label."""
+
+    label: str = ""
+    """The label's key: `node.kubernetes.io/instance-type`, `topology.kubernetes.io/zone`."""
+    prices: dict[str, float] = {}
+    """From a value of the label to the price."""
+
+
+class NodeCostArgs(Settings, frozen=True):
+    """NodeCost: the cheapest node that fits. Prices are in one currency per one unit of time, whichever."""
+
+    key: str = "hightower.com/cost"
+    """The node's annotation or, without such an annotation, its label that holds its price."""
+    node_prices: dict[str, float] = {}
+    """Prices by node name, for nodes without a price of their own."""
+    label_prices: tuple[LabelPrices, ...] = ()
+    """Prices by label, for nodes with neither; the first entry that knows the node's value wins."""
+    unpriced_score: Int32 = 0
+    """Points, 0 to 100, of a node whose price is unknown; 0 is what the most expensive of several prices gets."""
+
+
+REQUIRED, PREFERRED = "Required", "Preferred"
+
+
+class MatchedKey(Settings, frozen=True):
+    """A pod annotation that a node must or should match."""
+
+    key: str = ""
+    """The pod's annotation, such as cluster.type. A pod without it does not mind."""
+    node_key: str = ""
+    """The node's label or annotation that must have the same value; empty: the same key."""
+    mode: str = REQUIRED
+    """`Required`: other nodes are turned down. `Preferred`: they get fewer points."""
+
+
+class AnnotationMatchArgs(Settings, frozen=True):
+    """AnnotationMatch: nodes whose labels or annotations say what an annotation of the pod says."""
+
+    keys: tuple[MatchedKey, ...] = ()
+    """At least one."""
+
+
+class HTTPSource(Settings, frozen=True):
+    """A server that is asked by HTTP GET, beside the cycle."""
+
+    url: str = ""
+    """`http://` or `https://`. Redirects are not followed, proxies of the environment not used, link-local addresses
+    refused."""
+    bearer_token_file: str = ""
+    """A file with a token for the header Authorization, read each time. Not the scheduler's own for the API server."""
+    ca_file: str = ""
+    """A file with the certificates to trust; empty: those of the system."""
+    timeout: Duration = seconds(5)
+    """For the whole answer, at most 10 s."""
+
+
+class PrometheusUsage(HTTPSource, frozen=True):
+    """Usage of nodes by two instant queries of a Prometheus server."""
+
+    cpu_query: str = ""
+    """A series per node, with the fraction of its CPU that is in use: 0 to 1."""
+    memory_query: str = ""
+    """The same of its memory."""
+    node_label: str = "node"
+    """The label with the node's name; a port behind it does not matter."""
+    window: Duration = seconds(120)
+    """The range that the queries look back on: a pod that began within it is not wholly in the figures yet."""
+
+
+class LoadAwareArgs(Settings, frozen=True):
+    """LoadAware: real usage, by its age, with requests where it is not known."""
+
+    prometheus: PrometheusUsage | None = None
+    """Missing: metrics-server, through the API server. The scheduler's role then must allow to list
+    nodes of metrics.k8s.io (the chart's value `rbac.nodeMetrics`)."""
+    refresh_interval: Duration = seconds(15)
+    """The time between two fetches: 1 s to 10 min. metrics-server itself measures every 15 s."""
+    fresh_for: Duration = seconds(60)
+    """Up to this age a measurement counts wholly."""
+    stale_after: Duration = seconds(300)
+    """From this age on it does not count at all; between the two it counts the less the older it is."""
+    resources: tuple[ResourceSpec, ...] = DEFAULT_RESOURCES
+    """`cpu` and `memory`, with the weights of their points."""
+    unseen_pods_percent: Int32 = 100
+    """Percent of its requests, 0 to 1000, that a pod counts with until a measurement shows it. 0 invites herds."""
+
+
+NEUTRAL_WHEN_STALE, KEEP_WHEN_STALE, FAIL_WHEN_STALE = "Neutral", "Keep", "Fail"
+
+
+class ExternalScoreArgs(HTTPSource, frozen=True):
+    """ExternalScore: a number per node from an HTTP server, as JSON, or from a Prometheus query."""
+
+    query: str = ""
+    """An instant query: `url` is then a Prometheus server. Empty: `url` itself answers with JSON."""
+    node_label: str = "node"
+    """Of the query's series: the label with the node's name; a port behind it does not matter."""
+    path: str = ""
+    """Of JSON: where the object `{node name: number}` is, keys with dots between (`data.scores`); empty: at the top."""
+    refresh_interval: Duration = seconds(30)
+    """The time between two fetches: 1 s to 10 min."""
+    lower_is_better: bool = False
+    """Whether the lowest number is the best; not with `worst` and `best`, which say it themselves."""
+    worst: float | None = None
+    """With `best`: the number that is worth 0 points. Without both, the worst of the nodes that fit."""
+    best: float | None = None
+    """The number that is worth 100 points."""
+    missing_score: Int32 = 0
+    """Points, 0 to 100, of a node that the source does not name."""
+    stale_after: Duration = seconds(300)
+    """The age of the last good answer from which on `whenStale` holds."""
+    when_stale: str = NEUTRAL_WHEN_STALE
+    """`Neutral`: all nodes get the same points. `Keep`: the numbers go on to count. `Fail`: no node fits."""
+
+
 ARGS_KINDS: dict[str, type[Settings]] = {
+    "AnnotationMatch": AnnotationMatchArgs,
     "DefaultPreemption": DefaultPreemptionArgs,
     "DynamicResources": DynamicResourcesArgs,
+    "ExternalScore": ExternalScoreArgs,
     "InterPodAffinity": InterPodAffinityArgs,
+    "LoadAware": LoadAwareArgs,
     "NodeAffinity": NodeAffinityArgs,
+    "NodeCost": NodeCostArgs,
     "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocationArgs,
     "NodeResourcesFit": NodeResourcesFitArgs,
     "PodTopologySpread": PodTopologySpreadArgs,
+    "RandomScore": RandomScoreArgs,
     "VolumeBinding": VolumeBindingArgs,
 }
 """Plugins with typed arguments. The arguments of all others stay the dict that the file has."""

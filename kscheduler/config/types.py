@@ -238,5 +238,9 @@ class KubeSchedulerConfiguration(Settings, frozen=True):
     """Webhooks, called in this order."""
     plugin_sources: tuple[PluginSource, ...] = ()
     """Where plugins of one's own come from (kscheduler only)."""
+    honor_scheduler_name_annotation: bool | None = None
+    """Whether pods whose `spec.schedulerName` is `default-scheduler` may name their scheduler by the annotation
+    `scheduler.alpha.kubernetes.io/name` instead (kscheduler only); missing means no. kube-scheduler, if it runs, serves
+    such pods too: see docs/policies.md."""
     delay_cache_until_active: bool = False
     """Fill the caches only when elected: saves memory on standbys and makes fail-over slower."""

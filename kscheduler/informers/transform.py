@@ -29,6 +29,7 @@ from kscheduler.api.core import (
     Volume,
 )
 from kscheduler.api.meta import Condition, KubeObject, OwnerReference
+from kscheduler.api.old_annotation import honor
 from kscheduler.api.well_known import LAST_APPLIED
 from kscheduler.informers.shared import Shared, SharedText
 
@@ -121,6 +122,15 @@ class NodeTransform:
         force_setattr(status, "capacity", self._amounts.of(status.capacity))
         force_setattr(status, "allocatable", self._amounts.of(status.allocatable))
         _intern_conditions(status.conditions)
+
+
+class AnnotatedPodTransform(PodTransform):
+    """As `PodTransform`, for pods that may name their scheduler by the old annotation."""
+
+    def __call__(self, pod: Pod) -> None:
+        """Before it is stored."""
+        honor(pod)
+        super().__call__(pod)
 
 
 def default_transform(resource: str) -> Transform:

@@ -15,6 +15,7 @@ from kscheduler.plugins.node_resources_balanced_allocation import NodeResourcesB
 from kscheduler.plugins.node_resources_fit import NodeResourcesFit
 from kscheduler.plugins.node_unschedulable import NodeUnschedulable
 from kscheduler.plugins.pod_topology_spread import PodTopologySpread
+from kscheduler.plugins.policies.catalogue import POLICIES
 from kscheduler.plugins.priority_sort import PrioritySort
 from kscheduler.plugins.scheduling_gates import SchedulingGates
 from kscheduler.plugins.storage.node_volume_limits import NodeVolumeLimits
@@ -49,6 +50,6 @@ IN_TREE: tuple[type[Plugin], ...] = (
 
 
 def registry() -> Registry:
-    """A new registry with all in-tree plugins; the caller adds users' plugins to it."""
-    factories: dict[str, PluginFactory] = {plugin.name: plugin for plugin in IN_TREE}
+    """A new registry with all in-tree plugins and the policies; the caller adds users' plugins to it."""
+    factories: dict[str, PluginFactory] = {plugin.name: plugin for plugin in (*IN_TREE, *POLICIES)}
     return Registry(factories)

@@ -65,12 +65,16 @@ class Cluster:
         weight: int = 1,
         args: Mapping[str, Any] | None = None,
     ) -> Self:
-        """Enable a plugin behind the default ones: a function under `@plugin`, a class, or all plugins of a file.
+        """Enable a plugin behind the default ones: a function under `@plugin`, a class, all plugins of a file, or a
+        policy of kscheduler by its name.
 
         Raises `DuplicatePluginError`, `TypeError` for what is no plugin, and for a file `UnusablePluginError`.
         """
-        for name, factory in _factories(plugin).items():
-            self._registry.register(name, factory)
+        is_known = isinstance(plugin, str) and plugin in self._registry
+        factories: Mapping[str, PluginFactory | None] = {str(plugin): None} if is_known else _factories(plugin)
+        for name, factory in factories.items():
+            if factory is not None:
+                self._registry.register(name, factory)
             self._enabled.append({"name": name, "weight": weight})
             if args is not None:
                 self._plugin_config.append({"name": name, "args": dict(args)})

@@ -12,6 +12,7 @@ import msgspec
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock, finishes_within
 from kscheduler.api.core import Node, Pod
+from kscheduler.api.old_annotation import honored
 from kscheduler.api.quantity import QuantityError
 from kscheduler.assembly import Ports, profiles_over
 from kscheduler.config.errors import ConfigError
@@ -114,6 +115,8 @@ def prepare(scenario: Scenario, client: ClusterClient | None = None, own: OwnObj
 
     `client`: the API server, for plugins' own requests. `own`: objects of kinds that only plugins read.
     """
+    if scenario.config.configuration.honor_scheduler_name_annotation:
+        scenario = _with_annotated_names(scenario)
     cache = cluster_cache(scenario.objects, scenario.pod, scenario.where)
     _nominate(cache, scenario)
     pod = _judged(scenario)
@@ -141,6 +144,13 @@ async def _fetched(plugin: RefreshPlugin, clock: Clock) -> str:
     except PluginFailure as failure:
         return f"plugin {plugin.name}: no data of its own: {failure.__cause__ or failure}"
     return f"plugin {plugin.name}: no data of its own: they did not come within {REFRESH_SECONDS:.0f} s"
+
+
+def _with_annotated_names(scenario: Scenario) -> Scenario:
+    """The scenario as the scheduler would see it where the old annotation names the scheduler."""
+    pods = tuple(map(honored, scenario.objects.pods))
+    objects = msgspec.structs.replace(scenario.objects, pods=pods)
+    return replace(scenario, objects=objects, pod=honored(scenario.pod))
 
 
 def without_nomination(decision: Decision) -> SchedulingRecord | None:

@@ -55,6 +55,13 @@ def cluster() -> Cluster:
     return Cluster(dear, make_node("cheap", annotations={"cost": "0.1"}))
 
 
+def test_a_policy_is_enabled_by_its_name() -> None:
+    nodes = [make_node("dear", annotations={"price": "2"}), make_node("cheap", annotations={"price": "1"})]
+    cluster = Cluster(*nodes).enable("NodeCost", weight=10, args={"key": "price"})
+    assert_goes_to(cluster, make_pod("web"), "cheap")
+    assert cluster.points(make_pod("web"), "NodeCost") == {"cheap": 1000, "dear": 0}
+
+
 def test_a_score_decides_with_its_weight(cluster: Cluster) -> None:
     cluster.enable(score, weight=5)
     assert_goes_to(cluster, make_pod("web"), "cheap")

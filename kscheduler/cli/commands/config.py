@@ -1,7 +1,8 @@
-"""`kscheduler config`: check a configuration file, or print the default configuration."""
+"""`kscheduler config`: check a configuration file, or print the default one, or one with a profile per policy."""
 
 import argparse
 import sys
+from importlib.resources import files
 from typing import Any
 
 from kscheduler.cli.flags import add_feature_gates, add_plugin_flags, configuration_reader, feature_gates
@@ -18,6 +19,9 @@ _CHECK = """\
 Read a KubeSchedulerConfiguration as the service would. All mistakes are reported at once, a line for each, with exit
 code 2. A setting, gate or plugin that is known but has no effect here (yet) is a warning: the file may be used."""
 _DEFAULT = "Print the configuration that applies without a file, as a file to start from."
+_POLICIES = """\
+Print a configuration with a profile for each ready policy (random, round-robin, cheapest, annotation-match, load-aware,
+external) beside the default one, as a file to start from: see docs/policies.md."""
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -41,11 +45,16 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help="of the profile and of the Lease (default %(default)s)",
     )
     add_feature_gates(default)
+    text = "print a profile for each ready policy"
+    verbs.add_parser("policies", help=text, description=_POLICIES, allow_abbrev=False)
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
     """Check or print. 0: the file may be used; 2: it may not."""
+    if args.verb == "policies":
+        print(files("kscheduler.config").joinpath("policies.yaml").read_text(encoding="utf-8"), end="")
+        return 0
     try:
         return _check(args) if args.verb == "check" else _print_default(args)
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""What the in-tree plugins' arguments must satisfy."""
+"""What the in-tree plugins' arguments must satisfy; those of the policies are in `policies`."""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -12,6 +12,7 @@ from kscheduler.config.durations import seconds
 from kscheduler.config.errors import Problem, duplicate, forbidden, invalid, required, unsupported
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.plugin_args import Settings, UtilizationShapePoint
+from kscheduler.config.validation import policies
 from kscheduler.config.validation.names import label_value_faults, qualified_name_faults
 
 MAX_SHAPE_SCORE = 10
@@ -233,4 +234,9 @@ _JUDGES: dict[type[Settings], Callable[[str, Any, FeatureGates], Problems]] = {
     args_kinds.NodeResourcesFitArgs: _node_resources_fit,
     args_kinds.PodTopologySpreadArgs: _pod_topology_spread,
     args_kinds.VolumeBindingArgs: _volume_binding,
+    args_kinds.AnnotationMatchArgs: policies.annotation_match,
+    args_kinds.ExternalScoreArgs: policies.external_score,
+    args_kinds.LoadAwareArgs: policies.load_aware,
+    args_kinds.NodeCostArgs: policies.node_cost,
+    args_kinds.RandomScoreArgs: policies.random_score,
 }

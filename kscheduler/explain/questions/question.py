@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from kscheduler.api.core import Pod
+from kscheduler.api.old_annotation import honored
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing, claim_states, standing_of
 from kscheduler.framework.cluster.client import ClusterClient
@@ -46,6 +47,8 @@ def question_about(
     origin: str = "",
 ) -> Question:
     """Where a pod of a cluster would go. With `origin` it is a new pod."""
+    if served.config.configuration.honor_scheduler_name_annotation:
+        pod = honored(pod)
     standing = standing_of(pod, served.names)
     if origin and standing is Standing.PENDING:
         standing = Standing.NEW

@@ -93,7 +93,9 @@ class PodHandler(_Timed):
         if new.is_terminal:
             self.on_delete(new)
         elif not new.spec.node_name:
-            if self._is_ours(new):
+            if old.spec.scheduler_name != new.spec.scheduler_name:
+                self._another_scheduler(old, new)
+            elif self._is_ours(new):
                 self._still_pending(old, new)
         elif not old.spec.node_name:
             self._was_placed(old, new)
@@ -163,6 +165,12 @@ class PodHandler(_Timed):
         self._pending_changed(old, new)
         for label in {UNSCHEDULABLE_POD_UPDATE, *(event.label for event in pod_update_events(old, new))}:
             self._handled(label, began)
+
+    def _another_scheduler(self, old: Pod, new: Pod) -> None:
+        """The old annotation names another scheduler now (no spec can). A Binding that is under way is not stopped."""
+        if not self._cache.is_assumed(PodInfo(new).uid):
+            self.on_delete(old)
+            self.on_add(new, initial=False)
 
     def _pending_changed(self, old: Pod, new: Pod) -> None:
         info = PodInfo(new)

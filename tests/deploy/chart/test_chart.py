@@ -150,6 +150,27 @@ def test_profiles_of_the_user_arrive_as_they_are(tmp_path: Path) -> None:
     assert tree["clientConnection"] == {"qps": 200, "burst": 400}
 
 
+def test_ready_profiles_come_besides_and_load_aware_brings_its_right() -> None:
+    (configuration,) = of_kind("policies", "ConfigMap")
+    tree = yaml.safe_load(configuration["data"]["config.yaml"])
+    ready = yaml.safe_load((helm.CHART / "files" / "policies.yaml").read_text())["profiles"]
+    assert tree["profiles"] == [{"schedulerName": "kscheduler"}, *ready]
+    assert tree["honorSchedulerNameAnnotation"] is True
+    right = {"apiGroups": ["metrics.k8s.io"], "resources": ["nodes"], "verbs": ["get", "list"]}
+    for values, is_granted in (("policies", True), ("default", False)):
+        (role,) = (one for one in of_kind(values, "ClusterRole") if one["metadata"]["name"] == "kscheduler")
+        assert (right in role["rules"]) is is_granted
+
+
+def test_ready_profiles_do_not_preempt_without_the_right_either() -> None:
+    settings = ("--set", "rbac.preemption=false,config.policies={cheapest}")
+    objects = helm.objects(helm.run_helm("template", "x", helm.CHART, *settings))
+    (configuration,) = (one for one in objects if one["kind"] == "ConfigMap")
+    (_, ready) = yaml.safe_load(configuration["data"]["config.yaml"])["profiles"]
+    assert ready["schedulerName"] == "cheapest"
+    assert ready["plugins"]["postFilter"] == {"disabled": [{"name": "DefaultPreemption"}]}
+
+
 def test_without_the_right_to_delete_nobody_preempts() -> None:
     (role,) = (one for one in of_kind("few-rights", "ClusterRole") if one["metadata"]["name"] == "kscheduler")
     writes = {

@@ -58,6 +58,24 @@ def test_a_pod_of_another_scheduler_is_not_queued_but_counts_on_its_node(
     assert harness.cache.node_of("uid-of-p") == "a"
 
 
+def test_a_pod_that_names_another_scheduler_leaves_the_queue_and_comes_back(
+    harness: SchedulerHarness, pods: PodHandler
+) -> None:
+    """A spec cannot change there; the old annotation can."""
+    ours, theirs = make_pod("p"), make_pod("p", schedulerName="default-scheduler")
+    pods.on_add(ours, initial=False)
+    pods.on_update(ours, theirs)
+    assert harness.where("default/p") == ""
+    pods.on_update(theirs, ours)
+    assert harness.where("default/p") == "active"
+
+
+def test_a_binding_under_way_goes_on_whatever_the_annotation_says(harness: SchedulerHarness, pods: PodHandler) -> None:
+    harness.cache.assume_pod(pod_info("p"), "a")
+    pods.on_update(make_pod("p"), make_pod("p", schedulerName="default-scheduler"))
+    assert harness.cache.is_assumed("uid-of-p")
+
+
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_pod_that_has_ended_takes_nothing(harness: SchedulerHarness, pods: PodHandler, phase: str) -> None:
     ended = make_pod("p", node="a", status={"phase": phase})

@@ -25,8 +25,20 @@ clientConnection:
   burst: {{ int . }}
   {{- end }}
 {{- end }}
+{{- if $config.honorSchedulerNameAnnotation }}
+honorSchedulerNameAnnotation: true
+{{- end }}
+{{- $profiles := default (list $profile) $config.profiles }}
+{{- range $ready := (.Files.Get "files/policies.yaml" | fromYaml).profiles }}
+{{- if has $ready.schedulerName $config.policies }}
+{{- if not $.Values.rbac.preemption }}
+{{- $_ := set $ready.plugins "postFilter" (dict "disabled" (list (dict "name" "DefaultPreemption"))) }}
+{{- end }}
+{{- $profiles = append $profiles $ready }}
+{{- end }}
+{{- end }}
 profiles:
-  {{- default (list $profile) $config.profiles | toYaml | nindent 2 }}
+  {{- toYaml $profiles | nindent 2 }}
 {{- with $config.extenders }}
 extenders:
   {{- toYaml . | nindent 2 }}
@@ -127,7 +139,7 @@ pluginSources:
 {{- if and (eq .Values.mode "replace") (not .Values.leaderElection.enabled) }}
 {{- fail "mode: replace needs leaderElection.enabled: the Lease is what keeps kube-scheduler from deciding at the same time" }}
 {{- end }}
-{{- if and .Values.config.existingConfigMap (or .Values.config.profiles .Values.config.extenders) }}
+{{- if and .Values.config.existingConfigMap (or .Values.config.profiles .Values.config.policies .Values.config.extenders) }}
 {{- fail "config.existingConfigMap: profiles and extenders are taken from there; give one or the other" }}
 {{- end }}
 {{- if and .Values.config.existingConfigMap .Values.plugins }}

@@ -1,0 +1,67 @@
+"""docs/policies.md and the shipped profiles: each can be used, and they are the same in each place."""
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from kscheduler.cli import main
+from kscheduler.config.loader import default_configuration
+from kscheduler.loading import ConfigurationReader
+from kscheduler.plugins.policies.catalogue import POLICIES
+from kscheduler.whatif.profile_check import profile_problems
+
+ROOT: Final = Path(__file__).parents[3]
+PAGE: Final = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
+BLOCKS: Final = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+EXAMPLE: Final = ROOT / "deploy" / "examples" / "policies" / "config.yaml"
+CHART: Final = ROOT / "deploy" / "helm" / "kscheduler" / "files" / "policies.yaml"
+
+
+def enabled_by(profile: dict[str, Any]) -> set[str]:
+    return {entry["name"] for point in profile.get("plugins", {}).values() for entry in point.get("enabled", ())}
+
+
+def ready() -> list[dict[str, Any]]:
+    profiles: list[dict[str, Any]] = yaml.safe_load(CHART.read_text(encoding="utf-8"))["profiles"]
+    return profiles
+
+
+@pytest.mark.parametrize("text", BLOCKS, ids=range(len(BLOCKS)))
+def test_each_configuration_of_the_page_can_be_used(text: str) -> None:
+    configured = ConfigurationReader().read_bytes(text.encode(), "page")
+    assert profile_problems(configured.config, configured.registry) == ()
+    (profile,) = yaml.safe_load(text)["profiles"]
+    (policy,) = enabled_by(profile)
+    assert policy in {one.name for one in POLICIES}
+
+
+def test_each_policy_has_a_section_named_as_its_profile() -> None:
+    by_section = dict(re.findall(r"^\| \[`([\w-]+)`\]\(#[\w-]+\) \| (\w+) \|", PAGE, re.MULTILINE))
+    assert set(by_section.values()) == {policy.name for policy in POLICIES}
+    assert {profile["schedulerName"]: enabled_by(profile) for profile in ready()} == {
+        name: {policy} for name, policy in by_section.items()
+    }
+    assert all(f"\n## {name}\n" in PAGE for name in by_section)
+
+
+def test_the_example_has_the_charts_profiles_beside_the_untouched_default() -> None:
+    tree = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
+    assert tree["profiles"] == [{"schedulerName": "kscheduler"}, *ready()]
+    configured = ConfigurationReader().read_file(str(EXAMPLE))
+    assert profile_problems(configured.config, configured.registry) == ()
+    assert configured.config.configuration.profiles[0] == default_configuration().configuration.profiles[0]
+
+
+def test_the_command_prints_the_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "policies"]) == 0
+    assert capsys.readouterr().out == EXAMPLE.read_text(encoding="utf-8")
+
+
+def test_no_policy_is_enabled_by_default() -> None:
+    (profile,) = default_configuration().configuration.profiles
+    named = {entry.name for entry in profile.plugins.multi_point.enabled}
+    assert named.isdisjoint({policy.name for policy in POLICIES})
+    assert {entry.name for entry in profile.plugin_config}.isdisjoint({policy.name for policy in POLICIES})
