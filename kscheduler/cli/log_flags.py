@@ -29,7 +29,7 @@ MOST: Final = 2**31 - 1
 ALPHA, BETA = "LoggingAlphaOptions", "LoggingBetaOptions"
 OWN_MODULES: Final = (
     *("api-server", "assembled", "attempt", "audit", "catch_up", "config", "dump", "election", "event_handlers"),
-    *("evictions", "factory"),
+    *("evictions", "extenders", "factory"),
     *("failures", "informer", "kscheduler", "log_flags", "loop_lag", "plugin_reports", "pods", "recorder", "reflector"),
     *("retired_plugins", "run", "server", "status_writer", "truth_check", "workers"),
 )

@@ -17,6 +17,7 @@ from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import Code, Status
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.cycle.schedule import schedule, score_feasible
+from kscheduler.scheduling.extenders.answers import ExtenderAnswers
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.runtime.guard import PluginFailure
@@ -42,10 +43,16 @@ class Decision:
     """The profile that decided."""
     cache: Cache | None = None
     """The state cache of the scenario's cluster, unchanged since the decision, for questions about the record."""
+    answers: ExtenderAnswers | None = None
+    """What HTTP extenders have said; `None`: they were not asked, or the pod concerns none."""
 
 
-def decide(scenario: Scenario) -> Decision:
-    """Judge the scenario's pod. Raises `ScenarioError` where an object or the configuration cannot be used."""
+def decide(scenario: Scenario, answers: ExtenderAnswers | None = None) -> Decision:
+    """Judge the scenario's pod. Raises `ScenarioError` where an object or the configuration cannot be used.
+
+    `answers` of HTTP extenders, as for `schedule`: then the record may have questions, see `asking`. Without them it is
+    as if no extender were configured.
+    """
     cache = cluster_cache(scenario.objects, scenario.pod, scenario.where)
     _nominate(cache, scenario)
     pod = _judged(scenario)
@@ -60,12 +67,12 @@ def decide(scenario: Scenario) -> Decision:
         return Decision(scenario, error=gate.message, profile=profile, cache=cache)
     if pod.node_name:
         profile = replace(profile, post_filter=())  # the pod is on a node already: only judge that node
-    record = schedule(profile, pod, cache)
+    record = schedule(profile, pod, cache, answers=answers)
     if record.status.code is Code.ERROR:
-        return Decision(scenario, error=record.status.message, profile=profile, cache=cache)
+        return Decision(scenario, error=record.status.message, profile=profile, cache=cache, answers=answers)
     if record.node_name and not len(record.totals):
         _score_only_node(profile, record, cache)
-    return Decision(scenario, record=record, profile=profile, cache=cache)
+    return Decision(scenario, record=record, profile=profile, cache=cache, answers=answers)
 
 
 def without_nomination(decision: Decision) -> SchedulingRecord | None:

@@ -92,6 +92,12 @@ def _add_question(question: "argparse._ArgumentGroup") -> None:
         "prints them, of which each pending pod is explained unless one is named; gzipped or not; - is standard input",
     )
     question.add_argument(
+        "--ask-extenders",
+        action="store_true",
+        help="ask the HTTP extenders of --config what the service would ask them (filter, prioritize, preempt; never "
+        "bind); without it the answer says which have a say",
+    )
+    question.add_argument(
         "-n", "--namespace", action=StoreText, metavar="NAME", default="", help="default: that of the context"
     )
 
@@ -158,7 +164,8 @@ def _run(args: argparse.Namespace) -> int:
         is_about_a_cluster=bool(args.pod or args.filename or args.config or args.scheduler_name or args.namespace)
         or bool(args.feature_gates or args.plugin),
     )
-    return _print(questions_from(args.source, selection, served, _default_pod), args.output)
+    questions = questions_from(args.source, selection, served, _default_pod)
+    return _print(asyncio.run(_asked(questions)) if args.ask_extenders else questions, args.output)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -214,8 +221,16 @@ async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Questi
         news, besides = read_new_pods(args.filename, namespace, _default_pod)
     async with APIClient(await load_connection(**address)) as client:
         if args.filename:
-            return await new_pod_questions(client, news, besides, served, _default_pod)
-        return [await live_question(client, namespace, name, served)]
+            questions = await new_pod_questions(client, news, besides, served, _default_pod)
+        else:
+            questions = [await live_question(client, namespace, name, served)]
+        return await _asked(questions, client) if args.ask_extenders else questions
+
+
+async def _asked(questions: Iterable[Question], client: APIClient | None = None) -> list[Question]:
+    from kscheduler.explain.questions.asking_extenders import with_extenders_asked  # rarely needed, and large
+
+    return await with_extenders_asked(questions, client)
 
 
 def _default_pod(tree: dict[str, Any]) -> None:

@@ -22,9 +22,13 @@ class Question:
     situation: Situation = NO_SITUATION
     notes: tuple[str, ...] = ()
     """Objects that could not be read, and assumptions that were made."""
+    answered: Decision | None = None
+    """The decision, if it is there already: extenders were asked."""
 
     def answer(self) -> Decision:
         """Decide, unless the pod has finished or is being deleted. Raises `ScenarioError`."""
+        if self.answered is not None:
+            return self.answered
         return Decision(self.scenario) if self.situation.standing in OVER else decide(self.scenario)
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from kscheduler.logs import get_logger
 from kscheduler.scheduling.observations import Histograms
 
-_log = get_logger(__name__)
+_log = get_logger("extenders")
 
 RECOVERY_SECONDS: Final = 5.0
 """An outage is over with the first answer so long after the last failure."""
@@ -31,9 +31,19 @@ class CallReports:
     """Counts the calls of one extender."""
 
     def __init__(
-        self, extender: str, now: Callable[[], float], seconds: Histograms | None = None, *, is_ignorable: bool = False
+        self,
+        extender: str,
+        now: Callable[[], float],
+        seconds: Histograms | None = None,
+        *,
+        is_ignorable: bool = False,
+        logs: bool = True,
     ) -> None:
-        """`now`: monotonic seconds. `seconds`: the histogram, by extender, verb and result; `None`: nobody reads it."""
+        """`now`: monotonic seconds. `seconds`: the histogram, by extender, verb and result; `None`: nobody reads it.
+
+        `logs`: a command that prints an answer logs nothing.
+        """
+        self._logs = logs
         self._extender = extender
         self._is_ignorable = is_ignorable
         self._seconds = seconds
@@ -63,8 +73,11 @@ class CallReports:
 
     def gave_no_answer(self, verb: str, pod: str, reason: str) -> None:
         """It was not reached, was too slow, or has answered nonsense."""
+        if not self._logs:
+            return
         self._last_failure = self.now()
         self._failures += 1
+        _log.debug("extender_call_failed", extender=self._extender, verb=verb, pod=pod, err=reason)
         if self._failing_since is not None:
             return
         self._failing_since = self._last_failure
