@@ -6,7 +6,7 @@ a client certificate counts only with its key. Whether TLS is spoken at all is d
 
 import os
 from base64 import b64decode
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from kscheduler.aio.clock import REAL_CLOCK
 from kscheduler.api.core import Pod
@@ -46,15 +46,17 @@ class ExtenderSet:
         self.settings = tuple(extenders)
         self._callers = [ExtenderCaller(address_of(each, index)) for index, each in enumerate(extenders)]
         self._environ = environ
+        self._reports = [_reports_of(each, observations, now, logs=logs) for each in extenders]
         self.asking = Asking(
-            [
-                HTTPExtender(each, caller, _reports_of(each, observations, now, logs=logs))
-                for each, caller in zip(extenders, self._callers, strict=True)
-            ],
+            list(map(HTTPExtender, extenders, self._callers, self._reports)),
             documents,
             may_bind=may_bind,
             node_of=pod_is_on,
         )
+
+    def notes(self) -> Iterable[str]:
+        """A line for each extender that fails."""
+        return [note for reports in self._reports for note in reports.notes()]
 
     def announce(self) -> None:
         """Log where kube-scheduler would use a proxy and kscheduler does not."""

@@ -5,7 +5,7 @@ has one warning when it begins to fail, and one line when it has answered again 
 other call is one outage.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Final
 
@@ -51,11 +51,18 @@ class CallReports:
         self._failing_since: float | None = None
         self._last_failure = 0.0
         self._failures = 0
+        self._last_reason = ""
 
     @property
     def is_failing(self) -> bool:
         """Whether an outage has begun and not ended."""
         return self._failing_since is not None
+
+    def notes(self) -> Iterable[str]:
+        """A line about the outage, if there is one."""
+        if self._failing_since is not None:
+            seconds = round(self.now() - self._failing_since)
+            yield f"extender {self._extender} has failed {self._failures} times in {seconds} s: {self._last_reason}"
 
     def ended(self, verb: str, result: CallResult, began: float) -> None:
         """A call has ended; `verb` is the protocol's, not the configured path."""
@@ -77,6 +84,7 @@ class CallReports:
             return
         self._last_failure = self.now()
         self._failures += 1
+        self._last_reason = reason
         _log.debug("extender_call_failed", extender=self._extender, verb=verb, pod=pod, err=reason)
         if self._failing_since is not None:
             return

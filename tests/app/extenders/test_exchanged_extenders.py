@@ -116,6 +116,24 @@ async def test_extenders_come_and_go(tmp_path: Path) -> None:
             await until(world.server, lambda: node_of(world.server, "second") == "node")
 
 
+async def test_a_profile_goes_and_comes_back_while_its_pod_is_asked_about(tmp_path: Path) -> None:
+    """The attempt keeps its pod: it is neither let go nor tried a second time beside it."""
+    with extender_program({"filter": leaves("node")}, is_open=False) as program:
+        settings = program.settings(**NAMES)
+        async with following(tmp_path, text_of(settings)) as world:
+            put(world.server, "pods", pod_tree("pod"))
+            await world.until_true(lambda: program.asked)
+            other = text_of(settings).replace("schedulerName: kscheduler", "schedulerName: other")
+            await world.write(other, ReloadResult.TAKEN_OVER)
+            await world.write(text_of(settings), ReloadResult.TAKEN_OVER)
+            program.opened.set()
+            await until(world.server, lambda: node_of(world.server, "pod") == "node")
+            queue = world.app.parts.assembly.queue
+            await world.until_true(lambda: not queue.statistics().in_flight)
+            assert (queue.statistics().active, queue.find("default/pod")) == (0, None)
+        assert program.asked_about("filter") == ["pod"]
+
+
 # --- a lost lease -----------------------------------------------------------------------------------------------------
 
 

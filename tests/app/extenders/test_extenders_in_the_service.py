@@ -16,7 +16,7 @@ from kscheduler.config.types import API_VERSION, KIND
 from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from tests.app.making_room import victim
-from tests.app.running import node_of, put, running, until
+from tests.app.running import answer, node_of, put, running, until
 from tests.builders import Tree, node_tree, pod_tree
 from tests.extender_program import extender_program, leaves, prefers
 
@@ -162,6 +162,11 @@ async def test_an_extender_that_does_not_answer(is_ignorable: bool) -> None:
                 message = await world.rejected("pod")
                 assert message == f"failed filter with extender at URL {program.url}: no answer within 0.05 s"
                 assert world.app.parts.assembly.queue.find("default/pod") is not None
+                (line,) = world.said("extender_failing")
+                assert (line["then"], line["pod"]) == ("its pods are tried again later", "default/pod")
+                code, text = await answer(world.app, "/readyz?verbose")
+                assert code == 200
+                assert f"extender {program.url} has failed " in text
 
 
 async def test_a_slow_extender_delays_its_own_pods_only() -> None:
