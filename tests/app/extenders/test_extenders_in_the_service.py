@@ -202,3 +202,27 @@ async def test_an_extender_has_a_say_in_who_is_evicted() -> None:
         (_, request), *_ = program.asked
         assert set(request["NodeNameToMetaVictims"]) == set("abc")
         assert request["NodeNameToMetaVictims"]["b"] == {"Pods": [{"UID": "uid-of-low-b"}], "NumPDBViolations": 0}
+
+
+async def test_what_scheduling_does_not_read_is_sent_all_the_same() -> None:
+    env = [{"name": "MODEL", "value": "llama"}]
+    containers = [{"name": "main", "image": "app", "env": env, "resources": {}}]
+    managed: Tree = {"managedFields": [{"manager": "kubectl"}]}
+    addresses = [{"type": "InternalIP", "address": "10.0.0.7"}]
+    node = node_tree("a", metadata=managed, status={"addresses": addresses})
+    with extender_program({"filter": leaves("a")}) as program:
+        async with scheduling(program.settings(), nodes=(node,)) as world:
+            world.pod("pod", containers=containers, metadata=managed)
+            assert await world.bound("pod") == "a"
+            changed = [{"type": "InternalIP", "address": "10.0.0.8"}]
+            put(world.server, "nodes", node_tree("a", status={"addresses": changed}, labels={"moved": "yes"}))
+            parts = world.app.parts
+            await world.until_true(lambda: (found := parts._node("a")) and "moved" in found.metadata.labels)
+            world.pod("next")
+            assert await world.bound("next") == "a"
+        (_, first), (_, second) = program.asked
+    assert first["Pod"]["spec"]["containers"][0]["env"] == env
+    assert "managedFields" not in first["Pod"]["metadata"]
+    (sent,) = first["Nodes"]["items"]
+    assert (sent["status"]["addresses"], "managedFields" in sent["metadata"]) == (addresses, False)
+    assert second["Nodes"]["items"][0]["status"]["addresses"] == changed
