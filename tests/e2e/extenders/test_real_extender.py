@@ -12,9 +12,9 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.controlplane import real_extender
 from tests.controlplane.process import Process, free_port
-from tests.controlplane.real_extender import COUNT, RESOURCE, NoExtenderError
+from tests.e2e.extenders import real_extender
+from tests.e2e.extenders.real_extender import COUNT, RESOURCE, NoExtenderError
 from tests.e2e.extenders.stage import deciding
 from tests.e2e.scenario import Scenario
 from tests.extender_program import Tree
