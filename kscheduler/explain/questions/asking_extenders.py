@@ -28,11 +28,11 @@ async def _asked(question: Question, reader: ObjectReader | None) -> Question:
     if not extenders or question.situation.standing in OVER:
         return question
     documents = _ScenarioDocuments(scenario.objects, reader)
-    asked = ExtenderSet(extenders, documents, may_bind=lambda: False, pod_is_on=_nowhere, logs=False)
+    extender_set = ExtenderSet(extenders, documents, may_bind=lambda: False, pod_is_on=_nowhere, logs=False)
     try:
-        return replace(question, answered=await decide_asking(scenario, asked.asking))
+        return replace(question, answered=await decide_asking(scenario, extender_set.asking))
     finally:
-        await asked.close()
+        await extender_set.close()
 
 
 async def _nowhere(_pod: Pod) -> str:
