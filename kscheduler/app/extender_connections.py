@@ -104,6 +104,10 @@ class ExtenderConnections:
             self._in_force.announce()
         self.look()
 
+    def notes(self) -> Iterable[str]:
+        """A line for `/readyz?verbose` for each extender that fails; the scheduler stays ready for all other pods."""
+        return self._in_force.notes() if self._in_force is not None else ()
+
     def look(self) -> None:
         """Close what nobody uses any more. Called after each attempt."""
         if not self._replaced:

@@ -290,6 +290,7 @@ class Surface:
             yield self._parts.election.note()
         yield from self._parts.server_version.notes()
         yield from self._reloader.notes()
+        yield from self._parts.extenders.notes()
         yield from (quarantine.message for quarantine in self._parts.assembly.quarantines())
         yield from self._parts.memory.notes()
         yield from self._parts.refreshed.notes()

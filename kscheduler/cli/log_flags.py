@@ -29,7 +29,7 @@ MOST: Final = 2**31 - 1
 ALPHA, BETA = "LoggingAlphaOptions", "LoggingBetaOptions"
 OWN_MODULES: Final = (
     *("api-server", "assembled", "attempt", "audit", "catch_up", "config", "dump", "election", "event_handlers"),
-    *("evictions", "factory", "overfill", "taken_pods"),
+    *("evictions", "extenders", "factory", "overfill", "taken_pods"),
     *("failures", "informer", "kscheduler", "log_flags", "loop_lag", "plugin_reports", "pods", "recorder", "reflector"),
     *("retired_plugins", "run", "server", "status_writer", "truth_check", "workers"),
     *("node_cost", "plugin_listers", "refreshed_plugins"),

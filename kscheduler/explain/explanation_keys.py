@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from kscheduler.explain.extenders import ExtenderSay, extenders_with_a_say
 from kscheduler.explain.rejections import NamedDetail, PluginRejections, named_details, plugin_rejections
 from kscheduler.explain.situation import Situation
 from kscheduler.framework.cluster.preemption import Candidate, PreemptionSearch
@@ -35,7 +36,18 @@ def explanation_keys(decision: Decision, situation: Situation) -> Tree:
     return {
         "profile": decision.profile.name if decision.profile is not None else None,
         **(_NO_RECORD if record is None else _of_record(decision, record)),
+        "extenders": [_extender(say) for say in extenders_with_a_say(decision)],
         "situation": _situation(situation) if situation.is_live else None,
+    }
+
+
+def _extender(say: ExtenderSay) -> Tree:
+    return {
+        "url": say.url,
+        "verbs": list(say.verbs),
+        "ignorable": say.is_ignorable,
+        "asked": say.was_asked,
+        "turnedDown": say.turned_down,
     }
 
 

@@ -24,6 +24,7 @@ from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import Code, Status
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.cycle.schedule import schedule, score_feasible
+from kscheduler.scheduling.extenders.answers import ExtenderAnswers
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.runtime.guard import PluginFailure
@@ -51,6 +52,8 @@ class Decision:
     """The profile that decided."""
     cache: Cache | None = None
     """The state cache of the scenario's cluster, unchanged since the decision, for questions about the record."""
+    answers: ExtenderAnswers | None = None
+    """What HTTP extenders have said; `None`: they were not asked, or the pod concerns none."""
     notes: tuple[str, ...] = ()
     """What the decision lacks: data of plugins' own that were not fetched."""
 
@@ -79,18 +82,20 @@ class Prepared:
         """Whether a plugin has data of its own."""
         return bool(self.listed.unread or _fetching(self.profile))
 
-    def decide(self) -> Decision:
-        """Judge the pod."""
-        decision = self._decide()
+    def decide(self, answers: ExtenderAnswers | None = None) -> Decision:
+        """Judge the pod.
+
+        `answers` of HTTP extenders, as for `schedule`: then the record may have questions, see `asking`. Without them
+        it is as if no extender were configured.
+        """
+        decision = self._decide(answers)
         if self.data is not None:
             return replace(decision, notes=self.data)
         unread = [f"{kind} were not read, which only plugins read" for kind in self.listed.unread]
-        names = (plugin.name for plugin in _fetching(self.profile))
-        return replace(
-            decision, notes=(*unread, *(f"plugin {name}: data of its own were not fetched" for name in names))
-        )
+        unfetched = [f"plugin {each.name}: data of its own were not fetched" for each in _fetching(self.profile)]
+        return replace(decision, notes=(*unread, *unfetched))
 
-    def _decide(self) -> Decision:
+    def _decide(self, answers: ExtenderAnswers | None) -> Decision:
         scenario, cache, pod, profile = self.scenario, self.cache, self.pod, self.profile
         if profile is None:
             name = scenario.pod.spec.scheduler_name
@@ -102,12 +107,12 @@ class Prepared:
             return Decision(scenario, error=gate.message, profile=profile, cache=cache)
         if pod.node_name:
             profile = replace(profile, post_filter=())  # the pod is on a node already: only judge that node
-        record = schedule(profile, pod, cache)
+        record = schedule(profile, pod, cache, answers=answers)
         if record.status.code is Code.ERROR:
-            return Decision(scenario, error=record.status.message, profile=profile, cache=cache)
+            return Decision(scenario, error=record.status.message, profile=profile, cache=cache, answers=answers)
         if record.node_name and not len(record.totals):
             _score_only_node(profile, record, cache)
-        return Decision(scenario, record=record, profile=profile, cache=cache)
+        return Decision(scenario, record=record, profile=profile, cache=cache, answers=answers)
 
 
 def prepare(scenario: Scenario, client: ClusterClient | None = None, own: OwnObjects | None = None) -> Prepared:

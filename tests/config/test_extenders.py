@@ -1,5 +1,8 @@
 """Extenders: how they are named, whom they are asked about, and what NodeResourcesFit leaves to them."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from kscheduler.config.errors import ConfigError
@@ -7,6 +10,7 @@ from kscheduler.config.extenders import deciding, extender_name, is_asked_about,
 from kscheduler.config.loader import load_bytes
 from kscheduler.config.plugin_args import NodeResourcesFitArgs
 from kscheduler.config.types import Extender, ExtenderManagedResource, KubeSchedulerConfiguration
+from kscheduler.config.unhonoured import unhonoured
 from tests.builders import Tree, pod_info
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -132,3 +136,13 @@ def test_configz_shows_neither_credentials_nor_private_keys() -> None:
     assert (shown.tls_config.cert_data, shown.tls_config.key_data) == ("YWJj", "REDACTED")
     plain = configuration("extenders: [{urlPrefix: 'https://gpu.example.com/x'}]")
     assert without_secrets(plain) == plain
+
+
+def test_the_example_for_operators_can_be_used_as_it_is() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "extenders.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    loaded = load_bytes(text.encode(), "docs/extenders.md")
+    assert unhonoured(loaded) == ()
+    (extender,) = loaded.configuration.extenders
+    assert (extender.filter_verb, extender.prioritize_verb, extender.bind_verb) == ("filter", "prioritize", "bind")
+    assert extender.tls_config is not None

@@ -92,6 +92,12 @@ def _add_question(question: "argparse._ArgumentGroup") -> None:
         "prints them, of which each pending pod is explained unless one is named; gzipped or not; - is standard input",
     )
     question.add_argument(
+        "--ask-extenders",
+        action="store_true",
+        help="ask the HTTP extenders of --config what the service would ask them (filter, prioritize, preempt; never "
+        "bind); without it the answer says which have a say",
+    )
+    question.add_argument(
         "-n", "--namespace", action=StoreText, metavar="NAME", default="", help="default: that of the context"
     )
 
@@ -159,6 +165,8 @@ def _run(args: argparse.Namespace) -> int:
         or bool(args.feature_gates or args.plugin),
     )
     questions = questions_from(args.source, selection, served, _default_pod)
+    if args.ask_extenders:
+        return _print(asyncio.run(_answered(questions, None, args)), args.output)
     return _print(((question, question.answer()) for question in questions), args.output)
 
 
@@ -218,7 +226,18 @@ async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[tuple[
             questions = await new_pod_questions(client, news, besides, served, _default_pod)
         else:
             questions = [await live_question(client, namespace, name, served)]
-        return [(question, await question.answer_with_data(client)) for question in questions]
+        return await _answered(questions, client, args)
+
+
+async def _answered(
+    questions: Iterable[Question], client: APIClient | None, args: argparse.Namespace
+) -> list[tuple[Question, Decision]]:
+    decides = None
+    if args.ask_extenders:
+        from kscheduler.explain.questions.asking_extenders import deciding_with_extenders  # rarely needed, and large
+
+        decides = deciding_with_extenders(client)
+    return [(question, await question.answer_asking(client, decides)) for question in questions]
 
 
 def _default_pod(tree: dict[str, Any]) -> None:

@@ -127,7 +127,8 @@ class ExtenderCaller:
             if response.status != 200:
                 location = response.headers.get("Location", "").partition("?")[0][:_LONGEST_LOCATION]
                 sent_on = f": it sends us to {location}, and redirects are not followed" if location else ""
-                message = f"failed {verb} with extender at URL {self.address.shown}, code {response.status}{sent_on}"
+                shown = f"{self.address.shown.rstrip('/')}/{verb}"  # the words are kube-scheduler's
+                message = f"failed {verb} with extender at URL {shown}, code {response.status}{sent_on}"
                 raise ExtenderError(message)
             return await self._body(verb, response)
 

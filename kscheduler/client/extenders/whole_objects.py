@@ -16,7 +16,7 @@ from urllib.parse import quote
 import msgspec
 
 from kscheduler.api.core import Node, Pod
-from kscheduler.client.errors import APIError, ClientError
+from kscheduler.client.errors import ClientError
 
 MOST_SINGLY: Final = 32
 """More nodes than these are read by a list."""
@@ -106,17 +106,13 @@ class WholeObjects:
         return found[0] if found is not None else ""
 
     async def _read_node(self, name: str) -> None:
+        """By a list of one: a scheduler may list nodes, and its role has no `get`."""
         version = self._version_of(name)
-        try:
-            body = await self._reader.get(f"{_NODES}/{quote(name, safe='')}")
-        except APIError as refusal:
-            if not refusal.is_not_found:
-                raise UnsentError(str(refusal)) from None
-            self._nodes.pop(name, None)
-        except ClientError as error:
-            raise UnsentError(str(error)) from None
+        items = _page.decode(await self._read(_NODES, {"fieldSelector": f"metadata.name={name}"})).items
+        if items:
+            self._nodes[name] = version, _sent(items[0])
         else:
-            self._nodes[name] = version, _sent(body)
+            self._nodes.pop(name, None)
 
     async def _list(self) -> None:
         token, found = "", dict[str, tuple[str, msgspec.Raw]]()

@@ -1,5 +1,6 @@
 """A question: a pod, a cluster, a configuration, and what else is known of the pod."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -9,9 +10,10 @@ from kscheduler.api.old_annotation import honored
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing, claim_states, standing_of
 from kscheduler.framework.cluster.client import ClusterClient
-from kscheduler.whatif.decide import Decision, decide, prepare
+from kscheduler.whatif.decide import Decision, Prepared, decide, prepare
 from kscheduler.whatif.scenario import ClusterObjects, Scenario
 
+Decides = Callable[[Prepared], Awaitable[Decision]]
 OVER = (Standing.FINISHED, Standing.TERMINATING)
 """No scheduler will schedule such a pod."""
 
@@ -29,13 +31,17 @@ class Question:
         """Decide, unless the pod has finished or is being deleted. Raises `ScenarioError`."""
         return Decision(self.scenario) if self.situation.standing in OVER else decide(self.scenario)
 
-    async def answer_with_data(self, client: ClusterClient) -> Decision:
-        """Decide after plugins have fetched data of their own. Raises `ScenarioError`."""
+    async def answer_asking(self, client: ClusterClient | None, decides: Decides | None = None) -> Decision:
+        """Decide after plugins have fetched data of their own, if there is an API server. Raises `ScenarioError`.
+
+        `decides`: with the help of HTTP extenders.
+        """
         if self.situation.standing in OVER:
             return Decision(self.scenario)
         prepared = prepare(self.scenario, client)
-        await prepared.fetch()
-        return prepared.decide()
+        if client is not None:
+            await prepared.fetch()
+        return prepared.decide() if decides is None else await decides(prepared)
 
 
 def question_about(

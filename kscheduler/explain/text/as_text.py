@@ -6,6 +6,7 @@ Names and reasons come from users' objects, so characters that could control a t
 from collections.abc import Iterator
 from typing import Final
 
+from kscheduler.explain.extenders import extenders_with_a_say
 from kscheduler.explain.outcome import Outcome, cycle_outcome
 from kscheduler.explain.rejections import named_details
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing, situation_lines
@@ -21,6 +22,7 @@ from kscheduler.whatif.decide import Decision, pods_going, without_nomination
 __all__ = ["Style", "decision_text", "style_of"]
 
 _EXAMPLES: Final = 3
+_TASKS: Final = {"filter": "it filters the nodes", "prioritize": "it gives points", "preempt": "it chooses victims"}
 _GATES: Final = "SchedulingGates"
 
 
@@ -94,7 +96,19 @@ def _outcome(decision: Decision, style: Style) -> str:
             return style.paint("fits on no node", RED)
 
 
+def _extender_lines(decision: Decision) -> Iterator[str]:
+    for say in extenders_with_a_say(decision):
+        tasks = ", ".join(_TASKS[verb] for verb in say.verbs)
+        if not say.was_asked:
+            yield f"extender {printable(say.url)} has a say ({tasks}) and was not asked: --ask-extenders asks it"
+        elif say.turned_down:
+            yield f"extender {printable(say.url)} was asked ({tasks}) and turned {nodes(say.turned_down)} down"
+        else:
+            yield f"extender {printable(say.url)} was asked ({tasks})"
+
+
 def _body(decision: Decision, style: Style) -> Iterator[str]:
+    yield from (f"{INDENT}{line}" for line in _extender_lines(decision))
     if decision.error and decision.profile is None:
         served = [profile.scheduler_name for profile in decision.scenario.config.configuration.profiles]
         yield f"{INDENT}profiles served: {', '.join(some(served, _EXAMPLES))}"

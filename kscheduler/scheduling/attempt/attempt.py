@@ -290,12 +290,14 @@ class Scheduler:
     async def consult(self, attempt: Attempt) -> bool:
         """Ask extenders and decide. Returns whether there is a node; if not, the attempt is over."""
         queued, extenders = attempt.queued, attempt.extenders
+        # Worked out now: a failed attempt takes over the pod's newest version, which may concern others.
+        line = extenders.line_of(queued.pod) if extenders is not None else None
         try:
             if await self._consulting.judge(attempt, lambda: self._judges, lambda: self._must_not_ask(queued)):
                 return self._take(attempt)
         finally:
-            if extenders is not None:
-                self.lines.end(extenders.line_of(queued.pod))
+            if line is not None:
+                self.lines.end(line)
         self._context.queue.done(queued.pod.uid)
         self._context.log.skipped(queued)
         return False

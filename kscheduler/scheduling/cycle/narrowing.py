@@ -13,22 +13,24 @@ So nothing is ever decided on evidence that no longer holds, and while extenders
 other pod goes on. The caller bounds how often it asks.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from kscheduler.config.extenders import EXTENDER
-from kscheduler.framework.nodes.node_table import NodeTable, Rows
+from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.framework.status import Code, Status
 from kscheduler.scheduling.extenders.answers import ExtenderAnswers
 from kscheduler.scheduling.record import PluginScores, SchedulingRecord
 
 
-def narrow(record: SchedulingRecord, answers: ExtenderAnswers, nodes: NodeTable) -> None:
+def narrow(record: SchedulingRecord, answers: ExtenderAnswers) -> None:
     """Take from the feasible rows what the extenders turned down, or put down which questions they must be asked."""
     if not answers.status.is_success:
         record.status = answers.status
         return
-    names = [nodes.name_of(row) for row in record.feasible.tolist()]
+    names = record.feasible_names()
     is_left = np.array([name in answers.left for name in names], dtype=np.bool_)
     if not is_left.any() and any(name not in answers.asked for name in names):
         record.questions = tuple(names)
@@ -36,15 +38,15 @@ def narrow(record: SchedulingRecord, answers: ExtenderAnswers, nodes: NodeTable)
     is_turned_down = np.array([name in answers.turned_down for name in names], dtype=np.bool_) & ~is_left
     if is_turned_down.any():
         rows = record.feasible[is_turned_down]
-        record.diagnosis.rejections.append(_rejection(rows, answers, nodes))
+        record.diagnosis.rejections.append(_rejection(rows, answers, record.diagnosis.names))
     record.feasible = record.feasible[is_left]
     if not len(record.feasible):
         record.status = Status(Code.UNSCHEDULABLE)
 
 
-def _rejection(rows: Rows, answers: ExtenderAnswers, nodes: NodeTable) -> Rejection:
+def _rejection(rows: Rows, answers: ExtenderAnswers, names: Sequence[str]) -> Rejection:
     """One for all rows: a number for each distinct status, negative where preemption cannot help."""
-    by_row = [answers.turned_down[nodes.name_of(row)] for row in rows.tolist()]
+    by_row = [answers.turned_down[names[row]] for row in rows.tolist()]
     distinct = list(dict.fromkeys(by_row))
     numbers = {
         status: number if status.code is Code.UNSCHEDULABLE else -number

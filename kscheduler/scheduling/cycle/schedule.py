@@ -137,7 +137,7 @@ def _find_feasible(
         if not len(record.feasible):
             record.status = Status(Code.UNSCHEDULABLE)
         elif answers is not None and answers.is_about_nodes:
-            narrow(record, answers, inputs.nodes)
+            narrow(record, answers)
         inputs.stopwatch.lap(FILTER.label, SUCCESS)  # counted as a success even if no node passes
     else:
         record.diagnosis.pre_filter = found.status

@@ -38,6 +38,8 @@ class ExtenderAnswers:
     """Whether extenders have a say in which node is chosen."""
     victims: "VictimAnswers | None" = None
     """`None`: extenders have no say in the pod's preemption."""
+    turned_down_by: Mapping[str, str] = field(default_factory=dict)
+    """By node: who turned it down, for explanations; the message is kube-scheduler's, which names nobody."""
 
     def points_of(self, name: str) -> int:
         """The sum of all extenders' points for a node."""

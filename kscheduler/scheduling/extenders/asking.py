@@ -24,12 +24,9 @@ from kscheduler.framework.cluster.preemption import Candidate, ReviewedCandidate
 from kscheduler.framework.nodes.occupants import started_at
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, error
-from kscheduler.logs import get_logger
 from kscheduler.scheduling.extenders.answers import UNASKED, ExtenderAnswers, ExtenderPoints, VictimAnswers
 from kscheduler.scheduling.extenders.http_extender import Documents, ExtenderFailure, HTTPExtender, SentPod
 from kscheduler.scheduling.extenders.meaning import Victims
-
-_log = get_logger(__name__)
 
 
 def _reviewed(candidate: Candidate, left: Victims, pods_on: Mapping[str, Mapping[str, PodInfo]]) -> ReviewedCandidate:
@@ -111,6 +108,7 @@ class Asking:
         except UnsentError as failure:
             return ExtenderAnswers(asked, status=_not_asked(failure))
         turned_down: dict[str, Status] = {}
+        by: dict[str, str] = {}
         for extender in self._interested(pod):
             if not left:
                 break
@@ -118,13 +116,13 @@ class Asking:
                 found = await extender.left(sent, left, self._documents.nodes)
             except ExtenderFailure as failure:
                 if extender.settings.ignorable:
-                    _log.debug("extender_skipped", extender=extender.name, pod=pod.key, err=str(failure))
                     continue
                 return ExtenderAnswers(asked, status=error(str(failure), plugin=EXTENDER))
             left = found.names
             turned_down.update(found.turned_down)
+            by.update(dict.fromkeys(found.turned_down, extender.name))
         points = await self._points(pod, sent, left) if len(left) > 1 else ()
-        return ExtenderAnswers(asked, frozenset(left), turned_down, points)
+        return ExtenderAnswers(asked, frozenset(left), turned_down, points, turned_down_by=by)
 
     async def about_victims(
         self, pod: PodInfo, candidates: Sequence[Candidate], pods_on: Mapping[str, Mapping[str, PodInfo]]
@@ -148,7 +146,6 @@ class Asking:
                 victims = await extender.victims(pod, sent, victims, pods_on.__getitem__)
             except ExtenderFailure as failure:
                 if extender.settings.ignorable:
-                    _log.debug("extender_skipped", extender=extender.name, pod=pod.key, err=str(failure))
                     continue
                 return VictimAnswers(failure=error(str(failure), plugin=EXTENDER))
         return VictimAnswers({each.node_name: _reviewed(each, victims, pods_on) for each in candidates})
@@ -179,7 +176,6 @@ class Asking:
         if found:
             return error(f"pod {pod.key} is on node {found} already: {failure}", plugin=EXTENDER)
         if binder.settings.ignorable:
-            _log.debug("extender_skipped", extender=binder.name, pod=pod.key, err=str(failure))
             return None
         return error(str(failure), plugin=EXTENDER)
 
@@ -198,8 +194,7 @@ class Asking:
     async def _points_by(self, extender: HTTPExtender, sent: SentPod, names: Sequence[str]) -> ExtenderPoints | None:
         try:
             points = await extender.points(sent, names, self._documents.nodes)
-        except ExtenderFailure as failure:
-            _log.debug("extender_gave_no_points", extender=extender.name, pod=sent.key, err=str(failure))
+        except ExtenderFailure:
             return None
         return ExtenderPoints(extender.name, extender.settings.weight, points)
 

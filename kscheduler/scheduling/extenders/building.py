@@ -6,7 +6,7 @@ a client certificate counts only with its key. Whether TLS is spoken at all is d
 
 import os
 from base64 import b64decode
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from kscheduler.aio.clock import REAL_CLOCK
 from kscheduler.api.core import Pod
@@ -20,7 +20,7 @@ from kscheduler.scheduling.extenders.call_reports import CallReports
 from kscheduler.scheduling.extenders.http_extender import Documents, HTTPExtender
 from kscheduler.scheduling.observations import Observations
 
-_log = get_logger(__name__)
+_log = get_logger("extenders")
 _NO_TLS = ExtenderTLSConfig()
 
 
@@ -36,21 +36,27 @@ class ExtenderSet:
         pod_is_on: Callable[[Pod], Awaitable[str]],
         observations: Observations | None = None,
         now: Callable[[], float] = REAL_CLOCK.monotonic,
+        logs: bool = True,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        """Opens nothing. `may_bind` and `pod_is_on` are those of `Asking`; `now`: monotonic seconds, for reports."""
+        """Opens nothing. `may_bind` and `pod_is_on` are those of `Asking`; `now`: monotonic seconds, for reports.
+
+        `logs`: whether an outage is logged.
+        """
         self.settings = tuple(extenders)
         self._callers = [ExtenderCaller(address_of(each, index)) for index, each in enumerate(extenders)]
         self._environ = environ
+        self._reports = [_reports_of(each, observations, now, logs=logs) for each in extenders]
         self.asking = Asking(
-            [
-                HTTPExtender(each, caller, _reports_of(each, observations, now))
-                for each, caller in zip(extenders, self._callers, strict=True)
-            ],
+            list(map(HTTPExtender, extenders, self._callers, self._reports)),
             documents,
             may_bind=may_bind,
             node_of=pod_is_on,
         )
+
+    def notes(self) -> Iterable[str]:
+        """A line for each extender that fails."""
+        return [note for reports in self._reports for note in reports.notes()]
 
     def announce(self) -> None:
         """Log where kube-scheduler would use a proxy and kscheduler does not."""
@@ -66,9 +72,11 @@ class ExtenderSet:
             await caller.close()
 
 
-def _reports_of(extender: Extender, observations: Observations | None, now: Callable[[], float]) -> CallReports:
+def _reports_of(
+    extender: Extender, observations: Observations | None, now: Callable[[], float], *, logs: bool
+) -> CallReports:
     seconds = observations.extender_seconds if observations is not None else None
-    return CallReports(extender_name(extender), now, seconds, is_ignorable=extender.ignorable)
+    return CallReports(extender_name(extender), now, seconds, is_ignorable=extender.ignorable, logs=logs)
 
 
 def address_of(extender: Extender, index: int) -> ExtenderAddress:

@@ -5,14 +5,14 @@ has one warning when it begins to fail, and one line when it has answered again 
 other call is one outage.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Final
 
 from kscheduler.logs import get_logger
 from kscheduler.scheduling.observations import Histograms
 
-_log = get_logger(__name__)
+_log = get_logger("extenders")
 
 RECOVERY_SECONDS: Final = 5.0
 """An outage is over with the first answer so long after the last failure."""
@@ -31,9 +31,19 @@ class CallReports:
     """Counts the calls of one extender."""
 
     def __init__(
-        self, extender: str, now: Callable[[], float], seconds: Histograms | None = None, *, is_ignorable: bool = False
+        self,
+        extender: str,
+        now: Callable[[], float],
+        seconds: Histograms | None = None,
+        *,
+        is_ignorable: bool = False,
+        logs: bool = True,
     ) -> None:
-        """`now`: monotonic seconds. `seconds`: the histogram, by extender, verb and result; `None`: nobody reads it."""
+        """`now`: monotonic seconds. `seconds`: the histogram, by extender, verb and result; `None`: nobody reads it.
+
+        `logs`: a command that prints an answer logs nothing.
+        """
+        self._logs = logs
         self._extender = extender
         self._is_ignorable = is_ignorable
         self._seconds = seconds
@@ -41,11 +51,18 @@ class CallReports:
         self._failing_since: float | None = None
         self._last_failure = 0.0
         self._failures = 0
+        self._last_reason = ""
 
     @property
     def is_failing(self) -> bool:
         """Whether an outage has begun and not ended."""
         return self._failing_since is not None
+
+    def notes(self) -> Iterable[str]:
+        """A line about the outage, if there is one."""
+        if self._failing_since is not None:
+            seconds = round(self.now() - self._failing_since)
+            yield f"extender {self._extender} has failed {self._failures} times in {seconds} s: {self._last_reason}"
 
     def ended(self, verb: str, result: CallResult, began: float) -> None:
         """A call has ended; `verb` is the protocol's, not the configured path."""
@@ -63,8 +80,12 @@ class CallReports:
 
     def gave_no_answer(self, verb: str, pod: str, reason: str) -> None:
         """It was not reached, was too slow, or has answered nonsense."""
+        if not self._logs:
+            return
         self._last_failure = self.now()
         self._failures += 1
+        self._last_reason = reason
+        _log.debug("extender_call_failed", extender=self._extender, verb=verb, pod=pod, err=reason)
         if self._failing_since is not None:
             return
         self._failing_since = self._last_failure

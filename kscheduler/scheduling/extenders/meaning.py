@@ -79,10 +79,12 @@ def _status_of(name: str, answer: FilterAnswer) -> Status:
 def points_of(scores: Iterable[tuple[str, int]], weight: int, asked: Collection[str]) -> dict[str, int]:
     """The points by node; scores of one node add up, and nodes that were not asked about are ignored, as upstream."""
     known = frozenset(asked)
+    factor = weight * POINTS_PER_SCORE
     points: dict[str, int] = {}
     for name, score in scores:
         if name in known:
-            points[name] = _bounded(points.get(name, 0) + score * weight * POINTS_PER_SCORE)
+            given = points.get(name, 0) + score * factor
+            points[name] = given if -MOST_POINTS < given < MOST_POINTS else _bounded(given)
     return points
 
 

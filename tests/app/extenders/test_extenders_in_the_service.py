@@ -16,7 +16,7 @@ from kscheduler.config.types import API_VERSION, KIND
 from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from tests.app.making_room import victim
-from tests.app.running import node_of, put, running, until
+from tests.app.running import answer, node_of, put, running, until
 from tests.builders import Tree, node_tree, pod_tree
 from tests.extender_program import extender_program, leaves, prefers
 
@@ -162,6 +162,11 @@ async def test_an_extender_that_does_not_answer(is_ignorable: bool) -> None:
                 message = await world.rejected("pod")
                 assert message == f"failed filter with extender at URL {program.url}: no answer within 0.05 s"
                 assert world.app.parts.assembly.queue.find("default/pod") is not None
+                (line,) = world.said("extender_failing")
+                assert (line["then"], line["pod"]) == ("its pods are tried again later", "default/pod")
+                code, text = await answer(world.app, "/readyz?verbose")
+                assert code == 200
+                assert f"extender {program.url} has failed " in text
 
 
 async def test_a_slow_extender_delays_its_own_pods_only() -> None:
@@ -197,3 +202,27 @@ async def test_an_extender_has_a_say_in_who_is_evicted() -> None:
         (_, request), *_ = program.asked
         assert set(request["NodeNameToMetaVictims"]) == set("abc")
         assert request["NodeNameToMetaVictims"]["b"] == {"Pods": [{"UID": "uid-of-low-b"}], "NumPDBViolations": 0}
+
+
+async def test_what_scheduling_does_not_read_is_sent_all_the_same() -> None:
+    env = [{"name": "MODEL", "value": "llama"}]
+    containers = [{"name": "main", "image": "app", "env": env, "resources": {}}]
+    managed: Tree = {"managedFields": [{"manager": "kubectl"}]}
+    addresses = [{"type": "InternalIP", "address": "10.0.0.7"}]
+    node = node_tree("a", metadata=managed, status={"addresses": addresses})
+    with extender_program({"filter": leaves("a")}) as program:
+        async with scheduling(program.settings(), nodes=(node,)) as world:
+            world.pod("pod", containers=containers, metadata=managed)
+            assert await world.bound("pod") == "a"
+            changed = [{"type": "InternalIP", "address": "10.0.0.8"}]
+            put(world.server, "nodes", node_tree("a", status={"addresses": changed}, labels={"moved": "yes"}))
+            parts = world.app.parts
+            await world.until_true(lambda: (found := parts._node("a")) and "moved" in found.metadata.labels)
+            world.pod("next")
+            assert await world.bound("next") == "a"
+        (_, first), (_, second) = program.asked
+    assert first["Pod"]["spec"]["containers"][0]["env"] == env
+    assert "managedFields" not in first["Pod"]["metadata"]
+    (sent,) = first["Nodes"]["items"]
+    assert (sent["status"]["addresses"], "managedFields" in sent["metadata"]) == (addresses, False)
+    assert second["Nodes"]["items"][0]["status"]["addresses"] == changed

@@ -68,7 +68,10 @@ async def test_a_call_is_a_post_of_json_to_the_verb_without_any_credentials() ->
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", "failed filter with extender at URL http://shown, code 500"),
+        (
+            b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n",
+            "with extender at URL http://shown/filter, code 500",
+        ),
         (b"HTTP/1.1 204 Empty\r\n\r\n", "code 204"),
         (
             b"HTTP/1.1 307 Go\r\nLocation: http://169.254.169.254/keys?token=s3cret\r\nContent-Length: 0\r\n\r\n",

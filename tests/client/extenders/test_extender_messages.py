@@ -5,7 +5,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from kscheduler.client.extenders import messages
 from kscheduler.client.extenders.messages import (
     AnswerError,
     FilterAnswer,
@@ -112,3 +115,31 @@ def test_what_is_no_answer_is_told(read: Callable[[bytes], Any], body: str, word
     with pytest.raises(AnswerError) as told:
         read(body.encode())
     assert words in str(told.value)
+
+
+TEXTS = st.text(max_size=5)
+NAMED = st.one_of(st.none(), st.dictionaries(TEXTS, TEXTS, max_size=3))
+ITEMS = st.fixed_dictionaries({"metadata": st.fixed_dictionaries({"name": TEXTS})})
+FILTERS = st.fixed_dictionaries(
+    {},
+    optional={
+        "NodeNames": st.one_of(st.none(), st.lists(TEXTS, max_size=3)),
+        "Nodes": st.one_of(st.none(), st.fixed_dictionaries({"items": st.lists(ITEMS, max_size=3)})),
+        "FailedNodes": NAMED,
+        "FailedAndUnresolvableNodes": NAMED,
+        "Error": TEXTS,
+    },
+)
+
+
+@given(FILTERS)
+def test_a_filter_answer_as_go_writes_it_means_the_same_member_by_member(answer: dict[str, Any]) -> None:
+    body = msgspec.json.encode(answer)
+    assert read_filter_answer(body) == messages._any_filter_answer(body)
+
+
+@given(st.lists(st.fixed_dictionaries({"Host": TEXTS, "Score": st.integers(-(2**63), 2**63 - 1)}), max_size=4))
+def test_scores_as_go_writes_them_mean_the_same_member_by_member(answer: list[dict[str, Any]]) -> None:
+    for written in (answer, [{key.lower(): value for key, value in each.items()} for each in answer]):
+        body = msgspec.json.encode(written)
+        assert read_scores(body) == messages._any_scores(body)

@@ -32,13 +32,15 @@ class Reader:
         return {"metadata": metadata, "status": {"addresses": addresses}}
 
     async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
-        self.asked.append(path.rpartition("/")[2])
+        selected = (params or {}).get("fieldSelector", "").removeprefix("metadata.name=")
+        self.asked.append(selected or path.rpartition("/")[2])
         if self.failure is not None:
             raise self.failure
         if "/pods/" in path:
             return msgspec.json.encode(self.pod)
-        if params is None:
-            return msgspec.json.encode(self.node(path.rpartition("/")[2]))
+        assert params is not None
+        if selected:
+            return msgspec.json.encode({"items": [self.node(selected)] if selected in self.names else []})
         start = int(params.get("continue", "0"))
         items = [self.node(name) for name in self.names[start : start + 2]]
         more = {"continue": str(start + 2)} if start + 2 < len(self.names) else {}
@@ -94,6 +96,11 @@ async def test_many_nodes_are_listed_page_by_page() -> None:
     asked = len(reader.asked)
     await whole.nodes(names)
     assert len(reader.asked) == asked
+
+
+async def test_a_node_that_went_before_the_watch_has_shown_it_is_left_out() -> None:
+    whole = WholeObjects(Reader("a"), Watch("a", "b").node)
+    assert len(await whole.nodes(["a", "b"])) == 1
 
 
 async def test_nodes_that_are_gone_are_left_out_and_forgotten() -> None:

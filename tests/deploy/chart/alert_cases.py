@@ -45,6 +45,13 @@ def growing(name: str, labels: str, fires: str, quiet: str) -> dict[str, dict[st
     return {"fires": {of_a(name, labels): fires}, "quiet": {of_a(name, labels): quiet}}
 
 
+def extender_calls(**results: str) -> Series:
+    """Calls to one extender, by how they ended."""
+    name = "kscheduler_extender_call_duration_seconds_count"
+    labels = 'extender="http://gpu", verb="filter"'
+    return {of_a(name, f'{labels}, result="{result}"'): values for result, values in results.items()}
+
+
 def sli(slow: str) -> Series:
     """600 pods a minute bound at their first attempt, all but a share of them within 1.28 s."""
     name = "scheduler_pod_scheduling_sli_duration_seconds"
@@ -331,6 +338,13 @@ CASES: Final = (
         **growing(
             "kscheduler_slow_plugin_calls_total", 'plugin="PreferCheap", extension_point="Score"', "0+1x60", "0x30 5x60"
         ),
+    ),
+    AlertCase(
+        "KschedulerExtenderFails",
+        "40m",
+        labels=JOB | {"extender": "http://gpu"},
+        fires=extender_calls(success="0+4x60", timeout="0+6x60"),
+        quiet=extender_calls(success="0+6x60", timeout="0+4x60"),
     ),
     AlertCase(
         "KschedulerUnexpectedErrors",

@@ -155,3 +155,16 @@ async def test_a_pod_that_is_deleted_while_it_is_asked_about_is_not_bound() -> N
         await turns()
         assert (bound.bound, harness.reported.notes) == ([], [])
         assert harness.queue.statistics().in_flight == 0
+
+
+async def test_a_pod_that_concerns_others_when_it_fails_gives_its_turn_back_where_it_had_it() -> None:
+    extenders, bound = SlowExtenders(left=()), binder()
+    harness = harness_of(extenders, bound)
+    async with working(harness):
+        harness.add(make_pod("slow", labels={"asks": "one"}))
+        await turns()
+        harness.store["default/slow"] = make_pod("slow", labels={"asks": "another"})
+        extenders.gate.set()
+        await turns()
+        assert harness.reported.notes == ["0/2 nodes are available: 2 busy."]
+        assert harness.scheduler.lines.in_turn() == 0

@@ -1,17 +1,20 @@
 """Extenders are asked in order, about what is left, and a failure means what it means upstream."""
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from kscheduler.api.core import Pod
 from kscheduler.client.extenders.caller import ExtenderError
-from kscheduler.config.types import ExtenderManagedResource
+from kscheduler.config.types import Extender, ExtenderManagedResource
 from kscheduler.framework.cluster.preemption import Candidate, ReviewedCandidate
 from kscheduler.framework.status import Code, unresolvable, unschedulable
 from kscheduler.scheduling.extenders.asking import Asking
-from kscheduler.scheduling.extenders.http_extender import ExtenderFailure
+from kscheduler.scheduling.extenders.http_extender import MOST_WITH_NODES, ExtenderFailure, HTTPExtender
 from tests.builders import pod_info
+from tests.scheduling.eviction.stage import turns
 from tests.scheduling.extenders.fake_extenders import NamedDocuments, fake_extender
 
 POD = pod_info("pod", priority=9)
@@ -224,3 +227,24 @@ async def test_an_extender_binds_nothing_for_a_process_that_does_not_lead() -> N
     assert status is not None
     assert status.code is Code.ERROR
     assert calls.asked == []
+
+
+async def test_few_questions_with_whole_nodes_are_under_way_at_a_time() -> None:
+    """Each is as large as all nodes together."""
+    under_way = most = 0
+
+    class Slow:
+        async def call(self, verb: str, body: bytes, may_send: Callable[[], bool] | None = None) -> bytes:
+            nonlocal under_way, most
+            del verb, body, may_send
+            under_way += 1
+            most = max(most, under_way)
+            await turns()
+            under_way -= 1
+            return b'{"Nodes":{"items":[{"metadata":{"name":"a"}}]}}'
+
+    extender = HTTPExtender(Extender("http://x", filter_verb="f"), Slow())
+    asking = Asking([extender], NamedDocuments())
+    answers = await asyncio.gather(*(asking.about_nodes(POD, ["a", "b"]) for _ in range(3 * MOST_WITH_NODES)))
+    assert most == MOST_WITH_NODES
+    assert all(each.left == {"a"} for each in answers)

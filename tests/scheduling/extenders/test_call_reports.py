@@ -20,6 +20,7 @@ def test_an_outage_begins_and_ends_once() -> None:
         now += RECOVERY_SECONDS
         reports.answered()
         reports.answered()
+    lines = [line for line in lines if line["log_level"] != "debug"]
     assert [line["event"] for line in lines] == ["extender_failing", "extender_recovered"]
     assert lines[0] == {
         "event": "extender_failing",
@@ -37,7 +38,17 @@ def test_what_an_outage_means_is_said() -> None:
     with structlog.testing.capture_logs() as lines:
         CallReports("x", VirtualClock().monotonic, is_ignorable=True).gave_no_answer("filter", "p", "e")
         CallReports("x", VirtualClock().monotonic).gave_no_answer("prioritize", "p", "e")
-    assert [line["then"] for line in lines] == ["its pods are decided without it", "it gives no points"]
+    warnings = [line["then"] for line in lines if line["log_level"] == "warning"]
+    assert warnings == [
+        "its pods are decided without it",
+        "it gives no points",
+    ]
+
+
+def test_a_command_logs_nothing() -> None:
+    with structlog.testing.capture_logs() as lines:
+        CallReports("x", VirtualClock().monotonic, logs=False).gave_no_answer("filter", "p", "e")
+    assert lines == []
 
 
 def test_calls_are_counted_by_extender_verb_and_result() -> None:

@@ -46,6 +46,7 @@ NO_PLUGINS = {
     "extenders.bind": "HTTP extenders",
     "binder.bind": "an HTTP extender",
     "caller.close": "the connections to an HTTP extender",
+    "extender_set.close": "the connections to HTTP extenders",
     "signature(function).bind": "of a function, in `inspect`",
 }
 """Calls of the same name on other things."""

@@ -1,0 +1,50 @@
+"""Which HTTP extenders have a say about a pod, and what they said, if they were asked."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kscheduler.config.extenders import extender_name, is_asked_about
+from kscheduler.config.types import Extender
+from kscheduler.whatif.decide import Decision
+
+
+@dataclass(frozen=True, slots=True)
+class ExtenderSay:
+    """An extender that the pod concerns."""
+
+    url: str
+    """Without user name, password and query."""
+    verbs: tuple[str, ...]
+    """Of the protocol: `filter`, `prioritize`, `preempt`."""
+    is_ignorable: bool
+    was_asked: bool
+    turned_down: int
+    """Nodes; 0 if it was not asked."""
+
+
+def extenders_with_a_say(decision: Decision) -> tuple[ExtenderSay, ...]:
+    """Those that the pod concerns, in the order of the configuration."""
+    pod = decision.scenario.pod
+    concerned = decision.profile.extenders if decision.profile is not None else ()
+    return tuple(_say(extender, decision) for extender in concerned if is_asked_about(extender, pod))
+
+
+def _say(extender: Extender, decision: Decision) -> ExtenderSay:
+    name, answers = extender_name(extender), decision.answers
+    by = answers.turned_down_by.values() if answers is not None else ()
+    return ExtenderSay(
+        name,
+        tuple(_verbs(extender)),
+        extender.ignorable,
+        was_asked=answers is not None,
+        turned_down=sum(each == name for each in by),
+    )
+
+
+def _verbs(extender: Extender) -> Iterator[str]:
+    if extender.filter_verb:
+        yield "filter"
+    if extender.prioritize_verb:
+        yield "prioritize"
+    if extender.preempt_verb:
+        yield "preempt"

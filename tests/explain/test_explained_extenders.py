@@ -1,0 +1,111 @@
+"""`explain` names the extenders that have a say, and asks them only if it is told to."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kscheduler.cli import main
+from tests.builders import Tree
+from tests.explain.scenarios import node_tree, pod_tree, scenario_line
+from tests.explain.test_schema import assert_valid
+from tests.extender_program import ExtenderProgram, extender_program, leaves, prefers
+
+Captured = pytest.CaptureFixture[str]
+NODES = [node_tree(name) for name in "abc"]
+
+
+def configuration(program: ExtenderProgram, **more: Any) -> Tree:
+    url = program.url.replace("://", "://me:secret@")
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "extenders": [program.settings(nodeCacheCapable=True, **more) | {"urlPrefix": url}],
+    }
+
+
+def explained(tmp_path: Path, capsys: Captured, line: bytes, *options: str) -> str:
+    file = tmp_path / "scenario.jsonl"
+    file.write_bytes(line)
+    main(["explain", "--from", str(file), *options])
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert "secret" not in shown.out
+    return " ".join(shown.out.split())
+
+
+def tree_of(tmp_path: Path, capsys: Captured, line: bytes, *options: str) -> Tree:
+    tree: Tree = json.loads(explained(tmp_path, capsys, line, "-o", "json", *options))
+    assert_valid(tree)
+    return tree
+
+
+def test_who_has_a_say_is_named_and_not_asked(tmp_path: Path, capsys: Captured) -> None:
+    with extender_program({"filter": leaves("c"), "prioritize": prefers("c"), "bind": lambda _: {}}) as program:
+        line = scenario_line(pod_tree(), nodes=NODES, config=configuration(program))
+        say = f"extender {program.url} has a say (it filters the nodes, it gives points) and was not asked"
+        assert say in explained(tmp_path, capsys, line)
+        (listed,) = tree_of(tmp_path, capsys, line)["extenders"]
+        assert program.asked == []
+    assert listed == {
+        "url": program.url,
+        "verbs": ["filter", "prioritize"],
+        "ignorable": False,
+        "asked": False,
+        "turnedDown": 0,
+    }
+
+
+def test_who_is_asked_decides(tmp_path: Path, capsys: Captured) -> None:
+    with extender_program({"filter": leaves("b", "c"), "prioritize": prefers("c"), "bind": lambda _: {}}) as program:
+        line = scenario_line(pod_tree(), nodes=NODES, config=configuration(program))
+        text = explained(tmp_path, capsys, line, "--ask-extenders")
+        assert "goes to c" in text
+        assert (
+            f"extender {program.url} was asked (it filters the nodes, it gives points) and turned 1 node down" in text
+        )
+        assert "Extender turned 1 node down 1 busy" in text
+        tree = tree_of(tmp_path, capsys, line, "--ask-extenders")
+        assert {verb for verb, _ in program.asked} == {"filter", "prioritize"}
+    assert (tree["node"], tree["extenders"][0]["turnedDown"]) == ("c", 1)
+    assert tree["scores"]["c"][program.url] == 100
+    assert tree["filter"]["a"] == {"plugin": "Extender", "code": "Unschedulable", "reasons": ["busy"]}
+
+
+def test_a_pod_that_all_nodes_are_refused_to_has_the_words_of_the_event(tmp_path: Path, capsys: Captured) -> None:
+    with extender_program({"filter": leaves(reason="no token left")}) as program:
+        line = scenario_line(pod_tree(), nodes=NODES, config=configuration(program))
+        tree = tree_of(tmp_path, capsys, line, "--ask-extenders")
+    assert tree["outcome"] == "Unschedulable"
+    assert tree["message"].startswith("0/3 nodes are available: 3 no token left.")
+
+
+def test_an_extender_that_fails_is_an_error(tmp_path: Path, capsys: Captured) -> None:
+    with extender_program({"filter": leaves()}) as program:
+        program.status = 500
+        line = scenario_line(pod_tree(), nodes=NODES, config=configuration(program))
+        tree = tree_of(tmp_path, capsys, line, "--ask-extenders")
+    assert tree["error"] == f"failed filter with extender at URL {program.url}/filter, code 500"
+
+
+def test_an_extender_chooses_victims(tmp_path: Path, capsys: Captured) -> None:
+    def only_b(tree: Tree) -> Tree:
+        return {"NodeNameToMetaVictims": {"b": tree["NodeNameToMetaVictims"]["b"]}}
+
+    low = [pod_tree(f"low-{node}", cpu="3", nodeName=node) for node in "ab"]
+    with extender_program({"preempt": only_b}) as program:
+        config = configuration(program)
+        line = scenario_line(pod_tree(cpu="3", priority=5), nodes=NODES[:2], pods=low, config=config)
+        tree = tree_of(tmp_path, capsys, line, "--ask-extenders")
+    assert tree["outcome"] == "Preempting"
+    assert (tree["preemption"]["nominatedNode"], tree["preemption"]["victims"]) == ("b", ["low-b"])
+
+
+def test_a_pod_that_concerns_no_extender_says_nothing_of_them(tmp_path: Path, capsys: Captured) -> None:
+    with extender_program({"filter": leaves("c")}) as program:
+        config = configuration(program, managedResources=[{"name": "example.com/gpu"}])
+        line = scenario_line(pod_tree(), nodes=NODES, config=config)
+        assert "extender" not in explained(tmp_path, capsys, line)
+        assert tree_of(tmp_path, capsys, line, "--ask-extenders")["extenders"] == []
+        assert program.asked == []
