@@ -209,14 +209,16 @@ class Cluster:
         self.assembly.pod_handler.on_add(pod, initial=False)
 
     async def arrivals(self, seconds: float, rate: float, until: Callable[[], bool] = lambda: False) -> Stretch:
-        """Pods arrive evenly; returns what was seen of `theirs`, once all of these are bound."""
+        """Pods arrive one by one; returns what was seen of `theirs`, once all of these are bound.
+
+        After a pause of the machine nothing is made up for: a burst of pods would wait for each other.
+        """
         self.seen = Stretch()
         began, number = time.perf_counter(), 0
-        while (passed := time.perf_counter() - began) < seconds and not until():
-            while number < passed * rate:
-                self.add("theirs" if number % (THEIRS_PER_MINE + 1) else "mine")
-                number += 1
-            await asyncio.sleep(0.5 / rate)
+        while time.perf_counter() - began < seconds and not until():
+            self.add("theirs" if number % (THEIRS_PER_MINE + 1) else "mine")
+            number += 1
+            await asyncio.sleep(1 / rate)
         while self.arrived:  # noqa: ASYNC110  a stretch is long
             await asyncio.sleep(0.01)
         return self.seen
@@ -287,7 +289,7 @@ def main() -> None:
     """Play every way in turn and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=4.0, help="of each stretch")
-    parser.add_argument("--rate", type=float, default=500.0, help="pods a second, of both profiles")
+    parser.add_argument("--rate", type=float, default=500.0, help="pods a second at most, of both profiles")
     parser.add_argument("--nodes", type=int, default=500)
     parser.add_argument("--rounds", type=int, default=7, help="stories of each way")
     parser.add_argument("--on-failure", choices=["Fail", "Ignore", "Fallback"], default="Fail")
@@ -301,9 +303,7 @@ def main() -> None:
         for way in (*ways[first:], *ways[:first]):
             stretches, rounds[way].counted = asyncio.run(play(way, options))
             rounds[way].stories.append(stretches)
-    print(
-        "p50 and p99 of the other profile in ms; then the usual p99 of CPU, after compared with before"
-    )
+    print("p50 and p99 of the other profile in ms; then the usual p99 of CPU, after compared with before")
     print(f"{'':14}" + "".join(f"{name:>16}" for name in STRETCHES) + f"   {'after':25}   {'beside sound':25}")
     for way in ways:
         print(line_of(way, rounds[way], rounds[SOUND]))
