@@ -1,6 +1,6 @@
 """A plugin of one profile misbehaves: what the pods of another profile notice before, during and after its quarantine.
 
-    python -m benchmarks.bad_plugins [--seconds 4] [--rate 300] [--nodes 500] [--on-failure Fail] [--rounds 7]
+    python -m benchmarks.bad_plugins [--seconds 4] [--rate 500] [--nodes 500] [--on-failure Fail] [--rounds 7]
 
 In process, with the real queue, cache, cycle, workers and quarantine; the API server is a function that takes 2 ms.
 Pods of two profiles arrive evenly, four of `theirs` (in-tree plugins) for one of `mine` (these, and a score plugin):
@@ -16,13 +16,15 @@ The comparison is made so that the machine does not decide it. Compared is CPU t
 pod waits for here while no plugin sleeps: another process that is run in between does not count. Of a stretch the usual
 p99 counts, the median over blocks of 100 pods of their p99, so that a burst spoils the blocks that it meets and no
 others. The stories are short and many: each round plays every way once, beginning with another one each time, and
-`sound`, in which nothing happens, is one of them. Of each story only the ratio after to before counts, of all rounds
-the median of these ratios; `beside sound` is the median of the ratios divided by that of the same round's sound story.
+`sound`, in which nothing happens, is one of them. The blocks of all rounds are put together; `beside sound` is the
+change divided by that of the sound stories. In brackets: the middle 90 % of what comes out if rounds are drawn anew at
+random. Where they are wide, the machine was too busy to tell: play more rounds.
 """
 
 import argparse
 import asyncio
 import logging
+import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -53,6 +55,7 @@ THEIRS_PER_MINE: Final = 4
 LONGEST_DURING_SECONDS: Final = 30.0
 BLOCK: Final = 100
 """Pods."""
+DRAWINGS: Final = 100
 STRETCHES: Final = ("before", "during", "after")
 SOUND: Final = "sound"
 
@@ -120,10 +123,10 @@ class Stretch:
         """Milliseconds."""
         return float(np.percentile(self.latencies, percent))
 
-    def usual_p99(self) -> float:
-        """The median over blocks of successive pods of their p99, in milliseconds of CPU."""
+    def blocks(self) -> list[float]:
+        """The p99 of each block of successive pods, in milliseconds of CPU."""
         blocks = np.array_split(self.cpu, max(1, len(self.cpu) // BLOCK))
-        return float(np.median([np.percentile(block, 99) for block in blocks]))
+        return [float(np.percentile(block, 99)) for block in blocks]
 
 
 @dataclass
@@ -206,14 +209,16 @@ class Cluster:
         self.assembly.pod_handler.on_add(pod, initial=False)
 
     async def arrivals(self, seconds: float, rate: float, until: Callable[[], bool] = lambda: False) -> Stretch:
-        """Pods arrive evenly; returns what was seen of `theirs`, once all of these are bound."""
+        """Pods arrive one by one; returns what was seen of `theirs`, once all of these are bound.
+
+        After a pause of the machine nothing is made up for: a burst of pods would wait for each other.
+        """
         self.seen = Stretch()
         began, number = time.perf_counter(), 0
-        while (passed := time.perf_counter() - began) < seconds and not until():
-            while number < passed * rate:
-                self.add("theirs" if number % (THEIRS_PER_MINE + 1) else "mine")
-                number += 1
-            await asyncio.sleep(0.5 / rate)
+        while time.perf_counter() - began < seconds and not until():
+            self.add("theirs" if number % (THEIRS_PER_MINE + 1) else "mine")
+            number += 1
+            await asyncio.sleep(1 / rate)
         while self.arrived:  # noqa: ASYNC110  a stretch is long
             await asyncio.sleep(0.01)
         return self.seen
@@ -255,33 +260,36 @@ class Rounds:
         """The latencies of a stretch in all rounds."""
         return Stretch([latency for story in self.stories for latency in story[name].latencies])
 
-    def ratios(self) -> list[float]:
-        """By round, the usual p99 after as a share of that before."""
-        return [story["after"].usual_p99() / story["before"].usual_p99() for story in self.stories]
+    def change(self, chosen: Sequence[int]) -> float:
+        """The usual p99 after as a share of that before, in the chosen rounds."""
+        usual = [
+            statistics.median(p99 for number in chosen for p99 in self.stories[number][name].blocks())
+            for name in ("after", "before")
+        ]
+        return usual[0] / usual[1]
 
 
-def percent(ratios: Sequence[float]) -> float:
-    """The median of ratios, as what it is above or below 1, in percent."""
-    return 100 * (statistics.median(ratios) - 1)
-
-
-def beside(rounds: Rounds, sound: Rounds) -> list[float]:
-    """By round, how the ratio differs from that of the sound story: what the plugin adds to what the machine does."""
-    return [own / control for own, control in zip(rounds.ratios(), sound.ratios(), strict=True)]
+def compared(change: Callable[[Sequence[int]], float], rounds: int) -> str:
+    """A change over all rounds in percent, and between what it lies if rounds are drawn anew (5th and 95th of 100)."""
+    drawn = random.Random(0)
+    drawings = [drawn.choices(range(rounds), k=rounds) for _ in range(DRAWINGS)]
+    low, high = np.percentile([100 * (change(one) - 1) for one in drawings], [5, 95])
+    return f"{100 * (change(range(rounds)) - 1):+6.1f} % [{low:+6.1f},{high:+6.1f}]"
 
 
 def line_of(way: str, rounds: Rounds, sound: Rounds) -> str:
     """A line of the table."""
     together = "".join(str(rounds.together(name)) for name in STRETCHES)
-    changes = f"{percent(rounds.ratios()):+11.1f} %{percent(beside(rounds, sound)):+13.1f} %"
-    return f"{way:14}{together}{changes}   {rounds.counted}"
+    own = compared(rounds.change, len(rounds.stories))
+    beside = compared(lambda chosen: rounds.change(chosen) / sound.change(chosen), len(rounds.stories))
+    return f"{way:14}{together}   {own}   {beside}   {rounds.counted}"
 
 
 def main() -> None:
     """Play every way in turn and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=4.0, help="of each stretch")
-    parser.add_argument("--rate", type=float, default=300.0, help="pods a second, of both profiles")
+    parser.add_argument("--rate", type=float, default=500.0, help="pods a second at most, of both profiles")
     parser.add_argument("--nodes", type=int, default=500)
     parser.add_argument("--rounds", type=int, default=7, help="stories of each way")
     parser.add_argument("--on-failure", choices=["Fail", "Ignore", "Fallback"], default="Fail")
@@ -295,10 +303,8 @@ def main() -> None:
         for way in (*ways[first:], *ways[:first]):
             stretches, rounds[way].counted = asyncio.run(play(way, options))
             rounds[way].stories.append(stretches)
-    print(
-        "p50 and p99 of the other profile in ms; the usual p99 of CPU, after compared with before, as medians of rounds"
-    )
-    print(f"{'':14}" + "".join(f"{name:>16}" for name in STRETCHES) + f"{'after':>13}{'beside sound':>15}")
+    print("p50 and p99 of the other profile in ms; then the usual p99 of CPU, after compared with before")
+    print(f"{'':14}" + "".join(f"{name:>16}" for name in STRETCHES) + f"   {'after':25}   {'beside sound':25}")
     for way in ways:
         print(line_of(way, rounds[way], rounds[SOUND]))
 
