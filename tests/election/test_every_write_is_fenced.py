@@ -79,7 +79,9 @@ async def test_every_client_that_the_scheduler_can_reach_is_guarded_or_known() -
     async with parts() as found:
         ports = found.assembly.ports
         reached = {client: way for port in fields(ports) for way, client in clients_within(getattr(ports, port.name))}
-        assert set(reached) <= {found.client, found.event_client, found.leadership.client}, reached.values()
+        known = {found.client, found.plugin_client, found.event_client, found.leadership.client}
+        assert set(reached) <= known, reached.values()
+        assert found.plugin_client._guard is found.leadership.fence
         assert found.client in reached
         assert found.client._guard is found.leadership.fence
         assert found.recorder._client is found.event_client
@@ -99,6 +101,7 @@ CALLS: dict[str, Call] = {
     "PodWriter.bind": lambda client: PodWriter(client).bind("default", "p", "u", "n"),
     "PodWriter.patch_pod_status": lambda client: PodWriter(client).patch_pod_status(POD, CONDITION),
     "PodWriter.evict_pod": lambda client: PodWriter(client).evict_pod(POD, CONDITION),
+    "PodWriter.evict_as_seen": lambda client: PodWriter(client).evict_as_seen(POD),
     "PodWriter.delete_pod": lambda client: PodWriter(client).delete_pod("default", "p", "u"),
     "PodStatusPatcher.patch_status": lambda client: PodStatusPatcher(client).patch_status(POD, CONDITION, "n"),
     "ApiVolumeWriter.bind_volume": lambda client: ApiVolumeWriter(client).bind_volume(PersistentVolume()),
