@@ -1,7 +1,9 @@
 """`kscheduler config`: check a configuration file, or print the default one, or one with a profile per policy."""
 
 import argparse
+import re
 import sys
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -46,19 +48,32 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     )
     add_feature_gates(default)
     text = "print a profile for each ready policy"
-    verbs.add_parser("policies", help=text, description=_POLICIES, allow_abbrev=False)
+    policies = verbs.add_parser("policies", help=text, description=_POLICIES, allow_abbrev=False)
+    policies.add_argument("names", nargs="*", metavar="NAME", help="only these profiles (default: all)")
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
     """Check or print. 0: the file may be used; 2: it may not."""
     if args.verb == "policies":
-        print(files("kscheduler.config").joinpath("policies.yaml").read_text(encoding="utf-8"), end="")
-        return 0
+        return _print_policies(args.names)
     try:
         return _check(args) if args.verb == "check" else _print_default(args)
     except ConfigError as error:
         return refuse(error)
+
+
+def _print_policies(names: Sequence[str]) -> int:
+    """Print the shipped file, with its comments, or what it has of these profiles."""
+    text = files("kscheduler.config").joinpath("policies.yaml").read_text(encoding="utf-8")
+    items = re.findall(r"(?m)^(?:  #.*\n)*  - schedulerName: .*\n(?:    .*\n)*", text)
+    head = text.partition(items[0])[0]
+    ready = {item.partition("schedulerName: ")[2].split()[0]: item for item in items}
+    unknown = [name for name in names if name not in ready]
+    if unknown:
+        return refuse(f"{unknown[0]!r} is no ready policy: there are {', '.join(ready)}")
+    print(head + "".join(item for name, item in ready.items() if not names or name in names), end="")
+    return 0
 
 
 def _check(args: argparse.Namespace) -> int:

@@ -60,6 +60,14 @@ def test_the_command_prints_the_example(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out == EXAMPLE.read_text(encoding="utf-8")
 
 
+def test_the_command_prints_those_that_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "policies", "cheapest", "external"]) == 0
+    tree = yaml.safe_load(capsys.readouterr().out)
+    assert tree["profiles"] == [one for one in ready() if one["schedulerName"] in {"cheapest", "external"}]
+    assert main(["config", "policies", "cheap"]) == 2
+    assert "'cheap' is no ready policy: there are kscheduler, random," in capsys.readouterr().err
+
+
 def test_no_policy_is_enabled_by_default() -> None:
     (profile,) = default_configuration().configuration.profiles
     named = {entry.name for entry in profile.plugins.multi_point.enabled}
