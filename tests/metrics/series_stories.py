@@ -421,6 +421,7 @@ async def another_scheduler_fills_a_node_and_takes_a_pod_of_ours(world: World) -
         pod_tree("p", requests={"cpu": "3"}, metadata={"ownerReferences": [owner]}, terminationGracePeriodSeconds=0),
     )
     await until(world.server, lambda: node_of(world.server, "p") == "node")
+    world.server.faults.add(InjectedFault("delay", method="POST", path="*/eviction", seconds=0.3))  # to be seen
     # no room for it, so it waits until somebody else binds it
     put(world.server, "pods", pod_tree("q", requests={"cpu": "2"}))
     await world.until_true(lambda: world.app.parts.assembly.queue.statistics().unschedulable == 1)
