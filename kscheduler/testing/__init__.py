@@ -9,18 +9,20 @@
 
 A failed assertion shows what `kscheduler explain` would say: who turned which node down, and every plugin's points.
 
-Limits: what is played is PreEnqueue to Score and PostFilter, which is where a pod's node is decided. Reserve, Permit,
-PreBind, Bind and PostBind belong to a service: `kscheduler cluster --schedule` runs one.
+That plays PreEnqueue to PostFilter, where a pod's node is decided. `async with cluster.running() as running:` has a
+scheduler at work besides: the queue and its hints, Reserve, Permit, PreBind, Bind and PostBind, in virtual time.
 """
 
 from kscheduler.testing.answers import APIServerAnswers
 from kscheduler.testing.assertions import assert_goes_to, assert_prefers, assert_turned_down
 from kscheduler.testing.cluster import Cluster
 from kscheduler.testing.objects import make_node, make_pod
+from kscheduler.testing.running_cluster import RunningCluster
 
 __all__ = [
     "APIServerAnswers",
     "Cluster",
+    "RunningCluster",
     "assert_goes_to",
     "assert_prefers",
     "assert_turned_down",

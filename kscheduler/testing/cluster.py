@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,6 +22,7 @@ from kscheduler.loading import ConfigurationReader, Configured
 from kscheduler.loading.declared import factory_of
 from kscheduler.loading.plugin_file import content_of, run_file
 from kscheduler.plugins import in_tree
+from kscheduler.testing.running_cluster import RunningCluster
 from kscheduler.whatif.decide import Decision, prepare
 from kscheduler.whatif.scenario import ClusterObjects, Scenario
 
@@ -118,6 +120,18 @@ class Cluster:
             if nodes[-1]:
                 self.add(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=nodes[-1])))
         return nodes
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[RunningCluster]:
+        """The same cluster with a scheduler at work: for Permit, PreBind, Bind, PostBind, the queue and its hints.
+
+        Raises `ScenarioError` or `ConfigError` for a plugin or arguments that do not work.
+        """
+        made = RunningCluster(
+            self._configured(), (*self._nodes.values(), *self._pods.values()), self._client, self._own
+        )
+        async with made.at_work() as running:
+            yield running
 
     def points(self, pod: Pod, plugin: str) -> dict[str, int]:
         """A plugin's weighted points by node that fits. Raises `KeyError` if it gave none."""

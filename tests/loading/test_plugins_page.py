@@ -1,5 +1,6 @@
 """docs/plugins.md: each plugin on the page can be loaded, each configuration uses what stands before it."""
 
+import inspect
 import re
 from pathlib import Path
 from typing import Any, Final
@@ -37,15 +38,19 @@ def test_each_plugin_can_be_loaded_and_decides(text: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("text", TESTS, ids=range(len(TESTS)))
-def test_each_test_passes(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_test_passes(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cheap.py").write_text(PLUGINS[0])
+    (tmp_path / "business_hours.py").write_text(next(text for text in PLUGINS if "class BusinessHours" in text))
     (tmp_path / "not_frozen.py").write_text(next(text for text in PLUGINS if "class NotFrozen" in text))
     monkeypatch.syspath_prepend(str(tmp_path))
     space: dict[str, Any] = {}
     exec(text, space)
     tests = [value for name, value in space.items() if name.startswith("test_")]
     for test in tests:
-        test()
+        if inspect.iscoroutinefunction(test):
+            await test()
+        else:
+            test()
     assert tests
 
 

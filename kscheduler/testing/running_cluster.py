@@ -1,0 +1,170 @@
+"""A cluster whose pods are scheduled: the service's queue, workers and every extension point, in virtual time.
+
+`Cluster.decide` ends where the node is chosen. What comes after (Reserve, Permit, PreBind, Bind, PostBind) and between
+(the queue, its gates, hints and back-off) needs a running scheduler. Here it has a clock that only `advance` moves, so
+that a test of a ten-minute Permit takes a millisecond. The API server is a stand-in: every Binding succeeds at once.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, Final, Self
+
+import msgspec
+
+from kscheduler.aio.clock import VirtualClock
+from kscheduler.api.core import Node, Pod
+from kscheduler.api.meta import Condition
+from kscheduler.assembly import Assembly, Ports
+from kscheduler.assembly.unconnected import NoEvents, NoStatuses
+from kscheduler.framework.cluster.client import ClusterClient
+from kscheduler.framework.handle import WaitingPods
+from kscheduler.framework.status import SUCCESS, Status
+from kscheduler.loading import Configured
+from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
+from kscheduler.scheduling.attempt.workers import Workers
+from kscheduler.scheduling.beside.refreshed_plugins import RefreshedPlugins
+from kscheduler.whatif.listed_kinds import ListedKinds, OwnObjects
+from kscheduler.whatif.scenario import ClusterObjects
+
+WORKERS: Final = 4
+_SETTLING_TURNS: Final = 100
+"""Turns of the event loop in which every task comes to a point where it waits for time."""
+
+
+class _Statuses(NoStatuses):
+    """Keeps the newest condition of each pod."""
+
+    def __init__(self) -> None:
+        self.conditions: dict[str, Condition] = {}
+
+    def report(self, pod: Pod, condition: Condition, note: str, nominated_node_name: str | None = None) -> None:
+        del note, nominated_node_name
+        self.conditions[pod.key] = condition
+
+
+class _Events(NoEvents):
+    """Keeps Events as lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def record(self, regarding: Any, **fields: Any) -> None:
+        del regarding
+        self.lines.append(f"{fields['reason']}: {fields['note']}")
+
+
+class RunningCluster:
+    """A scheduler at work. Made by `Cluster.running`."""
+
+    def __init__(
+        self,
+        configured: Configured,
+        objects: Iterable[Node | Pod],
+        client: ClusterClient | None = None,
+        own: OwnObjects | None = None,
+    ) -> None:
+        self.clock = VirtualClock()
+        """The clock of the plugins, too: their `Handle` has it."""
+        self._statuses, self._events = _Statuses(), _Events()
+        self._pods: dict[str, Pod] = {}
+        self._assembly = Assembly(configured.config, configured.registry, self._ports(client, own), self.clock)
+        self._workers = Workers(
+            WORKERS, self._assembly.queue, self._assembly.scheduler, AdaptiveLimit(WORKERS, WORKERS), self.clock
+        )
+        self._refreshed = RefreshedPlugins(self._assembly.profiles.values, self.clock)
+        self._first = tuple(objects)
+
+    @property
+    def waiting_pods(self) -> WaitingPods:
+        """The pods that Permit holds back, to be allowed or rejected."""
+        return self._assembly.waiting
+
+    @property
+    def events(self) -> list[str]:
+        """The Events so far, each as `Reason: note`."""
+        return self._events.lines
+
+    async def add(self, *objects: Node | Pod) -> Self:
+        """Nodes and pods appear; returns when everybody waits for time, or for somebody else."""
+        for added in objects:
+            if isinstance(added, Node):
+                self._assembly.node_handler.on_add(added, initial=False)
+            else:
+                self._pods[added.key] = added
+                self._assembly.pod_handler.on_add(added, initial=False)
+        await self._settle()
+        return self
+
+    async def delete(self, pod: Pod) -> Self:
+        """A pod goes."""
+        gone = self._pods.pop(pod.key, None)
+        if gone is not None:
+            self._assembly.pod_handler.on_delete(gone)
+        await self._settle()
+        return self
+
+    async def advance(self, seconds: float) -> Self:
+        """Time passes: back-offs, timeouts and refreshes that are due happen."""
+        await self.clock.advance(seconds)
+        await self._settle()
+        return self
+
+    def node_of(self, pod: Pod) -> str:
+        """The node that the pod was bound to; empty if it was not."""
+        found = self._pods.get(pod.key)
+        return found.spec.node_name if found is not None else ""
+
+    def place_of(self, pod: Pod) -> str:
+        """`bound`, `waiting` (for Permit, PreBind or Bind), or its queue.
+
+        The queues are `active`, `backoff`, `unschedulable` and `gated`.
+        """
+        if self.node_of(pod):
+            return "bound"
+        found = self._assembly.queue.find(pod.key)
+        return found[0] if found is not None else "waiting"
+
+    def message_of(self, pod: Pod) -> str:
+        """Why the pod was not scheduled the last time, as its condition says it."""
+        condition = self._statuses.conditions.get(pod.key)
+        return condition.message if condition is not None else ""
+
+    @asynccontextmanager
+    async def at_work(self) -> AsyncIterator[Self]:
+        """With workers, flushes of the queue and refreshes."""
+        running = (self._workers.run(), self._workers.keep_flushing(), self._refreshed.run())
+        tasks = [asyncio.ensure_future(work) for work in running]
+        try:
+            await self._settle()
+            yield await self.add(*self._first)
+            for task in tasks:
+                if task.done():
+                    task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def bind(self, pod: Pod, node_name: str) -> Status:
+        """The API server's part of a Binding: it succeeds, and the watch shows it."""
+        before = self._pods.get(pod.key, pod)
+        bound = msgspec.structs.replace(before, spec=msgspec.structs.replace(before.spec, node_name=node_name))
+        self._pods[pod.key] = bound
+        asyncio.get_running_loop().call_soon(self._assembly.pod_handler.on_update, before, bound)
+        return SUCCESS
+
+    def _ports(self, client: ClusterClient | None, own: OwnObjects | None) -> Ports:
+        return Ports(
+            binder=self,
+            statuses=self._statuses,
+            events=self._events,
+            pod_of=self._pods.get,
+            lister=ListedKinds(ClusterObjects(), own).lister,
+            client=client,
+            on_arrival=lambda: self._workers.wake(),  # noqa: PLW0108  # they come after the queue
+        )
+
+    async def _settle(self) -> None:
+        for _ in range(_SETTLING_TURNS):
+            await asyncio.sleep(0)
