@@ -48,6 +48,7 @@ def _extender(say: ExtenderSay) -> Tree:
         "ignorable": say.is_ignorable,
         "asked": say.was_asked,
         "turnedDown": say.turned_down,
+        "failure": say.failure or None,
     }
 
 

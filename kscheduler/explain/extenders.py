@@ -20,6 +20,8 @@ class ExtenderSay:
     was_asked: bool
     turned_down: int
     """Nodes; 0 if it was not asked."""
+    failure: str = ""
+    """What went wrong when it was asked, and was passed over."""
 
 
 def extenders_with_a_say(decision: Decision) -> tuple[ExtenderSay, ...]:
@@ -38,6 +40,7 @@ def _say(extender: Extender, decision: Decision) -> ExtenderSay:
         extender.ignorable,
         was_asked=answers is not None,
         turned_down=sum(each == name for each in by),
+        failure=answers.passed_over.get(name, "") if answers is not None else "",
     )
 
 

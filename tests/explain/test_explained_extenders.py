@@ -54,6 +54,7 @@ def test_who_has_a_say_is_named_and_not_asked(tmp_path: Path, capsys: Captured) 
         "ignorable": False,
         "asked": False,
         "turnedDown": 0,
+        "failure": None,
     }
 
 

@@ -136,9 +136,10 @@ def _wrong(args: argparse.Namespace) -> Iterator[str]:
 
 
 def _plugin_flags(args: argparse.Namespace) -> tuple[str, ...]:
-    """The flags of plugins, as the scheduler gets them; it runs in this directory, too."""
+    """The flags of plugins and the log's level, as the scheduler gets them; it runs in this directory, too."""
     plugins = (f"--plugin={given}" for given in args.plugin)
-    return (*plugins, *(f"--plugin-directory={given}" for given in args.plugin_directory))
+    verbosity = (f"-v={args.v}",) if args.v else ()
+    return (*plugins, *(f"--plugin-directory={given}" for given in args.plugin_directory), *verbosity)
 
 
 class _Scheduling:

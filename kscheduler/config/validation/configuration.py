@@ -22,6 +22,7 @@ from kscheduler.config.types import (
     Plugins,
 )
 from kscheduler.config.upstream.extension_points import IN_TREE_POINTS
+from kscheduler.config.validation import policies
 from kscheduler.config.validation.arguments import args_problems
 from kscheduler.config.validation.names import (
     is_extended_resource,
@@ -139,10 +140,22 @@ def _profiles(profiles: tuple[KubeSchedulerProfile, ...], gates: FeatureGates) -
         yield from _percentage(f"{path}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score)
         yield from _removed_plugins(f"{path}.plugins", profile.plugins)
         yield from _plugin_config(f"{path}.pluginConfig", profile.plugin_config, gates)
+        yield from _rules_without_filter(path, profile)
         if profile.scheduler_name in seen:
             yield duplicate(f"{path}.schedulerName", seen[profile.scheduler_name])
         seen[profile.scheduler_name] = f"{path}.schedulerName"
     yield from _common_queue_sort(profiles)
+
+
+def _rules_without_filter(path: str, profile: KubeSchedulerProfile) -> Iterator[Problem]:
+    """Arguments that turn nodes down, of a policy that only scores in this profile: they would have no effect."""
+    enabled = {plugin.name for plugin in (*profile.plugins.multi_point.enabled, *profile.plugins.filter.enabled)}
+    for index, entry in enumerate(profile.plugin_config):
+        rule = policies.hard_rule_of(entry.args)
+        scores = any(plugin.name == entry.name for plugin in profile.plugins.score.enabled)
+        if rule and scores and entry.name not in enabled:
+            detail = f"turns nodes down in Filter: enable {entry.name} under plugins.multiPoint, not only under score"
+            yield forbidden(f"{path}.pluginConfig[{index}].args.{rule}", detail)
 
 
 def _supervision(configuration: KubeSchedulerConfiguration) -> Iterator[Problem]:

@@ -57,6 +57,16 @@ def annotation_match(path: str, args: args_kinds.AnnotationMatchArgs, _gates: Fe
         seen.add(entry.key)
 
 
+def hard_rule_of(args: object) -> str:
+    """The argument by which a policy turns nodes down, as a path below the arguments; empty if it only scores."""
+    if isinstance(args, args_kinds.AnnotationMatchArgs):
+        modes = (f"keys[{index}].mode" for index, key in enumerate(args.keys) if key.mode == args_kinds.REQUIRED)
+        return next(modes, "")
+    if isinstance(args, args_kinds.ExternalScoreArgs) and args.when_stale == args_kinds.FAIL_WHEN_STALE:
+        return "whenStale"
+    return ""
+
+
 def load_aware(path: str, args: args_kinds.LoadAwareArgs, _gates: FeatureGates) -> Problems:
     """The problems of LoadAware's arguments."""
     if args.prometheus is not None:

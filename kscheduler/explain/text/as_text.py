@@ -101,6 +101,9 @@ def _extender_lines(decision: Decision) -> Iterator[str]:
         tasks = ", ".join(_TASKS[verb] for verb in say.verbs)
         if not say.was_asked:
             yield f"extender {printable(say.url)} has a say ({tasks}) and was not asked: --ask-extenders asks it"
+        elif say.failure:
+            failure = printable(say.failure)
+            yield f"extender {printable(say.url)} was asked ({tasks}) and failed, which was passed over: {failure}"
         elif say.turned_down:
             yield f"extender {printable(say.url)} was asked ({tasks}) and turned {nodes(say.turned_down)} down"
         else:

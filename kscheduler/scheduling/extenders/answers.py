@@ -40,6 +40,8 @@ class ExtenderAnswers:
     """`None`: extenders have no say in the pod's preemption."""
     turned_down_by: Mapping[str, str] = field(default_factory=dict)
     """By node: who turned it down, for explanations; the message is kube-scheduler's, which names nobody."""
+    passed_over: Mapping[str, str] = field(default_factory=dict)
+    """By extender: the failure that was passed over, for explanations."""
 
     def points_of(self, name: str) -> int:
         """The sum of all extenders' points for a node."""

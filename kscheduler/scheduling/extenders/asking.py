@@ -109,6 +109,7 @@ class Asking:
             return ExtenderAnswers(asked, status=_not_asked(failure))
         turned_down: dict[str, Status] = {}
         by: dict[str, str] = {}
+        failed: dict[str, str] = {}
         for extender in self._interested(pod):
             if not left:
                 break
@@ -116,13 +117,14 @@ class Asking:
                 found = await extender.left(sent, left, self._documents.nodes)
             except ExtenderFailure as failure:
                 if extender.settings.ignorable:
+                    failed[extender.name] = str(failure)
                     continue
                 return ExtenderAnswers(asked, status=error(str(failure), plugin=EXTENDER))
             left = found.names
             turned_down.update(found.turned_down)
             by.update(dict.fromkeys(found.turned_down, extender.name))
-        points = await self._points(pod, sent, left) if len(left) > 1 else ()
-        return ExtenderAnswers(asked, frozenset(left), turned_down, points, turned_down_by=by)
+        points = await self._points(pod, sent, left, failed) if len(left) > 1 else ()
+        return ExtenderAnswers(asked, frozenset(left), turned_down, points, turned_down_by=by, passed_over=failed)
 
     async def about_victims(
         self, pod: PodInfo, candidates: Sequence[Candidate], pods_on: Mapping[str, Mapping[str, PodInfo]]
@@ -183,18 +185,23 @@ class Asking:
         """The pod, read once for all extenders. Raises `UnsentError`."""
         return SentPod(pod.key, await self._documents.pod(pod.pod))
 
-    async def _points(self, pod: PodInfo, sent: SentPod, names: Sequence[str]) -> tuple[ExtenderPoints, ...]:
+    async def _points(
+        self, pod: PodInfo, sent: SentPod, names: Sequence[str], failed: dict[str, str]
+    ) -> tuple[ExtenderPoints, ...]:
         calls: list[Awaitable[ExtenderPoints | None]] = [
-            self._points_by(extender, sent, names)
+            self._points_by(extender, sent, names, failed)
             for extender in self._interested(pod)
             if extender.settings.prioritize_verb
         ]
         return tuple(points for points in await asyncio.gather(*calls) if points is not None)
 
-    async def _points_by(self, extender: HTTPExtender, sent: SentPod, names: Sequence[str]) -> ExtenderPoints | None:
+    async def _points_by(
+        self, extender: HTTPExtender, sent: SentPod, names: Sequence[str], failed: dict[str, str]
+    ) -> ExtenderPoints | None:
         try:
             points = await extender.points(sent, names, self._documents.nodes)
-        except ExtenderFailure:
+        except ExtenderFailure as failure:
+            failed.setdefault(extender.name, str(failure))
             return None
         return ExtenderPoints(extender.name, extender.settings.weight, points)
 

@@ -77,7 +77,7 @@ class Quarantine:
         return (
             f'plugin "{self.plugin}" of profile "{self.profile}" is quarantined since {since}: it failed {STRIKES} '
             f"times, last at {self.extension_point} ({self.cause}); {self.consequence} (onFailure: {self.on_failure}). "
-            "Mend the plugin, then restart kscheduler or let it read its configuration again (SIGHUP)"
+            "Mend the plugin: a changed plugin file or configuration lifts it in seconds; so do SIGHUP and a restart"
         )
 
 

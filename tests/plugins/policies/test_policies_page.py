@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from kscheduler.cli import main
-from kscheduler.config.loader import default_configuration
+from kscheduler.config.errors import ConfigError
+from kscheduler.config.loader import default_configuration, from_tree
 from kscheduler.loading import ConfigurationReader
 from kscheduler.plugins.policies.catalogue import POLICIES
 from kscheduler.whatif.profile_check import profile_problems
@@ -73,3 +74,32 @@ def test_no_policy_is_enabled_by_default() -> None:
     named = {entry.name for entry in profile.plugins.multi_point.enabled}
     assert named.isdisjoint({policy.name for policy in POLICIES})
     assert {entry.name for entry in profile.plugin_config}.isdisjoint({policy.name for policy in POLICIES})
+
+
+@pytest.mark.parametrize(
+    ("plugin", "args", "rule"),
+    [
+        (
+            "AnnotationMatch",
+            {"keys": [{"key": "a", "mode": "Preferred"}, {"key": "b", "mode": "Required"}]},
+            "keys[1].mode",
+        ),
+        ("ExternalScore", {"url": "http://numbers.example/", "whenStale": "Fail"}, "whenStale"),
+    ],
+)
+def test_a_rule_that_nobody_would_ask_is_refused(plugin: str, args: Any, rule: str) -> None:
+    def problems(point: str) -> list[str]:
+        profile = {
+            "schedulerName": "strict",
+            "pluginConfig": [{"name": plugin, "args": args}],
+            "plugins": {point: {"enabled": [{"name": plugin}]}},
+        }
+        kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+        try:
+            from_tree({**kind, "profiles": [profile]}, "test")
+        except ConfigError as refused:
+            return [problem.path for problem in refused.problems]
+        return []
+
+    assert problems("score") == [f"profiles[0].pluginConfig[0].args.{rule}"]
+    assert problems("multiPoint") == problems("filter") == []
