@@ -33,6 +33,8 @@ _log = get_logger(__name__)
 
 QUIET_SECONDS: Final = 60.0
 """How long after a line about an outage the next one follows."""
+NEWS_SECONDS: Final = 5.0
+"""How long after a line about an outage one with another cause may follow."""
 END_SECONDS: Final = 5.0
 """How long the service waits, at its end, for refreshes that were cancelled."""
 _JITTER: Final = 0.1
@@ -64,6 +66,9 @@ class _Refreshed:
     """Of the last failure; empty after a success."""
     tried: asyncio.Event = field(default_factory=asyncio.Event)
     """Set after the first refresh, whatever came of it."""
+    logged_cause: str = ""
+    logged_at: float = float("-inf")
+    """Monotonic seconds of the last line about an outage."""
     lines: Throttle = field(default_factory=lambda: Throttle(QUIET_SECONDS))
     task: asyncio.Task[None] | None = None
 
@@ -197,9 +202,12 @@ class RefreshedPlugins:
     def _note_failure(self, refreshed: _Refreshed, cause: str, failure: BaseException | None, now: float) -> None:
         refreshed.cause = cause
         refreshed.failing_since = now if refreshed.failing_since is None else refreshed.failing_since
-        if not refreshed.lines.admits(now):
+        is_news = cause != refreshed.logged_cause and now - refreshed.logged_at >= NEWS_SECONDS
+        is_due = refreshed.lines.admits(now)
+        if not (is_due or is_news):
             return
-        times = refreshed.lines.take_left_out()
+        refreshed.logged_cause, refreshed.logged_at = cause, now
+        times = refreshed.lines.take_left_out() - (not is_due)
         age = None if refreshed.fetched is None else round(now - refreshed.fetched, 1)
         _log.warning(
             "plugin_not_refreshed",

@@ -122,6 +122,17 @@ async def test_an_outage_is_told_once_a_minute_and_when_it_is_over_and_is_no_str
     assert not world.heard.failures
 
 
+async def test_another_cause_of_an_outage_is_told_at_once() -> None:
+    plugin = Fetching(*(ConnectionRefusedError("nobody listens") for _ in range(2)), RefreshError("nonsense"))
+    world = World(plugin)
+    async with world.running() as lines:
+        await world.clock.advance(23.0)
+        assert [(line["err"], line.get("times_since", 0)) for line in lines] == [
+            ("ConnectionRefusedError: nobody listens", 0),
+            ("nonsense", 1),
+        ]
+
+
 async def test_what_was_fetched_before_grows_old() -> None:
     plugin = Fetching()
     world = World(plugin)
