@@ -37,6 +37,18 @@ def ends_this_task(failure: BaseException) -> bool:
     return task is not None and task.cancelling() > 0
 
 
+async def end_others(seconds: float) -> list[str]:
+    """Cancel all other tasks of the loop; returns the names of those that have not ended after this time.
+
+    `asyncio.run` would wait for such a task for ever.
+    """
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    _, deaf = await asyncio.wait(others, timeout=seconds) if others else (others, others)
+    return sorted(task.get_name() for task in deaf)
+
+
 class TaskSet:
     """Owns tasks that fail independently."""
 

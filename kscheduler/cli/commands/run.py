@@ -3,8 +3,10 @@
 import argparse
 import asyncio
 import errno
+import os
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kscheduler.cli.flags import Resolved, add_flags, read_again, resolve
 from kscheduler.cli.log_flags import add_log_flags, configure_logs, size
@@ -29,6 +31,10 @@ Schedule the pods that name this scheduler, until SIGTERM or Ctrl-C.
   kscheduler run --master http://127.0.0.1:8001   `kubectl proxy`, or `kscheduler cluster`
 
 kube-scheduler's own flags are accepted; one that has no effect here says so at the start."""
+
+
+END_SECONDS: Final = 2.0
+"""How long the process waits, after the service has ended, for tasks that go on."""
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -163,7 +169,7 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
         periods=Periods(args.cache_check_period.seconds, args.store_audit_period.seconds),
     )
     try:
-        _run_on_the_best_loop(app.run(options))
+        _run_on_the_best_loop(_served(app.run(options)))
     except LeaseLostError:
         return 1  # the log says why; a fresh process becomes a follower
     except OSError as failure:
@@ -171,6 +177,23 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
         ports = _ports(resolved.serving, "port" if "port" in args else "secure-port")
         return refuse(f"{ports}: {failure.strerror or failure}{advice}")
     return 0
+
+
+async def _served(service: Coroutine[Any, Any, None]) -> None:
+    """Run the service to its end. A task that ignores its cancellation, a plugin's, does not keep the process alive."""
+    from kscheduler import logs
+    from kscheduler.aio.tasks import end_others
+
+    code = 1
+    try:
+        await service
+        code = 0
+    finally:
+        deaf = await end_others(END_SECONDS)
+        if deaf:
+            logs.get_logger("kscheduler").warning("tasks_not_ended", tasks=deaf, seconds=END_SECONDS, exit_code=code)
+            logs.flush()
+            os._exit(code)
 
 
 def _source(args: argparse.Namespace, resolved: Resolved) -> "ConfigSource | None":

@@ -64,6 +64,7 @@ class ExternalScore(Plugin):
         """Fetch the numbers, or find out that the ones before are stale. Raises `RefreshError`."""
         try:
             numbers = await self._fetch()
+            self._check_names(numbers)
         except RefreshError:
             if self._is_stale():
                 self._forget()
@@ -107,7 +108,8 @@ class ExternalScore(Plugin):
     def _points(self, numbers: NDArray[np.float64]) -> Scores:
         worst, best = self._args.worst, self._args.best
         if worst is not None and best is not None:
-            share = (numbers - worst) / (best - worst)
+            with np.errstate(all="ignore"):  # the distance may be beyond float64: clipped, and NaN counts as the worst
+                share = np.nan_to_num((numbers - worst) / (best - worst), nan=0.0)
             return np.floor(MAX_NODE_SCORE * np.clip(share, 0.0, 1.0)).astype(np.int64)
         numbers = -numbers if self._args.lower_is_better else numbers
         lowest, highest = float(numbers.min()), float(numbers.max())
@@ -122,6 +124,15 @@ class ExternalScore(Plugin):
         if self._args.query:
             return await queried(self._args, self._args.query, self._args.node_label)
         return parsed_numbers(await fetched(self._args), self._args.path)
+
+    def _check_names(self, numbers: Mapping[str, float]) -> None:
+        """Raises `RefreshError` where no number is about a node of ours."""
+        ours = [name for name in self._handle.view.nodes.names() if name]
+        if ours and not any(name in numbers for name in ours):
+            example = min(numbers)
+            raise RefreshError(
+                f"the answer names none of the {len(ours)} nodes; it names {example[:100]!r}, for example"
+            )
 
     def _is_stale(self) -> bool:
         at = self._fetched_at
@@ -161,7 +172,7 @@ def parsed_numbers(body: bytes, path: str) -> Mapping[str, float]:
     if not isinstance(found, dict):
         raise RefreshError(f"{where} is no object of numbers by node name")
     numbers = {name: float(value) for name, value in found.items() if _is_number(value)}
-    if found and not numbers:
+    if not numbers:
         raise RefreshError(f"{where} has no number among {len(found)} values")
     return numbers
 

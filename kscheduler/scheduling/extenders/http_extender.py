@@ -37,6 +37,7 @@ from kscheduler.scheduling.extenders.meaning import (
     left_nodes,
     left_victims,
     points_of,
+    shortened,
 )
 
 MOST_WITH_NODES: Final = 4
@@ -185,7 +186,7 @@ class HTTPExtender:
             found = read(await self._calls.call(question.path, request, may_send))
         except ExtenderClaimError as refusal:
             reports.answered()
-            raise ExtenderFailure(str(refusal)) from None
+            raise ExtenderFailure(shortened(str(refusal))) from None
         except (AnswerError, ExtenderError) as error:
             if isinstance(error, ExtenderTimeoutError):
                 result = CallResult.TIMEOUT

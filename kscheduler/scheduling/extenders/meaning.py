@@ -44,6 +44,16 @@ class LeftNodes:
     """Every other node that was asked about."""
 
 
+MOST_WORDS: Final = 1024
+"""Characters of an extender's own text in a condition: what it says is stored with every pod that it concerns."""
+
+
+def shortened(text: str) -> str:
+    """An extender's text without control characters, of bounded length."""
+    line = "".join(each if each.isprintable() else " " for each in text[: MOST_WORDS + 1])
+    return line if len(text) <= MOST_WORDS else f"{line[:MOST_WORDS]}..."
+
+
 def left_nodes(extender: str, asked: Sequence[str], answer: FilterAnswer, *, knows_nodes: bool) -> LeftNodes:
     """The nodes that an extender leaves. `knows_nodes`: it was sent names. Raises `ExtenderClaimError`.
 
@@ -67,9 +77,9 @@ def left_nodes(extender: str, asked: Sequence[str], answer: FilterAnswer, *, kno
 
 def _status_of(name: str, answer: FilterAnswer) -> Status:
     if name in answer.unresolvable:
-        return unresolvable(answer.unresolvable[name], plugin=EXTENDER)
+        return unresolvable(shortened(answer.unresolvable[name]), plugin=EXTENDER)
     if name in answer.failed:
-        return unschedulable(answer.failed[name], plugin=EXTENDER)
+        return unschedulable(shortened(answer.failed[name]), plugin=EXTENDER)
     return _NO_REASON
 
 

@@ -23,6 +23,7 @@ use: elsewhere calls are measured and not interrupted. The budget is wall-clock 
 a machine that swaps, uses it up as well.
 """
 
+import atexit
 import math
 import signal
 import threading
@@ -106,6 +107,7 @@ class BudgetAlarm:
             )
             if self._is_installed:
                 signal.signal(signal.SIGALRM, self._on_alarm)
+                atexit.register(_stop_timer)  # the interpreter takes the handler away, and the signal would kill
         return self._is_installed
 
     def _set(self, now: float, seconds: float) -> None:
@@ -140,6 +142,10 @@ class BudgetAlarm:
                 return False
             frame = frame.f_back
         return False
+
+
+def _stop_timer() -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
 
 
 ALARM: Final = BudgetAlarm()

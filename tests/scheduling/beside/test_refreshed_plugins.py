@@ -11,6 +11,7 @@ import structlog
 
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.aio.services import BackgroundService, running
+from kscheduler.aio.tasks import end_others
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.plugin import REFRESH_SECONDS, Plugin, RefreshError
@@ -177,6 +178,36 @@ async def test_a_source_that_never_answers_is_given_up_and_asked_again() -> None
         assert lines[0]["err"] == "it took longer than 30 s"
         await world.clock.advance(11.0)
         assert plugin.fetched == 2
+
+
+class FetchingDeaf(Fetching):
+    """Does not even hear that it is cancelled, until it may."""
+
+    may_end = False
+
+    async def refresh(self) -> None:
+        while not self.may_end:
+            try:
+                await asyncio.get_running_loop().create_future()
+            except asyncio.CancelledError:
+                self.fetched += 1
+
+
+async def test_one_that_ignores_its_cancellation_is_told_and_keeps_nobody_from_ending() -> None:
+    plugin = FetchingDeaf()
+    world = World(plugin)
+    async with world.running() as lines:
+        await world.clock.advance(REFRESH_SECONDS)
+        assert [line["err"] for line in lines] == ["it took longer than 30 s"]
+        assert list(world.refreshed.notes()) == [
+            'data of plugin "Fetching" of profile "red": none yet: it took longer than 30 s'
+        ]
+        await world.clock.advance(100.0)
+        assert plugin.fetched == 1, "the next begins after its end"
+        ending = asyncio.ensure_future(world.clock.run_to_next())
+    await ending
+    plugin.may_end = True
+    assert await end_others(5.0) == []
 
 
 async def test_a_replaced_plugin_ends_before_it_is_closed_and_a_kept_one_goes_on() -> None:

@@ -36,6 +36,12 @@ SILENT = unresolvable(plugin="Extender")
         (FilterAnswer(("a", "b", "c"), None, {"a": "but"}), True, ASKED, {}),
     ],
 )
+def test_an_extenders_words_are_one_line_of_bounded_length() -> None:
+    assert shortened("no\nlicense\x1b[31m") == "no license [31m"
+    assert len(shortened("E" * 200_000)) == MOST_WORDS + 3
+    assert shortened("E" * MOST_WORDS) == "E" * MOST_WORDS
+
+
 def test_which_nodes_a_filter_answer_leaves(
     answer: FilterAnswer, knows_nodes: bool, names: tuple[str, ...], turned_down: dict[str, Status]
 ) -> None:
