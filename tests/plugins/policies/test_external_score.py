@@ -52,6 +52,27 @@ async def test_a_prometheus_query() -> None:
     assert cluster.points(make_pod("web")) == {"a": 100, "b": 0, "c": 49}
 
 
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [({}, "no number among 0 values"), ({"zzz": 1}, "names none of the 3 nodes; it names 'zzz', for example")],
+)
+async def test_a_source_that_knows_none_of_our_nodes_is_away(sent: dict[str, int], told: str) -> None:
+    async def answer(_request: web.Request) -> web.Response:
+        return web.json_response(sent)
+
+    async with http_server(answer) as url:
+        cluster = world(url=url, whenStale="Fail")
+        with pytest.raises(RefreshError, match=told):
+            await cluster.policy.refresh()
+    assert "3 node(s) had no current number" in cluster.decide(make_pod("web")).message
+
+
+def test_a_scale_beyond_float64_is_clipped() -> None:
+    cluster = world("a", "b", worst=0.0, best=1e-320)
+    tell(cluster, {"a": 1e308, "b": -1.0})
+    assert cluster.points(make_pod("web")) == {"a": 100, "b": 0}
+
+
 def test_a_fixed_scale_knows_the_worst_and_the_best() -> None:
     cluster = world("a", "b", "c", "d", worst=300, best=100, missingScore=50)
     tell(cluster, {"a": 50, "b": 150, "c": 1000})

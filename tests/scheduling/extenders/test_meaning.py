@@ -6,10 +6,12 @@ from kscheduler.client.extenders.messages import FilterAnswer, VictimsOnNode
 from kscheduler.framework.status import Status, unresolvable, unschedulable
 from kscheduler.scheduling.extenders.meaning import (
     MOST_POINTS,
+    MOST_WORDS,
     ExtenderClaimError,
     left_nodes,
     left_victims,
     points_of,
+    shortened,
 )
 from tests.builders import pod_info
 
@@ -36,12 +38,6 @@ SILENT = unresolvable(plugin="Extender")
         (FilterAnswer(("a", "b", "c"), None, {"a": "but"}), True, ASKED, {}),
     ],
 )
-def test_an_extenders_words_are_one_line_of_bounded_length() -> None:
-    assert shortened("no\nlicense\x1b[31m") == "no license [31m"
-    assert len(shortened("E" * 200_000)) == MOST_WORDS + 3
-    assert shortened("E" * MOST_WORDS) == "E" * MOST_WORDS
-
-
 def test_which_nodes_a_filter_answer_leaves(
     answer: FilterAnswer, knows_nodes: bool, names: tuple[str, ...], turned_down: dict[str, Status]
 ) -> None:
@@ -134,3 +130,9 @@ def test_which_victims_a_preempt_answer_leaves(
     else:
         found = left_victims("http://x", PROPOSED, answer, lambda _: ON_NODE, PREEMPTOR, is_ignorable=is_ignorable)
         assert found == expected
+
+
+def test_an_extenders_words_are_one_line_of_bounded_length() -> None:
+    assert shortened("no\nlicense\x1b[31m") == "no license [31m"
+    assert len(shortened("E" * 200_000)) == MOST_WORDS + 3
+    assert shortened("E" * MOST_WORDS) == "E" * MOST_WORDS
