@@ -89,7 +89,7 @@ class WholeObjects:
             versions = {name: self._version_of(name) for name in names}
             stale = [name for name, version in versions.items() if version and self._kept_version(name) != version]
             if len(stale) > MOST_SINGLY:
-                await self._list()
+                await self._list(names)
             else:
                 await asyncio.gather(*(self._read_node(name) for name in stale))
             if len(self._nodes) > 2 * len(names) + MOST_SINGLY:
@@ -114,14 +114,16 @@ class WholeObjects:
         else:
             self._nodes.pop(name, None)
 
-    async def _list(self) -> None:
+    async def _list(self, names: Sequence[str]) -> None:
         token, found = "", dict[str, tuple[str, msgspec.Raw]]()
+        # as the watch had them before: a node that changes while it is read is read again
+        versions = {name: self._version_of(name) for name in names}
         while True:
             params = {"limit": str(_PAGE), **({"continue": token} if token else {})}
             page = _page.decode(await self._read(_NODES, params))
             for item in page.items:
                 name = _named.decode(item).metadata.name
-                found[name] = self._version_of(name), _sent(item)
+                found[name] = versions.get(name, ""), _sent(item)
             token = page.metadata.get("continue") or ""
             if not token:
                 break

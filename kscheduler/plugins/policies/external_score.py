@@ -65,7 +65,7 @@ class ExternalScore(Plugin):
         try:
             numbers = await self._fetch()
             self._check_names(numbers)
-        except RefreshError:
+        except Exception:
             if self._is_stale():
                 self._forget()
             raise
@@ -160,7 +160,7 @@ def parsed_numbers(body: bytes, path: str) -> Mapping[str, float]:
     """
     try:
         found: Any = msgspec.json.decode(body)
-    except msgspec.DecodeError as mistake:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as mistake:
         raise RefreshError(f"the answer is no JSON: {mistake}") from None
     walked: list[str] = []
     for key in path.split(".") if path else ():

@@ -74,7 +74,7 @@ def _series(body: bytes) -> list[_Series]:
         if kind.result_type != "vector":
             raise RefreshError(f"the query's result is a {kind.result_type or 'nothing'}: ask for an instant vector")
         return msgspec.json.decode(answer.data, type=_Data).result
-    except msgspec.MsgspecError as mistake:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as mistake:
         raise RefreshError(f"no answer of Prometheus: {mistake}") from None
 
 

@@ -90,19 +90,30 @@ class OverfillRepair:
 
     async def repair(self) -> None:
         """Evict at most one pod of each node that is overfilled now."""
+        exceeded = self._exceeded()
+        self._pauses = {name: until for name, until in self._pauses.items() if name in exceeded}
+        for name, resources in exceeded.items():
+            if self._clock.monotonic() < self._pauses.get(name, 0.0) or self._choice(name, resources) is None:
+                continue
+            await self._bucket.take()
+            pod = self._choice(name, self._exceeded().get(name, []))  # the node may be well by now
+            if pod is not None:
+                await self._evict(name, pod)
+
+    def _exceeded(self) -> dict[str, list[str]]:
+        """By node, the resources that others, or the node itself, have made too few."""
         exceeded: dict[str, list[str]] = {}
         for overfill in self._nodes.incidents():
             if overfill.cause in CAUSES:
                 exceeded.setdefault(overfill.node_name, []).append(overfill.excess.resource)
-        self._pauses = {name: until for name, until in self._pauses.items() if name in exceeded}
-        for name, resources in exceeded.items():
-            info = self._cache.node_info(name)
-            if info is None or self._clock.monotonic() < self._pauses.get(name, 0.0):
-                continue
-            pod = pod_to_evict(info, resources, [pod for pod in info.pods.values() if self._may_go(pod)])
-            if pod is not None:
-                await self._bucket.take()
-                await self._evict(name, pod)
+        return exceeded
+
+    def _choice(self, name: str, resources: Sequence[str]) -> PodInfo | None:
+        """The pod of the node that would go now, if any."""
+        info = self._cache.node_info(name)
+        if info is None or not resources:
+            return None
+        return pod_to_evict(info, resources, [pod for pod in info.pods.values() if self._may_go(pod)])
 
     def _may_go(self, pod: PodInfo) -> bool:
         is_bound = not self._cache.is_assumed(pod.uid)

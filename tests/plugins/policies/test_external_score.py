@@ -67,6 +67,18 @@ async def test_a_source_that_knows_none_of_our_nodes_is_away(sent: dict[str, int
     assert "3 node(s) had no current number" in cluster.decide(make_pod("web")).message
 
 
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a\xff": 1}'])
+async def test_an_answer_that_cannot_be_read_is_an_outage(body: bytes) -> None:
+    async def answer(_request: web.Request) -> web.Response:
+        return web.Response(body=body)
+
+    async with http_server(answer) as url:
+        cluster = world(url=url, whenStale="Fail")
+        with pytest.raises(RefreshError):
+            await cluster.policy.refresh()
+    assert "3 node(s) had no current number" in cluster.decide(make_pod("web")).message
+
+
 def test_a_scale_beyond_float64_is_clipped() -> None:
     cluster = world("a", "b", worst=0.0, best=1e-320)
     tell(cluster, {"a": 1e308, "b": -1.0})
