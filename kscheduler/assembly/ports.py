@@ -72,7 +72,7 @@ class Ports:
     client: ClusterClient | None = None
     """The API server, for plugins' own requests. `None`: there is none."""
     extenders: Callable[[Sequence[Extender]], AsksExtenders | None] = no_extenders
-    """The extenders of a configuration. `None`: they are not called, and pods that concern them are held."""
+    """The extenders of a configuration. `None`: they are not called; pods are decided as if none were configured."""
 
     # --- what is notified ---------------------------------------------------------------------------------------------
 

@@ -76,9 +76,17 @@ def checked_column(answer: Any, rows: Rows, what: str) -> NDArray[np.int64]:
     return answer.astype(np.int64)  # a narrower type would overflow when it is weighted
 
 
+def text_of(failure: BaseException) -> str:
+    """The exception's text. Never raises: an exception of a plugin's own may have a `__str__` with a bug."""
+    try:
+        return str(failure)
+    except BaseException as bug:  # noqa: BLE001  the plugin's code
+        return f"(its text cannot be made: {type(bug).__name__})"
+
+
 def words_of(failure: BaseException) -> str:
     """What a plugin raised, for a message: the text; for a non-error such as `sys.exit()` also the type."""
-    text = str(failure)
+    text = text_of(failure)
     if isinstance(failure, Exception):
         return text
     return f"it raised {type(failure).__name__}{': ' if text else ''}{text}"

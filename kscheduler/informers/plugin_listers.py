@@ -11,7 +11,6 @@ metrics-server) never syncs: fetch it with a `refresh`.
 """
 
 import asyncio
-import inspect
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -20,7 +19,7 @@ from kscheduler.aio.clock import Clock, finishes_within
 from kscheduler.aio.tasks import TaskSet
 from kscheduler.api.kinds import KINDS, Kind
 from kscheduler.client.rest import APIClient
-from kscheduler.framework.cluster.lister import Changed, Lister, check_kind
+from kscheduler.framework.cluster.lister import Changed, Lister, check_kind, check_method
 from kscheduler.framework.events import ActionType, ClusterEvent
 from kscheduler.informers.factory import InformerFactory
 from kscheduler.informers.informer import Informer, InformerStatistics
@@ -62,8 +61,9 @@ class StoreLister:
         return [*self._informer.store.list()]
 
     def on_change(self, call: Changed) -> None:
-        """Call for each object that is there, and for each change."""
-        self._calls.append(weakref.WeakMethod(call) if inspect.ismethod(call) else lambda: call)
+        """Call for each object that is there, and for each change. Raises `TypeError` for what is no method."""
+        check_method(call)
+        self._calls.append(weakref.WeakMethod(call))
         for obj in self.list():
             self._call(call, None, obj)
 

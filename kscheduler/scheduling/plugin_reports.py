@@ -16,6 +16,7 @@ from typing import Final
 from kscheduler.api.core import Pod
 from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.framework.plugin import Point
+from kscheduler.framework.plugin_answers import text_of
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
@@ -135,7 +136,7 @@ def _key(pod: PodInfo | None) -> str:
 
 
 def _text(failure: BaseException) -> str:
-    text = str(failure)
+    text = text_of(failure)
     return f"{type(failure).__name__}: {text}" if text else type(failure).__name__
 
 

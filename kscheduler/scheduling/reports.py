@@ -11,7 +11,7 @@ class EventSink(Protocol):
 
     def record(
         self,
-        regarding: Pod,
+        regarding: Pod | EventReference,
         *,
         type: str,  # noqa: A002  # the field's name in the API
         reason: str,

@@ -8,7 +8,7 @@ from kscheduler.api.meta import KubeObject
 from kscheduler.client.errors import ClientError
 from kscheduler.client.watch import ListDecoder
 from kscheduler.framework.cluster.client import ClusterClient
-from kscheduler.framework.cluster.lister import Changed, Lister, check_kind
+from kscheduler.framework.cluster.lister import Changed, Lister, check_kind, check_method
 from kscheduler.whatif.scenario import ClusterObjects
 
 _PAGE_SIZE: Final = 500
@@ -33,7 +33,8 @@ class ListedObjects:
         return [*self._objects.values()]
 
     def on_change(self, call: Changed) -> None:
-        """Call for each object that is there, and for those that are read later."""
+        """Call for each object that is there, and for those that are read later. Raises `TypeError`."""
+        check_method(call)
         self._calls.append(call)
         for listed in self.list():
             call(None, listed)

@@ -139,6 +139,14 @@ async def test_a_kind_that_the_server_does_not_have_keeps_nobody_waiting() -> No
         await asyncio.wait({running})
 
 
+def test_what_is_no_method_is_refused() -> None:
+    """A closure over the plugin would keep it, and be called, long after a reload has replaced it."""
+    client = APIClient(plain_connection("http://127.0.0.1:1"), clock=VirtualClock())
+    lister = PluginListers(client, InformerFactory(client, [NODES]), VirtualClock()).lister(NODES)
+    with pytest.raises(TypeError, match="give a method of the plugin"):
+        lister.on_change(lambda _old, _new: None)
+
+
 def test_what_is_no_kind_is_refused() -> None:
     of_dicts: Any = dict
     for wrong in ("nodes", CustomObject, Kind("a.b", "v1", "as", "A", of_dicts)):

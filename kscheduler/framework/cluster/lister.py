@@ -3,6 +3,7 @@
 Typed as `Any`, because a `Kind` says at run time which struct its objects are.
 """
 
+import inspect
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
@@ -32,8 +33,9 @@ class Lister(Protocol):
     def on_change(self, call: Changed) -> None:
         """Call this method of the plugin for each change from now on, and at once for each object that is there.
 
-        It must be short: it runs on the event loop, once per object. A method is not kept alive: it is called for as
-        long as its plugin is in use. Pods wake after it, so it may call `Handle.nodes_changed` first.
+        It must be short: it runs on the event loop, once per object. It is not kept alive: it is called for as long as
+        its plugin is in use, so it must be a method (`TypeError` otherwise). Pods wake after it, so it may call
+        `Handle.nodes_changed` first.
         """
         ...
 
@@ -63,6 +65,12 @@ def nothing_listed(kind: Kind) -> Lister:
     """A lister without objects. Raises `TypeError` for a kind that nobody could list."""
     check_kind(kind)
     return _NOTHING
+
+
+def check_method(call: object) -> None:
+    """Raises `TypeError` unless it is a method of an object: a function would keep a replaced plugin alive."""
+    if not inspect.ismethod(call):
+        raise TypeError(f"on_change({call!r}): give a method of the plugin, such as self.changed")
 
 
 def check_kind(kind: object) -> None:

@@ -11,12 +11,14 @@ replaced by a reload begins without data; until its first refresh it decides as 
 
 import asyncio
 import random
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kscheduler.aio.clock import Clock, finishes_within
+from kscheduler.aio.tasks import ends_this_task
 from kscheduler.framework.plugin import REFRESH_SECONDS, RefreshError, RefreshPlugin
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -28,6 +30,7 @@ from kscheduler.scheduling.runtime.guard import OUTSIDE, PluginFailure
 from kscheduler.scheduling.runtime.refreshing import call_refresh
 from kscheduler.scheduling.supervision.alarm import TimeBudgetError
 from kscheduler.scheduling.supervision.supervised import unsupervised
+from kscheduler.scheduling.supervision.supervisor import cause_of
 
 _log = get_logger(__name__)
 
@@ -38,7 +41,6 @@ NEWS_SECONDS: Final = 5.0
 END_SECONDS: Final = 5.0
 """How long the service waits, at its end, for refreshes that were cancelled."""
 _JITTER: Final = 0.1
-_LONGEST_CAUSE: Final = 300
 
 REFRESHES: Final = MetricSeries(
     "kscheduler_plugin_refreshes_total",
@@ -174,11 +176,11 @@ class RefreshedPlugins:
             await finishes_within(_all_done(tasks), END_SECONDS, self._clock)
 
     async def _keep_fresh(self, refreshed: _Refreshed) -> None:
+        interval = unsupervised(refreshed.plugin).refresh_interval  # as it was when the contract was checked
         while True:
             await self._refresh(refreshed)
             refreshed.tried.set()
-            spread = 1.0 + self._rng.uniform(-_JITTER, _JITTER)
-            await self._clock.sleep(unsupervised(refreshed.plugin).refresh_interval * spread)
+            await self._clock.sleep(interval * (1.0 + self._rng.uniform(-_JITTER, _JITTER)))
 
     async def _refresh(self, refreshed: _Refreshed) -> None:
         cause = ""
@@ -193,7 +195,11 @@ class RefreshedPlugins:
             work.result()
         except PluginFailure as failed:
             failure = failed.__cause__
-            cause = _cause(failed.__cause__ or failed)
+            cause = _cause(failed)
+        except asyncio.CancelledError as failed:
+            if ends_this_task(failed):
+                raise
+            cause = "its task was cancelled"  # by the plugin: another refresh follows
         finally:
             if not work.done():
                 work.cancel()
@@ -276,16 +282,15 @@ def _refreshed_by(profiles: Iterable[Profile]) -> dict[int, _Refreshed]:
     }
 
 
+def _cause(failed: PluginFailure) -> str:
+    """One line. A plugin that raises a `RefreshError` has said it in words for people."""
+    failure = failed.__cause__ or failed
+    return cause_of(failure).removeprefix("RefreshError: ") if isinstance(failure, RefreshError) else cause_of(failure)
+
+
 def _is_expected(failure: BaseException) -> bool:
     """Whether it says by itself what is wrong, outside of the plugin: its traceback would only hide that."""
-    from aiohttp import ClientError as HTTPError  # costly, and rarely needed
-
-    return isinstance(failure, (*OUTSIDE, RefreshError, HTTPError))
-
-
-def _cause(failure: BaseException) -> str:
-    """The failure in one line of bounded length."""
-    is_told = isinstance(failure, RefreshError) and str(failure)
-    words = str(failure) if is_told else f"{type(failure).__name__}: {failure}".removesuffix(": ")
-    text = " ".join(words.split())
-    return text if len(text) <= _LONGEST_CAUSE else f"{text[:_LONGEST_CAUSE]}..."
+    aiohttp = sys.modules.get("aiohttp")  # if nobody has imported it, it is no error of its
+    return isinstance(failure, (*OUTSIDE, RefreshError)) or (
+        aiohttp is not None and isinstance(failure, aiohttp.ClientError)
+    )

@@ -7,8 +7,9 @@ from kscheduler.aio.clock import Clock
 from kscheduler.aio.services import BackgroundService
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.overfill.incidents import OverfilledNodes
-from kscheduler.scheduling.overfill.overfill_reports import NodeEventSink, OverfillReporter, summary_of
+from kscheduler.scheduling.overfill.overfill_reports import OverfillReporter, summary_of
 from kscheduler.scheduling.overfill.repair import OverfillRepair, UnstartedPodEvictor
+from kscheduler.scheduling.reports import EventSink
 from kscheduler.scheduling.taken_pods import TakenPods
 from kscheduler.state.cache import Cache
 
@@ -23,7 +24,7 @@ class OverfillKeeping:
         cache: Cache,
         profiles: Collection[str],
         taken: TakenPods,
-        events: NodeEventSink,
+        events: EventSink,
         evictor: UnstartedPodEvictor | None,
         observations: Observations,
         clock: Clock,

@@ -4,16 +4,17 @@ The Event is about the Node, where `kubectl describe node` shows it beside the k
 last (`related`). The pod's own owner hears from the kubelet, if it turns the pod away.
 """
 
-from typing import Final, Protocol
+from typing import Final
 
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NODES
-from kscheduler.client.events.recorder import EventReference, reference_to
+from kscheduler.client.events.recorder import reference_to
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.logs import get_logger
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.overfill.excess import HOST_PORTS, resource_label, shown_amount
 from kscheduler.scheduling.overfill.incidents import Overfill, OverfillCause
+from kscheduler.scheduling.reports import EventSink
 
 _log = get_logger("kscheduler.overfill")
 
@@ -27,28 +28,10 @@ _WHY: Final = {
 }
 
 
-class NodeEventSink(Protocol):
-    """Where Events go: `client.events.recorder.EventRecorder`."""
-
-    def record(
-        self,
-        regarding: Pod | EventReference,
-        *,
-        type: str,  # noqa: A002  # the field's name in the API
-        reason: str,
-        action: str,
-        note: str,
-        reporting_controller: str,
-        related: EventReference | None = None,
-    ) -> None:
-        """Record one occurrence; never waits, never raises."""
-        ...
-
-
 class OverfillReporter:
     """Implements `incidents.OverfillReports`."""
 
-    def __init__(self, events: NodeEventSink, observations: Observations, controller: str) -> None:
+    def __init__(self, events: EventSink, observations: Observations, controller: str) -> None:
         """`controller`: who reports the Events, a scheduler name of ours."""
         self._events = events
         self._observations = observations

@@ -31,6 +31,7 @@ from kscheduler.framework.plugin_answers import (
     checked_nothing,
     checked_status,
     shown,
+    text_of,
     words_of,
 )
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -166,7 +167,7 @@ def _holds_nan(key: Any) -> bool:
 
 def kind_and_text(failure: BaseException) -> str:
     """`ValueError: boom`."""
-    return f"{type(failure).__name__}: {failure}"
+    return f"{type(failure).__name__}: {text_of(failure)}"
 
 
 def _where_it_raised(failure: BaseException) -> str:

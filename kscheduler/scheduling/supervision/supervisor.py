@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
+from kscheduler.framework.plugin_answers import text_of
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.supervision.alarm import TimeBudgetError
@@ -112,7 +113,7 @@ class Supervisor:
             return
         self._strikes[plugin] += 1
         if self._strikes[plugin] == STRIKES:
-            quarantine = Quarantine(self.profile, plugin, limits.on_failure, self._now(), point, _cause(failure))
+            quarantine = Quarantine(self.profile, plugin, limits.on_failure, self._now(), point, cause_of(failure))
             self.on_quarantine(quarantine, pod)
 
     def overran(self, plugin: str, point: str, pod: PodInfo | None, failure: TimeBudgetError) -> None:
@@ -124,7 +125,7 @@ class Supervisor:
         self._listener.slow(plugin, point, pod, seconds, nodes)
 
 
-def _cause(failure: BaseException) -> str:
+def cause_of(failure: BaseException) -> str:
     """The failure in one line of bounded length: a plugin may put anything into its exceptions."""
-    text = " ".join(f"{type(failure).__name__}: {failure}".split())
+    text = " ".join(f"{type(failure).__name__}: {text_of(failure)}".removesuffix(": ").split())
     return text if len(text) <= _LONGEST_CAUSE else f"{text[:_LONGEST_CAUSE]}..."

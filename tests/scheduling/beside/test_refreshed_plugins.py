@@ -180,6 +180,42 @@ async def test_a_source_that_never_answers_is_given_up_and_asked_again() -> None
         assert plugin.fetched == 2
 
 
+class UnspeakableError(Exception):
+    """One whose text cannot be made."""
+
+    def __str__(self) -> str:
+        raise ValueError("a bug in a bug")
+
+
+class FetchingOddly(Fetching):
+    """Cancels its own task, then changes its interval, then raises what cannot be said."""
+
+    async def refresh(self) -> None:
+        self.fetched += 1
+        if self.fetched == 1:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            await asyncio.sleep(0)
+        elif self.fetched == 2:
+            self.refresh_interval = "soon"  # type: ignore[assignment]
+        elif self.fetched == 3:
+            raise UnspeakableError
+
+
+async def test_whatever_a_plugin_does_to_its_refresh_another_follows() -> None:
+    plugin = FetchingOddly()
+    world = World(plugin)
+    async with world.running() as lines:
+        await world.clock.advance(45.0)
+        assert plugin.fetched >= 4
+        assert [line["err"] for line in lines if line["event"] == "plugin_not_refreshed"] == [
+            "its task was cancelled",
+            "UnspeakableError: (its text cannot be made: ValueError)",
+        ]
+        assert not list(world.refreshed.notes())
+
+
 class FetchingDeaf(Fetching):
     """Does not even hear that it is cancelled, until it may."""
 
