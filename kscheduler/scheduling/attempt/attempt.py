@@ -73,6 +73,7 @@ class Scheduler:
         self._consulting = Consulting(context.cache)
         self.lines = ExtenderLines()
         """Pods that wait until extenders can be asked about them."""
+        self.lines.let_go = self._let_go
 
     def adopt(self, judges: Judges) -> None:
         """Judge by other profiles from now on. An attempt that has begun keeps its profile to its end."""
@@ -96,9 +97,7 @@ class Scheduler:
         context = self._context
         context.queue.resume(queued)
         try:
-            if self._has_gone(queued):
-                context.queue.done(queued.pod.uid)
-                context.log.skipped(queued)
+            if self._let_go(queued):
                 return None
             newest = context.pod_of(queued.key)
             if newest is not None and newest is not queued.pod.pod:
@@ -219,6 +218,14 @@ class Scheduler:
         if newest is None or newest.metadata.uid != queued.pod.uid:
             return True
         return bool(newest.metadata.deletion_timestamp is not None or newest.spec.node_name or newest.is_terminal)
+
+    def _let_go(self, queued: QueuedPodInfo) -> bool:
+        """End the attempt of a pod that has gone; whether it has."""
+        if not self._has_gone(queued):
+            return False
+        self._context.queue.done(queued.pod.uid)
+        self._context.log.skipped(queued)
+        return True
 
     def _set_aside(self, attempt: Attempt) -> Status:
         """Assume, Reserve, Permit; all are undone if one of them does not succeed."""

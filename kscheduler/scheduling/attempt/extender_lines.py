@@ -8,7 +8,7 @@ free, the pod is called: a worker decides about it anew, by the configuration an
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
@@ -18,8 +18,17 @@ TURNS_PER_LINE: Final = 16
 asked is about nodes as they are."""
 
 
+LEAST_SWEPT: Final = 1024
+"""Pods that may stand in a line before those that are gone are looked for; then twice as many as are left."""
+
+
 def _nobody_works() -> None:
     """No worker is to be woken."""
+
+
+def _nobody_goes(_queued: QueuedPodInfo) -> bool:
+    """Without a scheduler, every pod that stands in line is there."""
+    return False
 
 
 @dataclass(slots=True)
@@ -29,6 +38,7 @@ class _Line:
     """Pods that were called and are not decided yet: as many turns are meant for them."""
     standing: list[tuple[int, int, QueuedPodInfo]] = field(default_factory=list)
     """A heap: by priority, then in the order in which they came."""
+    sweep_at: int = LEAST_SWEPT
 
 
 class ExtenderLines:
@@ -38,12 +48,14 @@ class ExtenderLines:
         self._turns = turns
         self._lines: dict[Hashable, _Line] = {}
         self._line_of_called: dict[str, Hashable] = {}
-        """By UID."""
+        """By UID, of those for whom a turn is kept."""
         self._arrivals = 0
         self.called: deque[QueuedPodInfo] = deque()
-        """Pods whose turn has come, to be decided by `taken` before any other pod."""
+        """Pods whose turn has come, or whose line must be found anew; to be decided before any other pod."""
         self.on_call: Callable[[], None] = _nobody_works
         """Wakes a worker."""
+        self.let_go: Callable[[QueuedPodInfo], bool] = _nobody_goes
+        """Ends the attempt of a pod that is gone, or needs no node any more; whether it was so."""
 
     def standing(self) -> int:
         """How many pods wait for a turn."""
@@ -61,6 +73,10 @@ class ExtenderLines:
             return True
         self._arrivals += 1
         heappush(line.standing, (-queued.pod.priority, self._arrivals, queued))
+        if len(line.standing) >= line.sweep_at:
+            line.standing = [entry for entry in line.standing if not self.let_go(entry[2])]
+            heapify(line.standing)
+            line.sweep_at = max(LEAST_SWEPT, 2 * len(line.standing))
         return False
 
     def end(self, name: Hashable) -> None:
@@ -71,18 +87,27 @@ class ExtenderLines:
     def take_called(self) -> QueuedPodInfo:
         """The next pod that was called. Follow up with `decided`, whatever becomes of it."""
         queued = self.called.popleft()
-        self._lines[self._line_of_called[queued.pod.uid]].called -= 1
+        if queued.pod.uid in self._line_of_called:
+            self._lines[self._line_of_called[queued.pod.uid]].called -= 1
         return queued
 
     def decided(self, queued: QueuedPodInfo) -> None:
         """A pod that was called has its turn, or turned out to need none: then the next one is called."""
-        self._call_next(self._line_of_called.pop(queued.pod.uid))
+        if queued.pod.uid in self._line_of_called:
+            self._call_next(self._line_of_called.pop(queued.pod.uid))
 
     def call_all(self) -> None:
-        """The configuration has changed: perhaps no pod stands in the right line."""
-        for name, line in self._lines.items():
-            while line.standing:
-                self._call(name, line)
+        """The configuration has changed: perhaps no pod stands in the right line. The most important are called first.
+
+        No turn is kept for them, so that the first who are decided get those that are free.
+        """
+        everybody = [entry for line in self._lines.values() for entry in line.standing]
+        for name, line in list(self._lines.items()):
+            line.standing = []
+            self._call_next(name)
+        for _, _, queued in sorted(everybody):
+            self.called.append(queued)
+            self.on_call()
 
     def _call_next(self, name: Hashable) -> None:
         line = self._lines.get(name)

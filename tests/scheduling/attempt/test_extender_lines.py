@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.scheduling.attempt.extender_lines import ExtenderLines
+from kscheduler.scheduling.attempt.extender_lines import LEAST_SWEPT, ExtenderLines
 from tests.builders import make_pod
 
 
@@ -37,6 +37,43 @@ def test_the_most_important_goes_next_and_among_equals_who_came_first() -> None:
     assert order == ["high", "low", "low-too"]
     assert lines.standing() == 0
     assert lines.begin_or_wait("line", queued("later"))
+
+
+def test_after_a_change_of_the_configuration_the_most_important_get_the_turns() -> None:
+    lines = ExtenderLines(turns=2)
+    for name in "ab":
+        assert lines.begin_or_wait("old", queued(name))
+    for name, priority in (("low", 1), ("lower", 0), ("high", 9), ("higher", 10)):
+        assert not lines.begin_or_wait("old", queued(name, priority))
+    lines.call_all()
+    got: list[str] = []
+    stand: list[str] = []
+    while lines.called:
+        pod = lines.take_called()
+        (got if lines.begin_or_wait("new", pod) else stand).append(pod.pod.name)
+        lines.decided(pod)
+    assert (got, stand) == (["higher", "high"], ["low", "lower"])
+    for _ in range(2):
+        lines.end("old")
+    assert set(lines._lines) == {"new"}, "a line that nobody stands in is gone"
+
+
+def test_those_who_are_gone_do_not_stand_in_line_for_ever() -> None:
+    lines, gone = ExtenderLines(turns=1), set[str]()
+    ended: list[str] = []
+
+    def let_go(pod: QueuedPodInfo) -> bool:
+        if pod.pod.name in gone:
+            ended.append(pod.pod.name)
+        return pod.pod.name in gone
+
+    lines.let_go = let_go
+    assert lines.begin_or_wait("slow", queued("asked"))
+    for number in range(10 * LEAST_SWEPT):
+        lines.begin_or_wait("slow", queued(f"p{number}", number % 3))
+        gone.add(f"p{number - 1}")  # each is deleted when the next comes
+        assert lines.standing() <= LEAST_SWEPT
+    assert len(ended) == len(set(ended)) >= 9 * LEAST_SWEPT
 
 
 def test_a_line_does_not_wait_for_another() -> None:
@@ -78,4 +115,13 @@ def test_nobody_stands_in_line_while_a_turn_is_free(steps: list[str], turns: int
         assert in_turn == lines.in_turn() <= turns
         if lines.standing() and not lines.called:
             assert in_turn == turns, "somebody waits, and nobody will call"
-    assert bool(lines._lines) == bool(in_turn or lines.standing())
+    while in_turn or lines.called:
+        if lines.called:
+            pod = lines.take_called()
+            in_turn += lines.begin_or_wait("line", pod)
+            lines.decided(pod)
+        else:
+            lines.end("line")
+            in_turn -= 1
+    assert lines.standing() == lines.in_turn() == 0, "at rest nobody is left behind"
+    assert not lines._lines
