@@ -8,7 +8,7 @@ Limits: a resource counts only where the node's allocatable names it. One that n
 and devices of resource claims are not looked at.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -105,16 +105,16 @@ def _exclude(one: HostPort, other: HostPort) -> bool:
     return one[2] == other[2] or ALL_INTERFACES in (one[2], other[2])
 
 
-def latest_pods(info: NodeInfo, excess: Excess) -> list[PodInfo]:
-    """The pods without which the node was within its allocatable: those that were counted last, last one first.
+def latest_pods(pods: Sequence[PodInfo], excess: Excess) -> list[PodInfo]:
+    """The pods without which the node was within its allocatable: those that came last, last one first.
 
-    A NodeInfo keeps its pods in the order in which they were counted.
+    `pods`: those of the node, in the order in which they came.
     """
     if excess.resource == HOST_PORTS:
-        claimants = dict.fromkeys(pod for pod, _ in contested_claims(info.pods.values()))
-        return [max(claimants, key=list(info.pods.values()).index)]
+        claimants = dict.fromkeys(pod for pod, _ in contested_claims(pods))
+        return [max(claimants, key=pods.index)]
     found, left = [], excess.amount
-    for pod in reversed(info.pods.values()):
+    for pod in reversed(pods):
         share = share_of(pod, excess.resource)
         if share:
             found.append(pod)
@@ -122,3 +122,16 @@ def latest_pods(info: NodeInfo, excess: Excess) -> list[PodInfo]:
         if left <= 0:
             break
     return found
+
+
+def in_order_of_placement(pods: Iterable[PodInfo]) -> list[PodInfo]:
+    """By what they say themselves, to the second: when they were bound, or the kubelet took them up, or were made."""
+    return sorted(pods, key=_placed_at)
+
+
+def _placed_at(pod: PodInfo) -> str:
+    status = pod.pod.status
+    for condition in status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "True" and condition.last_transition_time:
+            return condition.last_transition_time
+    return status.start_time or pod.pod.metadata.creation_timestamp or ""

@@ -8,7 +8,8 @@ What caused it (`OverfillCause`) is told from the order in which this process ha
 of the resource when it was last looked at is nobody's fault but its own.
 
 Limits: an overfill that comes and goes between two looks is not seen (a pod that the kubelet turns away at once is such
-a one). What was there at the first look has no known order, so nobody is blamed for it.
+a one). What was there at the first look is ordered by what the pods say themselves, to the second; nobody is blamed
+for it.
 """
 
 from collections import Counter
@@ -24,7 +25,14 @@ from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
-from kscheduler.scheduling.overfill.excess import Excess, excesses, latest_pods, resource_label, suspect_rows
+from kscheduler.scheduling.overfill.excess import (
+    Excess,
+    excesses,
+    in_order_of_placement,
+    latest_pods,
+    resource_label,
+    suspect_rows,
+)
 from kscheduler.scheduling.taken_pods import TakenPods
 from kscheduler.state.cache import Cache
 
@@ -180,7 +188,8 @@ class OverfilledNodes:
         return found
 
     def _begin(self, info: NodeInfo, row: int, excess: Excess, *, is_first: bool) -> Overfill:
-        latest = latest_pods(info, excess)
+        counted = list(info.pods.values())
+        latest = latest_pods(in_order_of_placement(counted) if is_first else counted, excess)
         cause = self._cause(info, row, excess, latest, is_first=is_first)
         pods = tuple((pod.key, pod.uid, pod.pod.spec.scheduler_name) for pod in latest)
         return Overfill(info.name, excess, cause, self._clock.time(), pods)

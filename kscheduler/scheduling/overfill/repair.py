@@ -21,7 +21,8 @@ Limits: the kubelet decides within a second, as a rule before us. A pod that it 
 count any more, so the incident is over. Repair is for kubelets that are late, away, or starting.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from kscheduler.aio.clock import Clock
@@ -81,6 +82,8 @@ class OverfillRepair:
         self._bucket = TokenBucket(EVICTIONS_PER_SECOND, EVICTIONS_AT_ONCE, clock)
         self._pauses: dict[str, float] = {}
         """By node: until when nothing is tried there, in monotonic seconds. Ends with the incident."""
+        self._told: dict[str, Mapping[str, int]] = {}
+        """By node: why nobody goes, as it was told last. Ends with the incident."""
 
     async def run(self) -> None:
         """Repair until cancelled."""
@@ -92,8 +95,12 @@ class OverfillRepair:
         """Evict at most one pod of each node that is overfilled now."""
         exceeded = self._exceeded()
         self._pauses = {name: until for name, until in self._pauses.items() if name in exceeded}
+        self._told = {name: why for name, why in self._told.items() if name in exceeded}
         for name, resources in exceeded.items():
-            if self._clock.monotonic() < self._pauses.get(name, 0.0) or self._choice(name, resources) is None:
+            if self._clock.monotonic() < self._pauses.get(name, 0.0):
+                continue
+            if self._choice(name, resources) is None:
+                self._tell_who_stays(name, resources)
                 continue
             await self._bucket.take()
             pod = self._choice(name, self._exceeded().get(name, []))  # the node may be well by now
@@ -113,11 +120,26 @@ class OverfillRepair:
         info = self._cache.node_info(name)
         if info is None or not resources:
             return None
-        return pod_to_evict(info, resources, [pod for pod in info.pods.values() if self._may_go(pod)])
+        return pod_to_evict(info, resources, [pod for pod in info.pods.values() if self._why_it_stays(pod) is None])
 
-    def _may_go(self, pod: PodInfo) -> bool:
-        is_bound = not self._cache.is_assumed(pod.uid)
-        return is_bound and self._nodes.is_ours(pod) and comes_back_elsewhere(pod.pod) and is_untouched(pod.pod)
+    def _why_it_stays(self, pod: PodInfo) -> str | None:
+        if not self._nodes.is_ours(pod):
+            return "another scheduler's"
+        if self._cache.is_assumed(pod.uid):
+            return "not bound yet"
+        if not is_untouched(pod.pod):
+            return "taken up by the kubelet"
+        return None if comes_back_elsewhere(pod.pod) else "no controller makes it again elsewhere"
+
+    def _tell_who_stays(self, name: str, resources: Sequence[str]) -> None:
+        """Say why nobody goes, once, and again when it is another reason; nothing while pods on their way out help."""
+        info = self._cache.node_info(name)
+        if info is None:
+            return
+        why = Counter(self._why_it_stays(pod) or "" for pod in pods_that_help(info, resources, info.pods.values()))
+        if why and self._told.get(name) != why:
+            self._told[name] = why
+            _log.info("overfill_not_repaired", node=name, result="nobody_may_go", stay=dict(why))
 
     async def _evict(self, node_name: str, pod: PodInfo) -> None:
         current = self._cache.pod_of(pod.uid)
@@ -152,15 +174,20 @@ def pod_to_evict(info: NodeInfo, resources: Iterable[str], candidates: Sequence[
     The lowest priority goes first; of equals the youngest, and of those that were made in the same second the one that
     was counted last.
     """
-    staying = [pod for pod in info.pods.values() if not pod.is_terminating]
-    exceeded = [resource for resource in resources if excess_left(info, resource, staying) > 0]
-    helping = [pod for pod in candidates if any(_takes_some(pod, resource, staying) for resource in exceeded)]
+    helping = pods_that_help(info, resources, candidates)
     if not helping:
         return None
     lowest = min(pod.priority for pod in helping)
     lowly = [pod for pod in helping if pod.priority == lowest]
     # `max` takes the first of equals, so the order is turned round: the last one counted comes first
     return max(reversed(lowly), key=lambda pod: pod.pod.metadata.creation_timestamp or "")
+
+
+def pods_that_help(info: NodeInfo, resources: Iterable[str], candidates: Iterable[PodInfo]) -> list[PodInfo]:
+    """The candidates that take some of what is exceeded even without the pods that are on their way out."""
+    staying = [pod for pod in info.pods.values() if not pod.is_terminating]
+    exceeded = [resource for resource in resources if excess_left(info, resource, staying) > 0]
+    return [pod for pod in candidates if any(_takes_some(pod, resource, staying) for resource in exceeded)]
 
 
 def _takes_some(pod: PodInfo, resource: str, staying: Sequence[PodInfo]) -> bool:

@@ -109,6 +109,25 @@ def test_nobody_is_blamed_for_what_was_there_at_the_first_look() -> None:
     assert look.found() == {("a", "cpu"): "found_at_start"}
 
 
+@pytest.mark.parametrize("told_by", ["PodScheduled", "startTime", "creationTimestamp"])
+def test_of_what_was_there_the_pods_that_say_they_came_last_are_named(told_by: str) -> None:
+    """A list is in alphabetical order, so the order in which pods were counted tells nothing."""
+    look = Looking(make_node("a"))
+    for name, second in (("a", 2), ("b", 9), ("c", 1), ("d", 3)):
+        time = f"2026-01-01T00:00:0{second}Z"
+        condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": time}
+        early, late = "2025-01-01T00:00:00Z", "2027-01-01T00:00:00Z"
+        status = {
+            "PodScheduled": {"conditions": [condition], "startTime": late},
+            "startTime": {"startTime": time},
+            "creationTimestamp": {},
+        }[told_by]
+        made = time if told_by == "creationTimestamp" else early
+        look.theirs(name, requests={"cpu": "2"}, status=status, metadata={"creationTimestamp": made})
+    look.found()
+    assert [key for key, _, _ in look.heard.begun[0].latest] == ["default/b", "default/d"]
+
+
 def test_a_resource_that_the_node_does_not_name_is_left_to_others() -> None:
     """An extender manages it (`ignoredByScheduler`), or the kubelet has not reported the node yet."""
     look = looking()

@@ -137,6 +137,41 @@ async def test_a_pod_that_stays(fields: dict[str, Any]) -> None:
     assert await Repairing(look).round() == ["may-go"]
 
 
+async def test_why_nobody_goes_is_told_once_and_again_when_it_is_another_reason() -> None:
+    look = looking()
+    look.ours("bare", requests={"cpu": "1"})
+    look.ours("runs", requests={"cpu": "1"}, metadata=owned(), status={"phase": "Running"})
+    look.ours("on-its-way", requests={"cpu": "1"}, metadata=owned(), is_confirmed=False)
+    look.ours("wants-nothing", metadata=owned("DaemonSet"))
+    look.theirs("q", requests={"cpu": "2"})
+    repairing = Repairing(look)
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(3):
+            assert await repairing.round() == []
+        stay = {
+            "another scheduler's": 1,
+            "not bound yet": 1,
+            "taken up by the kubelet": 1,
+            "no controller makes it again elsewhere": 1,
+        }
+        line = {"event": "overfill_not_repaired", "log_level": "info", "node": "a", "result": "nobody_may_go"}
+        assert lines == [{**line, "stay": stay}]
+        look.cache.remove_pod("uid-of-bare")
+        look.theirs("r", requests={"cpu": "1"})
+        await repairing.round()
+    assert [line["stay"]["another scheduler's"] for line in lines] == [1, 2]
+    assert repairing.results == {}
+
+
+async def test_nothing_is_told_while_pods_on_their_way_out_are_waited_for() -> None:
+    look = looking()
+    look.ours("p", requests={"cpu": "3"})
+    look.theirs("q", requests={"cpu": "3"}, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
+    with structlog.testing.capture_logs() as lines:
+        assert await Repairing(look).round() == []
+    assert lines == []
+
+
 async def test_pods_of_others_stay_also_under_our_name() -> None:
     look = looking()
     look.theirs("q", requests={"cpu": "3"}, metadata=owned())
