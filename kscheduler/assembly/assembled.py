@@ -249,6 +249,7 @@ class Assembly:
         placed = self.queue.adopt(ruleset.policy, self._is_served, self.clock.time())
         called_back = self._call_back()
         added, removed = self.profiles.keys() - before, before - self.profiles.keys()
+        self.ports.observations.forget_profiles(removed)
         let_go = taken_up = 0
         for pod in pods if added or removed else ():
             name = pod.spec.scheduler_name

@@ -14,6 +14,7 @@ them, so they start here at zero.
 """
 
 from bisect import bisect_left
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
@@ -148,6 +149,15 @@ class Observations:
             counter.reset()
         for histograms in self.histograms:
             histograms.reset()
+
+    def forget_profiles(self, gone: Collection[str]) -> None:
+        """Drop the series of profiles that are gone, so that reloads that rename profiles do not add up."""
+        metrics: list[Counter | Histograms] = [*self.counters, *self.histograms]
+        for by_labels in metrics:
+            if "profile" in by_labels.series.labels:
+                place = by_labels.series.labels.index("profile")
+                for values in [values for values in by_labels if values[place] in gone]:
+                    del by_labels[values]
 
     # ---- attempts ----
 

@@ -15,6 +15,7 @@ from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.plugin import UNSIGNABLE
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.scheduling.attempt.surroundings import Attempt
+from kscheduler.scheduling.observations import Counter, Histograms
 from tests.assembly.configurations import loaded, profile_tree, registry
 from tests.builders import make_node, make_pod
 
@@ -166,6 +167,33 @@ async def test_a_profile_that_goes_lets_its_pods_go_and_one_that_comes_takes_the
     assert world.where("theirs") == "active"
     assert list(world.assembly.cache.nominator.nominated()) == ["uid-of-theirs"]
     assert world.assembly.queue.rejections() == {}
+
+
+async def test_the_series_of_a_profile_that_goes_are_gone_and_all_others_stay() -> None:
+    world = World(loaded(RED, profile_tree("green")))
+    observations = world.assembly.ports.observations
+
+    def series(profile: str) -> set[str]:
+        metrics: list[Counter | Histograms] = [*observations.counters, *observations.histograms]
+        return {metric.series.name for metric in metrics for values in metric if profile in values}
+
+    for profile in ("red", "green"):
+        world.add(f"fits-{profile}", profile)
+        world.add(f"does-not-{profile}", profile, cpu="9")
+    for _ in range(4):
+        attempt = world.decide()
+        if attempt is not None:
+            await world.assembly.scheduler.bind(attempt)
+    names = {
+        "scheduler_schedule_attempts_total",
+        "scheduler_scheduling_attempt_duration_seconds",
+        "scheduler_framework_extension_point_duration_seconds",
+    }
+    assert names <= series("green") == series("red")
+    before = series("red"), len(observations.histograms)
+    world.adopt(RED)
+    assert series("green") == set()
+    assert (series("red"), len(observations.histograms)) == before
 
 
 async def test_a_binding_of_a_profile_that_went_is_finished_and_a_failed_one_is_let_go() -> None:
