@@ -54,13 +54,14 @@ def total(by: str, inner: str, *, zero: bool = False) -> str:
     return f"{grouped} or vector(0)" if zero else grouped
 
 
-def quantiles(series: str, labels: str = "", by: str = "") -> tuple[Query, ...]:
-    """The median, the 90th and the 99th percentile of a histogram."""
+def quantiles(series: str, labels: str = "", by: str = "", *, zero: bool = False) -> tuple[Query, ...]:
+    """The median, the 90th and the 99th percentile of a histogram; by a label the last one alone."""
     grouping = f"le, {by}" if by else "le"
     behind = f" {{{{{by}}}}}" if by else ""
     inner = total(grouping, rate(f"{series}_bucket", labels))
     wanted = ((0.99, "p99"),) if by else ((0.5, "p50"), (0.9, "p90"), (0.99, "p99"))
-    return tuple(Query(f"histogram_quantile({share}, {inner})", f"{name}{behind}") for share, name in wanted)
+    end = " or vector(0)" if zero else ""
+    return tuple(Query(f"histogram_quantile({share}, {inner}){end}", f"{name}{behind}") for share, name in wanted)
 
 
 def graph(title: str, unit: str, *queries: Query, about: str = "") -> Panel:
@@ -274,7 +275,7 @@ ROWS: Final = (
         ),
     ),
     Row(
-        "Policies of your own, other schedulers",
+        "Policies of your own, extenders, other schedulers",
         (
             graph(
                 "Plugins that are quarantined",
@@ -294,6 +295,35 @@ ROWS: Final = (
                     "{{instance}}",
                 ),
                 about="The alarm is raised at 80 %, and again at 90 %. 0 where there is no limit.",
+            ),
+            graph(
+                "Extenders: calls by result",
+                "ops",
+                Query(
+                    total("extender, verb, result", rate("kscheduler_extender_call_duration_seconds_count"), zero=True),
+                    "{{extender}} {{verb}}: {{result}}",
+                ),
+                about="A pod waits for its extenders; whoever does not concern one does not wait.",
+            ),
+            graph(
+                "Extenders: calls, p99",
+                "s",
+                *quantiles("kscheduler_extender_call_duration_seconds", by="extender", zero=True),
+            ),
+            graph(
+                "Extenders: pods",
+                "short",
+                Query(f"sum by (state) (kscheduler_extender_pods{{{MINE}}}) or vector(0)", "{{state}}"),
+                about="Asked about now, or waiting for their turn behind a slow one.",
+            ),
+            graph(
+                "Age of plugins' own data",
+                "s",
+                Query(
+                    f"max by (plugin, profile) (kscheduler_plugin_data_age_seconds{{{MINE}}}) or vector(0)",
+                    "{{plugin}} in {{profile}}",
+                ),
+                about="Since prices, load or an outside source were last fetched. Infinite before the first time.",
             ),
             graph(
                 "Overfilled nodes",

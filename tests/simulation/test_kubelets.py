@@ -55,7 +55,7 @@ def pod_tree(name: str = "pod", node: str = "", **spec: Any) -> Object:
 
 
 def node_tree(name: str = "node-0", cpu: str = "4", **more: Any) -> Object:
-    amounts = {"cpu": cpu, "memory": "8Gi", "pods": "10"}
+    amounts = {"cpu": cpu, "memory": "8Gi", "pods": "10", "example.com/none": "0"}
     status = {
         "capacity": amounts,
         "allocatable": amounts,
@@ -152,7 +152,7 @@ REFUSALS: list[Any] = [
     pytest.param([pod_of("big", containers=[container(cpu="3500m")])], {}, "OutOfcpu", id="cpu"),
     pytest.param([pod_of("big", containers=[container(memory="8Gi")])], {"memory": "1"}, "OutOfmemory", id="memory"),
     pytest.param(FULL, {}, "OutOfpods", id="number of pods"),
-    pytest.param([], {"example.com/gpu": "1"}, "OutOfexample.com/gpu", id="a resource that the node does not have"),
+    pytest.param([], {"example.com/none": "1"}, "OutOfexample.com/none", id="a resource of which the node has none"),
 ]
 
 
@@ -162,6 +162,12 @@ def test_a_kubelet_rejects_what_does_not_fit(there: list[Pod], requests: dict[st
     assert refused is not None
     assert refused.reason == reason
     assert "Node didn't have enough resource: " + reason.removeprefix("OutOf") in refused.message
+
+
+def test_a_resource_that_the_node_does_not_name_is_the_schedulers_business_alone() -> None:
+    pod = pod_of("licensed", containers=[container_of({"example.com/licence": "1"})])
+    assert refusal(pod, room_of()) is None
+    assert not fits(pod, room_of())
 
 
 def test_the_message_of_a_rejection_has_the_kubelets_figures() -> None:

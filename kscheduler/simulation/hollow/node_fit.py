@@ -27,12 +27,8 @@ class Refusal:
 
 
 def refusal(pod: Pod, room: NodeRoom) -> Refusal | None:
-    """Why the node's kubelet would reject the pod; `None` if it would run it.
-
-    Stricter than a real kubelet in one point: a missing extended resource is a reason, which a kubelet ignores because
-    device plugins may register late.
-    """
-    lack = room.lack_for(pod)
+    """Why the node's kubelet would reject the pod; `None` if it would run it."""
+    lack = room.lack_at_admission(pod)
     if lack is not None:
         amounts = f"requested: {lack.requested}, used: {lack.used}, capacity: {lack.allocatable}"
         text = f"Pod was rejected: Node didn't have enough resource: {lack.resource}, {amounts}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kscheduler.api.core import Container, Node, Pod, ResourceList
 from kscheduler.api.quantity import nano_value
+from kscheduler.simulation.rules.containers import is_extended
 
 Amounts = dict[str, int]
 """Resource name to amount in billionths; `pods` counts pods."""
@@ -138,16 +139,28 @@ class NodeRoom:
 
     def lack_for(self, pod: Pod) -> Lack | None:
         """The first resource that is insufficient for another pod."""
-        return next(self._lacks(needs_of(pod)), None)
+        needs = needs_of(pod)
+        return next(self._lacks(needs, needs), None)
+
+    def lack_at_admission(self, pod: Pod) -> Lack | None:
+        """The first resource for which the node's kubelet rejects the pod.
+
+        Extended resources that the node does not name are passed over: somebody else counts them, such as an extender
+        of the scheduler.
+        """
+        needs = needs_of(pod)
+        return next(
+            self._lacks(needs, (name for name in needs if name in self._allocatable or not is_extended(name))), None
+        )
 
     def overcommitted(self) -> list[Lack]:
         """The overcommitted resources."""
         return list(self._lacks({}, self.used))
 
-    def _lacks(self, needs: Amounts, names: Iterable[str] | None = None) -> Iterator[Lack]:
-        for name in sorted(needs if names is None else names, key=_naming_order):
+    def _lacks(self, needs: Amounts, names: Iterable[str]) -> Iterator[Lack]:
+        for name in sorted(names, key=_naming_order):
             requested, used, allocatable = needs.get(name, 0), self.used.get(name, 0), self._allocatable.get(name, 0)
-            matters = _is_counted(name) and (requested > 0 or names is not None)
+            matters = _is_counted(name) and (requested > 0 or not needs)
             if matters and used + requested > allocatable:
                 yield Lack(name, _shown(name, requested), _shown(name, used), _shown(name, allocatable))
 

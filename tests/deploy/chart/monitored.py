@@ -5,6 +5,7 @@ volumes. Prometheus scrapes each second, under the job label of ours and under k
 chart's rules.
 """
 
+import http.server
 import itertools
 import json
 import sys
@@ -23,6 +24,7 @@ from tests.controlplane.process import Process, free_port, wait_until
 from tests.controlplane.rest import Api
 from tests.deploy import prometheus
 
+NODES: Final = 12
 READY_SECONDS: Final = 60.0
 JOBS: Final = ("kscheduler", "kube-scheduler")
 WINDOW: Final = "30s"
@@ -32,7 +34,18 @@ CONFIGURATION: Final = """\
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 leaderElection: {leaderElect: true, resourceName: kscheduler}
-profiles: [{schedulerName: kscheduler}]
+profiles:
+- schedulerName: kscheduler
+  pluginConfig:
+  - name: ExternalScore
+    args: {url: "URL/scores", refreshInterval: 5s}
+  plugins: {score: {enabled: [{name: ExternalScore}]}}
+extenders:
+- urlPrefix: URL
+  prioritizeVerb: prioritize
+  weight: 1
+  nodeCacheCapable: true
+  managedResources: [{name: example.com/licence, ignoredByScheduler: true}]
 """
 OPTIONS: Final = (
     "--cache-check-period=2s",
@@ -49,6 +62,46 @@ IN_USE: Final = frozenset(
     }
 )
 """Series that are there only where leader election, a configuration file or a certificate is in use."""
+
+
+class Neighbour(http.server.BaseHTTPRequestHandler):
+    """A server beside the cluster: an extender that prioritizes, and a source of numbers per node."""
+
+    def do_GET(self) -> None:
+        self._answer({f"node-{number:03}": number for number in range(NODES)})
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self._answer([{"Host": name, "Score": 5} for name in asked["NodeNames"]])
+
+    def _answer(self, body: Any) -> None:
+        text = json.dumps(body).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing: what is asked is not of interest."""
+
+
+class NeighbourServer(http.server.ThreadingHTTPServer):
+    request_queue_size = 64
+    """By default five connections may wait to be taken; the others lose a second each."""
+
+
+@contextmanager
+def neighbour() -> Iterator[str]:
+    """Its address."""
+    with NeighbourServer(("127.0.0.1", 0), Neighbour) as server:
+        thread = threading.Thread(target=server.serve_forever, name="neighbour")
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 class Prometheus:
@@ -103,7 +156,7 @@ def monitored_cluster(folder: Path, rules: Path) -> Iterator[Prometheus]:
             "kscheduler",
             "cluster",
             "--nodes",
-            "12",
+            str(NODES),
             "--port",
             "0",
             "--kubeconfig",
@@ -112,7 +165,7 @@ def monitored_cluster(folder: Path, rules: Path) -> Iterator[Prometheus]:
         cluster = Process("cluster", command, folder / "cluster.log")
         _run(stack, cluster, "the embedded cluster", kubeconfig.is_file)
         configuration = folder / "config.yaml"
-        configuration.write_text(CONFIGURATION)
+        configuration.write_text(CONFIGURATION.replace("URL", stack.enter_context(neighbour())))
         scheduler = kscheduler_process.process(
             kubeconfig, folder, f"--config={configuration}", *OPTIONS, elects=True, ports=kscheduler_process.HTTPS
         )
@@ -141,13 +194,15 @@ def monitored_cluster(folder: Path, rules: Path) -> Iterator[Prometheus]:
 
 @contextmanager
 def working(api: Api) -> Iterator[None]:
-    """A Deployment grows and shrinks every two seconds: rates and quantiles need something to happen all the time."""
+    """Two Deployments grow and shrink every two seconds: rates and quantiles need something to happen all the time."""
     over = threading.Event()
 
     def scale() -> None:
         sizes = itertools.cycle((60, 20))
         while not over.wait(2.0):
-            api.patch("/apis/apps/v1/namespaces/default/deployments/web", {"spec": {"replicas": next(sizes)}})
+            size = next(sizes)
+            for name, replicas in (("web", size), ("licensed", size // 4)):
+                api.patch(f"/apis/apps/v1/namespaces/default/deployments/{name}", {"spec": {"replicas": replicas}})
         api.close()
 
     thread = threading.Thread(target=scale, name="scaling")
@@ -197,6 +252,7 @@ def work(api: Api) -> None:
         ("too-large", 3, "500", {}),
         ("filler", 200, "1", {"priorityClassName": "demo-batch"}),
         ("urgent", 10, "1", {"priorityClassName": "demo-critical"}),
+        ("licensed", 20, "10m", {}),
     ):
         api.create("/apis/apps/v1/namespaces/default/deployments", deployment(name, replicas, cpu, extra))
     api.create(
@@ -215,7 +271,9 @@ def work(api: Api) -> None:
 
 
 def deployment(name: str, replicas: int, cpu: str, extra: dict[str, Any]) -> dict[str, Any]:
-    resources = {"requests": {"cpu": cpu, "memory": "16Mi"}}
+    resources: dict[str, Any] = {"requests": {"cpu": cpu, "memory": "16Mi"}}
+    if name == "licensed":
+        resources["limits"] = {"example.com/licence": "1"}
     container = {"name": "main", "image": "registry.example/main:1", "resources": resources}
     return {
         "apiVersion": "apps/v1",
