@@ -24,7 +24,7 @@ from pathlib import Path
 
 from tests.controlplane.releases import pinned
 from tests.controlplane.releases.pinned import MODULE, Release
-from tests.controlplane.toolchain import ToolchainError, find_go
+from tests.controlplane.toolchain import GO_ENVIRONMENT, ToolchainError, find_go
 
 NAMES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 BUILD_SECONDS = 3600.0
@@ -153,7 +153,7 @@ def run_go(go: Path, release: Release, output: Path, log: Path) -> None:
         finished = subprocess.run(
             [*command, "-o", f"{output}/", "./cmd/..."],
             cwd=MODULE,
-            env=os.environ | pinned.GO_ENVIRONMENT,
+            env=os.environ | GO_ENVIRONMENT,
             stdout=handle,
             stderr=subprocess.STDOUT,
             timeout=BUILD_SECONDS,

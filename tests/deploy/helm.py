@@ -20,8 +20,8 @@ from typing import Any, Final
 
 import yaml
 
-from tests.controlplane.binaries import BuildError, cache_folder, locked
-from tests.controlplane.toolchain import find_go
+from tests.controlplane.binaries import cache_folder, locked
+from tests.controlplane.toolchain import find_go, run_go
 
 ROOT: Final = Path(__file__).parents[2]
 CHART: Final = ROOT / "deploy" / "helm" / "kscheduler"
@@ -46,7 +46,7 @@ def version() -> str:
 
 @functools.cache
 def find_helm() -> Path:
-    """The program, built if need be. Raises `BuildError`, or `ToolchainError` where there is no Go."""
+    """The program, built if need be. Raises `GoError`, or `ToolchainError` where there is no Go."""
     pinned = b"".join((MODULE / name).read_bytes() for name in ("go.mod", "go.sum"))
     digest = hashlib.sha256(platform.machine().encode() + pinned).hexdigest()[:16]
     program = cache_folder() / "helm" / digest / "helm"
@@ -64,17 +64,7 @@ def _build(program: Path) -> None:
         unfinished = Path(folder, "helm")
         stamps = f"-s -w -X helm.sh/helm/v4/internal/version.version={version()}"
         build = ["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", stamps]
-        finished = subprocess.run(
-            [find_go(cache_folder()), *build, "-o", unfinished, PROGRAM],
-            cwd=MODULE,
-            env=os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "", "GOTOOLCHAIN": "local", "GOWORK": "off"},
-            capture_output=True,
-            text=True,
-            timeout=BUILD_SECONDS,
-            check=False,
-        )
-        if finished.returncode:
-            raise BuildError(f"go build of Helm ended with {finished.returncode}: {finished.stderr[-2000:]}")
+        run_go(find_go(cache_folder()), *build, "-o", unfinished, PROGRAM, folder=MODULE, seconds=BUILD_SECONDS)
         unfinished.rename(program)
 
 

@@ -8,26 +8,24 @@ are no part of that module: a change here builds no control plane anew. Compilin
 """
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 from tests.controlplane.binaries import cache_folder
 from tests.controlplane.releases.pinned import MODULE
-from tests.controlplane.toolchain import find_go
+from tests.controlplane.toolchain import find_go, run_go
 
 PROGRAMS = {"gates": "feature_gates.go", "points": "plugin_points.go"}
+COMPILE_SECONDS = 1800.0
 WHOLE_STAGES = ("AllAlpha", "AllBeta")
 
 
 def listed(name: str) -> Any:
-    """What the program prints. Raises `CalledProcessError`; Go tells on stderr why."""
+    """What the program prints. Raises `GoError`."""
     program = Path(__file__).parent / PROGRAMS[name]
-    environment = os.environ | {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
-    command: list[str | Path] = [find_go(cache_folder()), "run", "-mod=readonly", program]
-    return json.loads(subprocess.run(command, cwd=MODULE, env=environment, stdout=subprocess.PIPE, check=True).stdout)
+    go = find_go(cache_folder())
+    return json.loads(run_go(go, "run", "-mod=readonly", program, folder=MODULE, seconds=COMPILE_SECONDS))
 
 
 def gates_file(listing: dict[str, Any]) -> str:

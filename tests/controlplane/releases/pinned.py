@@ -15,21 +15,19 @@ same for all. The checksums lie in the repository, so a build takes what was onc
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.controlplane.toolchain import find_go
+from tests.controlplane.toolchain import find_go, run_go
 
 FOLDER: Final = Path(__file__).parent
 MODULE: Final = FOLDER.parent / "go"
 DEFAULT: Final = "1.36.3"
 VARIABLE: Final = "KUBERNETES_VERSION"
 UPGRADED_FROM: Final = "KUBERNETES_UPGRADED_FROM"
-GO_ENVIRONMENT: Final = {"CGO_ENABLED": "0", "GOFLAGS": "", "GOTOOLCHAIN": "local", "GOWORK": "off"}
 # Imported by the programs in go/cmd. The lines that are published with k8s.io/kubernetes name its other modules v0.0.0
 # and replace them by folders of its own repository, which a module of somebody else has to replace by releases.
 DIRECT: Final = ("k8s.io/component-base", "k8s.io/kubectl")
@@ -129,27 +127,13 @@ def template(published: str, release: Release) -> str:
 
 
 def pin(release: Release, go: Path) -> None:
-    """Writes the two module files. Raises CalledProcessError; what was wrong Go has printed."""
+    """Writes the two module files. Raises GoError."""
     module_file, sums = release.files
-    answer = json.loads(run_go(go, "mod", "download", "-json", f"k8s.io/kubernetes@{release.tag}", folder=Path("/")))
+    download = ("mod", "download", "-json", f"k8s.io/kubernetes@{release.tag}")
+    answer = json.loads(run_go(go, *download, folder=Path("/"), seconds=TIDY_SECONDS))
     sums.unlink(missing_ok=True)
     module_file.write_text(template(Path(answer["GoMod"]).read_text(), release))
-    run_go(go, "mod", "tidy", f"-modfile={module_file}", folder=MODULE)
-
-
-def run_go(go: Path, *arguments: str, folder: Path) -> str:
-    """What it prints on standard output. Raises CalledProcessError."""
-    environment = os.environ | GO_ENVIRONMENT
-    finished = subprocess.run(
-        [str(go), *arguments],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=TIDY_SECONDS,
-        check=True,
-    )
-    return finished.stdout
+    run_go(go, "mod", "tidy", f"-modfile={module_file}", folder=MODULE, seconds=TIDY_SECONDS)
 
 
 def main(names: Sequence[str]) -> None:

@@ -1,8 +1,6 @@
 """Prints the table."""
 
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -10,8 +8,9 @@ from pathlib import Path
 from kscheduler.simulation.kinds.resources import RESOURCES
 from tests.controlplane.binaries import cache_folder
 from tests.controlplane.releases.pinned import MODULE
-from tests.controlplane.toolchain import find_go
+from tests.controlplane.toolchain import find_go, run_go
 
+COMPILE_SECONDS = 1800.0
 ONLY_IN_REQUESTS = (
     "authentication.k8s.io/v1=TokenRequest",
     "autoscaling/v1=Scale",
@@ -25,14 +24,12 @@ ONLY_IN_REQUESTS = (
 
 def main() -> None:
     kinds = sorted({f"{resource.group_version}={resource.kind}" for resource in RESOURCES} | set(ONLY_IN_REQUESTS))
-    environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "", "GOTOOLCHAIN": "local", "GOWORK": "off"}
     with tempfile.TemporaryDirectory(prefix="kscheduler-typetable-") as folder:
         for name in ("go.mod", "go.sum"):
             shutil.copy(MODULE / name, folder)
         shutil.copy(Path(__file__).with_name("main.go.txt"), Path(folder, "main.go"))
-        command: list[str | Path] = [find_go(cache_folder()), "run", "-mod=mod", "-trimpath", ".", *kinds]
-        made = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, check=True)
-    sys.stdout.write(made.stdout.decode())
+        command = ("run", "-mod=mod", "-trimpath", ".", *kinds)
+        sys.stdout.write(run_go(find_go(cache_folder()), *command, folder=Path(folder), seconds=COMPILE_SECONDS))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.controlplane.binaries import cache_folder, locked
-from tests.controlplane.toolchain import ToolchainError, find_go
+from tests.controlplane.toolchain import GoError, ToolchainError, find_go, run_go
 
 MODULE: Final = "github.com/AliyunContainerService/gpushare-scheduler-extender"
 VERSION: Final = "v0.2.1-0.20230316121447-c0b61411cdda"
@@ -48,22 +48,11 @@ def _build(program: Path) -> None:
         for name in ("go.mod", "go.sum"):
             shutil.copyfile(source / name, Path(folder, name))
         unfinished = Path(folder, "program")
-        command = [
-            str(go),
-            "build",
-            "-mod=mod",
-            f"-modfile={folder}/go.mod",
-            "-trimpath",
-            "-o",
-            str(unfinished),
-            "./cmd",
-        ]
-        built = subprocess.run(
-            command, cwd=source, env=os.environ | {"GOFLAGS": "-buildvcs=false"}, capture_output=True, text=True,
-            timeout=_BUILD_SECONDS, check=False,
-        )  # fmt: skip
-        if built.returncode:
-            raise NoExtenderError(f"{MODULE} does not build: {' | '.join(built.stderr.strip().splitlines()[-3:])}")
+        options = ("-mod=mod", f"-modfile={folder}/go.mod", "-buildvcs=false", "-trimpath", "-o", unfinished)
+        try:
+            run_go(go, "build", *options, "./cmd", folder=source, seconds=_BUILD_SECONDS)
+        except GoError as error:
+            raise NoExtenderError(f"{MODULE} does not build: {error}") from None
         unfinished.rename(program)
 
 

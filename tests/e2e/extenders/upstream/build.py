@@ -8,9 +8,7 @@ the helper's source is changed on its way to the compiler.
 
 import hashlib
 import json
-import os
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import Final
@@ -18,7 +16,7 @@ from typing import Final
 from tests.controlplane.binaries import cache_folder, locked
 from tests.controlplane.releases import pinned
 from tests.controlplane.releases.pinned import MODULE
-from tests.controlplane.toolchain import find_go
+from tests.controlplane.toolchain import GoError, find_go, run_go
 
 PACKAGE: Final = "k8s.io/kubernetes/test/integration/scheduler/extender"
 TEST: Final = "TestSchedulerExtender"
@@ -33,10 +31,6 @@ _LINE: Final = "\topts = decidedElsewhere(t, testCtx, opts)\n"
 _BUILD_SECONDS: Final = 3600.0
 
 
-class NotBuiltError(RuntimeError):
-    """The test cannot be built here; the message says why."""
-
-
 def program() -> Path:
     """Where the compiled test is, or will be."""
     digest = hashlib.sha256(f"{pinned.DEFAULT} {_LINE}{_BEFORE}".encode())
@@ -46,7 +40,7 @@ def program() -> Path:
 
 
 def find() -> Path:
-    """The compiled test, built if need be: some ten minutes on two cores. Raises `NotBuiltError`."""
+    """The compiled test, built if need be: some ten minutes on two cores. Raises `GoError`."""
     found = program()
     with locked(found.with_suffix(".lock")):
         if not found.is_file():
@@ -56,13 +50,13 @@ def find() -> Path:
 
 
 def _build(go: Path, folder: Path, found: Path) -> None:
-    kubernetes = (
-        folder / "kubernetes"
-    )  # the compiler replaces no file of its module cache; a link to it is another path
-    kubernetes.symlink_to(_go(go, "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").strip())
+    # the compiler replaces no file of its module cache; a link to it is another path
+    kubernetes = folder / "kubernetes"
+    listing = ("list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes")
+    kubernetes.symlink_to(run_go(go, *listing, folder=MODULE, seconds=_BUILD_SECONDS).strip())
     helper = (kubernetes / HELPER).read_text(encoding="utf-8")
     if helper.count(_BEFORE) != 1:
-        raise NotBuiltError(f"{HELPER} is not the one that is known")
+        raise GoError(f"{HELPER} is not the one that is known")
     (folder / "util.go").write_text(helper.replace(_BEFORE, _LINE + _BEFORE), encoding="utf-8")
     replaced = {str(kubernetes / HELPER): str(folder / "util.go")}
     replaced |= {str(kubernetes / path): str(HERE / name) for path, name in _ADDED.items()}
@@ -71,20 +65,6 @@ def _build(go: Path, folder: Path, found: Path) -> None:
     replace = f"\nreplace k8s.io/kubernetes => {kubernetes}\n"
     (folder / "go.mod").write_text((MODULE / "go.mod").read_text() + replace)
     options = ["-mod=mod", f"-modfile={folder}/go.mod", f"-overlay={folder}/overlay.json", "-trimpath", "-vet=off"]
-    _go(go, "test", "-c", *options, "-o", str(folder / "compiled"), PACKAGE)
-    (folder / "compiled").rename(found)
-
-
-def _go(go: Path, *arguments: str) -> str:
-    ran = subprocess.run(
-        [str(go), *arguments],
-        cwd=MODULE,
-        env=os.environ | pinned.GO_ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        timeout=_BUILD_SECONDS,
-        check=False,
-    )
-    if ran.returncode:
-        raise NotBuiltError(f"go {arguments[0]}: {' | '.join(ran.stderr.strip().splitlines()[-3:])}")
-    return ran.stdout
+    compiled = folder / "compiled"
+    run_go(go, "test", "-c", *options, "-o", compiled, PACKAGE, folder=MODULE, seconds=_BUILD_SECONDS)
+    compiled.rename(found)
