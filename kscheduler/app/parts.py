@@ -96,9 +96,11 @@ class Parts:
             PodWriter(self.client, self.clock),
             self.client,
             self._node,
+            self._pod,
             self._may_write,
             self.observations,
-            self.clock.monotonic,
+            self.clock,
+            self.pod_log,
         )
         self.assembly = Assembly(options.config, options.registry, self._ports(), self.clock)
         self.assembly.listen_to(self.informers)

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from kscheduler.aio.together import all_of
 from kscheduler.api.core import Node, Pod
 from kscheduler.client.errors import ClientError
 
@@ -91,7 +92,7 @@ class WholeObjects:
             if len(stale) > MOST_SINGLY:
                 await self._list(names)
             else:
-                await asyncio.gather(*(self._read_node(name) for name in stale))
+                await all_of("node for extenders", (self._read_node(name) for name in stale))
             if len(self._nodes) > 2 * len(names) + MOST_SINGLY:
                 self._forget_those_gone()
             return [self._nodes[name][1] for name, version in versions.items() if version and name in self._nodes]

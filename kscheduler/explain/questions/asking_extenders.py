@@ -7,6 +7,7 @@ import msgspec
 from kscheduler.api.core import Node, Pod
 from kscheduler.client.extenders.whole_objects import ObjectReader, UnsentError, WholeObjects
 from kscheduler.explain.questions.question import Decides
+from kscheduler.scheduling.extenders.bind_outcomes import UNKNOWN_PLACE, PodPlace
 from kscheduler.scheduling.extenders.building import ExtenderSet
 from kscheduler.whatif.asking import decide_asking
 from kscheduler.whatif.decide import Decision, Prepared
@@ -26,7 +27,7 @@ def deciding_with_extenders(reader: ObjectReader | None) -> Decides:
         if not extenders:
             return prepared.decide()
         documents = _ScenarioDocuments(scenario.objects, reader)
-        extender_set = ExtenderSet(extenders, documents, may_bind=lambda: False, pod_is_on=_nowhere, logs=False)
+        extender_set = ExtenderSet(extenders, documents, may_bind=lambda: False, place_of=_unknown, logs=False)
         try:
             return await decide_asking(prepared, extender_set.asking)
         finally:
@@ -35,8 +36,8 @@ def deciding_with_extenders(reader: ObjectReader | None) -> Decides:
     return decides
 
 
-async def _nowhere(_pod: Pod) -> str:
-    return ""
+async def _unknown(_pod: Pod) -> PodPlace:
+    return UNKNOWN_PLACE
 
 
 class _ScenarioDocuments:

@@ -37,6 +37,8 @@ class Attempt:
     """The extenders of the configuration that the attempt began under, whether the pod concerns them or not."""
     is_consulted: bool = False
     """Extenders have a say in which node is chosen, or in the preemption."""
+    objectors: tuple[str, ...] = ()
+    """The extenders that have failed or turned nodes down, for the log of a failed attempt."""
     was_given_to_binder: bool = False
     """The extender that binds was asked, and left it to the plugins."""
     held: HeldPod | None = None

@@ -122,6 +122,7 @@ class Workers:
         while True:
             await self._clock.sleep(1.0 - self._clock.time() % 1.0)
             self._queue.flush_backoff(self._clock.time())
+            self._scheduler.lines.look()
             if self._clock.monotonic() >= next_net:
                 self._queue.flush_unschedulable(self._clock.time())
                 next_net += FLUSH_UNSCHEDULABLE_SECONDS

@@ -8,7 +8,7 @@ import os
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-from kscheduler.aio.clock import REAL_CLOCK
+from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.api.core import Pod
 from kscheduler.client.access.tls import TLSFiles, TLSPlaces
 from kscheduler.client.extenders.caller import ExtenderAddress, ExtenderCaller
@@ -16,9 +16,11 @@ from kscheduler.config.extenders import extender_name
 from kscheduler.config.types import Extender, ExtenderTLSConfig
 from kscheduler.logs import get_logger
 from kscheduler.scheduling.extenders.asking import Asking
+from kscheduler.scheduling.extenders.bind_outcomes import BindOutcomes, PodPlace
 from kscheduler.scheduling.extenders.call_reports import CallReports
 from kscheduler.scheduling.extenders.http_extender import Documents, HTTPExtender
 from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.pod_log import PodLog
 
 _log = get_logger("extenders")
 _NO_TLS = ExtenderTLSConfig()
@@ -33,25 +35,23 @@ class ExtenderSet:
         documents: Documents,
         *,
         may_bind: Callable[[], bool],
-        pod_is_on: Callable[[Pod], Awaitable[str]],
+        place_of: Callable[[Pod], Awaitable[PodPlace]],
         observations: Observations | None = None,
-        now: Callable[[], float] = REAL_CLOCK.monotonic,
+        clock: Clock = REAL_CLOCK,
+        log: PodLog | None = None,
         logs: bool = True,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        """Opens nothing. `may_bind` and `pod_is_on` are those of `Asking`; `now`: monotonic seconds, for reports.
-
-        `logs`: whether an outage is logged.
-        """
+        """Opens nothing. `may_bind` and `place_of` are those of `BindOutcomes`. `logs`: whether an outage is logged."""
         self.settings = tuple(extenders)
         self._callers = [ExtenderCaller(address_of(each, index)) for index, each in enumerate(extenders)]
         self._environ = environ
-        self._reports = [_reports_of(each, observations, now, logs=logs) for each in extenders]
+        self._reports = [_reports_of(each, observations, clock.monotonic, logs=logs) for each in extenders]
         self.asking = Asking(
             list(map(HTTPExtender, extenders, self._callers, self._reports)),
             documents,
             may_bind=may_bind,
-            node_of=pod_is_on,
+            outcomes=BindOutcomes(place_of, may_bind, clock, log),
         )
 
     def notes(self) -> Iterable[str]:

@@ -133,11 +133,9 @@ class PodLog:
             profile = queued.pod.pod.spec.scheduler_name
             self._log_line("pod_attempt", queued.key, queued.pod.uid, attempts=queued.attempts, profile=profile)
 
-    def skipped(self, queued: QueuedPodInfo) -> None:
-        """The pod is not tried: it is being deleted, or has a node."""
+    def skipped(self, queued: QueuedPodInfo, reason: str) -> None:
+        """The pod is not tried, or not any more: for example, it is being deleted, or has a node."""
         if verbose(STEPS):
-            is_going = queued.pod.pod.metadata.deletion_timestamp is not None
-            reason = "it is being deleted" if is_going else "it has a node"
             self._log_line("pod_skipped", queued.key, queued.pod.uid, reason=reason)
 
     def judged(self, record: SchedulingRecord) -> None:

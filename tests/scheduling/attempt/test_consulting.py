@@ -1,16 +1,16 @@
 """Pods that concern extenders: asked about apart from all others, decided on the nodes as they are then."""
 
 import asyncio
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kscheduler.api.core import Pod
 from kscheduler.framework.cluster.preemption import Candidate, ReviewedCandidate
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, error, unschedulable
-from kscheduler.scheduling.attempt.consulting import MOST_ROUNDS, MOVED_ON
 from kscheduler.scheduling.attempt.extender_lines import TURNS_PER_LINE
 from kscheduler.scheduling.extenders.answers import UNASKED, AsksExtenders, ExtenderAnswers, VictimAnswers
+from kscheduler.scheduling.extenders.rounds import MOST_ROUNDS, MOVED_ON
 from tests.builders import make_node, make_pod
 from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.attempt.test_workers import GatedBind, working
@@ -38,7 +38,7 @@ class SlowExtenders:
     def first_answers(self, pod: PodInfo) -> ExtenderAnswers | None:
         return self.first if "asks" in pod.labels else None
 
-    def line_of(self, pod: PodInfo) -> Hashable:
+    def line_of(self, pod: PodInfo) -> str:
         return pod.labels["asks"]
 
     def binds(self, pod: Pod) -> bool:

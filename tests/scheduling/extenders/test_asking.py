@@ -1,18 +1,22 @@
 """Extenders are asked in order, about what is left, and a failure means what it means upstream."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
+import structlog
 
-from kscheduler.api.core import Pod
 from kscheduler.client.extenders.caller import ExtenderError
+from kscheduler.client.extenders.whole_objects import UnsentError
 from kscheduler.config.types import Extender, ExtenderManagedResource
 from kscheduler.framework.cluster.preemption import Candidate, ReviewedCandidate
 from kscheduler.framework.status import Code, unresolvable, unschedulable
 from kscheduler.scheduling.extenders.asking import Asking
+from kscheduler.scheduling.extenders.call_reports import CallReports
 from kscheduler.scheduling.extenders.http_extender import MOST_WITH_NODES, ExtenderFailure, HTTPExtender
+from kscheduler.scheduling.observations import Observations
 from tests.builders import pod_info
 from tests.scheduling.eviction.stage import turns
 from tests.scheduling.extenders.fake_extenders import NamedDocuments, fake_extender
@@ -112,9 +116,8 @@ async def test_only_interested_extenders_are_asked() -> None:
     with_gpu = pod_info("gpu", requests={"example.com/gpu": "1"})
     assert asking.judges(with_gpu)
     assert asking.preempts(with_gpu)
-    bound = await asking.bind(with_gpu.pod, "a")
-    assert bound is not None
-    assert bound.is_success
+    assert asking.binds(with_gpu.pod)
+    assert not asking.binds(POD.pod)
 
 
 async def test_an_extender_that_only_binds_is_not_asked_about_nodes() -> None:
@@ -193,40 +196,57 @@ async def test_binding_names_pod_and_node_and_tells_a_refusal() -> None:
         await refusing.bind(POD.pod, "n", lambda: True)
 
 
-@pytest.mark.parametrize(
-    ("answer", "is_ignorable", "found", "expected"),
-    [
-        ({}, False, "", ""),
-        (DOWN, False, "n", ""),
-        (DOWN, False, "", str(DOWN)),
-        ({"Error": "taken"}, False, "", "taken"),
-        ({"Error": "taken"}, False, "m", "pod default/pod is on node m already: taken"),
-        (DOWN, True, "n", ""),
-        (DOWN, True, "", None),
-        (DOWN, True, "m", f"pod default/pod is on node m already: {DOWN}"),
-    ],
-)
-async def test_a_bind_that_failed_may_have_bound(
-    answer: Any, is_ignorable: bool, found: str, expected: str | None
-) -> None:
-    """`expected`: an error's text, empty for success, `None` where the plugins bind."""
-
-    async def node_of(pod: Pod) -> str:
-        assert pod is POD.pod
-        return found
-
-    extender, _ = fake_extender("http://1", {"bind": answer}, ignorable=is_ignorable)
-    status = await Asking([extender], NamedDocuments(), node_of=node_of).bind(POD.pod, "n")
-    assert (status if status is None else status.message) == expected
-    assert status is None or status.is_success is (expected == "")
-
-
 async def test_an_extender_binds_nothing_for_a_process_that_does_not_lead() -> None:
     extender, calls = fake_extender("http://1", {"bind": {}}, ignorable=True)
     status = await Asking([extender], NamedDocuments(), may_bind=lambda: False).bind(POD.pod, "n")
     assert status is not None
     assert status.code is Code.ERROR
     assert calls.asked == []
+
+
+async def test_a_lost_lease_is_no_failure_of_an_extender() -> None:
+    seconds = Observations().extender_seconds
+    reports = CallReports("http://1", lambda: 0.0, seconds)
+    extender, _ = fake_extender("http://1", {"bind": {}}, reports=reports)
+    with structlog.testing.capture_logs() as lines:
+        await Asking([extender], NamedDocuments(), may_bind=lambda: False).bind(POD.pod, "n")
+    assert (lines, list(reports.notes()), dict(seconds)) == ([], [], {})
+
+
+class UnreadableNodes(NamedDocuments):
+    """The API server gives no nodes."""
+
+    async def nodes(self, names: Sequence[str]) -> Sequence[msgspec.Raw]:
+        raise UnsentError("GET /api/v1/nodes: connection refused")
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize"])
+@pytest.mark.parametrize("is_ignorable", [False, True], ids=["needed", "ignorable"])
+async def test_nodes_that_we_cannot_read_are_no_failure_of_an_extender(verb: str, is_ignorable: bool) -> None:
+    """Otherwise a pod would be placed without the filter of an ignorable extender, because of our own outage."""
+    seconds = Observations().extender_seconds
+    reports = CallReports("http://1", lambda: 0.0, seconds)
+    extender, calls = fake_extender(
+        "http://1", {verb: {}}, reports=reports, node_cache_capable=False, ignorable=is_ignorable
+    )
+    with structlog.testing.capture_logs() as lines:
+        answers = await Asking([extender], UnreadableNodes()).about_nodes(POD, ["a", "b"])
+    assert answers.status.code is Code.ERROR
+    assert answers.status.message == "extenders cannot be asked: GET /api/v1/nodes: connection refused"
+    assert (answers.objectors, calls.asked) == ((), [])
+    assert (lines, dict(seconds)) == ([], {})
+
+
+async def test_who_was_asked_and_who_objects_is_known() -> None:
+    first, _ = fake_extender("http://1", {"filter": {"NodeNames": ["b"]}, "prioritize": []})
+    second, _ = fake_extender("http://2", {"filter": {"NodeNames": []}})
+    third, _ = fake_extender("http://3", {"filter": {"NodeNames": []}, "prioritize": []})
+    answers = await Asking([first, second, third], NamedDocuments()).about_nodes(POD, ["a", "b"])
+    assert answers.asked_of == {"http://1", "http://2"}
+    assert answers.objectors == ("http://1", "http://2")
+    broken, _ = fake_extender("http://4", {"filter": DOWN})
+    answers = await Asking([first, broken], NamedDocuments()).about_nodes(POD, ["a", "b"])
+    assert answers.objectors == ("http://4",)
 
 
 async def test_few_questions_with_whole_nodes_are_under_way_at_a_time() -> None:

@@ -1,0 +1,43 @@
+"""The steps of an attempt in which each plugin of the profile has its turn: Reserve, Unreserve, Bind, PostBind.
+
+Permit and PreBind, which may wait, have modules of their own.
+"""
+
+from kscheduler.framework.status import SUCCESS, Status, error
+from kscheduler.scheduling.attempt.surroundings import Attempt
+from kscheduler.scheduling.runtime.attempt_calls import call_bind, call_post_bind, call_reserve, call_unreserve
+
+
+def reserve(attempt: Attempt) -> Status:
+    """One after the other, until one does not succeed."""
+    profile, state, pod = attempt.profile, attempt.record.state, attempt.queued.pod
+    for plugin in profile.reserve:
+        status = call_reserve(plugin, profile.listener, state, pod, attempt.node_name)
+        if not status.is_success:
+            return status
+    return SUCCESS
+
+
+def unreserve(attempt: Attempt) -> None:
+    """All plugins with Reserve, in reverse order, whether they have reserved or not."""
+    profile, state, pod = attempt.profile, attempt.record.state, attempt.queued.pod
+    for plugin in reversed(profile.reserve):
+        call_unreserve(plugin, profile.listener, state, pod, attempt.node_name)
+
+
+async def bind(attempt: Attempt) -> Status:
+    """The first plugin that takes the pod binds it."""
+    state, pod, profile = attempt.record.state, attempt.queued.pod, attempt.profile
+    for plugin in profile.bind:
+        is_timed = not profile.traits[plugin.name].is_in_tree  # an in-tree plugin only waits
+        status = await call_bind(plugin, profile.listener, state, pod, attempt.node_name, is_timed=is_timed)
+        if not status.is_skip:
+            return status
+    return error("no Bind plugin took the pod")
+
+
+def post_bind(attempt: Attempt) -> None:
+    """All plugins are told."""
+    profile, state, pod = attempt.profile, attempt.record.state, attempt.queued.pod
+    for plugin in profile.post_bind:
+        call_post_bind(plugin, profile.listener, state, pod, attempt.node_name)
