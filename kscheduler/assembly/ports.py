@@ -72,7 +72,8 @@ class Ports:
     client: ClusterClient | None = None
     """The API server, for plugins' own requests. `None`: there is none."""
     extenders: Callable[[Sequence[Extender]], AsksExtenders | None] = no_extenders
-    """The extenders of a configuration. `None`: they are not called; pods are decided as if none were configured."""
+    """Makes the extenders of a configuration. Where it returns `None`, nobody is called, and pods are decided without
+    them; resources that are `ignoredByScheduler` are left to them all the same."""
 
     # --- what is notified ---------------------------------------------------------------------------------------------
 

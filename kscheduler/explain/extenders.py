@@ -18,6 +18,7 @@ class ExtenderSay:
     """Of the protocol: `filter`, `prioritize`, `preempt`."""
     is_ignorable: bool
     was_asked: bool
+    """Whether it was called: not without `--ask-extenders`, and not if those before it have left no node."""
     turned_down: int
     """Nodes; 0 if it was not asked."""
     failure: str = ""
@@ -34,11 +35,14 @@ def extenders_with_a_say(decision: Decision) -> tuple[ExtenderSay, ...]:
 def _say(extender: Extender, decision: Decision) -> ExtenderSay:
     name, answers = extender_name(extender), decision.answers
     by = answers.turned_down_by.values() if answers is not None else ()
+    asked_of = answers.asked_of if answers is not None else frozenset[str]()
+    if answers is not None and answers.victims is not None:
+        asked_of |= answers.victims.asked_of
     return ExtenderSay(
         name,
         tuple(_verbs(extender)),
         extender.ignorable,
-        was_asked=answers is not None,
+        was_asked=name in asked_of,
         turned_down=sum(each == name for each in by),
         failure=answers.passed_over.get(name, "") if answers is not None else "",
     )

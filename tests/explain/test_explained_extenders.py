@@ -82,6 +82,16 @@ def test_a_pod_that_all_nodes_are_refused_to_has_the_words_of_the_event(tmp_path
     assert tree["message"].startswith("0/3 nodes are available: 3 no token left.")
 
 
+def test_who_comes_after_the_last_node_was_turned_down_was_not_asked(tmp_path: Path, capsys: Captured) -> None:
+    with extender_program({"filter": leaves()}) as first, extender_program({"filter": leaves("a")}) as second:
+        config = configuration(first)
+        config["extenders"] += configuration(second)["extenders"]
+        line = scenario_line(pod_tree(), nodes=NODES, config=config)
+        tree = tree_of(tmp_path, capsys, line, "--ask-extenders")
+        assert second.asked == []
+    assert [(each["url"], each["asked"]) for each in tree["extenders"]] == [(first.url, True), (second.url, False)]
+
+
 def test_an_extender_that_fails_is_an_error(tmp_path: Path, capsys: Captured) -> None:
     with extender_program({"filter": leaves()}) as program:
         program.status = 500

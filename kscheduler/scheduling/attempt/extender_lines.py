@@ -111,7 +111,7 @@ class ExtenderLines:
             if line.waiting and line.seconds >= LONG_SECONDS:
                 yield (
                     f"{line.waiting} pods wait until extender {line.extenders} can be asked about them, "
-                    f"{line.asked} are asked about; some have waited for {round(line.seconds)} s"
+                    f"{line.asked} are asked about; pods have stood in its line for {round(line.seconds)} s"
                 )
 
     def look(self) -> None:

@@ -55,7 +55,8 @@ async def _asked(
     extenders: AsksExtenders, pod: PodInfo, record: SchedulingRecord, nodes: NodeTable, before: ExtenderAnswers
 ) -> ExtenderAnswers:
     if record.questions:
-        return replace(await extenders.about_nodes(pod, record.questions), victims=before.victims)
+        found = await extenders.about_nodes(pod, record.questions)
+        return replace(found, victims=before.victims, asked_of=found.asked_of | before.asked_of)
     return replace(before, victims=await _about_victims(extenders, pod, record.victim_questions, nodes))
 
 

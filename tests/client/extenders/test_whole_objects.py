@@ -98,6 +98,26 @@ async def test_many_nodes_are_listed_page_by_page() -> None:
     assert len(reader.asked) == asked
 
 
+@pytest.mark.parametrize("count", [1, MOST_SINGLY + 1], ids=["one", "list"])
+async def test_a_node_that_changes_while_it_is_read_is_read_again(count: int) -> None:
+    """What the answer holds is of the time before; kept under the newer version it would be sent for ever."""
+    names = [f"n{number}" for number in range(count)]
+    watch = Watch(*names)
+
+    class ChangesMeanwhile(Reader):
+        async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
+            body = await super().get(path, params)
+            watch.versions["n0"] = self.version = "2"
+            return body
+
+    reader = ChangesMeanwhile(*names)
+    whole = WholeObjects(reader, watch.node)
+    before = [msgspec.json.decode(node)["metadata"]["resourceVersion"] for node in await whole.nodes(names)]
+    assert before[0] == "1"
+    after = msgspec.json.decode((await whole.nodes(names))[0])
+    assert after["metadata"]["resourceVersion"] == "2"
+
+
 async def test_a_node_that_went_before_the_watch_has_shown_it_is_left_out() -> None:
     whole = WholeObjects(Reader("a"), Watch("a", "b").node)
     assert len(await whole.nodes(["a", "b"])) == 1
