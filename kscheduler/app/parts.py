@@ -114,6 +114,7 @@ class Parts:
         self.extenders.in_use = self.workers.extenders_in_use
         self.extenders.adopt(self.assembly.scheduler.extenders)
         self.truth = self._build_truth_keeping(options.periods)
+        self.truth.dump.in_line = self.assembly.scheduler.lines.in_line
         self.overfill = self._build_overfill_keeping(repairs=options.repairs_overfilled_nodes)
         self.assembly.on_quarantine = self._quarantine_soon
         limit = limit_with_alarm(options.memory_alarm, cgroup_limit)

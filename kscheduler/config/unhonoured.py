@@ -13,7 +13,7 @@ from typing import Any
 from kscheduler.config.errors import shown
 from kscheduler.config.extenders import decides
 from kscheduler.config.loader import LoadedConfig, default_configuration
-from kscheduler.config.types import Plugins
+from kscheduler.config.types import Extender, Plugins
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +132,21 @@ def _from_extenders(loaded: LoadedConfig) -> Iterator[SettingWarning]:
         if extender.enable_https and not has_authority:
             reason = "without tlsConfig.caFile or caData no certificate is checked, as in kube-scheduler"
             yield SettingWarning(f"extenders[{index}].enableHTTPS", reason)
+        if extender.url_prefix.lower().startswith("http://"):
+            yield from _from_unencrypted(f"extenders[{index}]", extender)
+
+
+def _from_unencrypted(path: str, extender: Extender) -> Iterator[SettingWarning]:
+    """Only `https://` brings TLS, in kube-scheduler, too; whoever sets something else for it believes that it is on."""
+    reason = "it does not encrypt: urlPrefix begins with http://, not https://"
+    if extender.enable_https:
+        yield SettingWarning(f"{path}.enableHTTPS", reason)
+    elif extender.tls_config is not None:
+        yield SettingWarning(f"{path}.tlsConfig", reason)
+    if "@" in extender.url_prefix.partition("://")[2].partition("/")[0]:
+        yield SettingWarning(
+            f"{path}.urlPrefix", "its user name and password are sent unencrypted: it begins with http://"
+        )
 
 
 def _from_empty_names(loaded: LoadedConfig) -> Iterator[SettingWarning]:

@@ -99,6 +99,31 @@ def test_an_extender_that_is_not_what_it_seems_warns(extender: str, warning: str
     assert [str(each) for each in unhonoured(load_bytes((HEAD + text).encode(), "f"))] == ([warning] if warning else [])
 
 
+PLAIN = "it does not encrypt: urlPrefix begins with http://, not https://"
+
+
+@pytest.mark.parametrize(
+    ("extender", "warnings"),
+    [
+        ("urlPrefix: 'http://x', filterVerb: f", []),
+        ("urlPrefix: 'http://x', filterVerb: f, tlsConfig: {caFile: /ca.crt}", [f"extenders[0].tlsConfig: {PLAIN}"]),
+        (
+            "urlPrefix: 'http://x', filterVerb: f, enableHTTPS: true, tlsConfig: {caFile: /ca.crt}",
+            [f"extenders[0].enableHTTPS: {PLAIN}"],
+        ),
+        (
+            "urlPrefix: 'http://me:s3cret@x', filterVerb: f",
+            ["extenders[0].urlPrefix: its user name and password are sent unencrypted: it begins with http://"],
+        ),
+        ("urlPrefix: 'https://me:s3cret@x', filterVerb: f", []),
+    ],
+    ids=["plain", "an authority", "HTTPS in name", "a password", "a password in TLS"],
+)
+def test_what_is_not_encrypted_although_it_seems_so_warns(extender: str, warnings: list[str]) -> None:
+    loaded = load_bytes((HEAD + f"extenders: [{{{extender}}}]").encode(), "f")
+    assert [str(each) for each in unhonoured(loaded)] == warnings
+
+
 POINT_OF_UNBUILT = {
     "DynamicResources": "filter",
     "GangScheduling": "permit",

@@ -18,13 +18,13 @@ import os
 import ssl
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 import aiohttp
 
-from kscheduler.client.access.tls import TLSContexts, TLSFiles, TLSPlaces
+from kscheduler.client.access.tls import TLSContexts
 from kscheduler.client.errors import ConfigurationError
+from kscheduler.client.extenders.address import DEFAULT_SECONDS, ExtenderAddress
 from kscheduler.client.extenders.forbidden import (
     CheckingResolver,
     ForbiddenTargetError,
@@ -34,8 +34,6 @@ from kscheduler.client.extenders.forbidden import (
 from kscheduler.client.failure_text import failure_text
 from kscheduler.client.http.transport import CONNECT_SECONDS, USER_AGENT
 
-DEFAULT_SECONDS: Final = 5.0
-"""The deadline of a call where the configuration names none, as in kube-scheduler."""
 MOST_CALLS: Final = 16
 """Calls of one verb to one extender at a time; kube-scheduler has one per pod under way, which is one.
 
@@ -69,20 +67,6 @@ class ExtenderNotReachedError(ExtenderError):
 
 class CallGivenUpError(ExtenderError):
     """This process has not made the call, or has ended it, for a reason of its own: the extender is not to blame."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExtenderAddress:
-    """Where an extender is, and how to speak to it."""
-
-    shown: str
-    """The address without secrets, for messages."""
-    url_prefix: str
-    timeout_seconds: float = 0.0
-    """Of a whole call; 0 means `DEFAULT_SECONDS`."""
-    tls: TLSFiles = field(default_factory=TLSFiles)
-    places: TLSPlaces = field(default_factory=TLSPlaces)
-    """The configuration fields of the TLS settings, for messages."""
 
 
 class ExtenderCaller:

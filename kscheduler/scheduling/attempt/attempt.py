@@ -18,6 +18,7 @@ If a step after assume fails: Unreserve in reverse order, forget the pod in the 
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from kscheduler.framework import events
 from kscheduler.framework.activation import PodsToActivate
@@ -167,7 +168,9 @@ class Scheduler:
         record = attempt.record
         failure = failure_of_record(record)
         is_helped = record.post_filter is not None and record.post_filter.is_success
-        if is_helped or attempt.is_consulted:
+        if attempt.is_consulted:
+            return replace(failure, extender=", ".join(attempt.objectors))
+        if is_helped:
             return failure
         return self._judges.infeasible.learned(record.pod, failure)
 
@@ -195,7 +198,7 @@ class Scheduler:
         pod = attempt.queued.pod
         self._context.cache.assume_pod(pod, attempt.node_name)
         began = self._now()
-        status = plugin_steps.reserve(attempt)
+        status = plugin_steps.run_reserve(attempt)
         began = self._measure(attempt, RESERVE.label, status.code, began)
         if status.is_success:
             status = self._permit(attempt)
@@ -305,12 +308,14 @@ class Scheduler:
         """Run PreBind (if it has not run), Bind, PostBind. After a failure: release the node, requeue the pod."""
         if await self._may_bind(attempt):
             began = self._now()
-            self._end_bind(attempt, await plugin_steps.bind(attempt), began)
+            self._end_bind(attempt, await plugin_steps.run_bind(attempt), began)
 
     def is_bound_outside(self, attempt: Attempt) -> bool:
         """Whether an extender binds the pod. It may take seconds, so no worker waits for it: see `bind_outside`."""
         extenders = attempt.extenders
-        return extenders is not None and not attempt.was_given_to_binder and extenders.binds(attempt.queued.pod.pod)
+        if extenders is None or attempt.was_given_to_binder:
+            return False
+        return bool(extenders.binder_of(attempt.queued.pod.pod))
 
     async def bind_outside(self, attempt: Attempt) -> bool:
         """As `bind`, by an extender. Returns whether the plugins must bind the pod; if not, the attempt is over.
@@ -321,9 +326,10 @@ class Scheduler:
         extenders = attempt.extenders
         if extenders is None or not await self._may_bind(attempt):
             return False
-        began = self._now()
-        status = await extenders.bind(attempt.queued.pod.pod, attempt.node_name)
+        began, pod = self._now(), attempt.queued.pod.pod
+        status = await extenders.bind(pod, attempt.node_name)
         if status is not None:
+            attempt.objectors = () if status.is_success else (extenders.binder_of(pod),)
             self._end_bind(attempt, status, began)
         return status is None
 
@@ -368,7 +374,7 @@ class Scheduler:
 
     def _post_bind(self, attempt: Attempt) -> None:
         began = self._now()
-        plugin_steps.post_bind(attempt)
+        plugin_steps.run_post_bind(attempt)
         self._measure(attempt, POST_BIND.label, Code.SUCCESS, began)
 
     # --- failing ------------------------------------------------------------------------------------------------------
@@ -401,7 +407,8 @@ class Scheduler:
         """Release the node, requeue the pod, and wake the pods that the free room may help."""
         context, pod = self._context, attempt.queued.pod
         self._give_back(attempt)
-        self._fail(attempt.queued, failure_of_status(status), attempt.profile, attempt.started)
+        failure = replace(failure_of_status(status), extender=", ".join(attempt.objectors))
+        self._fail(attempt.queued, failure, attempt.profile, attempt.started)
         not_woken = pod.uid if status.is_rejected else ""  # the room of a rejected pod must not wake the pod itself
         gone = placed(pod.pod, attempt.node_name)  # with its node: a hint sees no free room in a pod without one
         context.queue.move_all(events.ASSIGNED_POD_DELETE, gone, None, context.clock.time(), not_woken)
@@ -409,7 +416,7 @@ class Scheduler:
     def _give_back(self, attempt: Attempt) -> None:
         began = self._now()
         self._leave_pre_bind(attempt)
-        plugin_steps.unreserve(attempt)
+        plugin_steps.run_unreserve(attempt)
         self._measure(attempt, UNRESERVE.label, Code.SUCCESS, began)
         self._forget(attempt.queued.pod)
 

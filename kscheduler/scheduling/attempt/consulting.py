@@ -66,7 +66,7 @@ class ExtenderConsultation:
             answers = await decide_in_rounds(extenders, pod, first, lambda given: self._judge(attempt, given))
         finally:
             self.lines.end(line)
-        if answers is not None:
+        if answers is not None and not attempt.node_name:
             attempt.objectors = answers.objectors
         return answers is not None
 

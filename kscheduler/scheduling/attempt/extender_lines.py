@@ -76,6 +76,8 @@ class ExtenderLines:
         self._lines: dict[str, _Line] = {}
         self._line_of_called: dict[str, str] = {}
         """By UID, of those for whom a turn is kept."""
+        self._known: set[str] = set()
+        """Names of lines, those that have ended, too: as many as the configuration has sets of extenders at most."""
         self._arrivals = 0
         self.called: deque[QueuedPodInfo] = deque()
         """Pods whose turn has come, or whose line must be found anew; to be decided before any other pod."""
@@ -93,17 +95,20 @@ class ExtenderLines:
         return sum(self._turns - line.free for line in self._lines.values())
 
     def statistics(self) -> tuple[LineStatistics, ...]:
-        """A snapshot of each line, by name. Pods that were called and are not decided yet stand in none."""
-        now = self._now()
-        return tuple(
-            LineStatistics(
-                name,
-                self._turns - line.free,
-                len(line.standing),
-                now - line.standing_since if line.standing else 0.0,
-            )
-            for name, line in sorted(self._lines.items())
-        )
+        """A snapshot of each line that there has been under this configuration, by name, so that a graph falls to zero
+        instead of ending. Pods that were called and are not decided yet stand in none.
+        """
+        now, nobody = self._now(), _Line(self._turns)
+        found = []
+        for name in sorted(self._known):
+            line = self._lines.get(name, nobody)
+            seconds = now - line.standing_since if line.standing else 0.0
+            found.append(LineStatistics(name, self._turns - line.free, len(line.standing), seconds))
+        return tuple(found)
+
+    def in_line(self) -> Iterable[tuple[str, QueuedPodInfo]]:
+        """A copy of all that stand in line, with the names of the extenders that they wait for, unordered."""
+        return [(name, queued) for name, line in self._lines.items() for _, _, queued in line.standing]
 
     def notes(self) -> Iterable[str]:
         """A line for `/readyz?verbose` for each in which pods have been standing for long."""
@@ -126,7 +131,10 @@ class ExtenderLines:
 
     def begin_or_wait(self, name: str, queued: QueuedPodInfo) -> bool:
         """Whether the pod has a turn now, until `end`. If not, it stands in line, and is called later."""
-        line = self._lines.setdefault(name, _Line(self._turns))
+        line = self._lines.get(name)
+        if line is None:
+            line = self._lines[name] = _Line(self._turns)
+            self._known.add(name)
         if line.free > line.called:
             line.free -= 1
             return True
@@ -166,6 +174,7 @@ class ExtenderLines:
         for name, line in list(self._lines.items()):
             line.standing = []
             self._call_next(name)
+        self._known = set(self._lines)
         for _, _, queued in sorted(everybody):
             self.called.append(queued)
             self.on_call()

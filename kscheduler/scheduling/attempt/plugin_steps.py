@@ -8,7 +8,7 @@ from kscheduler.scheduling.attempt.surroundings import Attempt
 from kscheduler.scheduling.runtime.attempt_calls import call_bind, call_post_bind, call_reserve, call_unreserve
 
 
-def reserve(attempt: Attempt) -> Status:
+def run_reserve(attempt: Attempt) -> Status:
     """One after the other, until one does not succeed."""
     profile, state, pod = attempt.profile, attempt.record.state, attempt.queued.pod
     for plugin in profile.reserve:
@@ -18,14 +18,14 @@ def reserve(attempt: Attempt) -> Status:
     return SUCCESS
 
 
-def unreserve(attempt: Attempt) -> None:
+def run_unreserve(attempt: Attempt) -> None:
     """All plugins with Reserve, in reverse order, whether they have reserved or not."""
     profile, state, pod = attempt.profile, attempt.record.state, attempt.queued.pod
     for plugin in reversed(profile.reserve):
         call_unreserve(plugin, profile.listener, state, pod, attempt.node_name)
 
 
-async def bind(attempt: Attempt) -> Status:
+async def run_bind(attempt: Attempt) -> Status:
     """The first plugin that takes the pod binds it."""
     state, pod, profile = attempt.record.state, attempt.queued.pod, attempt.profile
     for plugin in profile.bind:
@@ -36,7 +36,7 @@ async def bind(attempt: Attempt) -> Status:
     return error("no Bind plugin took the pod")
 
 
-def post_bind(attempt: Attempt) -> None:
+def run_post_bind(attempt: Attempt) -> None:
     """All plugins are told."""
     profile, state, pod = attempt.profile, attempt.record.state, attempt.queued.pod
     for plugin in profile.post_bind:

@@ -90,8 +90,8 @@ class AsksExtenders(Protocol):
         """The names of the extenders that the pod concerns: pods with equal ones stand in one line, and share turns."""
         ...
 
-    def binds(self, pod: Pod) -> bool:
-        """Whether an extender binds the pod."""
+    def binder_of(self, pod: Pod) -> str:
+        """The name of the extender that binds the pod; empty: the profile's plugins do."""
         ...
 
     async def about_nodes(self, pod: PodInfo, names: Sequence[str]) -> ExtenderAnswers:

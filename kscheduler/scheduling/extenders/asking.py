@@ -107,9 +107,10 @@ class Asking:
         """The names of the extenders that a decision about the pod needs."""
         return ", ".join(each.name for each in self._interested(pod) if each.decides)
 
-    def binds(self, pod: Pod) -> bool:
-        """Whether an extender binds the pod."""
-        return self._binder_of(pod) is not None
+    def binder_of(self, pod: Pod) -> str:
+        """The name of the extender that binds the pod; empty: the profile's plugins do."""
+        binder = self._binder_of(pod)
+        return binder.name if binder is not None else ""
 
     async def about_nodes(self, pod: PodInfo, names: Sequence[str]) -> ExtenderAnswers:
         """Filter the nodes (at least one), and have the rest scored. Never raises for an extender's sake."""

@@ -1,20 +1,15 @@
-"""From the configuration to extenders that can be asked. Import it only where there are any: it brings the HTTP client.
-
-TLS is as in kube-scheduler: `enableHTTPS` without an authority checks no certificate, inline data wins over files, and
-a client certificate counts only with its key. Whether TLS is spoken at all is decided by the address: `https://`.
-"""
+"""From the configuration to extenders that can be asked; to be imported only if there are any: it brings aiohttp."""
 
 import os
-from base64 import b64decode
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.api.core import Pod
-from kscheduler.client.access.tls import TLSFiles, TLSPlaces
-from kscheduler.client.extenders.caller import ExtenderAddress, ExtenderCaller
+from kscheduler.client.extenders.caller import ExtenderCaller
 from kscheduler.config.extenders import extender_name
-from kscheduler.config.types import Extender, ExtenderTLSConfig
+from kscheduler.config.types import Extender
 from kscheduler.logs import get_logger
+from kscheduler.scheduling.extenders.addresses import address_of
 from kscheduler.scheduling.extenders.asking import Asking
 from kscheduler.scheduling.extenders.bind_outcomes import BindOutcomes, PodPlace
 from kscheduler.scheduling.extenders.call_reports import CallReports
@@ -23,7 +18,6 @@ from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 
 _log = get_logger("extenders")
-_NO_TLS = ExtenderTLSConfig()
 
 
 class ExtenderSet:
@@ -77,37 +71,3 @@ def _reports_of(
 ) -> CallReports:
     seconds = observations.extender_seconds if observations is not None else None
     return CallReports(extender_name(extender), now, seconds, is_ignorable=extender.ignorable, logs=logs)
-
-
-def address_of(extender: Extender, index: int) -> ExtenderAddress:
-    """Where the extender is and what TLS checks. `index`: its place in the configuration, for messages."""
-    tls = extender.tls_config or _NO_TLS
-    has_authority = bool(tls.ca_file or tls.ca_data)
-    has_certificate = bool((tls.cert_file or tls.cert_data) and (tls.key_file or tls.key_data))
-    files = TLSFiles(
-        authority="" if tls.ca_data else tls.ca_file,
-        authority_pem=_text(tls.ca_data),
-        certificate=tls.cert_file if has_certificate and not tls.cert_data else "",
-        certificate_pem=_text(tls.cert_data) if has_certificate else "",
-        key=tls.key_file if has_certificate and not tls.key_data else "",
-        key_pem=_text(tls.key_data) if has_certificate else "",
-        verify=not (tls.insecure or (extender.enable_https and not has_authority)),
-        server_name=tls.server_name,
-    )
-    return ExtenderAddress(
-        extender_name(extender),
-        extender.url_prefix,
-        extender.http_timeout.seconds,
-        files,
-        TLSPlaces(_place(index, "ca", tls.ca_data, tls.ca_file), _place(index, "cert", tls.cert_data, tls.cert_file)),
-    )
-
-
-def _text(data: str) -> str:
-    """Inline data, which has been checked when the configuration was read."""
-    return b64decode(data).decode(errors="replace")
-
-
-def _place(index: int, field: str, data: str, file: str) -> str:
-    where = f"extenders[{index}].tlsConfig.{field}"
-    return f"{where}Data" if data else f"{where}File: {file}"

@@ -180,6 +180,12 @@ async def test_a_slow_extender_delays_its_own_pods_only() -> None:
             for number in range(40):
                 await world.bound(f"plain-{number}")
             assert not any(node_of(world.server, f"special-{number}") for number in range(40))
+            _, metrics = await answer(world.app, "/metrics")
+            for state, pods in (("asked", 16), ("waiting", 24)):
+                wanted = f'kscheduler_extender_pods{{extender="{program.url}",state="{state}"}} {pods}.0'
+                assert wanted in metrics
+            dumped = [line async for _, line in world.app.parts.truth.dump.queue_entries() if "extender" in line]
+            assert len(dumped) == 24
             program.opened.set()
             names = [f"special-{number}" for number in range(40)]
             await until(world.server, lambda: sum(node_of(world.server, name) == "a" for name in names) == 4)
@@ -190,7 +196,7 @@ async def test_a_pod_may_name_another_scheduler_while_it_is_asked_about(another:
     """The old annotation can be changed at any time; kube-scheduler has no way to change a pod's scheduler."""
     profiles = [{"schedulerName": "default-scheduler"}, {"schedulerName": "second"}]
     with extender_program({"filter": leaves("a")}, is_open=False) as program:
-        settings = {"profiles": profiles, "honorSchedulerNameAnnotation": True}
+        settings: dict[str, Any] = {"profiles": profiles, "honorSchedulerNameAnnotation": True}
         async with scheduling(program.settings(**NAMES), **settings) as world:
             world.pod("pod", schedulerName="default-scheduler")
             await world.until_true(lambda: program.asked)

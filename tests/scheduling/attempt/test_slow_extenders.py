@@ -61,8 +61,8 @@ async def test_a_slow_extender_does_not_delay_pods_of_another(stuck: int) -> Non
 class SlowBinder(SlowExtenders):
     """Binds pods named `slow-...` when the gate opens, and leaves others to the plugins."""
 
-    def binds(self, pod: Pod) -> bool:
-        return pod.metadata.name.startswith("slow")
+    def binder_of(self, pod: Pod) -> str:
+        return "http://binder" if pod.metadata.name.startswith("slow") else ""
 
     async def bind(self, pod: Pod, node_name: str) -> Status | None:
         await self.gate.wait()

@@ -265,7 +265,7 @@ async def test_a_bug_in_a_binding_is_logged_once_with_its_traceback(monkeypatch:
     async def has_a_bug(*_: object) -> Status:
         raise LookupError("nobody thought of that")
 
-    monkeypatch.setattr(plugin_steps, "bind", has_a_bug)
+    monkeypatch.setattr(plugin_steps, "run_bind", has_a_bug)
     harness = SchedulerHarness(profile(GatedBind()), cluster("node"), workers=1)
     harness.add(make_pod("p"))
     with structlog.testing.capture_logs() as lines:

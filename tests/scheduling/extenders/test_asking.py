@@ -116,8 +116,7 @@ async def test_only_interested_extenders_are_asked() -> None:
     with_gpu = pod_info("gpu", requests={"example.com/gpu": "1"})
     assert asking.judges(with_gpu)
     assert asking.preempts(with_gpu)
-    assert asking.binds(with_gpu.pod)
-    assert not asking.binds(POD.pod)
+    assert (asking.binder_of(with_gpu.pod), asking.binder_of(POD.pod)) == ("http://1", "")
 
 
 async def test_an_extender_that_only_binds_is_not_asked_about_nodes() -> None:
