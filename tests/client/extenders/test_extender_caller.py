@@ -11,7 +11,15 @@ import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from kscheduler.client.access.tls import TLSFiles
-from kscheduler.client.extenders.caller import MOST_CALLS, ExtenderAddress, ExtenderCaller, ExtenderError
+from kscheduler.client.extenders.address import ExtenderAddress
+from kscheduler.client.extenders.caller import (
+    MOST_CALLS,
+    CallGivenUpError,
+    ExtenderCaller,
+    ExtenderError,
+    ExtenderNotReachedError,
+    ExtenderStatusError,
+)
 from kscheduler.client.extenders.forbidden import (
     CheckingResolver,
     ForbiddenTargetError,
@@ -135,6 +143,49 @@ async def test_nobody_listens_and_closed() -> None:
         async with caller_of(f"http://127.0.0.1:{bound.getsockname()[1]}") as caller:
             assert "connection refused" in await refusal(caller)
     assert "no longer configured" in await refusal(caller)
+
+
+async def test_what_certainly_was_not_sent_is_known() -> None:
+    """A pod that was to be bound is not bound then, and nobody has to look."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        nobody = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        for url in (nobody, "http://none.invalid:1", "http://169.254.169.254", "ftp://x", "https://127.0.0.1:1"):
+            async with caller_of(url) as caller:
+                with pytest.raises(ExtenderNotReachedError):
+                    await caller.call("bind", b"{}")
+
+
+async def test_an_answer_that_was_lost_is_no_refusal() -> None:
+    async def hang_up(peer: Peer) -> None:
+        await peer.request()
+
+    async def refuse(peer: Peer) -> None:
+        await peer.request()
+        peer.say(b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n")
+
+    for serve, kind in ((hang_up, ExtenderError), (refuse, ExtenderStatusError)):
+        async with raw_server(serve) as server, caller_of(server.url) as caller:
+            with pytest.raises(ExtenderError) as failure:
+                await caller.call("bind", b"{}")
+            assert type(failure.value) is kind
+
+
+async def test_what_this_process_ends_itself_is_not_the_extenders_fault() -> None:
+    async def say_nothing(peer: Peer) -> None:
+        await peer.request()
+        await asyncio.get_running_loop().create_future()
+
+    async with raw_server(say_nothing) as server, caller_of(server.url) as caller:
+        with pytest.raises(CallGivenUpError, match="this process does not lead"):
+            await caller.call("bind", b"{}", lambda: False)
+        under_way = asyncio.create_task(caller.call("filter", b"{}"))
+        await asyncio.sleep(0.05)
+        await caller.close()
+        with pytest.raises(CallGivenUpError):
+            await under_way
+        with pytest.raises(CallGivenUpError, match="no longer configured"):
+            await caller.call("filter", b"{}")
 
 
 @pytest.mark.parametrize("url", ["", "extender", "ftp://user:s3cret@x", "http://user:s3cret@", "http://[::1"])
