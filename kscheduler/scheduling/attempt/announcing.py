@@ -4,7 +4,7 @@ from kscheduler.client.errors import APIError, ClientError
 from kscheduler.logs import get_logger
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
 
-_log = get_logger(__name__)
+_log = get_logger("attempt")
 
 
 async def announce(context: Surroundings, attempt: Attempt) -> None:

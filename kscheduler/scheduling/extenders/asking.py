@@ -9,8 +9,8 @@ An extender that is not interested in the pod is passed over. A failure ends it 
 the extender is ignorable: then the decision goes on without it. Failures to give points never count.
 
 What goes wrong on our side is no failure of an extender's: if the API server does not give us an object that must be
-sent, the attempt ends with an Error, whether the extender is ignorable or not. Otherwise a pod would be placed without
-a filter because *we* could not read a node.
+sent, or this process is ending, the attempt fails, whether the extender is ignorable or not. Otherwise a pod would be
+placed without a filter because *we* could not read a node.
 
 The answers hold for the nodes and the pod as they were sent. The caller decides again when it has them: on the nodes
 that the pod fits on *then*, as far as the answers allow them.
@@ -22,6 +22,7 @@ from typing import Any
 
 from kscheduler.aio.together import all_of
 from kscheduler.api.core import Pod
+from kscheduler.client.extenders.caller import CallGivenUpError
 from kscheduler.client.extenders.messages import VictimsOnNode
 from kscheduler.client.extenders.whole_objects import UnsentError
 from kscheduler.config.extenders import EXTENDER
@@ -52,7 +53,7 @@ def _reviewed(candidate: Candidate, left: Victims, pods_on: Mapping[str, Mapping
     return ReviewedCandidate(proposed, Candidate(name, tuple(pods), left[name].pdb_violations))
 
 
-def _not_asked(failure: UnsentError) -> Status:
+def _not_asked(failure: Exception) -> Status:
     return error(f"extenders cannot be asked: {failure}", plugin=EXTENDER)
 
 
@@ -116,11 +117,11 @@ class Asking:
         """Filter the nodes (at least one), and have the rest scored. Never raises for an extender's sake."""
         try:
             return await self._about_nodes(pod, names)
-        except UnsentError as failure:
+        except (UnsentError, CallGivenUpError) as failure:
             return ExtenderAnswers(frozenset(names), status=_not_asked(failure))
 
     async def _about_nodes(self, pod: PodInfo, names: Sequence[str]) -> ExtenderAnswers:
-        """Raises `UnsentError`."""
+        """Raises `UnsentError` and `CallGivenUpError`."""
         asked = frozenset(names)
         left = tuple(names)
         sent = await self._sent(pod)
@@ -167,9 +168,15 @@ class Asking:
         `pods_on`: by node and UID, as they were when the candidates were found.
         """
         try:
-            sent = await self._sent(pod)
-        except UnsentError as failure:
+            return await self._about_victims(pod, candidates, pods_on)
+        except (UnsentError, CallGivenUpError) as failure:
             return VictimAnswers(failure=_not_asked(failure))
+
+    async def _about_victims(
+        self, pod: PodInfo, candidates: Sequence[Candidate], pods_on: Mapping[str, Mapping[str, PodInfo]]
+    ) -> VictimAnswers:
+        """Raises `UnsentError` and `CallGivenUpError`."""
+        sent = await self._sent(pod)
         victims: Victims = {
             each.node_name: VictimsOnNode(tuple(victim.uid for victim in each.victims), each.broken_budgets)
             for each in candidates
@@ -217,7 +224,7 @@ class Asking:
     async def _points(
         self, extenders: Sequence[HTTPExtender], sent: SentPod, names: Sequence[str], failed: dict[str, str]
     ) -> tuple[ExtenderPoints, ...]:
-        """Raises `UnsentError`."""
+        """Raises `UnsentError` and `CallGivenUpError`."""
         calls: list[Coroutine[Any, Any, ExtenderPoints | None]] = [
             self._points_by(extender, sent, names, failed) for extender in extenders
         ]

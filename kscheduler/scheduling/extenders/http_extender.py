@@ -53,7 +53,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class ExtenderFailure(Exception):  # noqa: N818  as `PluginFailure`
-    """An extender gave no answer that can be used."""
+    """An extender gave no answer that can be used. A call that we gave up ourselves is no such failure."""
 
 
 class BindFailure(ExtenderFailure):
@@ -178,6 +178,8 @@ class HTTPExtender:
 
         try:
             await self._ask(_Question("bind", self.settings.bind_verb, pod.key), request, read, may_send)
+        except CallGivenUpError as error:
+            raise BindFailure(str(error)) from error
         except ExtenderFailure as failure:
             cause = failure.__cause__
             raise BindFailure(
@@ -197,13 +199,15 @@ class HTTPExtender:
         read: Callable[[bytes], T],
         may_send: Callable[[], bool] | None = None,
     ) -> T:
-        """The answer, read and checked. Every end is reported, unless this process itself has ended the call."""
+        """The answer, read and checked. Every end is reported; but a call that this process itself has given up raises
+        `CallGivenUpError`, and says nothing about the extender.
+        """
         reports, verb = self._reports, question.verb
         began = reports.now()
         try:
             found = read(await self._calls.call(question.path, request, may_send))
-        except CallGivenUpError as error:
-            raise ExtenderFailure(str(error)) from error
+        except CallGivenUpError:
+            raise
         except ExtenderClaimError as refusal:
             reports.ended(verb, CallResult.ERROR, began)
             reports.answered()

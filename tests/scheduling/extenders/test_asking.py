@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import structlog
 
-from kscheduler.client.extenders.caller import ExtenderError
+from kscheduler.client.extenders.caller import CallGivenUpError, ExtenderError
 from kscheduler.client.extenders.whole_objects import UnsentError
 from kscheduler.config.types import Extender, ExtenderManagedResource
 from kscheduler.framework.cluster.preemption import Candidate, ReviewedCandidate
@@ -234,6 +234,20 @@ async def test_nodes_that_we_cannot_read_are_no_failure_of_an_extender(verb: str
     assert answers.status.message == "extenders cannot be asked: GET /api/v1/nodes: connection refused"
     assert (answers.objectors, calls.asked) == ((), [])
     assert (lines, dict(seconds)) == ([], {})
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
+async def test_a_call_that_this_process_gave_up_passes_over_no_extender(verb: str) -> None:
+    """Its connections are closed at the end: a pod that is decided in that moment must not miss a filter."""
+    given_up = CallGivenUpError("the extender is no longer configured")
+    extender, _ = fake_extender("http://1", {verb: given_up}, ignorable=True)
+    asking = Asking([extender], NamedDocuments())
+    if verb == "preempt":
+        status = (await asking.about_victims(POD, PROPOSED, PRESENT)).failure
+    else:
+        status = (await asking.about_nodes(POD, ["a", "b"])).status
+    assert status.code is Code.ERROR
+    assert status.message == "extenders cannot be asked: the extender is no longer configured"
 
 
 async def test_who_was_asked_and_who_objects_is_known() -> None:
