@@ -15,7 +15,7 @@ from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Node, Pod
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.config.types import Extender
-from kscheduler.scheduling.extenders.answers import AsksExtenders
+from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 
@@ -65,10 +65,10 @@ class ExtenderConnections:
         self._in_force: ExtenderSet | None = None
         self._replaced: list[ExtenderSet] = []
         self._closing = TaskSet("closing extenders")
-        self.in_use: Callable[[], Iterable[AsksExtenders | None]] = tuple
+        self.in_use: Callable[[], Iterable[Extenders | None]] = tuple
         """The extenders of all attempts under way."""
 
-    def __call__(self, extenders: Sequence[Extender]) -> AsksExtenders | None:
+    def __call__(self, extenders: Sequence[Extender]) -> Extenders | None:
         """The extenders of a draft; `None` without any."""
         self._drafts.clear()
         if not extenders:
@@ -91,7 +91,7 @@ class ExtenderConnections:
         self._drafts[id(drafted.asking)] = drafted
         return drafted.asking
 
-    def adopt(self, asking: AsksExtenders | None) -> None:
+    def adopt(self, asking: Extenders | None) -> None:
         """Take a draft into force. What was in force before is closed when its last attempt has ended."""
         if self._in_force is not None:
             if self._in_force.asking is asking:

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.status import Code
-from kscheduler.scheduling.extenders.answers import AsksExtenders, ExtenderAnswers
+from kscheduler.scheduling.extenders.answers import ExtenderAnswers, Extenders
 from kscheduler.scheduling.extenders.rounds import decide_in_rounds
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.whatif.decide import Decision, Prepared
 
 
-async def decide_asking(prepared: Prepared, extenders: AsksExtenders) -> Decision:
+async def decide_asking(prepared: Prepared, extenders: Extenders) -> Decision:
     """Judge the scenario's pod, and ask extenders what the service would ask."""
     first = extenders.first_answers(prepared.pod)
     if first is None:

@@ -96,6 +96,10 @@ def test_who_comes_after_the_last_node_was_turned_down_was_not_asked(tmp_path: P
         config["extenders"] += configuration(second)["extenders"]
         line = scenario_line(pod_tree(), nodes=NODES, config=config)
         tree = tree_of(tmp_path, capsys, line, "--ask-extenders")
+        text = explained(tmp_path, capsys, line, "--ask-extenders")
+        assert (
+            f"{second.url} has a say (it filters the nodes) and was not asked: there was nothing left to ask it" in text
+        )
         assert second.asked == []
     assert [(each["url"], each["asked"]) for each in tree["extenders"]] == [(first.url, True), (second.url, False)]
 

@@ -36,7 +36,7 @@ _members: Final = msgspec.json.Decoder(_Members)
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class UnsentError(Exception):
+class ObjectReadError(Exception):
     """An object cannot be sent, because the API server does not give it."""
 
 
@@ -67,7 +67,7 @@ class ObjectReader(Protocol):
 
 
 class WholeObjects:
-    """Reads whole objects, and keeps nodes. Implements `scheduling.extenders.http_extender.Documents`."""
+    """Reads whole objects, and keeps nodes. Implements `scheduling.extenders.http_extender.ObjectSource`."""
 
     def __init__(self, reader: ObjectReader, node_of: Callable[[str], Node | None]) -> None:
         """`node_of`: the node as the watch has shown it."""
@@ -83,17 +83,17 @@ class WholeObjects:
         return len(self._nodes)
 
     async def pod(self, pod: Pod) -> msgspec.Raw:
-        """The pod. Raises `UnsentError`, also if another pod has its name."""
+        """The pod. Raises `ObjectReadError`, also if another pod has its name."""
         meta = pod.metadata
         names = quote(meta.namespace, safe=""), quote(meta.name, safe="")
         body = await self._read("/api/v1/namespaces/{}/pods/{}".format(*names))
         if _named.decode(body).metadata.uid != meta.uid:
             message = f"pod {pod.key} was made again meanwhile"
-            raise UnsentError(message)
+            raise ObjectReadError(message)
         return _sent(body)
 
     async def nodes(self, names: Sequence[str]) -> Sequence[msgspec.Raw]:
-        """The nodes, without those that are gone. Raises `UnsentError`."""
+        """The nodes, without those that are gone. Raises `ObjectReadError`."""
         async with self._reading:  # the second who asks finds what the first has read
             versions = {name: self._version_of(name) for name in names}
             stale = [name for name, version in versions.items() if version and self._kept_version(name) != version]
@@ -144,7 +144,7 @@ class WholeObjects:
         try:
             return await self._reader.get(path, params)
         except ClientError as error:
-            raise UnsentError(str(error)) from None
+            raise ObjectReadError(str(error)) from None
 
     def _forget_those_gone(self) -> None:
         self._nodes = {name: kept for name, kept in self._nodes.items() if self._node_of(name) is not None}

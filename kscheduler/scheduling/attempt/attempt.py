@@ -35,7 +35,7 @@ from kscheduler.scheduling.attempt.skipping import PodSkipping
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.schedule import schedule
-from kscheduler.scheduling.extenders.answers import AsksExtenders
+from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.failures.failures import (
     Failure,
     failure_of_bug,
@@ -81,7 +81,7 @@ class Scheduler:
         self.lines.call_all()
 
     @property
-    def extenders(self) -> AsksExtenders | None:
+    def extenders(self) -> Extenders | None:
         """The extenders in force; `None`: there are none, or nobody asks them."""
         return self._judges.extenders
 

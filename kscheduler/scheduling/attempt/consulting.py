@@ -16,7 +16,7 @@ from kscheduler.scheduling.attempt.judges import Judges
 from kscheduler.scheduling.attempt.skipping import PodSkipping
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
 from kscheduler.scheduling.cycle.schedule import schedule
-from kscheduler.scheduling.extenders.answers import AsksExtenders, ExtenderAnswers
+from kscheduler.scheduling.extenders.answers import ExtenderAnswers, Extenders
 from kscheduler.scheduling.extenders.rounds import decide_in_rounds
 from kscheduler.scheduling.record import SchedulingRecord
 
@@ -32,7 +32,7 @@ class ExtenderConsultation:
         self.lines = ExtenderLines(now=context.clock.monotonic)
         self.lines.let_go = skipping.lets_go
 
-    def take_turn(self, queued: QueuedPodInfo, extenders: AsksExtenders) -> bool:
+    def take_turn(self, queued: QueuedPodInfo, extenders: Extenders) -> bool:
         """Whether the pod may be asked about now, until `decide` has ended. If not, it stands in line, and is called.
 
         In line it is neither decided nor assumed, and no events are kept for it.

@@ -11,7 +11,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
 from kscheduler.scheduling.eviction.evictions import NominationWriter
-from kscheduler.scheduling.extenders.answers import AsksExtenders
+from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.failures.failures import FailureHandler
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
@@ -33,7 +33,7 @@ class Attempt:
     record: SchedulingRecord
     started: float
     """Monotonic seconds."""
-    extenders: AsksExtenders | None = None
+    extenders: Extenders | None = None
     """The extenders of the configuration that the attempt began under, whether the pod concerns them or not."""
     is_consulted: bool = False
     """Extenders have a say in which node is chosen, or in the preemption."""

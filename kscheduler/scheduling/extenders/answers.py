@@ -79,8 +79,8 @@ UNASKED: Final = ExtenderAnswers(frozenset())
 """Before the first question: a pod that extenders must be asked about."""
 
 
-class AsksExtenders(Protocol):
-    """The extenders of a configuration: `extenders.asking.Asking`."""
+class Extenders(Protocol):
+    """The extenders of a configuration: `extenders.asking.HTTPExtenders`."""
 
     def first_answers(self, pod: PodInfo) -> ExtenderAnswers | None:
         """What is known before the first question; `None` if a decision about the pod needs no extender."""

@@ -24,22 +24,22 @@ from kscheduler.aio.together import all_of
 from kscheduler.api.core import Pod
 from kscheduler.client.extenders.caller import CallGivenUpError
 from kscheduler.client.extenders.messages import VictimsOnNode
-from kscheduler.client.extenders.whole_objects import UnsentError
+from kscheduler.client.extenders.whole_objects import ObjectReadError
 from kscheduler.config.extenders import EXTENDER
 from kscheduler.framework.cluster.preemption import Candidate, ReviewedCandidate
 from kscheduler.framework.nodes.occupants import started_at
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status, error
+from kscheduler.scheduling.extenders.answer_rules import Victims
 from kscheduler.scheduling.extenders.answers import UNASKED, ExtenderAnswers, ExtenderPoints, VictimAnswers
 from kscheduler.scheduling.extenders.bind_outcomes import UNKNOWN_PLACE, BindOutcomes, PodPlace, not_seen
 from kscheduler.scheduling.extenders.http_extender import (
     BindFailure,
-    Documents,
     ExtenderFailure,
     HTTPExtender,
+    ObjectSource,
     SentPod,
 )
-from kscheduler.scheduling.extenders.meaning import Victims
 
 
 def _reviewed(candidate: Candidate, left: Victims, pods_on: Mapping[str, Mapping[str, PodInfo]]) -> ReviewedCandidate:
@@ -70,13 +70,13 @@ def in_order(extenders: Sequence[HTTPExtender]) -> tuple[HTTPExtender, ...]:
     return tuple(sorted(extenders, key=lambda each: each.settings.ignorable))
 
 
-class Asking:
+class HTTPExtenders:
     """Asks a fixed set of extenders; a configuration reload makes a new one."""
 
     def __init__(
         self,
         extenders: Sequence[HTTPExtender],
-        documents: Documents,
+        objects: ObjectSource,
         *,
         may_bind: Callable[[], bool] = _always,
         outcomes: BindOutcomes | None = None,
@@ -85,7 +85,7 @@ class Asking:
         passes no fence of our client. `outcomes`: finds out where such a pod is then.
         """
         self._extenders = in_order(extenders)
-        self._documents = documents
+        self._objects = objects
         self._may_bind = may_bind
         self._outcomes = outcomes or BindOutcomes(_unknown, may_bind)
 
@@ -117,11 +117,11 @@ class Asking:
         """Filter the nodes (at least one), and have the rest scored. Never raises for an extender's sake."""
         try:
             return await self._about_nodes(pod, names)
-        except (UnsentError, CallGivenUpError) as failure:
+        except (ObjectReadError, CallGivenUpError) as failure:
             return ExtenderAnswers(frozenset(names), status=_not_asked(failure))
 
     async def _about_nodes(self, pod: PodInfo, names: Sequence[str]) -> ExtenderAnswers:
-        """Raises `UnsentError` and `CallGivenUpError`."""
+        """Raises `ObjectReadError` and `CallGivenUpError`."""
         asked = frozenset(names)
         left = tuple(names)
         sent = await self._sent(pod)
@@ -135,7 +135,7 @@ class Asking:
             if extender.settings.filter_verb:
                 asked_of.add(extender.name)
             try:
-                found = await extender.left(sent, left, self._documents.nodes)
+                found = await extender.left(sent, left, self._objects.nodes)
             except ExtenderFailure as failure:
                 if extender.settings.ignorable:
                     failed[extender.name] = str(failure)
@@ -169,13 +169,13 @@ class Asking:
         """
         try:
             return await self._about_victims(pod, candidates, pods_on)
-        except (UnsentError, CallGivenUpError) as failure:
+        except (ObjectReadError, CallGivenUpError) as failure:
             return VictimAnswers(failure=_not_asked(failure))
 
     async def _about_victims(
         self, pod: PodInfo, candidates: Sequence[Candidate], pods_on: Mapping[str, Mapping[str, PodInfo]]
     ) -> VictimAnswers:
-        """Raises `UnsentError` and `CallGivenUpError`."""
+        """Raises `ObjectReadError` and `CallGivenUpError`."""
         sent = await self._sent(pod)
         victims: Victims = {
             each.node_name: VictimsOnNode(tuple(victim.uid for victim in each.victims), each.broken_budgets)
@@ -218,13 +218,13 @@ class Asking:
         return error(str(refusal) if refusal is not None else not_seen(binder.name, node_name), plugin=EXTENDER)
 
     async def _sent(self, pod: PodInfo) -> SentPod:
-        """The pod, read once for all extenders. Raises `UnsentError`."""
-        return SentPod(pod.key, await self._documents.pod(pod.pod))
+        """The pod, read once for all extenders. Raises `ObjectReadError`."""
+        return SentPod(pod.key, await self._objects.pod(pod.pod))
 
     async def _points(
         self, extenders: Sequence[HTTPExtender], sent: SentPod, names: Sequence[str], failed: dict[str, str]
     ) -> tuple[ExtenderPoints, ...]:
-        """Raises `UnsentError` and `CallGivenUpError`."""
+        """Raises `ObjectReadError` and `CallGivenUpError`."""
         calls: list[Coroutine[Any, Any, ExtenderPoints | None]] = [
             self._points_by(extender, sent, names, failed) for extender in extenders
         ]
@@ -234,7 +234,7 @@ class Asking:
         self, extender: HTTPExtender, sent: SentPod, names: Sequence[str], failed: dict[str, str]
     ) -> ExtenderPoints | None:
         try:
-            points = await extender.points(sent, names, self._documents.nodes)
+            points = await extender.points(sent, names, self._objects.nodes)
         except ExtenderFailure as failure:
             failed.setdefault(extender.name, str(failure))
             return None

@@ -10,10 +10,10 @@ from kscheduler.config.extenders import extender_name
 from kscheduler.config.types import Extender
 from kscheduler.logs import get_logger
 from kscheduler.scheduling.extenders.addresses import address_of
-from kscheduler.scheduling.extenders.asking import Asking
+from kscheduler.scheduling.extenders.asking import HTTPExtenders
 from kscheduler.scheduling.extenders.bind_outcomes import BindOutcomes, PodPlace
 from kscheduler.scheduling.extenders.call_reports import CallReports
-from kscheduler.scheduling.extenders.http_extender import Documents, HTTPExtender
+from kscheduler.scheduling.extenders.http_extender import HTTPExtender, ObjectSource
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 
@@ -26,7 +26,7 @@ class ExtenderSet:
     def __init__(
         self,
         extenders: Sequence[Extender],
-        documents: Documents,
+        objects: ObjectSource,
         *,
         may_bind: Callable[[], bool],
         place_of: Callable[[Pod], Awaitable[PodPlace]],
@@ -41,9 +41,9 @@ class ExtenderSet:
         self._callers = [ExtenderCaller(address_of(each, index)) for index, each in enumerate(extenders)]
         self._environ = environ
         self._reports = [_reports_of(each, observations, clock.monotonic, logs=logs) for each in extenders]
-        self.asking = Asking(
+        self.asking = HTTPExtenders(
             list(map(HTTPExtender, extenders, self._callers, self._reports)),
-            documents,
+            objects,
             may_bind=may_bind,
             outcomes=BindOutcomes(place_of, may_bind, clock, log),
         )

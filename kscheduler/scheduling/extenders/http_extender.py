@@ -33,8 +33,7 @@ from kscheduler.client.extenders.messages import (
 from kscheduler.config.extenders import decides, extender_name, is_asked_about
 from kscheduler.config.types import Extender
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.scheduling.extenders.call_reports import CallReports, CallResult
-from kscheduler.scheduling.extenders.meaning import (
+from kscheduler.scheduling.extenders.answer_rules import (
     ExtenderClaimError,
     LeftNodes,
     PodsOn,
@@ -44,6 +43,7 @@ from kscheduler.scheduling.extenders.meaning import (
     points_of,
     shortened,
 )
+from kscheduler.scheduling.extenders.call_reports import CallReports, CallResult
 
 MOST_WITH_NODES: Final = 4
 """Questions with whole nodes at a time: 5,000 nodes of 10 kB are 40 MB each."""
@@ -83,18 +83,18 @@ class SentPod:
 
 
 SentNodes = Callable[[Sequence[str]], Awaitable[Sequence[msgspec.Raw]]]
-"""Whole nodes by their names, for extenders that do not know nodes themselves. Raises `UnsentError`."""
+"""Whole nodes by their names, for extenders that do not know nodes themselves. Raises `ObjectReadError`."""
 
 
-class Documents(Protocol):
+class ObjectSource(Protocol):
     """Objects as JSON, for extenders: `client.extenders.whole_objects.WholeObjects`."""
 
     async def pod(self, pod: Pod) -> msgspec.Raw:
-        """The pod. Raises `UnsentError`."""
+        """The pod. Raises `ObjectReadError`."""
         ...
 
     async def nodes(self, names: Sequence[str]) -> Sequence[msgspec.Raw]:
-        """The nodes, without those that are gone. Raises `UnsentError`."""
+        """The nodes, without those that are gone. Raises `ObjectReadError`."""
         ...
 
 

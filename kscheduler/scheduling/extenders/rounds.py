@@ -16,7 +16,7 @@ from kscheduler.framework.cluster.preemption import Candidate
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import error
-from kscheduler.scheduling.extenders.answers import AsksExtenders, ExtenderAnswers, VictimAnswers
+from kscheduler.scheduling.extenders.answers import ExtenderAnswers, Extenders, VictimAnswers
 from kscheduler.scheduling.record import SchedulingRecord
 
 MOST_ROUNDS: Final = 4
@@ -28,7 +28,7 @@ Judge = Callable[[ExtenderAnswers], tuple[SchedulingRecord, NodeTable] | None]
 
 
 async def decide_in_rounds(
-    extenders: AsksExtenders, pod: PodInfo, first: ExtenderAnswers, judge: Judge
+    extenders: Extenders, pod: PodInfo, first: ExtenderAnswers, judge: Judge
 ) -> ExtenderAnswers | None:
     """Judge until no question is left. The last record of `judge` is the decision: act on it before any await.
 
@@ -52,7 +52,7 @@ async def decide_in_rounds(
 
 
 async def _asked(
-    extenders: AsksExtenders, pod: PodInfo, record: SchedulingRecord, nodes: NodeTable, before: ExtenderAnswers
+    extenders: Extenders, pod: PodInfo, record: SchedulingRecord, nodes: NodeTable, before: ExtenderAnswers
 ) -> ExtenderAnswers:
     if record.questions:
         found = await extenders.about_nodes(pod, record.questions)
@@ -61,7 +61,7 @@ async def _asked(
 
 
 async def _about_victims(
-    extenders: AsksExtenders, pod: PodInfo, candidates: Sequence[Candidate], nodes: NodeTable
+    extenders: Extenders, pod: PodInfo, candidates: Sequence[Candidate], nodes: NodeTable
 ) -> VictimAnswers:
     """Ask with the pods as they are on the candidates' nodes now: an extender may name others of them as victims."""
     infos = {each.node_name: nodes.info(nodes.row_of(each.node_name)) for each in candidates}

@@ -11,7 +11,7 @@ from kscheduler.api.core import Pod
 from kscheduler.app.extender_connections import ExtenderConnections
 from kscheduler.client.errors import APIError, NetworkError, StatusAnswer
 from kscheduler.config.types import Extender
-from kscheduler.scheduling.extenders.answers import AsksExtenders
+from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.extenders.bind_outcomes import UNKNOWN_PLACE, PodPlace
 from tests.builders import make_pod, pod_info
 from tests.client.http.raw_server import Peer, raw_server
@@ -53,7 +53,7 @@ async def leave_all(peer: Peer) -> None:
         peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
 
 
-async def left(asking: AsksExtenders | None) -> str:
+async def left(asking: Extenders | None) -> str:
     """The node that is left, or the failure."""
     assert asking is not None
     answers = await asking.about_nodes(pod_info("p"), ["a"])

@@ -12,7 +12,7 @@ from kscheduler.client.extenders.whole_objects import (
     LEAST_LISTED,
     MOST_SINGLY,
     NODES_FOR_ONE,
-    UnsentError,
+    ObjectReadError,
     WholeObjects,
 )
 from tests.builders import make_node, make_pod
@@ -73,7 +73,7 @@ async def test_a_pod_is_sent_whole_without_managed_fields() -> None:
 
 
 async def test_another_pod_of_the_same_name_is_not_sent() -> None:
-    with pytest.raises(UnsentError, match="made again"):
+    with pytest.raises(ObjectReadError, match="made again"):
         await WholeObjects(Reader(), lambda _: None).pod(make_pod("p", uid="before"))
 
 
@@ -150,7 +150,7 @@ async def test_a_failure_ends_the_other_reads() -> None:
     reader.failure = NetworkError("GET: connection refused")
     whole = WholeObjects(reader, watch.node)
     before = len(asyncio.all_tasks())
-    with pytest.raises(UnsentError, match="refused"):
+    with pytest.raises(ObjectReadError, match="refused"):
         await whole.nodes(["a", "b"])
     assert len(asyncio.all_tasks()) == before, "nobody reads on behind the one who asked"
 
@@ -198,5 +198,5 @@ async def test_an_api_server_that_does_not_answer_is_told(what: str) -> None:
     reader = Reader(*names)
     reader.failure = NetworkError("GET: connection refused")
     whole = WholeObjects(reader, Watch(*names).node)
-    with pytest.raises(UnsentError, match="refused"):
+    with pytest.raises(ObjectReadError, match="refused"):
         await (whole.pod(make_pod("p")) if what == "pod" else whole.nodes(names))

@@ -11,7 +11,7 @@ from kscheduler.framework.cluster.preemption import Candidate, ReviewedCandidate
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, error, unschedulable
 from kscheduler.scheduling.attempt.extender_lines import TURNS_PER_LINE
-from kscheduler.scheduling.extenders.answers import UNASKED, AsksExtenders, ExtenderAnswers, VictimAnswers
+from kscheduler.scheduling.extenders.answers import UNASKED, ExtenderAnswers, Extenders, VictimAnswers
 from kscheduler.scheduling.extenders.rounds import MOST_ROUNDS, MOVED_ON
 from kscheduler.scheduling.pod_log.lines import OUTCOMES
 from tests.builders import make_node, make_pod
@@ -26,7 +26,7 @@ BUSY = unschedulable("busy", plugin="Extender")
 
 
 class SlowExtenders:
-    """Judges pods with the label `asks`; answers when the test says so. Implements `AsksExtenders`."""
+    """Judges pods with the label `asks`; answers when the test says so. Implements `Extenders`."""
 
     def __init__(self, left: Sequence[str] | None = None) -> None:
         self.left = left
@@ -82,7 +82,7 @@ class SlowExtenders:
         return self.bind_status
 
 
-def harness_of(extenders: AsksExtenders, *plugins: Any, nodes: Sequence[str] = ("a", "b")) -> SchedulerHarness:
+def harness_of(extenders: Extenders, *plugins: Any, nodes: Sequence[str] = ("a", "b")) -> SchedulerHarness:
     return SchedulerHarness(profile(*plugins), cluster(*nodes), extenders=extenders)
 
 

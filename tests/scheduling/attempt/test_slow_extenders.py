@@ -10,13 +10,13 @@ from kscheduler.api.core import Pod
 from kscheduler.config.types import Extender, ExtenderManagedResource
 from kscheduler.framework.status import SUCCESS, Status, error
 from kscheduler.scheduling.attempt.extender_lines import LEAST_SWEPT, TURNS_PER_LINE
-from kscheduler.scheduling.extenders.asking import Asking
+from kscheduler.scheduling.extenders.asking import HTTPExtenders
 from kscheduler.scheduling.extenders.http_extender import HTTPExtender
 from tests.builders import make_pod
 from tests.scheduling.attempt.test_consulting import SlowExtenders, binder, harness_of
 from tests.scheduling.attempt.test_workers import working
 from tests.scheduling.eviction.stage import turns
-from tests.scheduling.extenders.fake_extenders import NamedDocuments
+from tests.scheduling.extenders.fake_extenders import NamedObjects
 
 
 class GatedCalls:
@@ -44,7 +44,7 @@ def extender_of(name: str, calls: GatedCalls) -> HTTPExtender:
 @pytest.mark.parametrize("stuck", [TURNS_PER_LINE - 1, TURNS_PER_LINE, 10 * TURNS_PER_LINE])
 async def test_a_slow_extender_does_not_delay_pods_of_another(stuck: int) -> None:
     slow, bound = GatedCalls(is_open=False), binder()
-    asking = Asking([extender_of("slow", slow), extender_of("quick", GatedCalls(is_open=True))], NamedDocuments())
+    asking = HTTPExtenders([extender_of("slow", slow), extender_of("quick", GatedCalls(is_open=True))], NamedObjects())
     harness = harness_of(asking, bound)
     harness.add(*(make_pod(f"slow-{number}", requests={"slow.io/x": "1"}) for number in range(stuck)))
     async with working(harness):

@@ -30,8 +30,8 @@ class FakeCalls:
         return answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
 
 
-class NamedDocuments:
-    """Documents that are just names."""
+class NamedObjects:
+    """ObjectSource that are just names."""
 
     async def pod(self, pod: Pod) -> msgspec.Raw:
         return msgspec.Raw(msgspec.json.encode(pod.metadata.name))

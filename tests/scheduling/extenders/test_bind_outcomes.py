@@ -15,10 +15,10 @@ from kscheduler.client.extenders.caller import (
     ExtenderTimeoutError,
 )
 from kscheduler.framework.status import Fault, Status
-from kscheduler.scheduling.extenders.asking import Asking
+from kscheduler.scheduling.extenders.asking import HTTPExtenders
 from kscheduler.scheduling.extenders.bind_outcomes import MOST_SECONDS, UNKNOWN_PLACE, BindOutcomes, PodPlace
 from tests.builders import make_pod
-from tests.scheduling.extenders.fake_extenders import NamedDocuments, fake_extender
+from tests.scheduling.extenders.fake_extenders import NamedObjects, fake_extender
 
 POD = make_pod("p")
 NOWHERE, HERE, ELSEWHERE = PodPlace(), PodPlace("n"), PodPlace("m")
@@ -61,7 +61,7 @@ async def bound(
 ) -> Status | None:
     extender, calls = fake_extender("http://x", {"bind": answer}, **settings)
     outcomes = BindOutcomes(places, may_bind, clock)
-    status = await Asking([extender], NamedDocuments(), may_bind=lambda: True, outcomes=outcomes).bind(POD, "n")
+    status = await HTTPExtenders([extender], NamedObjects(), may_bind=lambda: True, outcomes=outcomes).bind(POD, "n")
     assert len(calls.asked) == 1, "it may count what it gives out"
     return status
 

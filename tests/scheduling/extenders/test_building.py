@@ -15,7 +15,7 @@ from kscheduler.scheduling.extenders.bind_outcomes import UNKNOWN_PLACE, PodPlac
 from kscheduler.scheduling.extenders.building import ExtenderSet
 from tests.builders import pod_info
 from tests.client.http.raw_server import Peer, raw_server
-from tests.scheduling.extenders.fake_extenders import NamedDocuments
+from tests.scheduling.extenders.fake_extenders import NamedObjects
 
 PEM = "-----BEGIN CERTIFICATE-----"
 DATA = b64encode(PEM.encode()).decode()
@@ -59,7 +59,7 @@ async def nowhere(_pod: Pod) -> PodPlace:
 
 
 def set_of(*extenders: Extender, **environ: str) -> ExtenderSet:
-    return ExtenderSet(extenders, NamedDocuments(), may_bind=lambda: True, place_of=nowhere, environ=environ)
+    return ExtenderSet(extenders, NamedObjects(), may_bind=lambda: True, place_of=nowhere, environ=environ)
 
 
 async def test_a_configured_extender_is_asked_over_http_and_not_after_it_is_closed() -> None:
