@@ -7,7 +7,7 @@ The later steps talk to the API server.
                          '-> no node: begin the preemption that PostFilter chose, then requeue
                     a pod that concerns extenders is not judged yet: it gets a turn, or stands in line
     prepare         for a pod that must wait, in a task of its own:
-      ask extenders, then decide: only for a pod that concerns them (`consulting`)
+      (ask extenders, then decide: only for a pod that concerns them, see `consulting`)
       announce        write the node to the pod's status, where a cluster autoscaler can see it
       await_permit    wait for the plugins that answered Wait
       pre_bind        let plugins prepare volumes and the like
@@ -56,7 +56,6 @@ from kscheduler.scheduling.runtime.points import (
     UNRESERVE,
 )
 from kscheduler.scheduling.stopwatch import ObservedStopwatch
-from kscheduler.state.holding.waiting_pods import HeldPod
 
 _log = get_logger(__name__)
 
@@ -113,13 +112,7 @@ class Scheduler:
             return None
         extenders = judges.extenders
         if extenders is not None and extenders.first_answers(queued.pod) is not None:
-            # Nothing is decided and nothing assumed yet: `prepare` asks, or the pod stands in line and is called.
-            if not self._consultation.take_turn(queued, extenders):
-                return None
-            if verbose(STEPS):
-                context.log.attempt(queued)
-            record = SchedulingRecord(queued.pod, profile.name)
-            return Attempt(queued, profile, record, started, extenders, is_consulted=True)
+            return self._consultation.begin(Attempt.unjudged(queued, profile, started, extenders))
         known = judges.infeasible.verdict(queued.pod) if not queued.was_flushed else None  # the safety net asks again
         if known is not None:
             context.failures.handle(queued, known, context.clock.time())
@@ -201,7 +194,7 @@ class Scheduler:
         status = plugin_steps.run_reserve(attempt)
         began = self._measure(attempt, RESERVE.label, status.code, began)
         if status.is_success:
-            status = self._permit(attempt)
+            status = plugin_steps.run_permit(attempt, self._context)
             self._measure(attempt, PERMIT.label, status.code if attempt.held is None else Code.WAIT, began)
         if not status.is_success:
             self._give_back(attempt)
@@ -217,17 +210,6 @@ class Scheduler:
             histogram = self._histograms[key] = self._context.observations.extension_points[labels]
         histogram.observe(now - began)
         return now
-
-    def _permit(self, attempt: Attempt) -> Status:
-        pod = attempt.queued.pod
-        profile, state = attempt.profile, attempt.record.state
-        status, timeouts = permit.run(profile.permit, state, pod, attempt.node_name, profile.listener)
-        if timeouts:
-            now = self._now()
-            deadlines = {plugin: now + seconds for plugin, seconds in timeouts.items()}
-            attempt.held = HeldPod(pod, attempt.node_name, deadlines, timeouts)
-            self._context.waiting.hold(attempt.held)
-        return status
 
     # --- waiting ------------------------------------------------------------------------------------------------------
 

@@ -11,13 +11,15 @@ from collections.abc import Callable
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.logs import verbose
 from kscheduler.scheduling.attempt.extender_lines import ExtenderLines
 from kscheduler.scheduling.attempt.judges import Judges
 from kscheduler.scheduling.attempt.skipping import PodSkipping
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
 from kscheduler.scheduling.cycle.schedule import schedule
-from kscheduler.scheduling.extenders.answers import ExtenderAnswers, Extenders
+from kscheduler.scheduling.extenders.answers import ExtenderAnswers
 from kscheduler.scheduling.extenders.rounds import decide_in_rounds
+from kscheduler.scheduling.pod_log.lines import STEPS
 from kscheduler.scheduling.record import SchedulingRecord
 
 
@@ -32,15 +34,18 @@ class ExtenderConsultation:
         self.lines = ExtenderLines(now=context.clock.monotonic)
         self.lines.let_go = skipping.lets_go
 
-    def take_turn(self, queued: QueuedPodInfo, extenders: Extenders) -> bool:
-        """Whether the pod may be asked about now, until `decide` has ended. If not, it stands in line, and is called.
+    def begin(self, attempt: Attempt) -> Attempt | None:
+        """The attempt, if its pod has a turn until `decide` has ended. If not, the pod stands in line, and is called.
 
         In line it is neither decided nor assumed, and no events are kept for it.
         """
-        if self.lines.begin_or_wait(extenders.line_of(queued.pod), queued):
-            return True
-        self._context.queue.rest(queued.pod.uid)
-        return False
+        queued, extenders = attempt.queued, attempt.extenders
+        if extenders is not None and not self.lines.begin_or_wait(extenders.line_of(queued.pod), queued):
+            self._context.queue.rest(queued.pod.uid)
+            return None
+        if verbose(STEPS):
+            self._context.log.attempt(queued)
+        return attempt
 
     def resume(self, queued: QueuedPodInfo) -> bool:
         """A pod was called: take its newest version. False if nobody needs it any more; then its attempt is over."""

@@ -1,11 +1,13 @@
-"""The steps of an attempt in which each plugin of the profile has its turn: Reserve, Unreserve, Bind, PostBind.
+"""The steps of an attempt in which each plugin of the profile has its turn: Reserve, Permit, Unreserve, Bind, PostBind.
 
-Permit and PreBind, which may wait, have modules of their own.
+How long a pod waits for Permit, and PreBind, have modules of their own.
 """
 
 from kscheduler.framework.status import SUCCESS, Status, error
-from kscheduler.scheduling.attempt.surroundings import Attempt
+from kscheduler.scheduling.attempt import permit
+from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
 from kscheduler.scheduling.runtime.attempt_calls import call_bind, call_post_bind, call_reserve, call_unreserve
+from kscheduler.state.holding.waiting_pods import HeldPod
 
 
 def run_reserve(attempt: Attempt) -> Status:
@@ -16,6 +18,19 @@ def run_reserve(attempt: Attempt) -> Status:
         if not status.is_success:
             return status
     return SUCCESS
+
+
+def run_permit(attempt: Attempt, context: Surroundings) -> Status:
+    """All plugins are asked; if some answered Wait and none says no, the attempt holds the pod for them."""
+    pod = attempt.queued.pod
+    profile, state = attempt.profile, attempt.record.state
+    status, timeouts = permit.run(profile.permit, state, pod, attempt.node_name, profile.listener)
+    if timeouts:
+        now = context.clock.monotonic()
+        deadlines = {plugin: now + seconds for plugin, seconds in timeouts.items()}
+        attempt.held = HeldPod(pod, attempt.node_name, deadlines, timeouts)
+        context.waiting.hold(attempt.held)
+    return status
 
 
 def run_unreserve(attempt: Attempt) -> None:

@@ -50,6 +50,12 @@ class Attempt:
     is_bound: bool = False
     """The API server has accepted the Binding: from here on nothing may release the node."""
 
+    @classmethod
+    def unjudged(cls, queued: QueuedPodInfo, profile: Profile, started: float, extenders: Extenders) -> "Attempt":
+        """Of a pod that concerns extenders: nothing is decided and nothing assumed before they have answered."""
+        record = SchedulingRecord(queued.pod, profile.name)
+        return cls(queued, profile, record, started, extenders, is_consulted=True)
+
     @property
     def node_name(self) -> str:
         """The chosen node; empty while extenders are asked."""
