@@ -6,24 +6,25 @@ is looked at whenever an attempt ends, and closed once no attempt has it. A conf
 their connections. Whoever configures no extender imports no client for them.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kscheduler.aio.clock import REAL_CLOCK
+from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.aio.tasks import TaskSet
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Node, Pod
-from kscheduler.client.errors import ClientError
+from kscheduler.client.errors import APIError, ClientError
 from kscheduler.config.types import Extender
-from kscheduler.scheduling.extenders.answers import AsksExtenders
+from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.pod_log import PodLog
 
 if TYPE_CHECKING:
+    from kscheduler.client.extenders.whole_objects import ObjectReader
+    from kscheduler.scheduling.extenders.bind_outcomes import PodPlace
     from kscheduler.scheduling.extenders.building import ExtenderSet
 
 CLOSE_SECONDS: Final = 2.0
-UNKNOWN: Final = ""
-"""The node of a pod that has none, or of which the API server tells nothing now."""
 
 
 class PodReader(Protocol):
@@ -34,44 +35,40 @@ class PodReader(Protocol):
         ...
 
 
-class WholeObjectReader(Protocol):
-    """The part of `client.rest.APIClient` that is needed."""
-
-    async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
-        """The body. Raises `ClientError`."""
-        ...
-
-
 class ExtenderConnections:
     """Builds the extenders of drafts, and keeps those in force. Implements `assembly.ports.Ports.extenders`."""
 
     def __init__(
         self,
         pods: PodReader,
-        reader: WholeObjectReader,
+        reader: "ObjectReader",
         node_of: Callable[[str], Node | None],
+        pod_of: Callable[[str], Pod | None],
         may_bind: Callable[[], bool],
         observations: Observations | None = None,
-        now: Callable[[], float] = REAL_CLOCK.monotonic,
+        clock: Clock = REAL_CLOCK,
+        log: PodLog | None = None,
     ) -> None:
-        """`reader` reads whole objects; `node_of` is a node as the watch has shown it. `may_bind`: whether this process
-        leads, asked before each call that binds a pod. `now`: monotonic seconds.
+        """`reader` reads whole objects; `node_of` and `pod_of` (by key) are what the watch has shown. `may_bind`:
+        whether this process leads, asked before each call that binds a pod.
         """
         self._pods = pods
         self._reader = reader
         self._observations = observations
-        self._now = now
+        self._clock = clock
+        self._log = log
         self._node_of = node_of
+        self._pod_of = pod_of
         self._may_bind = may_bind
         self._drafts: dict[int, ExtenderSet] = {}
         """By the identity of what asks; only the draft made last may still be adopted."""
         self._in_force: ExtenderSet | None = None
         self._replaced: list[ExtenderSet] = []
         self._closing = TaskSet("closing extenders")
-        self.in_use: Callable[[], Iterable[AsksExtenders | None]] = tuple
+        self.in_use: Callable[[], Iterable[Extenders | None]] = tuple
         """The extenders of all attempts under way."""
 
-    def __call__(self, extenders: Sequence[Extender]) -> AsksExtenders | None:
+    def __call__(self, extenders: Sequence[Extender]) -> Extenders | None:
         """The extenders of a draft; `None` without any."""
         self._drafts.clear()
         if not extenders:
@@ -86,14 +83,15 @@ class ExtenderConnections:
             extenders,
             WholeObjects(self._reader, self._node_of),
             may_bind=self._may_bind,
-            pod_is_on=self.node_in_api,
+            place_of=self.place_of,
             observations=self._observations,
-            now=self._now,
+            clock=self._clock,
+            log=self._log,
         )
         self._drafts[id(drafted.asking)] = drafted
         return drafted.asking
 
-    def adopt(self, asking: AsksExtenders | None) -> None:
+    def adopt(self, asking: Extenders | None) -> None:
         """Take a draft into force. What was in force before is closed when its last attempt has ended."""
         if self._in_force is not None:
             if self._in_force.asking is asking:
@@ -124,11 +122,16 @@ class ExtenderConnections:
         self.adopt(None)
         await self._closing.drain(CLOSE_SECONDS)
 
-    async def node_in_api(self, pod: Pod) -> str:
-        """The node that the API server has the pod on, or `UNKNOWN`."""
+    async def place_of(self, pod: Pod) -> "PodPlace":
+        """Where the pod is: as the watch has it, or, if that shows no node, as the API server has it now."""
+        from kscheduler.scheduling.extenders.bind_outcomes import UNKNOWN_PLACE, PodPlace
+
         meta = pod.metadata
-        try:
-            found = await self._pods.get_pod(meta.namespace, meta.name)
-        except (ClientError, UndecodableError):
-            return UNKNOWN
-        return found.spec.node_name if found.metadata.uid == meta.uid else UNKNOWN
+        found = self._pod_of(pod.key)
+        if found is None or found.metadata.uid != meta.uid or not found.spec.node_name:
+            try:
+                found = await self._pods.get_pod(meta.namespace, meta.name)
+            except (ClientError, UndecodableError) as failure:
+                is_gone = isinstance(failure, APIError) and failure.is_not_found
+                return PodPlace(is_gone=True) if is_gone else UNKNOWN_PLACE
+        return PodPlace(found.spec.node_name) if found.metadata.uid == meta.uid else PodPlace(is_gone=True)

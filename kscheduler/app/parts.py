@@ -96,9 +96,11 @@ class Parts:
             PodWriter(self.client, self.clock),
             self.client,
             self._node,
+            self._pod,
             self._may_write,
             self.observations,
-            self.clock.monotonic,
+            self.clock,
+            self.pod_log,
         )
         self.assembly = Assembly(options.config, options.registry, self._ports(), self.clock)
         self.assembly.listen_to(self.informers)
@@ -112,6 +114,7 @@ class Parts:
         self.extenders.in_use = self.workers.extenders_in_use
         self.extenders.adopt(self.assembly.scheduler.extenders)
         self.truth = self._build_truth_keeping(options.periods)
+        self.truth.dump.in_line = self.assembly.scheduler.lines.in_line
         self.overfill = self._build_overfill_keeping(repairs=options.repairs_overfilled_nodes)
         self.assembly.on_quarantine = self._quarantine_soon
         limit = limit_with_alarm(options.memory_alarm, cgroup_limit)

@@ -29,6 +29,7 @@ from kscheduler.loading import Configured, PluginOrigin
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.metrics import ReloadResult, ReloadStatistics
+from kscheduler.scheduling.extenders.addresses import unusable_extenders
 from kscheduler.scheduling.profiles import rules_not_built
 
 _log = get_logger("config")
@@ -245,10 +246,14 @@ def _read(source: ConfigSource) -> _FileRead:
         return _FileRead(problems=(Problem("", f"cannot be read: {failure.strerror or failure}"),))
     digest = digest_of(data)
     try:
-        return _FileRead(digest, data, source.read(data))
+        found = source.read(data)
+        unusable = unusable_extenders(found.config.configuration.extenders)
     except ConfigError as failure:
         read = _FileRead(digest, data, unexchangeable=_unexchangeable(source, data))
         return read.refused_for(tuple(_told_where(failure, source.path)))
+    if unusable:
+        return _FileRead(digest, data, unexchangeable=found.config).refused_for(tuple(unusable))
+    return _FileRead(digest, data, found)
 
 
 def _unexchangeable(source: ConfigSource, data: bytes) -> LoadedConfig | None:

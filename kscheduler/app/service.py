@@ -31,12 +31,15 @@ from kscheduler.app.reloading import ConfigReloader, log_plugins
 from kscheduler.app.surface import Surface, token_of
 from kscheduler.client.access.connection import Connection, load_connection
 from kscheduler.client.failure_text import failure_text
+from kscheduler.config.errors import ConfigError
+from kscheduler.config.reading.lines import with_lines
 from kscheduler.config.unhonoured import unhonoured
 from kscheduler.election import LeaseLostError
 from kscheduler.loading import Configured
 from kscheduler.logs import configure as configure_logs
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.scheduling.extenders.addresses import unusable_extenders
 from kscheduler.scheduling.profiles import rules_not_built
 from kscheduler.server import Server, is_loopback
 from kscheduler.server.serving import LOOPBACK
@@ -293,6 +296,10 @@ async def run(options: Options) -> None:
         configure_logs()
     # Until `signals.ending` a signal ends the process at once (`cli.interruption`): an exec plugin may take for ever.
     token_of(options)  # a wrong flag is reported before the first request
+    loaded = options.config
+    unusable = await asyncio.to_thread(unusable_extenders, loaded.configuration.extenders)  # opens certificates
+    if unusable:
+        raise ConfigError(with_lines(unusable, loaded.data), loaded.where)
     connection = await load_connection(
         master=options.master,
         kubeconfig=options.kubeconfig or options.config.configuration.client_connection.kubeconfig,

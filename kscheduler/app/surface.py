@@ -194,9 +194,11 @@ class Surface:
             "gated": sizes.gated,
         }
 
-    def _extender_pods(self) -> dict[str, float]:
-        lines = self._parts.assembly.scheduler.lines
-        return {"asked": lines.in_turn(), "waiting": lines.standing()}
+    def _extender_pods(self) -> dict[tuple[str, str], float]:
+        pods: dict[tuple[str, str], float] = {}
+        for line in self._parts.assembly.scheduler.lines.statistics():
+            pods[line.extenders, "asked"], pods[line.extenders, "waiting"] = line.asked, line.waiting
+        return pods
 
     def _inflight_events(self) -> Mapping[str, float]:
         sizes = self._parts.assembly.queue.statistics()
@@ -291,6 +293,7 @@ class Surface:
         yield from self._parts.server_version.notes()
         yield from self._reloader.notes()
         yield from self._parts.extenders.notes()
+        yield from self._parts.assembly.scheduler.lines.notes()
         yield from (quarantine.message for quarantine in self._parts.assembly.quarantines())
         yield from self._parts.memory.notes()
         yield from self._parts.refreshed.notes()

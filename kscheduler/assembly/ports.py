@@ -29,7 +29,7 @@ from kscheduler.framework.cluster.volumes import VolumeWriter
 from kscheduler.framework.handle import Writer
 from kscheduler.scheduling.eviction.evictions import NominationWriter
 from kscheduler.scheduling.eviction.victims import VictimWriter
-from kscheduler.scheduling.extenders.answers import AsksExtenders
+from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.failures.failures import FailureSink
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
@@ -71,8 +71,9 @@ class Ports:
     """Objects of any kind, for plugins. By default there are none."""
     client: ClusterClient | None = None
     """The API server, for plugins' own requests. `None`: there is none."""
-    extenders: Callable[[Sequence[Extender]], AsksExtenders | None] = no_extenders
-    """The extenders of a configuration. `None`: they are not called; pods are decided as if none were configured."""
+    extenders: Callable[[Sequence[Extender]], Extenders | None] = no_extenders
+    """Makes the extenders of a configuration. Where it returns `None`, nobody is called, and pods are decided without
+    them; resources that are `ignoredByScheduler` are left to them all the same."""
 
     # --- what is notified ---------------------------------------------------------------------------------------------
 

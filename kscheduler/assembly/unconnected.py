@@ -11,7 +11,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
 from kscheduler.config.types import Extender
 from kscheduler.framework.status import Status, error
-from kscheduler.scheduling.extenders.answers import AsksExtenders
+from kscheduler.scheduling.extenders.answers import Extenders
 
 
 class NoBinder:
@@ -68,6 +68,6 @@ def nobody_waits() -> None:
     """Wake no worker on an arrival."""
 
 
-def no_extenders(_extenders: Sequence[Extender]) -> AsksExtenders | None:
+def no_extenders(_extenders: Sequence[Extender]) -> Extenders | None:
     """Extenders are not called."""
     return None

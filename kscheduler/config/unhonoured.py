@@ -13,7 +13,8 @@ from typing import Any
 from kscheduler.config.errors import shown
 from kscheduler.config.extenders import decides
 from kscheduler.config.loader import LoadedConfig, default_configuration
-from kscheduler.config.types import Plugins
+from kscheduler.config.plugin_args import HTTPSource, LoadAwareArgs
+from kscheduler.config.types import Extender, Plugins
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,7 @@ def unhonoured(
         *_from_rules(loaded, rules),
         *_from_plugins(loaded, unbuilt),
         *_from_extenders(loaded),
+        *_from_unencrypted_sources(loaded),
         *_from_empty_names(loaded),
     ]
     return tuple(sorted(warnings, key=lambda warning: warning.path))
@@ -132,6 +134,37 @@ def _from_extenders(loaded: LoadedConfig) -> Iterator[SettingWarning]:
         if extender.enable_https and not has_authority:
             reason = "without tlsConfig.caFile or caData no certificate is checked, as in kube-scheduler"
             yield SettingWarning(f"extenders[{index}].enableHTTPS", reason)
+        if extender.url_prefix.lower().startswith("http://"):
+            yield from _from_unencrypted(f"extenders[{index}]", extender)
+
+
+def _from_unencrypted(path: str, extender: Extender) -> Iterator[SettingWarning]:
+    """Only `https://` brings TLS, in kube-scheduler, too; whoever sets something else for it believes that it is on."""
+    reason = "it does not encrypt: urlPrefix begins with http://, not https://"
+    if extender.enable_https:
+        yield SettingWarning(f"{path}.enableHTTPS", reason)
+    elif extender.tls_config is not None:
+        yield SettingWarning(f"{path}.tlsConfig", reason)
+    if "@" in extender.url_prefix.partition("://")[2].partition("/")[0]:
+        yield SettingWarning(
+            f"{path}.urlPrefix", "its user name and password are sent unencrypted: it begins with http://"
+        )
+
+
+def _from_unencrypted_sources(loaded: LoadedConfig) -> Iterator[SettingWarning]:
+    """Policies whose source has `http://`: a token goes over the network for everybody to read."""
+    for index, profile in enumerate(loaded.as_given.profiles):
+        for number, entry in enumerate(profile.plugin_config):
+            path, source = f"profiles[{index}].pluginConfig[{number}].args", entry.args
+            if isinstance(source, LoadAwareArgs):
+                path, source = f"{path}.prometheus", source.prometheus
+            if not isinstance(source, HTTPSource) or not source.url.lower().startswith("http://"):
+                continue
+            if source.bearer_token_file:
+                reason = "the token is sent unencrypted: url begins with http://"
+                yield SettingWarning(f"{path}.bearerTokenFile", reason)
+            if source.ca_file:
+                yield SettingWarning(f"{path}.caFile", "it does not encrypt: url begins with http://, not https://")
 
 
 def _from_empty_names(loaded: LoadedConfig) -> Iterator[SettingWarning]:

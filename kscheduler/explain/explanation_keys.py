@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from kscheduler.explain.extenders import ExtenderSay, extenders_with_a_say
+from kscheduler.explain.extenders import ExtenderRole, extender_roles
 from kscheduler.explain.rejections import NamedDetail, PluginRejections, named_details, plugin_rejections
 from kscheduler.explain.situation import Situation
 from kscheduler.framework.cluster.preemption import Candidate, PreemptionSearch
@@ -36,19 +36,19 @@ def explanation_keys(decision: Decision, situation: Situation) -> Tree:
     return {
         "profile": decision.profile.name if decision.profile is not None else None,
         **(_NO_RECORD if record is None else _of_record(decision, record)),
-        "extenders": [_extender(say) for say in extenders_with_a_say(decision)],
+        "extenders": [_extender(role) for role in extender_roles(decision)],
         "situation": _situation(situation) if situation.is_live else None,
     }
 
 
-def _extender(say: ExtenderSay) -> Tree:
+def _extender(role: ExtenderRole) -> Tree:
     return {
-        "url": say.url,
-        "verbs": list(say.verbs),
-        "ignorable": say.is_ignorable,
-        "asked": say.was_asked,
-        "turnedDown": say.turned_down,
-        "failure": say.failure or None,
+        "url": role.url,
+        "verbs": list(role.verbs),
+        "ignorable": role.is_ignorable,
+        "asked": role.was_asked,
+        "turnedDown": role.turned_down,
+        "failure": role.failure or None,
     }
 
 

@@ -9,7 +9,7 @@ from kscheduler.whatif.decide import Decision
 
 
 @dataclass(frozen=True, slots=True)
-class ExtenderSay:
+class ExtenderRole:
     """An extender that the pod concerns."""
 
     url: str
@@ -18,27 +18,31 @@ class ExtenderSay:
     """Of the protocol: `filter`, `prioritize`, `preempt`."""
     is_ignorable: bool
     was_asked: bool
+    """Whether it was called: not without `--ask-extenders`, and not if those before it have left no node."""
     turned_down: int
     """Nodes; 0 if it was not asked."""
     failure: str = ""
     """What went wrong when it was asked, and was passed over."""
 
 
-def extenders_with_a_say(decision: Decision) -> tuple[ExtenderSay, ...]:
+def extender_roles(decision: Decision) -> tuple[ExtenderRole, ...]:
     """Those that the pod concerns, in the order of the configuration."""
     pod = decision.scenario.pod
     concerned = decision.profile.extenders if decision.profile is not None else ()
-    return tuple(_say(extender, decision) for extender in concerned if is_asked_about(extender, pod))
+    return tuple(_role(extender, decision) for extender in concerned if is_asked_about(extender, pod))
 
 
-def _say(extender: Extender, decision: Decision) -> ExtenderSay:
+def _role(extender: Extender, decision: Decision) -> ExtenderRole:
     name, answers = extender_name(extender), decision.answers
     by = answers.turned_down_by.values() if answers is not None else ()
-    return ExtenderSay(
+    asked_of = answers.asked_of if answers is not None else frozenset[str]()
+    if answers is not None and answers.victims is not None:
+        asked_of |= answers.victims.asked_of
+    return ExtenderRole(
         name,
         tuple(_verbs(extender)),
         extender.ignorable,
-        was_asked=answers is not None,
+        was_asked=name in asked_of,
         turned_down=sum(each == name for each in by),
         failure=answers.passed_over.get(name, "") if answers is not None else "",
     )

@@ -39,8 +39,8 @@ QUARANTINED_PLUGINS = MetricSeries(
 
 EXTENDER_PODS = MetricSeries(
     "kscheduler_extender_pods",
-    "Pods that concern HTTP extenders: asked about now, or waiting for their turn.",
-    ("state",),
+    "Pods that concern HTTP extenders: asked about now, or waiting for their turn. `extender`: all that they need.",
+    ("extender", "state"),
 )
 OVERFILLED_NODES = MetricSeries(
     "kscheduler_overfilled_nodes",
@@ -80,8 +80,8 @@ class Gauges:
     """By operation, such as `binding`."""
     pending_api_calls: Callable[[], Mapping[str, float]] = _no_values
     """By type: `pod_status_patch`. Bindings are sent at once."""
-    extender_pods: Callable[[], Mapping[str, float]] = _no_values
-    """By state: `asked`, `waiting`."""
+    extender_pods: Callable[[], Mapping[tuple[str, str], float]] = _no_pairs
+    """By (names of extenders, state): `asked`, `waiting`."""
     quarantined_plugins: Callable[[], Mapping[tuple[str, str, str], float]] = _no_triples
     """By (plugin, profile, policy)."""
     overfilled_nodes: Callable[[], Mapping[tuple[str, str], float]] = _no_pairs
@@ -104,7 +104,7 @@ def scheduler_source(observations: Observations, gauges: Gauges) -> Source:
             gauge(UNSCHEDULABLE_PODS, parked),
             gauge_by(INFLIGHT_EVENTS, gauges.inflight_events()),
             gauge_by(GOROUTINES, gauges.goroutines()),
-            gauge_by(EXTENDER_PODS, gauges.extender_pods()),
+            gauge(EXTENDER_PODS, {tuple(labels): pods for labels, pods in gauges.extender_pods().items()}),
             gauge_by(PENDING_API_CALLS, gauges.pending_api_calls()),
             gauge(OVERFILLED_NODES, {tuple(labels): nodes for labels, nodes in gauges.overfilled_nodes().items()}),
             gauge(

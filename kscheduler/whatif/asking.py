@@ -2,28 +2,31 @@
 
 from dataclasses import replace
 
-from kscheduler.scheduling.attempt.consulting import MOST_ROUNDS
-from kscheduler.scheduling.extenders.answers import AsksExtenders
+from kscheduler.framework.nodes.node_table import NodeTable
+from kscheduler.framework.status import Code
+from kscheduler.scheduling.extenders.answers import ExtenderAnswers, Extenders
+from kscheduler.scheduling.extenders.rounds import decide_in_rounds
+from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.whatif.decide import Decision, Prepared
 
 
-async def decide_asking(prepared: Prepared, extenders: AsksExtenders) -> Decision:
+async def decide_asking(prepared: Prepared, extenders: Extenders) -> Decision:
     """Judge the scenario's pod, and ask extenders what the service would ask."""
-    pod = prepared.pod
-    answers = extenders.first_answers(pod)
-    decision = prepared.decide(answers)
-    for _ in range(MOST_ROUNDS if answers is not None else 0):
-        record, cache = decision.record, decision.cache
-        if answers is None or record is None or cache is None:
-            break
-        if record.questions:
-            answers = replace(await extenders.about_nodes(pod, record.questions), victims=answers.victims)
-        elif record.victim_questions:
-            asked = record.victim_questions
-            nodes = cache.nodes
-            pods_on = {each.node_name: dict(nodes.info(nodes.row_of(each.node_name)).pods) for each in asked}
-            answers = replace(answers, victims=await extenders.about_victims(pod, asked, pods_on))
-        else:
-            break
+    first = extenders.first_answers(prepared.pod)
+    if first is None:
+        return prepared.decide()
+    decisions: list[Decision] = []
+
+    def judge(answers: ExtenderAnswers) -> tuple[SchedulingRecord, NodeTable] | None:
         decision = prepared.decide(answers)
+        decisions.append(decision)
+        if decision.record is None or decision.cache is None:
+            return None  # an error, or a pod that may not enter the queue
+        return decision.record, decision.cache.nodes
+
+    await decide_in_rounds(extenders, prepared.pod, first, judge)
+    decision = decisions[-1]
+    record = decision.record
+    if record is not None and record.status.code is Code.ERROR:  # still asked after the last round
+        return replace(decision, record=None, error=record.status.message)
     return decision

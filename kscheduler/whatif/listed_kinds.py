@@ -1,6 +1,6 @@
 """Listers over the objects of a scenario: what plugins find under `Handle.lister` where nothing is watched."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from kscheduler.api.kinds import KINDS, Kind
@@ -39,13 +39,15 @@ class ListedObjects:
         for listed in self.list():
             call(None, listed)
 
-    def take(self, objects: Iterable[KubeObject]) -> None:
-        """The objects have been read."""
+    def take(self, objects: Iterable[KubeObject]) -> Sequence[str]:
+        """The objects have been read. Returns a note for each plugin that failed when it was told: it is told no more.
+
+        As in the service, one plugin's bug keeps no other from hearing of an object, and no object from being listed.
+        """
         self.has_synced = True
-        for listed in objects:
-            self._objects[listed.key] = listed
-            for call in self._calls:
-                call(None, listed)
+        read = tuple(objects)
+        self._objects.update((listed.key, listed) for listed in read)
+        return [note for call in self._calls if (note := _told(call, read))]
 
 
 class ListedKinds:
@@ -80,13 +82,24 @@ class ListedKinds:
                 notes.append(f"{kind.resource} are left out: there is no API server")
                 continue
             try:
-                listed.take(await _all(client, kind, notes))
+                notes += listed.take(await _all(client, kind, notes))
             except ClientError as failure:
                 notes.append(f"{kind.resource} are left out: {failure}")
-            except Exception as failure:  # noqa: BLE001  a bug of the plugin that was told of an object
-                notes.append(f"a plugin failed when it was told of {kind.resource}: {failure!r}")
         self._unread.clear()
         return notes
+
+
+def _told(call: Changed, objects: Iterable[KubeObject]) -> str:
+    """Tell a plugin of each object; returns a note if it fails."""
+    for listed in objects:
+        try:
+            call(None, listed)
+        except BaseException as failure:
+            if isinstance(failure, KeyboardInterrupt):
+                raise
+            plugin = type(getattr(call, "__self__", call)).__name__
+            return f"plugin {plugin} failed when it was told of {listed.key}: {failure!r}"
+    return ""
 
 
 def _key(kind: Kind) -> tuple[str, str, str, type]:

@@ -12,6 +12,7 @@ from kscheduler.config.loader import default_configuration, load_bytes
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
+HTTP = "must be http://HOST or https://HOST, with a port and a path where needed"
 NO_TEXT = "expected text (in quotes, if it looks like a number or yes or no)"
 
 Captured = pytest.CaptureFixture[str]
@@ -51,6 +52,16 @@ def test_settings_plugins_and_gates_without_effect_are_warnings(file: Path, caps
         f"kscheduler: warning: {file}: extenders[0]: it is never called: it has no verb",
     ]
     assert captured.out.endswith("schedules for default-scheduler, 2 warnings\n")
+
+
+def test_an_extender_that_cannot_be_called_is_a_mistake(file: Path, capsys: Captured) -> None:
+    text = "extenders:\n- urlPrefix: ftp://x\n  filterVerb: f\n  tlsConfig: {caFile: /no/ca.crt}\n"
+    assert check(file, text) == 2
+    captured = capsys.readouterr()
+    assert captured.err.splitlines() == [
+        f'kscheduler: {file}:4: extenders[0].urlPrefix: Invalid value: "ftp://x": {HTTP}',
+        f"kscheduler: {file}:6: extenders[0].tlsConfig.caFile: /no/ca.crt: No such file or directory",
+    ]
 
 
 def test_every_mistake_has_a_line(file: Path, capsys: Captured) -> None:

@@ -99,6 +99,59 @@ def test_an_extender_that_is_not_what_it_seems_warns(extender: str, warning: str
     assert [str(each) for each in unhonoured(load_bytes((HEAD + text).encode(), "f"))] == ([warning] if warning else [])
 
 
+PLAIN = "it does not encrypt: urlPrefix begins with http://, not https://"
+
+
+@pytest.mark.parametrize(
+    ("extender", "warnings"),
+    [
+        ("urlPrefix: 'http://x', filterVerb: f", []),
+        ("urlPrefix: 'http://x', filterVerb: f, tlsConfig: {caFile: /ca.crt}", [f"extenders[0].tlsConfig: {PLAIN}"]),
+        (
+            "urlPrefix: 'http://x', filterVerb: f, enableHTTPS: true, tlsConfig: {caFile: /ca.crt}",
+            [f"extenders[0].enableHTTPS: {PLAIN}"],
+        ),
+        (
+            "urlPrefix: 'http://me:s3cret@x', filterVerb: f",
+            ["extenders[0].urlPrefix: its user name and password are sent unencrypted: it begins with http://"],
+        ),
+        ("urlPrefix: 'https://me:s3cret@x', filterVerb: f", []),
+    ],
+    ids=["plain", "an authority", "HTTPS in name", "a password", "a password in TLS"],
+)
+def test_what_is_not_encrypted_although_it_seems_so_warns(extender: str, warnings: list[str]) -> None:
+    loaded = load_bytes((HEAD + f"extenders: [{{{extender}}}]").encode(), "f")
+    assert [str(each) for each in unhonoured(loaded)] == warnings
+
+
+SOURCE = "{url: 'http://x', bearerTokenFile: /token, caFile: /ca.crt}"
+SECURE = "{url: 'https://x', bearerTokenFile: /token, caFile: /ca.crt}"
+
+
+@pytest.mark.parametrize(
+    ("entry", "path"),
+    [
+        (f"{{name: ExternalScore, args: {SOURCE}}}", "args"),
+        (f"{{name: ExternalScore, args: {SECURE}}}", ""),
+        ("{name: ExternalScore, args: {url: 'http://x'}}", ""),
+        (f"{{name: LoadAware, args: {{prometheus: {SOURCE}}}}}", "args.prometheus"),
+        (f"{{name: LoadAware, args: {{prometheus: {SECURE}}}}}", ""),
+    ],
+    ids=["external", "external, TLS", "external, no token", "Prometheus", "Prometheus, TLS"],
+)
+def test_a_token_that_a_policy_sends_unencrypted_warns(entry: str, path: str) -> None:
+    name = "LoadAware" if "LoadAware" in entry else "ExternalScore"
+    queries = entry.replace("{url", "{cpuQuery: c, memoryQuery: m, url") if name == "LoadAware" else entry
+    plugins = f"plugins: {{score: {{enabled: [{{name: {name}}}]}}}}"
+    text = HEAD + f"profiles: [{{schedulerName: s, {plugins}, pluginConfig: [{queries}]}}]"
+    where = f"profiles[0].pluginConfig[0].{path}"
+    expected = [
+        f"{where}.bearerTokenFile: the token is sent unencrypted: url begins with http://",
+        f"{where}.caFile: it does not encrypt: url begins with http://, not https://",
+    ]
+    assert [str(each) for each in unhonoured(load_bytes(text.encode(), "f"))] == (expected if path else [])
+
+
 POINT_OF_UNBUILT = {
     "DynamicResources": "filter",
     "GangScheduling": "permit",

@@ -1,16 +1,24 @@
 """`explain` names the extenders that have a say, and asks them only if it is told to."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kscheduler.cli import main
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.scheduling.extenders.answers import UNASKED, ExtenderAnswers
+from kscheduler.scheduling.extenders.rounds import MOST_ROUNDS, MOVED_ON
+from kscheduler.whatif.asking import decide_asking
+from kscheduler.whatif.decide import prepare
+from kscheduler.whatif.scenario import parse_scenario
 from tests.builders import Tree
 from tests.explain.scenarios import node_tree, pod_tree, scenario_line
 from tests.explain.test_schema import assert_valid
 from tests.extender_program import ExtenderProgram, extender_program, leaves, prefers
+from tests.scheduling.attempt.test_consulting import SlowExtenders
 
 Captured = pytest.CaptureFixture[str]
 NODES = [node_tree(name) for name in "abc"]
@@ -80,6 +88,40 @@ def test_a_pod_that_all_nodes_are_refused_to_has_the_words_of_the_event(tmp_path
         tree = tree_of(tmp_path, capsys, line, "--ask-extenders")
     assert tree["outcome"] == "Unschedulable"
     assert tree["message"].startswith("0/3 nodes are available: 3 no token left.")
+
+
+def test_who_comes_after_the_last_node_was_turned_down_was_not_asked(tmp_path: Path, capsys: Captured) -> None:
+    with extender_program({"filter": leaves()}) as first, extender_program({"filter": leaves("a")}) as second:
+        config = configuration(first)
+        config["extenders"] += configuration(second)["extenders"]
+        line = scenario_line(pod_tree(), nodes=NODES, config=config)
+        tree = tree_of(tmp_path, capsys, line, "--ask-extenders")
+        text = explained(tmp_path, capsys, line, "--ask-extenders")
+        assert (
+            f"{second.url} has a say (it filters the nodes) and was not asked: there was nothing left to ask it" in text
+        )
+        assert second.asked == []
+    assert [(each["url"], each["asked"]) for each in tree["extenders"]] == [(first.url, True), (second.url, False)]
+
+
+class NeverSatisfied(SlowExtenders):
+    """Answers about other nodes than it was asked about."""
+
+    def first_answers(self, pod: PodInfo) -> ExtenderAnswers:
+        return UNASKED
+
+    async def about_nodes(self, pod: PodInfo, names: Sequence[str]) -> ExtenderAnswers:
+        self.asked.append((pod.name, tuple(names)))
+        return ExtenderAnswers(frozenset({"elsewhere"}))
+
+
+async def test_questions_without_end_are_an_error_and_no_decision_without_a_node() -> None:
+    """As in the service: both decide in the same rounds."""
+    line = scenario_line(pod_tree(), nodes=NODES)
+    extenders = NeverSatisfied()
+    decision = await decide_asking(prepare(parse_scenario(line, "test")), extenders)
+    assert (decision.error, decision.record) == (MOVED_ON, None)
+    assert len(extenders.asked) == MOST_ROUNDS
 
 
 def test_an_extender_that_fails_is_an_error(tmp_path: Path, capsys: Captured) -> None:

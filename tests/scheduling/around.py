@@ -15,7 +15,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
 from kscheduler.scheduling.attempt.workers import Workers
-from kscheduler.scheduling.extenders.answers import AsksExtenders
+from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.taken_pods import TakenPods
@@ -96,7 +96,7 @@ class SchedulerHarness:
         gates: str = "",
         clock: VirtualClock | None = None,
         pod_of: Callable[[str], Pod | None] | None = None,
-        extenders: AsksExtenders | None = None,
+        extenders: Extenders | None = None,
     ) -> None:
         """`gates`: as in `--feature-gates`. `pod_of`: by default, the pods given to `add`."""
         self.clock = VirtualClock() if clock is None else clock

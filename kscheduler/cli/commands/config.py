@@ -15,6 +15,7 @@ from kscheduler.config.loader import LoadedConfig, dump_default
 from kscheduler.config.reading.lines import with_lines
 from kscheduler.config.types import OWN_SCHEDULER_NAME
 from kscheduler.config.unhonoured import unhonoured
+from kscheduler.scheduling.extenders.addresses import unusable_extenders
 from kscheduler.whatif.profile_check import profile_problems
 
 _CHECK = """\
@@ -80,7 +81,8 @@ def _check(args: argparse.Namespace) -> int:
     gates = feature_gates(args.feature_gates)
     configured = configuration_reader(args, gates).read_file(args.file)
     loaded = configured.config
-    problems = profile_problems(loaded, configured.registry)
+    unusable = unusable_extenders(loaded.configuration.extenders)
+    problems = (*profile_problems(loaded, configured.registry), *unusable)
     if problems:
         raise ConfigError(with_lines(problems, loaded.data), loaded.where)
     warnings = [*gates.warnings, *(f"{loaded.where}: {warning}" for warning in unhonoured(loaded))]

@@ -18,19 +18,22 @@ import os
 import ssl
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 import aiohttp
 
-from kscheduler.client.access.tls import TLSContexts, TLSFiles, TLSPlaces
+from kscheduler.client.access.tls import TLSContexts
 from kscheduler.client.errors import ConfigurationError
-from kscheduler.client.extenders.forbidden import CheckingResolver, open_checked_socket, unused_proxy
+from kscheduler.client.extenders.address import DEFAULT_SECONDS, ExtenderAddress
+from kscheduler.client.extenders.forbidden import (
+    CheckingResolver,
+    ForbiddenTargetError,
+    open_checked_socket,
+    unused_proxy,
+)
 from kscheduler.client.failure_text import failure_text
 from kscheduler.client.http.transport import CONNECT_SECONDS, USER_AGENT
 
-DEFAULT_SECONDS: Final = 5.0
-"""The deadline of a call where the configuration names none, as in kube-scheduler."""
 MOST_CALLS: Final = 16
 """Calls of one verb to one extender at a time; kube-scheduler has one per pod under way, which is one.
 
@@ -54,18 +57,16 @@ class ExtenderTimeoutError(ExtenderError):
     """It took too long."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExtenderAddress:
-    """Where an extender is, and how to speak to it."""
+class ExtenderStatusError(ExtenderError):
+    """It has answered with a status other than 200."""
 
-    shown: str
-    """The address without secrets, for messages."""
-    url_prefix: str
-    timeout_seconds: float = 0.0
-    """Of a whole call; 0 means `DEFAULT_SECONDS`."""
-    tls: TLSFiles = field(default_factory=TLSFiles)
-    places: TLSPlaces = field(default_factory=TLSPlaces)
-    """The configuration fields of the TLS settings, for messages."""
+
+class ExtenderNotReachedError(ExtenderError):
+    """The call certainly did not reach it: the connection was refused, its name is unknown, TLS failed."""
+
+
+class CallGivenUpError(ExtenderError):
+    """This process has not made the call, or has ended it, for a reason of its own: the extender is not to blame."""
 
 
 class ExtenderCaller:
@@ -89,22 +90,27 @@ class ExtenderCaller:
     async def call(self, verb: str, body: bytes, may_send: Callable[[], bool] | None = None) -> bytes:
         """The body of the answer. Raises `ExtenderError`. `may_send`: asked once the call has its turn."""
         if len(body) > LARGEST_REQUEST:
-            raise self._error(verb, f"the request has {len(body)} bytes; at most {LARGEST_REQUEST} are sent")
+            why = f"the request has {len(body)} bytes; at most {LARGEST_REQUEST} are sent"
+            raise ExtenderNotReachedError(self._text(verb, why))
         async with self._turns[verb]:
             if may_send is not None and not may_send():
-                raise self._error(verb, "not sent: this process does not lead")
+                raise CallGivenUpError(self._text(verb, "not sent: this process does not lead"))
             try:
                 async with asyncio.timeout(self._timeout.total):  # reading certificates counts, too
                     return await self._call(verb, body)
             except TimeoutError:
-                text = str(self._error(verb, f"no answer within {self._timeout.total:g} s"))
-                raise ExtenderTimeoutError(text) from None
+                raise ExtenderTimeoutError(self._text(verb, f"no answer within {self._timeout.total:g} s")) from None
             except ConfigurationError as error:
-                raise self._error(verb, str(error)) from None
+                raise ExtenderNotReachedError(self._text(verb, str(error))) from None
             except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError):  # its text has the whole URL, and so a password
-                raise self._error(verb, "its urlPrefix is no http or https URL") from None
+                raise ExtenderNotReachedError(self._text(verb, "its urlPrefix is no http or https URL")) from None
             except (aiohttp.ClientError, OSError, ValueError, RuntimeError) as error:
-                raise self._error(verb, failure_text(error)) from error
+                kind: type[ExtenderError] = ExtenderError
+                if self._is_closed:
+                    kind = CallGivenUpError
+                elif isinstance(error, aiohttp.ClientConnectorError | ForbiddenTargetError):
+                    kind = ExtenderNotReachedError
+                raise kind(self._text(verb, failure_text(error))) from error
 
     async def close(self) -> None:
         """Close all connections; calls under way fail."""
@@ -129,7 +135,7 @@ class ExtenderCaller:
                 sent_on = f": it sends us to {location}, and redirects are not followed" if location else ""
                 shown = f"{self.address.shown.rstrip('/')}/{verb}"  # the words are kube-scheduler's
                 message = f"failed {verb} with extender at URL {shown}, code {response.status}{sent_on}"
-                raise ExtenderError(message)
+                raise ExtenderStatusError(message)
             return await self._body(verb, response)
 
     async def _body(self, verb: str, response: aiohttp.ClientResponse) -> bytes:
@@ -139,7 +145,7 @@ class ExtenderCaller:
             size += len(part)
             if size > self._largest_answer:
                 response.close()
-                raise self._error(verb, f"the answer has more than {self._largest_answer} bytes")
+                raise ExtenderError(self._text(verb, f"the answer has more than {self._largest_answer} bytes"))
             parts.append(part)
         return b"".join(parts)
 
@@ -170,5 +176,5 @@ class ExtenderCaller:
             self._session._retry_connection = False  # as in `http.transport`: aiohttp must not repeat a bind
         return self._session
 
-    def _error(self, verb: str, why: str) -> ExtenderError:
-        return ExtenderError(f"failed {verb} with extender at URL {self.address.shown}: {why}")
+    def _text(self, verb: str, why: str) -> str:
+        return f"failed {verb} with extender at URL {self.address.shown}: {why}"

@@ -1,9 +1,9 @@
 """Addresses that an extender must not have, and where calls do not go although kube-scheduler's would.
 
 The problem: whoever may write an extender's address (or answer for it: a redirect, a name that is resolved anew) makes
-the scheduler send a request from its own network. Link-local addresses are where clouds hand out credentials of the
-machine (169.254.169.254), and no extender lives there. They are refused where a socket is opened, so it does not matter
-whether the address was written, looked up or spelled as a number; and at the lookup, where the text is clearer.
+the scheduler send a request from its own network. No extender lives where clouds hand out credentials of the machine
+(`api.addresses` knows these places). They are refused where a socket is opened, so it does not matter whether the
+address was written, looked up or spelled as a number; and at the lookup, where the text is clearer.
 
 Proxies of the environment are not used: an extender is a neighbour, and requests name all pods and nodes.
 """
@@ -17,31 +17,22 @@ from urllib.parse import urlsplit
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import ThreadedResolver
 
+from kscheduler.api.addresses import why_never_called
 from kscheduler.client.http.transport import open_socket
 
 _NAMES: Final = ("http_proxy", "https_proxy")
 
 
 class ForbiddenTargetError(OSError):
-    """An extender's address is link-local."""
-
-
-def is_link_local(address: str) -> bool:
-    """Whether this is 169.254.0.0/16 or fe80::/10, also as IPv4 in IPv6; a text that is no address is not."""
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
-        return found.ipv4_mapped.is_link_local
-    return found.is_link_local
+    """An extender's address is one that is never called."""
 
 
 def check_address(address: str, host: str = "") -> None:
-    """Raises `ForbiddenTargetError` for a link-local address. `host` is the name that led there."""
-    if is_link_local(address):
+    """Raises `ForbiddenTargetError` for an address that is never called. `host` is the name that led there."""
+    why = why_never_called(address)
+    if why:
         looked_up = f"{host} has the address {address}, which" if host and host != address else address
-        message = f"{looked_up} is link-local: extenders are not called there"
+        message = f"{looked_up} {why}: extenders are not called there"
         raise ForbiddenTargetError(message)
 
 
@@ -52,7 +43,7 @@ def open_checked_socket(address: tuple[Any, ...]) -> socket.socket:
 
 
 class CheckingResolver(AbstractResolver):
-    """Looks hosts up, and refuses a host of which any address is link-local."""
+    """Looks hosts up, and refuses a host of which any address is never called."""
 
     def __init__(self, resolver: AbstractResolver | None = None) -> None:
         """Must be created inside a running loop, unless a resolver is given."""

@@ -94,7 +94,7 @@ class _NodeList(msgspec.Struct):
     items: list[_Item]
 
 
-class _AsGoWritesFilter(msgspec.Struct, forbid_unknown_fields=True, rename="pascal"):
+class _ExtenderFilterResult(msgspec.Struct, forbid_unknown_fields=True, rename="pascal"):
     nodes: _NodeList | None = None
     node_names: tuple[str, ...] | None = None
     failed_nodes: dict[str, str] | None = None
@@ -102,27 +102,27 @@ class _AsGoWritesFilter(msgspec.Struct, forbid_unknown_fields=True, rename="pasc
     error: str = ""
 
 
-class _AsGoWritesScore(msgspec.Struct, forbid_unknown_fields=True, rename="pascal"):
+class _HostPriority(msgspec.Struct, forbid_unknown_fields=True, rename="pascal"):
     host: str
     score: Int64
 
 
-_filter_as_go: Final = msgspec.json.Decoder(_AsGoWritesFilter)
+_filter_result: Final = msgspec.json.Decoder(_ExtenderFilterResult)
 
 
-class _InSmallLetters(msgspec.Struct, forbid_unknown_fields=True):
+class _LowerCaseHostPriority(msgspec.Struct, forbid_unknown_fields=True):
     host: str
     score: Int64
 
 
-_scores_as_go: Final = msgspec.json.Decoder(list[_AsGoWritesScore])
-_scores_in_small_letters: Final = msgspec.json.Decoder(list[_InSmallLetters])
+_host_priorities: Final = msgspec.json.Decoder(list[_HostPriority])
+_lower_case_host_priorities: Final = msgspec.json.Decoder(list[_LowerCaseHostPriority])
 
 
 def read_filter_answer(body: bytes) -> FilterAnswer:
     """Raises `AnswerError`."""
     try:
-        found = _filter_as_go.decode(body)
+        found = _filter_result.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _any_filter_answer(body)
     nodes = None if found.nodes is None else tuple(item.metadata.name for item in found.nodes.items)
@@ -158,7 +158,7 @@ def _node_names(nodes: Any) -> tuple[str, ...] | None:
 
 def read_scores(body: bytes) -> tuple[tuple[str, int], ...]:
     """The node names and points in an answer to prioritize. Raises `AnswerError`."""
-    for decoder in (_scores_as_go, _scores_in_small_letters):
+    for decoder in (_host_priorities, _lower_case_host_priorities):
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return tuple((each.host, each.score) for each in decoder.decode(body))
     return _any_scores(body)

@@ -15,11 +15,19 @@ from urllib.parse import quote
 
 import msgspec
 
+from kscheduler.aio.together import all_of
 from kscheduler.api.core import Node, Pod
 from kscheduler.client.errors import ClientError
 
-MOST_SINGLY: Final = 32
-"""More nodes than these are read by a list."""
+LEAST_LISTED: Final = 32
+"""Up to so many changed nodes are read one by one, however few nodes there are."""
+MOST_SINGLY: Final = 128
+"""More than these are always read by one list, which takes few requests. Measured on a real API server with 2,000 nodes
+of 7 kB: a list takes 130 ms, 80 ms of our CPU; 32 nodes one by one 27 and 14 ms, 100 55 and 21, 400 100 and 50."""
+NODES_FOR_ONE: Final = 8
+"""In between, up to one in so many is read singly: heartbeats alone change 17 of 5,000 nodes per second."""
+_AT_ONCE: Final = 16
+"""Nodes that are read one by one at the same time; binds must find a connection."""
 _PAGE: Final = 500
 _NODES: Final = "/api/v1/nodes"
 
@@ -28,7 +36,7 @@ _members: Final = msgspec.json.Decoder(_Members)
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class UnsentError(Exception):
+class ObjectReadError(Exception):
     """An object cannot be sent, because the API server does not give it."""
 
 
@@ -59,7 +67,7 @@ class ObjectReader(Protocol):
 
 
 class WholeObjects:
-    """Reads whole objects, and keeps nodes. Implements `scheduling.extenders.http_extender.Documents`."""
+    """Reads whole objects, and keeps nodes. Implements `scheduling.extenders.http_extender.ObjectSource`."""
 
     def __init__(self, reader: ObjectReader, node_of: Callable[[str], Node | None]) -> None:
         """`node_of`: the node as the watch has shown it."""
@@ -68,30 +76,31 @@ class WholeObjects:
         self._nodes: dict[str, tuple[str, msgspec.Raw]] = {}
         """By name: the version that the watch had shown when it was read, and the node."""
         self._reading = asyncio.Lock()
+        self._singly = asyncio.Semaphore(_AT_ONCE)
 
     def __len__(self) -> int:
         """How many nodes are kept."""
         return len(self._nodes)
 
     async def pod(self, pod: Pod) -> msgspec.Raw:
-        """The pod. Raises `UnsentError`, also if another pod has its name."""
+        """The pod. Raises `ObjectReadError`, also if another pod has its name."""
         meta = pod.metadata
         names = quote(meta.namespace, safe=""), quote(meta.name, safe="")
         body = await self._read("/api/v1/namespaces/{}/pods/{}".format(*names))
         if _named.decode(body).metadata.uid != meta.uid:
             message = f"pod {pod.key} was made again meanwhile"
-            raise UnsentError(message)
+            raise ObjectReadError(message)
         return _sent(body)
 
     async def nodes(self, names: Sequence[str]) -> Sequence[msgspec.Raw]:
-        """The nodes, without those that are gone. Raises `UnsentError`."""
+        """The nodes, without those that are gone. Raises `ObjectReadError`."""
         async with self._reading:  # the second who asks finds what the first has read
             versions = {name: self._version_of(name) for name in names}
             stale = [name for name, version in versions.items() if version and self._kept_version(name) != version]
-            if len(stale) > MOST_SINGLY:
+            if len(stale) > max(LEAST_LISTED, min(MOST_SINGLY, len(names) // NODES_FOR_ONE)):
                 await self._list(names)
             else:
-                await asyncio.gather(*(self._read_node(name) for name in stale))
+                await all_of("node for extenders", (self._read_node(name) for name in stale))
             if len(self._nodes) > 2 * len(names) + MOST_SINGLY:
                 self._forget_those_gone()
             return [self._nodes[name][1] for name, version in versions.items() if version and name in self._nodes]
@@ -107,8 +116,9 @@ class WholeObjects:
 
     async def _read_node(self, name: str) -> None:
         """By a list of one: a scheduler may list nodes, and its role has no `get`."""
-        version = self._version_of(name)
-        items = _page.decode(await self._read(_NODES, {"fieldSelector": f"metadata.name={name}"})).items
+        async with self._singly:
+            version = self._version_of(name)
+            items = _page.decode(await self._read(_NODES, {"fieldSelector": f"metadata.name={name}"})).items
         if items:
             self._nodes[name] = version, _sent(items[0])
         else:
@@ -134,7 +144,7 @@ class WholeObjects:
         try:
             return await self._reader.get(path, params)
         except ClientError as error:
-            raise UnsentError(str(error)) from None
+            raise ObjectReadError(str(error)) from None
 
     def _forget_those_gone(self) -> None:
         self._nodes = {name: kept for name, kept in self._nodes.items() if self._node_of(name) is not None}

@@ -1,9 +1,9 @@
 """What the arguments of the policies (`plugins.policies`) must satisfy."""
 
-import ipaddress
 from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
+from kscheduler.api.addresses import why_never_called
 from kscheduler.config import plugin_args as args_kinds
 from kscheduler.config.durations import Duration, seconds
 from kscheduler.config.errors import Problem, duplicate, forbidden, invalid, required, unsupported
@@ -145,15 +145,8 @@ def _url(path: str, url: str) -> Problems:
         yield invalid(path, url, "must be http://HOST or https://HOST, with a port and a path where needed")
     elif parts.username is not None or parts.password is not None:
         yield Problem(path, "Invalid value: credentials do not belong here; see bearerTokenFile")
-    elif _is_link_local(host):
-        yield invalid(path, url, "is link-local: nothing is fetched there")
-
-
-def _is_link_local(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_link_local
-    except ValueError:
-        return False
+    elif why := why_never_called(host):
+        yield invalid(path, url, f"{why}: nothing is fetched there")
 
 
 def _interval(path: str, interval: Duration) -> Problems:

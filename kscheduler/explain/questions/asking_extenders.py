@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import msgspec
 
 from kscheduler.api.core import Node, Pod
-from kscheduler.client.extenders.whole_objects import ObjectReader, UnsentError, WholeObjects
+from kscheduler.client.extenders.whole_objects import ObjectReader, ObjectReadError, WholeObjects
 from kscheduler.explain.questions.question import Decides
+from kscheduler.scheduling.extenders.bind_outcomes import UNKNOWN_PLACE, PodPlace
 from kscheduler.scheduling.extenders.building import ExtenderSet
 from kscheduler.whatif.asking import decide_asking
 from kscheduler.whatif.decide import Decision, Prepared
@@ -25,8 +26,8 @@ def deciding_with_extenders(reader: ObjectReader | None) -> Decides:
         extenders = scenario.config.configuration.extenders
         if not extenders:
             return prepared.decide()
-        documents = _ScenarioDocuments(scenario.objects, reader)
-        extender_set = ExtenderSet(extenders, documents, may_bind=lambda: False, pod_is_on=_nowhere, logs=False)
+        objects = _ScenarioObjects(scenario.objects, reader)
+        extender_set = ExtenderSet(extenders, objects, may_bind=lambda: False, place_of=_unknown, logs=False)
         try:
             return await decide_asking(prepared, extender_set.asking)
         finally:
@@ -35,11 +36,11 @@ def deciding_with_extenders(reader: ObjectReader | None) -> Decides:
     return decides
 
 
-async def _nowhere(_pod: Pod) -> str:
-    return ""
+async def _unknown(_pod: Pod) -> PodPlace:
+    return UNKNOWN_PLACE
 
 
-class _ScenarioDocuments:
+class _ScenarioObjects:
     """Objects as the live cluster has them, or as the scenario has them."""
 
     def __init__(self, objects: ClusterObjects, reader: ObjectReader | None) -> None:
@@ -51,7 +52,7 @@ class _ScenarioDocuments:
         if self._whole is not None:
             try:
                 return await self._whole.pod(pod)
-            except UnsentError:
+            except ObjectReadError:
                 pass
         return msgspec.Raw(_ENCODER.encode(pod))
 

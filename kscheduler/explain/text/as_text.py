@@ -6,7 +6,7 @@ Names and reasons come from users' objects, so characters that could control a t
 from collections.abc import Iterator
 from typing import Final
 
-from kscheduler.explain.extenders import extenders_with_a_say
+from kscheduler.explain.extenders import extender_roles
 from kscheduler.explain.outcome import Outcome, cycle_outcome
 from kscheduler.explain.rejections import named_details
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing, situation_lines
@@ -97,17 +97,18 @@ def _outcome(decision: Decision, style: Style) -> str:
 
 
 def _extender_lines(decision: Decision) -> Iterator[str]:
-    for say in extenders_with_a_say(decision):
-        tasks = ", ".join(_TASKS[verb] for verb in say.verbs)
-        if not say.was_asked:
-            yield f"extender {printable(say.url)} has a say ({tasks}) and was not asked: --ask-extenders asks it"
-        elif say.failure:
-            failure = printable(say.failure)
-            yield f"extender {printable(say.url)} was asked ({tasks}) and failed, which was passed over: {failure}"
-        elif say.turned_down:
-            yield f"extender {printable(say.url)} was asked ({tasks}) and turned {nodes(say.turned_down)} down"
+    for role in extender_roles(decision):
+        tasks = ", ".join(_TASKS[verb] for verb in role.verbs)
+        if not role.was_asked:
+            why = "--ask-extenders asks it" if decision.answers is None else "there was nothing left to ask it"
+            yield f"extender {printable(role.url)} has a say ({tasks}) and was not asked: {why}"
+        elif role.failure:
+            failure = printable(role.failure)
+            yield f"extender {printable(role.url)} was asked ({tasks}) and failed, which was passed over: {failure}"
+        elif role.turned_down:
+            yield f"extender {printable(role.url)} was asked ({tasks}) and turned {nodes(role.turned_down)} down"
         else:
-            yield f"extender {printable(say.url)} was asked ({tasks})"
+            yield f"extender {printable(role.url)} was asked ({tasks})"
 
 
 def _body(decision: Decision, style: Style) -> Iterator[str]:

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from kscheduler.api.addresses import why_never_called
 from kscheduler.config.plugin_args import HTTPSource
 from kscheduler.framework.plugin import RefreshError
 
@@ -98,10 +99,9 @@ def _tls(source: HTTPSource) -> ssl.SSLContext | bool:
 
 
 def _socket(address: tuple[Any, ...]) -> socket.socket:
-    """A socket for an entry of `getaddrinfo`. Raises `OSError` for a link-local one."""
-    from kscheduler.client.extenders.forbidden import is_link_local  # brings aiohttp
-
+    """A socket for an entry of `getaddrinfo`. Raises `OSError` for one that is never called."""
     family, kind, protocol, _, place = address
-    if is_link_local(str(place[0])):
-        raise PermissionError(errno.EACCES, f"{place[0]} is link-local: nothing is fetched there")
+    why = why_never_called(str(place[0]))
+    if why:
+        raise PermissionError(errno.EACCES, f"{place[0]} {why}: nothing is fetched there")
     return socket.socket(family, kind, protocol)

@@ -7,7 +7,7 @@ The later steps talk to the API server.
                          '-> no node: begin the preemption that PostFilter chose, then requeue
                     a pod that concerns extenders is not judged yet: it gets a turn, or stands in line
     prepare         for a pod that must wait, in a task of its own:
-      consult         ask extenders, then decide: only for a pod that concerns them
+      (ask extenders, then decide: only for a pod that concerns them, see `consulting`)
       announce        write the node to the pod's status, where a cluster autoscaler can see it
       await_permit    wait for the plugins that answered Wait
       pre_bind        let plugins prepare volumes and the like
@@ -18,23 +18,24 @@ If a step after assume fails: Unreserve in reverse order, forget the pod in the 
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from kscheduler.client.errors import APIError, ClientError
 from kscheduler.framework import events
 from kscheduler.framework.activation import PodsToActivate
 from kscheduler.framework.pods.pod_info import PodInfo, placed
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
+from kscheduler.framework.status import Code, Fault, Status, error
 from kscheduler.logs import get_logger, verbose
-from kscheduler.scheduling.attempt import permit, pre_binding
-from kscheduler.scheduling.attempt.consulting import Consulting
-from kscheduler.scheduling.attempt.extender_lines import ExtenderLines
+from kscheduler.scheduling.attempt import permit, plugin_steps, pre_binding
+from kscheduler.scheduling.attempt.announcing import announce
+from kscheduler.scheduling.attempt.consulting import ExtenderConsultation
 from kscheduler.scheduling.attempt.judges import Judges
 from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
+from kscheduler.scheduling.attempt.skipping import PodSkipping
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.schedule import schedule
-from kscheduler.scheduling.extenders.answers import AsksExtenders
+from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.failures.failures import (
     Failure,
     failure_of_bug,
@@ -45,7 +46,6 @@ from kscheduler.scheduling.observations import AttemptResult, Histogram
 from kscheduler.scheduling.pod_log.lines import MOVES, OUTCOMES, STEPS
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.scheduling.runtime.attempt_calls import call_bind, call_post_bind, call_reserve, call_unreserve
 from kscheduler.scheduling.runtime.points import (
     BIND,
     PERMIT,
@@ -56,7 +56,6 @@ from kscheduler.scheduling.runtime.points import (
     UNRESERVE,
 )
 from kscheduler.scheduling.stopwatch import ObservedStopwatch
-from kscheduler.state.holding.waiting_pods import HeldPod
 
 _log = get_logger(__name__)
 
@@ -70,10 +69,10 @@ class Scheduler:
         self._judges = judges
         self._histograms: dict[tuple[str, Code, str], Histogram] = {}
         """By extension point, code and profile: each pod needs six of them."""
-        self._consulting = Consulting(context.cache)
-        self.lines = ExtenderLines()
+        self._skipping = PodSkipping(context, lambda: self._judges.profiles)
+        self._consultation = ExtenderConsultation(context, self._skipping, lambda: self._judges)
+        self.lines = self._consultation.lines
         """Pods that wait until extenders can be asked about them."""
-        self.lines.let_go = self._let_go
 
     def adopt(self, judges: Judges) -> None:
         """Judge by other profiles from now on. An attempt that has begun keeps its profile to its end."""
@@ -81,7 +80,7 @@ class Scheduler:
         self.lines.call_all()
 
     @property
-    def extenders(self) -> AsksExtenders | None:
+    def extenders(self) -> Extenders | None:
         """The extenders in force; `None`: there are none, or nobody asks them."""
         return self._judges.extenders
 
@@ -94,15 +93,8 @@ class Scheduler:
 
     def decide_called(self, queued: QueuedPodInfo) -> Attempt | None:
         """As `decide`, about a pod that stood in line and was called (`ExtenderLines.take_called`)."""
-        context = self._context
-        context.queue.resume(queued)
         try:
-            if self._let_go(queued):
-                return None
-            newest = context.pod_of(queued.key)
-            if newest is not None and newest is not queued.pod.pod:
-                queued.pod = PodInfo(newest)
-            return self.decide(queued)
+            return self.decide(queued) if self._consultation.resume(queued) else None
         finally:
             self.lines.decided(queued)
 
@@ -113,12 +105,14 @@ class Scheduler:
         context, judges = self._context, self._judges
         started = self._now()
         profile = judges.profiles.get(queued.pod.pod.spec.scheduler_name)
-        if profile is None or self._must_skip(queued):
-            context.queue.done(queued.pod.uid)
-            context.log.skipped(queued)
+        if profile is None:
+            self._skipping.end(queued, "no profile has its name")
             return None
-        if judges.extenders is not None and judges.extenders.first_answers(queued.pod) is not None:
-            return self._consulted(queued, profile, judges.extenders, started)
+        if self._skipping.skips(queued):
+            return None
+        extenders = judges.extenders
+        if extenders is not None and extenders.first_answers(queued.pod) is not None:
+            return self._consultation.begin(Attempt.unjudged(queued, profile, started, extenders))
         known = judges.infeasible.verdict(queued.pod) if not queued.was_flushed else None  # the safety net asks again
         if known is not None:
             context.failures.handle(queued, known, context.clock.time())
@@ -131,21 +125,6 @@ class Scheduler:
         record = self._judge(queued, profile, stopwatch)
         attempt = Attempt(queued, profile, record, started, judges.extenders)
         return attempt if self._take(attempt) else None
-
-    def _consulted(
-        self, queued: QueuedPodInfo, profile: Profile, extenders: AsksExtenders, started: float
-    ) -> Attempt | None:
-        """The attempt of a pod that has a turn, to be decided by `prepare`; `None`: it stands in line, and is called.
-
-        Nothing is decided and nothing assumed yet: all other pods go on.
-        """
-        if not self.lines.begin_or_wait(extenders.line_of(queued.pod), queued):
-            self._context.queue.rest(queued.pod.uid)
-            return None
-        if verbose(STEPS):
-            self._context.log.attempt(queued)
-        record = SchedulingRecord(queued.pod, profile.name)
-        return Attempt(queued, profile, record, started, extenders, is_consulted=True)
 
     def _take(self, attempt: Attempt) -> bool:
         """Act on the record: reserve the node; or begin the preemption and requeue. Returns whether there is a node."""
@@ -182,7 +161,9 @@ class Scheduler:
         record = attempt.record
         failure = failure_of_record(record)
         is_helped = record.post_filter is not None and record.post_filter.is_success
-        if is_helped or attempt.is_consulted:
+        if attempt.is_consulted:
+            return replace(failure, extender=", ".join(attempt.objectors))
+        if is_helped:
             return failure
         return self._judges.infeasible.learned(record.pod, failure)
 
@@ -205,37 +186,15 @@ class Scheduler:
         if pods is not None:
             self._context.queue.activate(pods.take(), self._context.clock.time())
 
-    def _must_skip(self, queued: QueuedPodInfo) -> bool:
-        pod = queued.pod.pod
-        if pod.metadata.deletion_timestamp is not None:
-            self._context.reporter.skipped_deleting(pod)
-            return True
-        return bool(self._context.cache.node_of(queued.pod.uid))
-
-    def _has_gone(self, queued: QueuedPodInfo) -> bool:
-        """Whether the pod was deleted, or needs no node any more, while it waited; its name may be another pod's."""
-        newest = self._context.pod_of(queued.key)
-        if newest is None or newest.metadata.uid != queued.pod.uid:
-            return True
-        return bool(newest.metadata.deletion_timestamp is not None or newest.spec.node_name or newest.is_terminal)
-
-    def _let_go(self, queued: QueuedPodInfo) -> bool:
-        """End the attempt of a pod that has gone; whether it has."""
-        if not self._has_gone(queued):
-            return False
-        self._context.queue.done(queued.pod.uid)
-        self._context.log.skipped(queued)
-        return True
-
     def _set_aside(self, attempt: Attempt) -> Status:
         """Assume, Reserve, Permit; all are undone if one of them does not succeed."""
         pod = attempt.queued.pod
         self._context.cache.assume_pod(pod, attempt.node_name)
         began = self._now()
-        status = self._reserve(attempt)
+        status = plugin_steps.run_reserve(attempt)
         began = self._measure(attempt, RESERVE.label, status.code, began)
         if status.is_success:
-            status = self._permit(attempt)
+            status = plugin_steps.run_permit(attempt, self._context)
             self._measure(attempt, PERMIT.label, status.code if attempt.held is None else Code.WAIT, began)
         if not status.is_success:
             self._give_back(attempt)
@@ -252,25 +211,6 @@ class Scheduler:
         histogram.observe(now - began)
         return now
 
-    def _reserve(self, attempt: Attempt) -> Status:
-        profile, state, pod = attempt.profile, attempt.record.state, attempt.queued.pod
-        for plugin in profile.reserve:
-            status = call_reserve(plugin, profile.listener, state, pod, attempt.node_name)
-            if not status.is_success:
-                return status
-        return SUCCESS
-
-    def _permit(self, attempt: Attempt) -> Status:
-        pod = attempt.queued.pod
-        profile, state = attempt.profile, attempt.record.state
-        status, timeouts = permit.run(profile.permit, state, pod, attempt.node_name, profile.listener)
-        if timeouts:
-            now = self._now()
-            deadlines = {plugin: now + seconds for plugin, seconds in timeouts.items()}
-            attempt.held = HeldPod(pod, attempt.node_name, deadlines, timeouts)
-            self._context.waiting.hold(attempt.held)
-        return status
-
     # --- waiting ------------------------------------------------------------------------------------------------------
 
     def must_wait(self, attempt: Attempt) -> bool:
@@ -280,7 +220,7 @@ class Scheduler:
     async def prepare(self, attempt: Attempt) -> bool:
         """Do everything that a pod waits for. Returns whether to bind it; if not, the attempt is over."""
         if not attempt.node_name:
-            if not await self.consult(attempt):
+            if not (await self._consultation.decide(attempt) and self._take(attempt)):
                 return False
             if not self.must_wait(attempt):
                 return True
@@ -289,41 +229,10 @@ class Scheduler:
             if not failure.is_success:
                 self._abandon(attempt, failure)
                 return False
-            await self._announce(attempt)
+            await announce(self._context, attempt)
             return await self.await_permit(attempt) and await self.pre_bind(attempt)
         finally:
             self._context.waiting.release(attempt.queued.pod.uid)
-
-    async def consult(self, attempt: Attempt) -> bool:
-        """Ask extenders and decide. Returns whether there is a node; if not, the attempt is over."""
-        queued, extenders = attempt.queued, attempt.extenders
-        # Worked out now: a failed attempt takes over the pod's newest version, which may concern others.
-        line = extenders.line_of(queued.pod) if extenders is not None else None
-        try:
-            if await self._consulting.judge(attempt, lambda: self._judges, lambda: self._must_not_ask(queued)):
-                return self._take(attempt)
-        finally:
-            if line is not None:
-                self.lines.end(line)
-        self._context.queue.done(queued.pod.uid)
-        self._context.log.skipped(queued)
-        return False
-
-    def _must_not_ask(self, queued: QueuedPodInfo) -> bool:
-        return self._has_gone(queued) or self._must_skip(queued)
-
-    async def _announce(self, attempt: Attempt) -> None:
-        """Write the node to the pod's status. The pod is bound even if that fails."""
-        announcer, pod = self._context.announcer, attempt.queued.pod
-        if announcer is None:
-            return
-        self._context.failures.withdraw(pod.uid)
-        try:
-            await announcer.patch_pod_status(pod.pod, None, attempt.node_name)
-        except ClientError as failure:
-            if isinstance(failure, APIError) and failure.is_not_found:
-                return  # the pod was deleted: the next step will find that out
-            _log.warning("pod_not_announced", pod=pod.key, node=attempt.node_name, err=str(failure))
 
     async def await_permit(self, attempt: Attempt) -> bool:
         """Wait for Permit. Returns whether to bind the pod; if not, the attempt is over."""
@@ -381,12 +290,14 @@ class Scheduler:
         """Run PreBind (if it has not run), Bind, PostBind. After a failure: release the node, requeue the pod."""
         if await self._may_bind(attempt):
             began = self._now()
-            self._end_bind(attempt, await self._run_bind(attempt), began)
+            self._end_bind(attempt, await plugin_steps.run_bind(attempt), began)
 
     def is_bound_outside(self, attempt: Attempt) -> bool:
         """Whether an extender binds the pod. It may take seconds, so no worker waits for it: see `bind_outside`."""
         extenders = attempt.extenders
-        return extenders is not None and not attempt.was_given_to_binder and extenders.binds(attempt.queued.pod.pod)
+        if extenders is None or attempt.was_given_to_binder:
+            return False
+        return bool(extenders.binder_of(attempt.queued.pod.pod))
 
     async def bind_outside(self, attempt: Attempt) -> bool:
         """As `bind`, by an extender. Returns whether the plugins must bind the pod; if not, the attempt is over.
@@ -397,9 +308,10 @@ class Scheduler:
         extenders = attempt.extenders
         if extenders is None or not await self._may_bind(attempt):
             return False
-        began = self._now()
-        status = await extenders.bind(attempt.queued.pod.pod, attempt.node_name)
+        began, pod = self._now(), attempt.queued.pod.pod
+        status = await extenders.bind(pod, attempt.node_name)
         if status is not None:
+            attempt.objectors = () if status.is_success else (extenders.binder_of(pod),)
             self._end_bind(attempt, status, began)
         return status is None
 
@@ -425,15 +337,6 @@ class Scheduler:
         if attempt.entry is not None and self._context.in_pre_bind is not None:
             self._context.in_pre_bind.remove(attempt.queued.pod.uid)
 
-    async def _run_bind(self, attempt: Attempt) -> Status:
-        state, pod, profile = attempt.record.state, attempt.queued.pod, attempt.profile
-        for plugin in profile.bind:
-            is_timed = not profile.traits[plugin.name].is_in_tree  # an in-tree plugin only waits
-            status = await call_bind(plugin, profile.listener, state, pod, attempt.node_name, is_timed=is_timed)
-            if not status.is_skip:
-                return status
-        return error("no Bind plugin took the pod")
-
     def _bound(self, attempt: Attempt) -> None:
         context, queued = self._context, attempt.queued
         context.cache.finish_binding(queued.pod.uid, context.clock.time())
@@ -453,9 +356,7 @@ class Scheduler:
 
     def _post_bind(self, attempt: Attempt) -> None:
         began = self._now()
-        profile, state, pod = attempt.profile, attempt.record.state, attempt.queued.pod
-        for plugin in profile.post_bind:
-            call_post_bind(plugin, profile.listener, state, pod, attempt.node_name)
+        plugin_steps.run_post_bind(attempt)
         self._measure(attempt, POST_BIND.label, Code.SUCCESS, began)
 
     # --- failing ------------------------------------------------------------------------------------------------------
@@ -488,19 +389,18 @@ class Scheduler:
         """Release the node, requeue the pod, and wake the pods that the free room may help."""
         context, pod = self._context, attempt.queued.pod
         self._give_back(attempt)
-        self._fail(attempt.queued, failure_of_status(status), attempt.profile, attempt.started)
+        failure = replace(failure_of_status(status), extender=", ".join(attempt.objectors))
+        self._fail(attempt.queued, failure, attempt.profile, attempt.started)
         not_woken = pod.uid if status.is_rejected else ""  # the room of a rejected pod must not wake the pod itself
         gone = placed(pod.pod, attempt.node_name)  # with its node: a hint sees no free room in a pod without one
         context.queue.move_all(events.ASSIGNED_POD_DELETE, gone, None, context.clock.time(), not_woken)
 
     def _give_back(self, attempt: Attempt) -> None:
-        profile, state, pod = attempt.profile, attempt.record.state, attempt.queued.pod
         began = self._now()
         self._leave_pre_bind(attempt)
-        for plugin in reversed(profile.reserve):
-            call_unreserve(plugin, profile.listener, state, pod, attempt.node_name)
+        plugin_steps.run_unreserve(attempt)
         self._measure(attempt, UNRESERVE.label, Code.SUCCESS, began)
-        self._forget(pod)
+        self._forget(attempt.queued.pod)
 
     def _forget(self, pod: PodInfo) -> None:
         self._context.cache.forget_pod(pod.uid)

@@ -1,75 +1,91 @@
-"""Deciding about a pod that concerns extenders: ask, and decide on the nodes as they are when the answers have come.
-
-    cycle --> questions? --> ask --> cycle with the answers --> questions? ... at most `MOST_ROUNDS` times
-       '--> no: that is the decision                '--> no: that is the decision
+"""Pods that concern extenders: their turns, and their decisions on the nodes as they are when the answers have come.
 
 The pod has left its worker, and nothing is assumed for it, so a slow extender delays only pods that concern it; `lines`
-says how many of them are here at a time. The last cycle and what follows from it are one synchronous step, as for every
-other pod. Questions are asked again only if none of the nodes that extenders left fits any more. A pod keeps the
-profile and the extenders under which its attempt began: none is decided by half of a configuration.
+says how many of them are asked about at a time. The last cycle and what follows from it are one synchronous step, as
+for every other pod. A pod keeps the profile and the extenders under which its attempt began: none is decided by half of
+a configuration.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Final
+from collections.abc import Callable
 
-from kscheduler.config.extenders import EXTENDER
-from kscheduler.framework.cluster.preemption import Candidate
+from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.status import error
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.logs import verbose
+from kscheduler.scheduling.attempt.extender_lines import ExtenderLines
 from kscheduler.scheduling.attempt.judges import Judges
-from kscheduler.scheduling.attempt.surroundings import Attempt
+from kscheduler.scheduling.attempt.skipping import PodSkipping
+from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
 from kscheduler.scheduling.cycle.schedule import schedule
-from kscheduler.scheduling.extenders.answers import AsksExtenders, ExtenderAnswers, VictimAnswers
+from kscheduler.scheduling.extenders.answers import ExtenderAnswers
+from kscheduler.scheduling.extenders.rounds import decide_in_rounds
+from kscheduler.scheduling.pod_log.lines import STEPS
 from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.state.cache import Cache
-
-MOST_ROUNDS: Final = 4
-"""How often extenders are asked about a pod in one attempt: about nodes, and about victims if no node is left."""
-MOVED_ON: Final = f"none of the nodes that extenders left fits any more, though they were asked {MOST_ROUNDS} times"
 
 
-class Consulting:
-    """Decides about pods that concern extenders."""
+class ExtenderConsultation:
+    """Gives turns to pods that concern extenders, asks, and decides."""
 
-    def __init__(self, cache: Cache) -> None:
-        self._cache = cache
+    def __init__(self, context: Surroundings, skipping: PodSkipping, judges: Callable[[], Judges]) -> None:
+        """`judges`: those in force; they may be exchanged while extenders think."""
+        self._context = context
+        self._skipping = skipping
+        self._judges = judges
+        self.lines = ExtenderLines(now=context.clock.monotonic)
+        self.lines.let_go = skipping.lets_go
 
-    async def judge(self, attempt: Attempt, judges: Callable[[], Judges], must_skip: Callable[[], bool]) -> bool:
-        """Decide: the attempt's record is the decision, on the cache as it is in this instant; act before any await.
+    def begin(self, attempt: Attempt) -> Attempt | None:
+        """The attempt, if its pod has a turn until `decide` has ended. If not, the pod stands in line, and is called.
 
-        Returns false if the pod must not be scheduled any more. `judges` are asked for anew: they may be exchanged.
+        In line it is neither decided nor assumed, and no events are kept for it.
         """
-        extenders, pod = attempt.extenders, attempt.queued.pod
-        answers = extenders.first_answers(pod) if extenders is not None else None
-        if extenders is None or answers is None:
-            return True
-        for rounds in range(MOST_ROUNDS + 1):
-            if must_skip():
-                return False
-            record = attempt.record = self._record(attempt, judges(), answers)
-            if not (record.questions or record.victim_questions):
-                break
-            if rounds == MOST_ROUNDS:
-                record.status = error(MOVED_ON, plugin=EXTENDER) if record.questions else record.status
-            elif record.questions:
-                found = await extenders.about_nodes(pod, record.questions)
-                answers = replace(found, victims=answers.victims)
-            else:
-                answers = replace(answers, victims=await self._review(extenders, pod, record.victim_questions))
+        queued, extenders = attempt.queued, attempt.extenders
+        if extenders is not None and not self.lines.begin_or_wait(extenders.line_of(queued.pod), queued):
+            self._context.queue.rest(queued.pod.uid)
+            return None
+        if verbose(STEPS):
+            self._context.log.attempt(queued)
+        return attempt
+
+    def resume(self, queued: QueuedPodInfo) -> bool:
+        """A pod was called: take its newest version. False if nobody needs it any more; then its attempt is over."""
+        self._context.queue.resume(queued)
+        if self._skipping.lets_go(queued):
+            return False
+        newest = self._context.pod_of(queued.key)
+        if newest is not None and newest is not queued.pod.pod:
+            queued.pod = PodInfo(newest)
         return True
 
-    async def _review(self, extenders: AsksExtenders, pod: PodInfo, candidates: Sequence[Candidate]) -> VictimAnswers:
-        nodes = self._cache.nodes
-        rows = {each.node_name: nodes.row_of(each.node_name) for each in candidates}
-        pods_on = {name: dict(nodes.info(row).pods) for name, row in rows.items()}
-        return await extenders.about_victims(pod, candidates, pods_on)
+    async def decide(self, attempt: Attempt) -> bool:
+        """Ask and decide: the attempt's record is the decision, in this instant; act before any await.
 
-    def _record(self, attempt: Attempt, judges: Judges, answers: ExtenderAnswers) -> SchedulingRecord:
+        Returns false if nobody needs the pod any more; then its attempt is over.
+        """
+        extenders, pod = attempt.extenders, attempt.queued.pod
+        first = extenders.first_answers(pod) if extenders is not None else None
+        if extenders is None or first is None:
+            return True
+        line = extenders.line_of(pod)  # before the attempt can take over a newer version, which may concern others
+        try:
+            answers = await decide_in_rounds(extenders, pod, first, lambda given: self._judge(attempt, given))
+        finally:
+            self.lines.end(line)
+        if answers is not None and not attempt.node_name:
+            attempt.objectors = answers.objectors
+        return answers is not None
+
+    def _judge(self, attempt: Attempt, answers: ExtenderAnswers) -> tuple[SchedulingRecord, NodeTable] | None:
+        if self._skipping.lets_go(attempt.queued):
+            return None
+        attempt.record = self._record(attempt, answers)
+        return attempt.record, self._context.cache.nodes
+
+    def _record(self, attempt: Attempt, answers: ExtenderAnswers) -> SchedulingRecord:
         """Run the cycle. A profile that has gone meanwhile still decides about its pod, unmeasured."""
-        pod, profile = attempt.queued.pod, attempt.profile
+        pod, profile, cache, judges = attempt.queued.pod, attempt.profile, self._context.cache, self._judges()
         stopwatch, sampler = judges.stopwatches.get(profile.name), judges.samplers.get(profile.name)
         if stopwatch is None:
-            return schedule(profile, pod, self._cache, sampler=sampler, answers=answers)
+            return schedule(profile, pod, cache, sampler=sampler, answers=answers)
         stopwatch.start(pod)
-        return schedule(profile, pod, self._cache, stopwatch, sampler, answers=answers)
+        return schedule(profile, pod, cache, stopwatch, sampler, answers=answers)

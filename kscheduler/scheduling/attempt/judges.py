@@ -11,7 +11,7 @@ from kscheduler.aio.clock import Clock
 from kscheduler.logs import verbose
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.sampling import NodeSampler
-from kscheduler.scheduling.extenders.answers import AsksExtenders
+from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.failures.infeasible import KnownInfeasible
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log.lines import MOVES
@@ -32,7 +32,7 @@ class Judges:
     """Where the next search for nodes starts."""
     infeasible: KnownInfeasible
     """Classes of pods that fit nowhere, as earlier attempts found out; always empty without classes."""
-    extenders: AsksExtenders | None = None
+    extenders: Extenders | None = None
     """`None`: the configuration has none."""
 
 
@@ -44,7 +44,7 @@ def judges_of(
     clock: Clock,
     *,
     keeps_classes: bool,
-    extenders: AsksExtenders | None = None,
+    extenders: Extenders | None = None,
 ) -> Judges:
     """Judges that know nothing yet."""
     stopwatches = {

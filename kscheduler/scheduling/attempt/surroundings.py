@@ -11,7 +11,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
 from kscheduler.scheduling.eviction.evictions import NominationWriter
-from kscheduler.scheduling.extenders.answers import AsksExtenders
+from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.failures.failures import FailureHandler
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
@@ -33,10 +33,12 @@ class Attempt:
     record: SchedulingRecord
     started: float
     """Monotonic seconds."""
-    extenders: AsksExtenders | None = None
+    extenders: Extenders | None = None
     """The extenders of the configuration that the attempt began under, whether the pod concerns them or not."""
     is_consulted: bool = False
     """Extenders have a say in which node is chosen, or in the preemption."""
+    objectors: tuple[str, ...] = ()
+    """The extenders that have failed or turned nodes down, for the log of a failed attempt."""
     was_given_to_binder: bool = False
     """The extender that binds was asked, and left it to the plugins."""
     held: HeldPod | None = None
@@ -47,6 +49,12 @@ class Attempt:
     is_pre_bound: bool = False
     is_bound: bool = False
     """The API server has accepted the Binding: from here on nothing may release the node."""
+
+    @classmethod
+    def unjudged(cls, queued: QueuedPodInfo, profile: Profile, started: float, extenders: Extenders) -> "Attempt":
+        """Of a pod that concerns extenders: nothing is decided and nothing assumed before they have answered."""
+        record = SchedulingRecord(queued.pod, profile.name)
+        return cls(queued, profile, record, started, extenders, is_consulted=True)
 
     @property
     def node_name(self) -> str:

@@ -21,7 +21,7 @@ from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
 from kscheduler.scheduling.attempt.surroundings import Attempt
-from kscheduler.scheduling.extenders.answers import AsksExtenders
+from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.profile import Profile
 from kscheduler.state.queue.scheduling_queue import FLUSH_UNSCHEDULABLE_SECONDS, SchedulingQueue
 
@@ -73,7 +73,7 @@ class Workers:
         """The profiles of all attempts under way, as they were when these began; one may come more than once."""
         return [attempt.profile for attempt in self._under_way.values()]
 
-    def extenders_in_use(self) -> Iterable[AsksExtenders | None]:
+    def extenders_in_use(self) -> Iterable[Extenders | None]:
         """The extenders of all attempts under way, likewise."""
         return [attempt.extenders for attempt in self._under_way.values()]
 
@@ -122,6 +122,7 @@ class Workers:
         while True:
             await self._clock.sleep(1.0 - self._clock.time() % 1.0)
             self._queue.flush_backoff(self._clock.time())
+            self._scheduler.lines.look()
             if self._clock.monotonic() >= next_net:
                 self._queue.flush_unschedulable(self._clock.time())
                 next_net += FLUSH_UNSCHEDULABLE_SECONDS

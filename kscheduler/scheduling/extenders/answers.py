@@ -3,7 +3,7 @@
 Nothing here knows how they are asked, so whoever has no extenders imports no HTTP for them.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -42,10 +42,23 @@ class ExtenderAnswers:
     """By node: who turned it down, for explanations; the message is kube-scheduler's, which names nobody."""
     passed_over: Mapping[str, str] = field(default_factory=dict)
     """By extender: the failure that was passed over, for explanations."""
+    failed_by: str = ""
+    """The extender behind an Error in `status`."""
+    asked_of: frozenset[str] = frozenset()
+    """The extenders that were called. One is not, if those before it have left no node."""
 
     def points_of(self, name: str) -> int:
         """The sum of all extenders' points for a node."""
         return sum(points.by_node.get(name, 0) for points in self.points)
+
+    @property
+    def objectors(self) -> tuple[str, ...]:
+        """The extenders that stand behind a failed attempt: the one that failed, or those that turned nodes down.
+
+        For the log; conditions and Events have kube-scheduler's texts, which name nobody.
+        """
+        failed = {self.failed_by, self.victims.failed_by if self.victims is not None else ""} - {""}
+        return tuple(sorted(failed or set(self.turned_down_by.values())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,25 +69,29 @@ class VictimAnswers:
     """By node; empty before the first question."""
     failure: Status = SUCCESS
     """An Error if an extender failed that is not ignorable."""
+    failed_by: str = ""
+    """That extender."""
+    asked_of: frozenset[str] = frozenset()
+    """The extenders that were called."""
 
 
 UNASKED: Final = ExtenderAnswers(frozenset())
 """Before the first question: a pod that extenders must be asked about."""
 
 
-class AsksExtenders(Protocol):
-    """The extenders of a configuration: `extenders.asking.Asking`."""
+class Extenders(Protocol):
+    """The extenders of a configuration: `extenders.asking.HTTPExtenders`."""
 
     def first_answers(self, pod: PodInfo) -> ExtenderAnswers | None:
         """What is known before the first question; `None` if a decision about the pod needs no extender."""
         ...
 
-    def line_of(self, pod: PodInfo) -> Hashable:
-        """Pods with equal lines concern the same extenders: they share turns."""
+    def line_of(self, pod: PodInfo) -> str:
+        """The names of the extenders that the pod concerns: pods with equal ones stand in one line, and share turns."""
         ...
 
-    def binds(self, pod: Pod) -> bool:
-        """Whether an extender binds the pod."""
+    def binder_of(self, pod: Pod) -> str:
+        """The name of the extender that binds the pod; empty: the profile's plugins do."""
         ...
 
     async def about_nodes(self, pod: PodInfo, names: Sequence[str]) -> ExtenderAnswers:

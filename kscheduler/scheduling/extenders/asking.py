@@ -8,25 +8,38 @@
 An extender that is not interested in the pod is passed over. A failure ends it all with an Error, as upstream, unless
 the extender is ignorable: then the decision goes on without it. Failures to give points never count.
 
+What goes wrong on our side is no failure of an extender's: if the API server does not give us an object that must be
+sent, or this process is ending, the attempt fails, whether the extender is ignorable or not. Otherwise a pod would be
+placed without a filter because *we* could not read a node.
+
 The answers hold for the nodes and the pod as they were sent. The caller decides again when it has them: on the nodes
 that the pod fits on *then*, as far as the answers allow them.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+from kscheduler.aio.together import all_of
 from kscheduler.api.core import Pod
+from kscheduler.client.extenders.caller import CallGivenUpError
 from kscheduler.client.extenders.messages import VictimsOnNode
-from kscheduler.client.extenders.whole_objects import UnsentError
+from kscheduler.client.extenders.whole_objects import ObjectReadError
 from kscheduler.config.extenders import EXTENDER
 from kscheduler.framework.cluster.preemption import Candidate, ReviewedCandidate
 from kscheduler.framework.nodes.occupants import started_at
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.status import SUCCESS, Status, error
+from kscheduler.framework.status import Status, error
+from kscheduler.scheduling.extenders.answer_rules import Victims
 from kscheduler.scheduling.extenders.answers import UNASKED, ExtenderAnswers, ExtenderPoints, VictimAnswers
-from kscheduler.scheduling.extenders.http_extender import Documents, ExtenderFailure, HTTPExtender, SentPod
-from kscheduler.scheduling.extenders.meaning import Victims
+from kscheduler.scheduling.extenders.bind_outcomes import UNKNOWN_PLACE, BindOutcomes, PodPlace, not_seen
+from kscheduler.scheduling.extenders.http_extender import (
+    BindFailure,
+    ExtenderFailure,
+    HTTPExtender,
+    ObjectSource,
+    SentPod,
+)
 
 
 def _reviewed(candidate: Candidate, left: Victims, pods_on: Mapping[str, Mapping[str, PodInfo]]) -> ReviewedCandidate:
@@ -40,7 +53,7 @@ def _reviewed(candidate: Candidate, left: Victims, pods_on: Mapping[str, Mapping
     return ReviewedCandidate(proposed, Candidate(name, tuple(pods), left[name].pdb_violations))
 
 
-def _not_asked(failure: UnsentError) -> Status:
+def _not_asked(failure: Exception) -> Status:
     return error(f"extenders cannot be asked: {failure}", plugin=EXTENDER)
 
 
@@ -48,8 +61,8 @@ def _always() -> bool:
     return True
 
 
-async def _nowhere(_pod: Pod) -> str:
-    return ""
+async def _unknown(_pod: Pod) -> PodPlace:
+    return UNKNOWN_PLACE
 
 
 def in_order(extenders: Sequence[HTTPExtender]) -> tuple[HTTPExtender, ...]:
@@ -57,24 +70,24 @@ def in_order(extenders: Sequence[HTTPExtender]) -> tuple[HTTPExtender, ...]:
     return tuple(sorted(extenders, key=lambda each: each.settings.ignorable))
 
 
-class Asking:
+class HTTPExtenders:
     """Asks a fixed set of extenders; a configuration reload makes a new one."""
 
     def __init__(
         self,
         extenders: Sequence[HTTPExtender],
-        documents: Documents,
+        objects: ObjectSource,
         *,
         may_bind: Callable[[], bool] = _always,
-        node_of: Callable[[Pod], Awaitable[str]] = _nowhere,
+        outcomes: BindOutcomes | None = None,
     ) -> None:
         """`may_bind`: asked in the instant before a pod is given to an extender to be bound; a write of somebody else's
-        passes no fence of our client. `node_of`: the node that the API server has the pod on, or empty.
+        passes no fence of our client. `outcomes`: finds out where such a pod is then.
         """
         self._extenders = in_order(extenders)
-        self._documents = documents
+        self._objects = objects
         self._may_bind = may_bind
-        self._node_of = node_of
+        self._outcomes = outcomes or BindOutcomes(_unknown, may_bind)
 
     def first_answers(self, pod: PodInfo) -> ExtenderAnswers | None:
         """What is known before the first question; `None` if a decision about the pod needs no extender."""
@@ -91,40 +104,61 @@ class Asking:
         """Whether an extender has a say in the pod's preemption."""
         return any(each.settings.preempt_verb for each in self._interested(pod))
 
-    def line_of(self, pod: PodInfo) -> Hashable:
+    def line_of(self, pod: PodInfo) -> str:
         """The names of the extenders that a decision about the pod needs."""
-        return tuple(each.name for each in self._interested(pod) if each.decides)
+        return ", ".join(each.name for each in self._interested(pod) if each.decides)
 
-    def binds(self, pod: Pod) -> bool:
-        """Whether an extender binds the pod."""
-        return self._binder_of(pod) is not None
+    def binder_of(self, pod: Pod) -> str:
+        """The name of the extender that binds the pod; empty: the profile's plugins do."""
+        binder = self._binder_of(pod)
+        return binder.name if binder is not None else ""
 
     async def about_nodes(self, pod: PodInfo, names: Sequence[str]) -> ExtenderAnswers:
         """Filter the nodes (at least one), and have the rest scored. Never raises for an extender's sake."""
+        try:
+            return await self._about_nodes(pod, names)
+        except (ObjectReadError, CallGivenUpError) as failure:
+            return ExtenderAnswers(frozenset(names), status=_not_asked(failure))
+
+    async def _about_nodes(self, pod: PodInfo, names: Sequence[str]) -> ExtenderAnswers:
+        """Raises `ObjectReadError` and `CallGivenUpError`."""
         asked = frozenset(names)
         left = tuple(names)
-        try:
-            sent = await self._sent(pod)
-        except UnsentError as failure:
-            return ExtenderAnswers(asked, status=_not_asked(failure))
+        sent = await self._sent(pod)
         turned_down: dict[str, Status] = {}
         by: dict[str, str] = {}
         failed: dict[str, str] = {}
+        asked_of: set[str] = set()
         for extender in self._interested(pod):
             if not left:
                 break
+            if extender.settings.filter_verb:
+                asked_of.add(extender.name)
             try:
-                found = await extender.left(sent, left, self._documents.nodes)
+                found = await extender.left(sent, left, self._objects.nodes)
             except ExtenderFailure as failure:
                 if extender.settings.ignorable:
                     failed[extender.name] = str(failure)
                     continue
-                return ExtenderAnswers(asked, status=error(str(failure), plugin=EXTENDER))
+                status, called = error(str(failure), plugin=EXTENDER), frozenset(asked_of)
+                return ExtenderAnswers(asked, status=status, failed_by=extender.name, asked_of=called)
             left = found.names
             turned_down.update(found.turned_down)
             by.update(dict.fromkeys(found.turned_down, extender.name))
-        points = await self._points(pod, sent, left, failed) if len(left) > 1 else ()
-        return ExtenderAnswers(asked, frozenset(left), turned_down, points, turned_down_by=by, passed_over=failed)
+        points: tuple[ExtenderPoints, ...] = ()
+        if len(left) > 1:
+            scoring = [each for each in self._interested(pod) if each.settings.prioritize_verb]
+            asked_of.update(each.name for each in scoring)
+            points = await self._points(scoring, sent, left, failed)
+        return ExtenderAnswers(
+            asked,
+            frozenset(left),
+            turned_down,
+            points,
+            turned_down_by=by,
+            passed_over=failed,
+            asked_of=frozenset(asked_of),
+        )
 
     async def about_victims(
         self, pod: PodInfo, candidates: Sequence[Candidate], pods_on: Mapping[str, Mapping[str, PodInfo]]
@@ -134,72 +168,73 @@ class Asking:
         `pods_on`: by node and UID, as they were when the candidates were found.
         """
         try:
-            sent = await self._sent(pod)
-        except UnsentError as failure:
+            return await self._about_victims(pod, candidates, pods_on)
+        except (ObjectReadError, CallGivenUpError) as failure:
             return VictimAnswers(failure=_not_asked(failure))
+
+    async def _about_victims(
+        self, pod: PodInfo, candidates: Sequence[Candidate], pods_on: Mapping[str, Mapping[str, PodInfo]]
+    ) -> VictimAnswers:
+        """Raises `ObjectReadError` and `CallGivenUpError`."""
+        sent = await self._sent(pod)
         victims: Victims = {
             each.node_name: VictimsOnNode(tuple(victim.uid for victim in each.victims), each.broken_budgets)
             for each in candidates
         }
+        asked_of: set[str] = set()
         for extender in self._interested(pod):
             if not victims:
                 break
+            if extender.settings.preempt_verb:
+                asked_of.add(extender.name)
             try:
                 victims = await extender.victims(pod, sent, victims, pods_on.__getitem__)
             except ExtenderFailure as failure:
                 if extender.settings.ignorable:
                     continue
-                return VictimAnswers(failure=error(str(failure), plugin=EXTENDER))
-        return VictimAnswers({each.node_name: _reviewed(each, victims, pods_on) for each in candidates})
+                status, called = error(str(failure), plugin=EXTENDER), frozenset(asked_of)
+                return VictimAnswers(failure=status, failed_by=extender.name, asked_of=called)
+        reviewed = {each.node_name: _reviewed(each, victims, pods_on) for each in candidates}
+        return VictimAnswers(reviewed, asked_of=frozenset(asked_of))
 
     async def bind(self, pod: Pod, node_name: str) -> Status | None:
         """Have the extender bind the pod that is configured for it. `None`: the profile's plugins bind it.
 
-        After a failure (say, a timeout) the pod may be bound all the same; kube-scheduler gives its room to others
-        until the watch says otherwise. Here the API server is asked first.
+        Returns when it is certain where the pod is (`bind_outcomes`).
         """
         binder = self._binder_of(pod)
         if binder is None:
             return None
+        refusal: BindFailure | None = None
         try:
             await binder.bind(pod, node_name, self._may_bind)
-        except ExtenderFailure as failure:
-            return await self._after_failed_bind(binder, pod, node_name, failure)
-        return SUCCESS
-
-    async def _after_failed_bind(
-        self, binder: HTTPExtender, pod: Pod, node_name: str, failure: ExtenderFailure
-    ) -> Status | None:
-        if not self._may_bind():
-            return error(str(failure), plugin=EXTENDER)
-        found = await self._node_of(pod)
-        if found == node_name:
-            return SUCCESS
-        if found:
-            return error(f"pod {pod.key} is on node {found} already: {failure}", plugin=EXTENDER)
-        if binder.settings.ignorable:
-            return None
-        return error(str(failure), plugin=EXTENDER)
+        except BindFailure as failure:
+            refusal = failure
+            if not self._may_bind():
+                return error(str(failure), plugin=EXTENDER)
+        status = await self._outcomes.settle(binder.name, pod, node_name, refusal)
+        if status is not None or binder.settings.ignorable:
+            return status
+        return error(str(refusal) if refusal is not None else not_seen(binder.name, node_name), plugin=EXTENDER)
 
     async def _sent(self, pod: PodInfo) -> SentPod:
-        """The pod, read once for all extenders. Raises `UnsentError`."""
-        return SentPod(pod.key, await self._documents.pod(pod.pod))
+        """The pod, read once for all extenders. Raises `ObjectReadError`."""
+        return SentPod(pod.key, await self._objects.pod(pod.pod))
 
     async def _points(
-        self, pod: PodInfo, sent: SentPod, names: Sequence[str], failed: dict[str, str]
+        self, extenders: Sequence[HTTPExtender], sent: SentPod, names: Sequence[str], failed: dict[str, str]
     ) -> tuple[ExtenderPoints, ...]:
-        calls: list[Awaitable[ExtenderPoints | None]] = [
-            self._points_by(extender, sent, names, failed)
-            for extender in self._interested(pod)
-            if extender.settings.prioritize_verb
+        """Raises `ObjectReadError` and `CallGivenUpError`."""
+        calls: list[Coroutine[Any, Any, ExtenderPoints | None]] = [
+            self._points_by(extender, sent, names, failed) for extender in extenders
         ]
-        return tuple(points for points in await asyncio.gather(*calls) if points is not None)
+        return tuple(points for points in await all_of("points of extenders", calls) if points is not None)
 
     async def _points_by(
         self, extender: HTTPExtender, sent: SentPod, names: Sequence[str], failed: dict[str, str]
     ) -> ExtenderPoints | None:
         try:
-            points = await extender.points(sent, names, self._documents.nodes)
+            points = await extender.points(sent, names, self._objects.nodes)
         except ExtenderFailure as failure:
             failed.setdefault(extender.name, str(failure))
             return None

@@ -53,11 +53,6 @@ class CallReports:
         self._failures = 0
         self._last_reason = ""
 
-    @property
-    def is_failing(self) -> bool:
-        """Whether an outage has begun and not ended."""
-        return self._failing_since is not None
-
     def notes(self) -> Iterable[str]:
         """A line about the outage, if there is one."""
         if self._failing_since is not None:

@@ -13,7 +13,13 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from kscheduler.api.core import Pod
-from kscheduler.client.extenders.caller import ExtenderError, ExtenderTimeoutError
+from kscheduler.client.extenders.caller import (
+    CallGivenUpError,
+    ExtenderError,
+    ExtenderNotReachedError,
+    ExtenderStatusError,
+    ExtenderTimeoutError,
+)
 from kscheduler.client.extenders.messages import (
     AnswerError,
     bind_request,
@@ -24,12 +30,10 @@ from kscheduler.client.extenders.messages import (
     read_scores,
     read_victims,
 )
-from kscheduler.client.extenders.whole_objects import UnsentError
 from kscheduler.config.extenders import decides, extender_name, is_asked_about
 from kscheduler.config.types import Extender
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.scheduling.extenders.call_reports import CallReports, CallResult
-from kscheduler.scheduling.extenders.meaning import (
+from kscheduler.scheduling.extenders.answer_rules import (
     ExtenderClaimError,
     LeftNodes,
     PodsOn,
@@ -39,6 +43,7 @@ from kscheduler.scheduling.extenders.meaning import (
     points_of,
     shortened,
 )
+from kscheduler.scheduling.extenders.call_reports import CallReports, CallResult
 
 MOST_WITH_NODES: Final = 4
 """Questions with whole nodes at a time: 5,000 nodes of 10 kB are 40 MB each."""
@@ -48,7 +53,17 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class ExtenderFailure(Exception):  # noqa: N818  as `PluginFailure`
-    """An extender gave no answer that can be used."""
+    """An extender gave no answer that can be used. A call that we gave up ourselves is no such failure."""
+
+
+class BindFailure(ExtenderFailure):
+    """An extender was to bind a pod, and has not said that it has."""
+
+    def __init__(self, message: str, *, may_be_bound: bool = True, is_answer: bool = False) -> None:
+        """`may_be_bound`: the call may have reached it. `is_answer`: it has said that it failed, so it has ended."""
+        super().__init__(message)
+        self.may_be_bound = may_be_bound
+        self.is_answer = is_answer
 
 
 class ExtenderCalls(Protocol):
@@ -68,18 +83,18 @@ class SentPod:
 
 
 SentNodes = Callable[[Sequence[str]], Awaitable[Sequence[msgspec.Raw]]]
-"""Whole nodes by their names, for extenders that do not know nodes themselves. Raises `UnsentError`."""
+"""Whole nodes by their names, for extenders that do not know nodes themselves. Raises `ObjectReadError`."""
 
 
-class Documents(Protocol):
+class ObjectSource(Protocol):
     """Objects as JSON, for extenders: `client.extenders.whole_objects.WholeObjects`."""
 
     async def pod(self, pod: Pod) -> msgspec.Raw:
-        """The pod. Raises `UnsentError`."""
+        """The pod. Raises `ObjectReadError`."""
         ...
 
     async def nodes(self, names: Sequence[str]) -> Sequence[msgspec.Raw]:
-        """The nodes, without those that are gone. Raises `UnsentError`."""
+        """The nodes, without those that are gone. Raises `ObjectReadError`."""
         ...
 
 
@@ -109,7 +124,7 @@ class HTTPExtender:
         return is_asked_about(self.settings, pod)
 
     async def left(self, pod: SentPod, names: Sequence[str], nodes: SentNodes) -> LeftNodes:
-        """Which of the nodes it leaves. Without `filterVerb` all. Raises `ExtenderFailure`."""
+        """Which of the nodes it leaves. Without `filterVerb` all. Raises `ExtenderFailure`, or what `nodes` raises."""
         if not self.settings.filter_verb:
             return LeftNodes(tuple(names), {})
         knows_nodes = self.settings.node_cache_capable
@@ -122,7 +137,7 @@ class HTTPExtender:
             return await self._ask(_Question("filter", self.settings.filter_verb, pod.key), request, read)
 
     async def points(self, pod: SentPod, names: Sequence[str], nodes: SentNodes) -> dict[str, int]:
-        """Points by node. Without `prioritizeVerb` none. Raises `ExtenderFailure`."""
+        """Points by node. Without `prioritizeVerb` none. Raises `ExtenderFailure`, or what `nodes` raises."""
         if not self.settings.prioritize_verb:
             return {}
         question = _Question("prioritize", self.settings.prioritize_verb, pod.key)
@@ -152,7 +167,7 @@ class HTTPExtender:
         return await self._ask(_Question("preempt", self.settings.preempt_verb, pod.key), request, read)
 
     async def bind(self, pod: Pod, node: str, may_send: Callable[[], bool]) -> None:
-        """Have it bind the pod. Raises `ExtenderFailure`; then the pod may be bound all the same."""
+        """Have it bind the pod. Raises `BindFailure`; then the pod may be bound all the same."""
         meta = pod.metadata
         request = bind_request(meta.namespace, meta.name, meta.uid, node)
 
@@ -161,14 +176,20 @@ class HTTPExtender:
             if refusal:
                 raise ExtenderClaimError(refusal)
 
-        await self._ask(_Question("bind", self.settings.bind_verb, pod.key), request, read, may_send)
+        try:
+            await self._ask(_Question("bind", self.settings.bind_verb, pod.key), request, read, may_send)
+        except CallGivenUpError as error:
+            raise BindFailure(str(error)) from error
+        except ExtenderFailure as failure:
+            cause = failure.__cause__
+            raise BindFailure(
+                str(failure),
+                may_be_bound=not isinstance(cause, ExtenderNotReachedError),
+                is_answer=isinstance(cause, ExtenderClaimError | ExtenderStatusError),
+            ) from cause
 
     async def _about_nodes(self, pod: SentPod, names: Sequence[str], nodes: SentNodes) -> bytes:
-        try:
-            whole = None if self.settings.node_cache_capable else await nodes(names)
-        except UnsentError as error:
-            message = f"cannot ask extender {self.name}: {error}"
-            raise ExtenderFailure(message) from None
+        whole = None if self.settings.node_cache_capable else await nodes(names)
         return nodes_request(pod.document, names, whole)
 
     async def _ask(
@@ -178,26 +199,27 @@ class HTTPExtender:
         read: Callable[[bytes], T],
         may_send: Callable[[], bool] | None = None,
     ) -> T:
-        """The answer, read and checked. Every end is reported."""
+        """The answer, read and checked. Every end is reported; but a call that this process itself has given up raises
+        `CallGivenUpError`, and says nothing about the extender.
+        """
         reports, verb = self._reports, question.verb
         began = reports.now()
-        result = CallResult.ERROR
         try:
             found = read(await self._calls.call(question.path, request, may_send))
+        except CallGivenUpError:
+            raise
         except ExtenderClaimError as refusal:
+            reports.ended(verb, CallResult.ERROR, began)
             reports.answered()
-            raise ExtenderFailure(shortened(str(refusal))) from None
+            raise ExtenderFailure(shortened(str(refusal))) from refusal
         except (AnswerError, ExtenderError) as error:
-            if isinstance(error, ExtenderTimeoutError):
-                result = CallResult.TIMEOUT
-            reports.gave_no_answer(verb, question.pod, str(error))
-            raise ExtenderFailure(str(error)) from None
-        else:
-            result = CallResult.SUCCESS
-            reports.answered()
-            return found
-        finally:
+            result = CallResult.TIMEOUT if isinstance(error, ExtenderTimeoutError) else CallResult.ERROR
             reports.ended(verb, result, began)
+            reports.gave_no_answer(verb, question.pod, str(error))
+            raise ExtenderFailure(str(error)) from error
+        reports.ended(verb, CallResult.SUCCESS, began)
+        reports.answered()
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,8 @@ class Failure:
     """The class of pods for which the failure holds as well; `None` if it holds for this pod alone."""
     like: str = ""
     """The key of the pod of that class that went through the cycle."""
+    extender: str = ""
+    """The HTTP extenders behind it, comma-separated. For the log: kube-scheduler's texts name nobody."""
 
     @property
     def is_error(self) -> bool:

@@ -32,7 +32,7 @@ class PodLine:
     """In addition to `pod` and `uid`."""
 
 
-_VERDICT = ("message", "plugins", "attempts", "queue", "next_try_seconds", "waits_for", "like")
+_VERDICT = ("message", "plugins", "attempts", "queue", "next_try_seconds", "waits_for", "like", "extender")
 
 LINES: Final[Mapping[str, PodLine]] = {
     "pod_bound": PodLine(

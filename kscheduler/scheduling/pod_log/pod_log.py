@@ -69,6 +69,11 @@ class Verdict(Protocol):
         """The key of the pod of its class that went through the cycle."""
         ...
 
+    @property
+    def extender(self) -> str:
+        """The HTTP extenders behind it."""
+        ...
+
 
 def _no_awaited_events(_profile: str, _plugins: frozenset[str]) -> Sequence[str]:
     return ()
@@ -133,11 +138,9 @@ class PodLog:
             profile = queued.pod.pod.spec.scheduler_name
             self._log_line("pod_attempt", queued.key, queued.pod.uid, attempts=queued.attempts, profile=profile)
 
-    def skipped(self, queued: QueuedPodInfo) -> None:
-        """The pod is not tried: it is being deleted, or has a node."""
+    def skipped(self, queued: QueuedPodInfo, reason: str) -> None:
+        """The pod is not tried, or not any more: for example, it is being deleted, or has a node."""
         if verbose(STEPS):
-            is_going = queued.pod.pod.metadata.deletion_timestamp is not None
-            reason = "it is being deleted" if is_going else "it has a node"
             self._log_line("pod_skipped", queued.key, queued.pod.uid, reason=reason)
 
     def judged(self, record: SchedulingRecord) -> None:
@@ -203,6 +206,8 @@ class PodLog:
         if verdict.is_error and is_news and not is_expected:
             fields = _where(*found, now) if found is not None else {}
             fields = {"attempts": queued.attempts, **fields}
+            if verdict.extender:
+                fields["extender"] = verdict.extender
             _log.error("attempt_failed", pod=queued.key, uid=queued.pod.uid, err=verdict.message, **fields)
         elif verbose(OUTCOMES):
             self._turned_down(queued, verdict, found, now, OUTCOMES)
@@ -248,6 +253,7 @@ class PodLog:
                 fields["waits_for"] = list(self.awaited_events(profile, plugins))
         if verdict.like != queued.key:
             fields["like"] = verdict.like
+        fields["extender"] = verdict.extender
         self._write(level, "pod_not_scheduled", queued.key, queued.pod.uid, fields)
 
     # --- preemption ---------------------------------------------------------------------------------------------------

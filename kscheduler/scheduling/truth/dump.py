@@ -25,6 +25,8 @@ MOST_NODES: Final = 1_000
 MOST_PODS_PER_NODE: Final = 200
 MOST_WAITING: Final = 1_000
 SLICE_SECONDS: Final = 0.002
+EXTENDER_LINE: Final = "extender_line"
+"""In the place of a queue's name, for pods that wait until extenders can be asked about them."""
 
 Entry = tuple[str, dict[str, Any]]
 """A message with its fields."""
@@ -39,6 +41,8 @@ class Dump:
         self._queue = queue
         self._pods = pods
         self._then = then
+        self.in_line: Callable[[], Iterable[tuple[str, QueuedPodInfo]]] = tuple
+        """Pods that wait until extenders can be asked about them, with the names of those; set by the service."""
         self._requested = asyncio.Event()
 
     def ask(self) -> None:
@@ -91,6 +95,7 @@ class Dump:
         """The waiting pods, found through the store, which holds all of them: a headline, then each."""
         yield "Dump of scheduling queue", {"summary": asdict(self._queue.statistics()), "most_shown": MOST_WAITING}
         shown = 0
+        in_line = {queued.pod.uid: (extender, queued) for extender, queued in self.in_line()}
         async for key in _sliced(self._pods.keys()):
             pod = self._pods.get(key)
             if pod is None or pod.spec.node_name:
@@ -98,6 +103,10 @@ class Dump:
             found = self._queue.find(key)
             if found is not None:
                 yield "Pod in scheduling queue", {"queue": found[0], **_waiting(found[1])}
+                shown += 1
+            elif pod.metadata.uid in in_line:  # in no queue, and nobody tries it yet
+                extender, queued = in_line[pod.metadata.uid]
+                yield "Pod in scheduling queue", {"queue": EXTENDER_LINE, "extender": extender, **_waiting(queued)}
                 shown += 1
             if shown == MOST_WAITING:
                 return

@@ -104,6 +104,21 @@ async def test_extenders_are_exchanged_and_no_pod_is_lost(tmp_path: Path) -> Non
     assert len(old.asked) == TURNS_PER_LINE
 
 
+async def test_an_extender_that_cannot_be_called_is_refused_and_the_one_before_goes_on(tmp_path: Path) -> None:
+    with extender_program({"filter": leaves("node")}) as program:
+        settings = program.settings(**NAMES)
+        async with following(tmp_path, text_of(settings)) as world:
+            missing = {**settings, "tlsConfig": {"caFile": "/no/ca.crt"}}
+            await world.write(text_of({**settings, "urlPrefix": "http://169.254.169.254"}), ReloadResult.REFUSED)
+            await world.write(text_of(missing), ReloadResult.REFUSED)
+            refused = {line["field"]: line["reason"] for line in world.said("config_refused")}
+            assert "is link-local" in refused["extenders[0].urlPrefix"]
+            assert refused["extenders[0].tlsConfig.caFile"] == "/no/ca.crt: No such file or directory"
+            put(world.server, "pods", pod_tree("pod"))
+            await until(world.server, lambda: node_of(world.server, "pod") == "node")
+        assert program.asked_about("filter") == ["pod"]
+
+
 async def test_extenders_come_and_go(tmp_path: Path) -> None:
     with extender_program({"filter": leaves(reason="closed")}) as program:
         async with following(tmp_path, text_of()) as world:

@@ -8,10 +8,11 @@ import msgspec
 import pytest
 
 from kscheduler.api.core import Pod
-from kscheduler.app.extender_connections import UNKNOWN, ExtenderConnections
-from kscheduler.client.errors import NetworkError
+from kscheduler.app.extender_connections import ExtenderConnections
+from kscheduler.client.errors import APIError, NetworkError, StatusAnswer
 from kscheduler.config.types import Extender
-from kscheduler.scheduling.extenders.answers import AsksExtenders
+from kscheduler.scheduling.extenders.answers import Extenders
+from kscheduler.scheduling.extenders.bind_outcomes import UNKNOWN_PLACE, PodPlace
 from tests.builders import make_pod, pod_info
 from tests.client.http.raw_server import Peer, raw_server
 from tests.scheduling.eviction.stage import turns
@@ -40,8 +41,9 @@ class WholePods:
         return msgspec.json.encode(POD)
 
 
-def connections(pods: OnePod | None = None) -> ExtenderConnections:
-    return ExtenderConnections(pods or OnePod(), WholePods(), lambda _: None, lambda: True)
+def connections(pods: OnePod | None = None, shown: Pod | None = None) -> ExtenderConnections:
+    """`shown`: the pod as the watch has it."""
+    return ExtenderConnections(pods or OnePod(), WholePods(), lambda _: None, lambda _: shown, lambda: True)
 
 
 async def leave_all(peer: Peer) -> None:
@@ -51,7 +53,7 @@ async def leave_all(peer: Peer) -> None:
         peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
 
 
-async def left(asking: AsksExtenders | None) -> str:
+async def left(asking: Extenders | None) -> str:
     """The node that is left, or the failure."""
     assert asking is not None
     answers = await asking.about_nodes(pod_info("p"), ["a"])
@@ -100,24 +102,43 @@ async def test_without_extenders_there_is_nobody_to_ask() -> None:
     await made.aclose()
 
 
+HERE = make_pod("p", node="n")
+GONE = PodPlace(is_gone=True)
+
+
 @pytest.mark.parametrize(
-    ("answer", "expected"),
+    ("shown", "answer", "expected"),
     [
-        (make_pod("p", node="n"), "n"),
-        (make_pod("p"), UNKNOWN),
-        (make_pod("p", node="n", uid="another"), UNKNOWN),
-        (NetworkError("away"), UNKNOWN),
+        (HERE, NetworkError("away"), PodPlace("n")),
+        (POD, HERE, PodPlace("n")),
+        (None, HERE, PodPlace("n")),
+        (POD, POD, PodPlace()),
+        (make_pod("p", node="m", uid="another"), HERE, PodPlace("n")),
+        (POD, make_pod("p", node="n", uid="another"), GONE),
+        (POD, APIError(StatusAnswer(code=404)), GONE),
+        (POD, APIError(StatusAnswer(code=500)), UNKNOWN_PLACE),
+        (POD, NetworkError("away"), UNKNOWN_PLACE),
     ],
-    ids=["bound", "not bound", "made again", "away"],
+    ids=[
+        "shown",
+        "the watch is late",
+        "the watch has lost it",
+        "not bound",
+        "the watch has another pod",
+        "made again",
+        "deleted",
+        "refused",
+        "away",
+    ],
 )
-async def test_the_api_server_is_asked_where_a_pod_is(answer: Pod | Exception, expected: str) -> None:
-    assert await connections(OnePod(answer)).node_in_api(POD) == expected
+async def test_where_a_pod_is(shown: Pod | None, answer: Pod | Exception, expected: PodPlace) -> None:
+    assert await connections(OnePod(answer), shown).place_of(POD) == expected
 
 
 def test_who_has_no_extenders_imports_no_client_for_them() -> None:
     program = (
         "import sys; from kscheduler.app.extender_connections import ExtenderConnections; "
-        "assert ExtenderConnections(None, None, None, None)([]) is None; "
+        "assert ExtenderConnections(None, None, None, None, None)([]) is None; "
         "print([name for name in sys.modules if 'extenders.' in name])"
     )
     ran = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)

@@ -180,9 +180,51 @@ async def test_a_slow_extender_delays_its_own_pods_only() -> None:
             for number in range(40):
                 await world.bound(f"plain-{number}")
             assert not any(node_of(world.server, f"special-{number}") for number in range(40))
+            _, metrics = await answer(world.app, "/metrics")
+            for state, pods in (("asked", 16), ("waiting", 24)):
+                wanted = f'kscheduler_extender_pods{{extender="{program.url}",state="{state}"}} {pods}.0'
+                assert wanted in metrics
+            dumped = [line async for _, line in world.app.parts.truth.dump.queue_entries() if "extender" in line]
+            assert len(dumped) == 24
             program.opened.set()
             names = [f"special-{number}" for number in range(40)]
             await until(world.server, lambda: sum(node_of(world.server, name) == "a" for name in names) == 4)
+
+
+@pytest.mark.parametrize("another", ["second", "foreign"])
+async def test_a_pod_may_name_another_scheduler_while_it_is_asked_about(another: str) -> None:
+    """The old annotation can be changed at any time; kube-scheduler has no way to change a pod's scheduler."""
+    profiles = [{"schedulerName": "default-scheduler"}, {"schedulerName": "second"}]
+    with extender_program({"filter": leaves("a")}, is_open=False) as program:
+        settings: dict[str, Any] = {"profiles": profiles, "honorSchedulerNameAnnotation": True}
+        async with scheduling(program.settings(**NAMES), **settings) as world:
+            world.pod("pod", schedulerName="default-scheduler")
+            await world.until_true(lambda: program.asked)
+            named = {"annotations": {"scheduler.alpha.kubernetes.io/name": another}}
+            world.pod("pod", schedulerName="default-scheduler", metadata=named)
+            pod_of = world.app.parts._pod
+            await world.until_true(lambda: (pod := pod_of("default/pod")) and pod.spec.scheduler_name == another)
+            program.opened.set()
+            attempts, queue = world.app.parts.observations.schedule_attempts, world.app.parts.assembly.queue
+            if another == "second":
+                assert await world.bound("pod") == "a"
+                await world.until_true(lambda: attempts["scheduled", "second"] == 1)
+            await world.until_true(lambda: not queue.statistics().in_flight)
+            assert attempts["scheduled", "default-scheduler"] == 0
+            assert bool(node_of(world.server, "pod")) is (another == "second")
+
+
+async def test_an_extender_that_says_it_has_bound_holds_the_room_until_that_is_seen() -> None:
+    answers = {"filter": leaves("a"), "bind": lambda _: {}}
+    with extender_program(answers) as program:
+        async with scheduling(program.settings(**NAMES)) as world:
+            world.pod("pod")
+            await world.until_true(lambda: program.asked_about("bind") == ["pod"])
+            cache, attempts = world.app.parts.assembly.cache, world.app.parts.observations.schedule_attempts
+            assert cache.is_assumed("uid-of-pod")
+            assert attempts["scheduled", "kscheduler"] == 0, "nobody has seen it on its node"
+            put(world.server, "pods", pod_tree("pod", nodeName="a"))
+            await world.until_true(lambda: attempts["scheduled", "kscheduler"] == 1)
 
 
 async def test_an_extender_has_a_say_in_who_is_evicted() -> None:

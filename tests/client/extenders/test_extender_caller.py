@@ -11,11 +11,18 @@ import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from kscheduler.client.access.tls import TLSFiles
-from kscheduler.client.extenders.caller import MOST_CALLS, ExtenderAddress, ExtenderCaller, ExtenderError
+from kscheduler.client.extenders.address import ExtenderAddress
+from kscheduler.client.extenders.caller import (
+    MOST_CALLS,
+    CallGivenUpError,
+    ExtenderCaller,
+    ExtenderError,
+    ExtenderNotReachedError,
+    ExtenderStatusError,
+)
 from kscheduler.client.extenders.forbidden import (
     CheckingResolver,
     ForbiddenTargetError,
-    is_link_local,
     open_checked_socket,
     unused_proxy,
 )
@@ -138,6 +145,49 @@ async def test_nobody_listens_and_closed() -> None:
     assert "no longer configured" in await refusal(caller)
 
 
+async def test_what_certainly_was_not_sent_is_known() -> None:
+    """A pod that was to be bound is not bound then, and nobody has to look."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        nobody = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        for url in (nobody, "http://none.invalid:1", "http://169.254.169.254", "ftp://x", "https://127.0.0.1:1"):
+            async with caller_of(url) as caller:
+                with pytest.raises(ExtenderNotReachedError):
+                    await caller.call("bind", b"{}")
+
+
+async def test_an_answer_that_was_lost_is_no_refusal() -> None:
+    async def hang_up(peer: Peer) -> None:
+        await peer.request()
+
+    async def refuse(peer: Peer) -> None:
+        await peer.request()
+        peer.say(b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n")
+
+    for serve, kind in ((hang_up, ExtenderError), (refuse, ExtenderStatusError)):
+        async with raw_server(serve) as server, caller_of(server.url) as caller:
+            with pytest.raises(ExtenderError) as failure:
+                await caller.call("bind", b"{}")
+            assert type(failure.value) is kind
+
+
+async def test_what_this_process_ends_itself_is_not_the_extenders_fault() -> None:
+    async def say_nothing(peer: Peer) -> None:
+        await peer.request()
+        await asyncio.get_running_loop().create_future()
+
+    async with raw_server(say_nothing) as server, caller_of(server.url) as caller:
+        with pytest.raises(CallGivenUpError, match="this process does not lead"):
+            await caller.call("bind", b"{}", lambda: False)
+        under_way = asyncio.create_task(caller.call("filter", b"{}"))
+        await asyncio.sleep(0.05)
+        await caller.close()
+        with pytest.raises(CallGivenUpError):
+            await under_way
+        with pytest.raises(CallGivenUpError, match="no longer configured"):
+            await caller.call("filter", b"{}")
+
+
 @pytest.mark.parametrize("url", ["", "extender", "ftp://user:s3cret@x", "http://user:s3cret@", "http://[::1"])
 async def test_an_address_that_is_no_url_is_told_without_its_password(url: str) -> None:
     async with caller_of(url) as caller:
@@ -179,29 +229,26 @@ async def test_certificates_are_checked_as_configured(tls: TLSFiles, words: str)
 
 
 @pytest.mark.parametrize(
-    ("address", "expected"),
+    "host",
     [
-        ("169.254.169.254", True),
-        ("169.254.0.1", True),
-        ("::ffff:169.254.169.254", True),
-        ("fe80::1", True),
-        ("fe80::1%eth0", True),
-        ("febf::1", True),
-        ("fec0::1", False),
-        ("169.253.1.1", False),
-        ("127.0.0.1", False),
-        ("::1", False),
-        ("extender", False),
+        "169.254.169.254",
+        "0xa9fea9fe",
+        "[::ffff:169.254.169.254]",
+        "[fe80::1]",
+        "[64:ff9b::a9fe:a9fe]",
+        "[2002:a9fe:a9fe::1]",
+        "[::169.254.169.254]",
     ],
 )
-def test_link_local_addresses(address: str, expected: bool) -> None:
-    assert is_link_local(address) is expected
-
-
-@pytest.mark.parametrize("host", ["169.254.169.254", "[::ffff:169.254.169.254]", "[fe80::1]"])
 async def test_a_link_local_address_is_never_called(host: str) -> None:
     async with caller_of(f"http://{host}:1") as caller:
         assert "is link-local: extenders are not called there" in await refusal(caller)
+
+
+@pytest.mark.parametrize("host", ["[fd00:ec2::254]", "100.100.100.200"])
+async def test_an_address_of_metadata_is_never_called(host: str) -> None:
+    async with caller_of(f"http://{host}:1") as caller:
+        assert "hands out credentials of the machine: extenders are not called there" in await refusal(caller)
 
 
 def test_no_socket_is_opened_for_a_link_local_address() -> None:

@@ -139,7 +139,7 @@ def test_a_filter_answer_as_go_writes_it_means_the_same_member_by_member(answer:
 
 
 @given(st.lists(st.fixed_dictionaries({"Host": TEXTS, "Score": st.integers(-(2**63), 2**63 - 1)}), max_size=4))
-def test_scores_as_go_writes_them_mean_the_same_member_by_member(answer: list[dict[str, Any]]) -> None:
+def test_host_priorities_writes_them_mean_the_same_member_by_member(answer: list[dict[str, Any]]) -> None:
     for written in (answer, [{key.lower(): value for key, value in each.items()} for each in answer]):
         body = msgspec.json.encode(written)
         assert read_scores(body) == messages._any_scores(body)

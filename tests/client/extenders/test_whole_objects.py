@@ -1,5 +1,6 @@
 """Extenders are sent whole objects, and nodes are not read more often than they change."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,7 +8,13 @@ import msgspec
 import pytest
 
 from kscheduler.client.errors import NetworkError
-from kscheduler.client.extenders.whole_objects import MOST_SINGLY, UnsentError, WholeObjects
+from kscheduler.client.extenders.whole_objects import (
+    LEAST_LISTED,
+    MOST_SINGLY,
+    NODES_FOR_ONE,
+    ObjectReadError,
+    WholeObjects,
+)
 from tests.builders import make_node, make_pod
 
 MANAGED = [{"manager": "kubectl", "fieldsV1": {"f:spec": {}}}]
@@ -66,7 +73,7 @@ async def test_a_pod_is_sent_whole_without_managed_fields() -> None:
 
 
 async def test_another_pod_of_the_same_name_is_not_sent() -> None:
-    with pytest.raises(UnsentError, match="made again"):
+    with pytest.raises(ObjectReadError, match="made again"):
         await WholeObjects(Reader(), lambda _: None).pod(make_pod("p", uid="before"))
 
 
@@ -98,6 +105,76 @@ async def test_many_nodes_are_listed_page_by_page() -> None:
     assert len(reader.asked) == asked
 
 
+@pytest.mark.parametrize(
+    ("nodes", "changed", "is_list"),
+    [
+        (100, LEAST_LISTED, False),
+        (100, LEAST_LISTED + 1, True),
+        (NODES_FOR_ONE * 100, 100, False),
+        (NODES_FOR_ONE * 100, 101, True),
+        (NODES_FOR_ONE * MOST_SINGLY * 2, MOST_SINGLY, False),
+        (NODES_FOR_ONE * MOST_SINGLY * 2, MOST_SINGLY + 1, True),
+    ],
+)
+async def test_all_nodes_are_listed_again_only_if_a_good_share_has_changed(
+    nodes: int, changed: int, is_list: bool
+) -> None:
+    """A question every few seconds must not list 5,000 whole nodes because of the heartbeats in between."""
+    names = [f"n{number}" for number in range(nodes)]
+    watch, under_way, most = Watch(*names), 0, 0
+
+    class Counting(Reader):
+        async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
+            nonlocal under_way, most
+            under_way += 1
+            most = max(most, under_way)
+            await asyncio.sleep(0)
+            under_way -= 1
+            return await super().get(path, params)
+
+    reader = Counting(*names)
+    whole = WholeObjects(reader, watch.node)
+    await whole.nodes(names)
+    reader.asked.clear()
+    for name in names[:changed]:
+        watch.versions[name] = reader.version = "2"
+    found = await whole.nodes(names)
+    assert msgspec.json.decode(found[0])["metadata"]["resourceVersion"] == "2"
+    assert ("nodes" in reader.asked) is is_list
+    assert is_list or sorted(reader.asked) == sorted(names[:changed])
+    assert most <= 16, "binds must find a connection"
+
+
+async def test_a_failure_ends_the_other_reads() -> None:
+    reader, watch = Reader("a", "b"), Watch("a", "b")
+    reader.failure = NetworkError("GET: connection refused")
+    whole = WholeObjects(reader, watch.node)
+    before = len(asyncio.all_tasks())
+    with pytest.raises(ObjectReadError, match="refused"):
+        await whole.nodes(["a", "b"])
+    assert len(asyncio.all_tasks()) == before, "nobody reads on behind the one who asked"
+
+
+@pytest.mark.parametrize("count", [1, MOST_SINGLY + 1], ids=["one", "list"])
+async def test_a_node_that_changes_while_it_is_read_is_read_again(count: int) -> None:
+    """What the answer holds is of the time before; kept under the newer version it would be sent for ever."""
+    names = [f"n{number}" for number in range(count)]
+    watch = Watch(*names)
+
+    class ChangesMeanwhile(Reader):
+        async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
+            body = await super().get(path, params)
+            watch.versions["n0"] = self.version = "2"
+            return body
+
+    reader = ChangesMeanwhile(*names)
+    whole = WholeObjects(reader, watch.node)
+    before = [msgspec.json.decode(node)["metadata"]["resourceVersion"] for node in await whole.nodes(names)]
+    assert before[0] == "1"
+    after = msgspec.json.decode((await whole.nodes(names))[0])
+    assert after["metadata"]["resourceVersion"] == "2"
+
+
 async def test_a_node_that_went_before_the_watch_has_shown_it_is_left_out() -> None:
     whole = WholeObjects(Reader("a"), Watch("a", "b").node)
     assert len(await whole.nodes(["a", "b"])) == 1
@@ -121,5 +198,5 @@ async def test_an_api_server_that_does_not_answer_is_told(what: str) -> None:
     reader = Reader(*names)
     reader.failure = NetworkError("GET: connection refused")
     whole = WholeObjects(reader, Watch(*names).node)
-    with pytest.raises(UnsentError, match="refused"):
+    with pytest.raises(ObjectReadError, match="refused"):
         await (whole.pod(make_pod("p")) if what == "pod" else whole.nodes(names))

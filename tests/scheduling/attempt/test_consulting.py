@@ -1,28 +1,32 @@
 """Pods that concern extenders: asked about apart from all others, decided on the nodes as they are then."""
 
 import asyncio
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import pytest
 
 from kscheduler.api.core import Pod
 from kscheduler.framework.cluster.preemption import Candidate, ReviewedCandidate
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, error, unschedulable
-from kscheduler.scheduling.attempt.consulting import MOST_ROUNDS, MOVED_ON
 from kscheduler.scheduling.attempt.extender_lines import TURNS_PER_LINE
-from kscheduler.scheduling.extenders.answers import UNASKED, AsksExtenders, ExtenderAnswers, VictimAnswers
+from kscheduler.scheduling.extenders.answers import UNASKED, ExtenderAnswers, Extenders, VictimAnswers
+from kscheduler.scheduling.extenders.rounds import MOST_ROUNDS, MOVED_ON
+from kscheduler.scheduling.pod_log.lines import OUTCOMES
 from tests.builders import make_node, make_pod
 from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.attempt.test_workers import GatedBind, working
 from tests.scheduling.eviction.stage import turns
 from tests.scheduling.plugins_for_tests import AroundBinding, TurnsDown, cluster, profile
+from tests.scheduling.test_pod_log import at
 
 SLOW = {"labels": {"asks": "yes"}}
 BUSY = unschedulable("busy", plugin="Extender")
 
 
 class SlowExtenders:
-    """Judges pods with the label `asks`; answers when the test says so. Implements `AsksExtenders`."""
+    """Judges pods with the label `asks`; answers when the test says so. Implements `Extenders`."""
 
     def __init__(self, left: Sequence[str] | None = None) -> None:
         self.left = left
@@ -38,12 +42,12 @@ class SlowExtenders:
     def first_answers(self, pod: PodInfo) -> ExtenderAnswers | None:
         return self.first if "asks" in pod.labels else None
 
-    def line_of(self, pod: PodInfo) -> Hashable:
+    def line_of(self, pod: PodInfo) -> str:
         return pod.labels["asks"]
 
-    def binds(self, pod: Pod) -> bool:
+    def binder_of(self, pod: Pod) -> str:
         del pod
-        return True
+        return "http://binder"
 
     async def about_nodes(self, pod: PodInfo, names: Sequence[str]) -> ExtenderAnswers:
         self.asked.append((pod.name, tuple(names)))
@@ -52,9 +56,11 @@ class SlowExtenders:
             raise self.failure
         asked = frozenset(names)
         if self.is_broken:
-            return ExtenderAnswers(asked, status=error("no answer", plugin="Extender"))
+            status = error("no answer", plugin="Extender")
+            return ExtenderAnswers(asked, status=status, failed_by="http://slow")
         left = asked if self.left is None else asked & frozenset(self.left)
-        return ExtenderAnswers(asked, left, dict.fromkeys(asked - left, BUSY))
+        by = dict.fromkeys(asked - left, "http://slow")
+        return ExtenderAnswers(asked, left, dict.fromkeys(asked - left, BUSY), turned_down_by=by)
 
     async def about_victims(
         self, pod: PodInfo, candidates: Sequence[Candidate], pods_on: Mapping[str, Mapping[str, PodInfo]]
@@ -76,7 +82,7 @@ class SlowExtenders:
         return self.bind_status
 
 
-def harness_of(extenders: AsksExtenders, *plugins: Any, nodes: Sequence[str] = ("a", "b")) -> SchedulerHarness:
+def harness_of(extenders: Extenders, *plugins: Any, nodes: Sequence[str] = ("a", "b")) -> SchedulerHarness:
     return SchedulerHarness(profile(*plugins), cluster(*nodes), extenders=extenders)
 
 
@@ -219,6 +225,50 @@ async def test_a_pod_that_got_a_node_meanwhile_is_left_alone() -> None:
         await turns()
         assert bound.bound == []
         assert harness.reported.notes == []
+
+
+# --- the log ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_broken", [True, False], ids=["failed", "turned down"])
+async def test_the_log_names_the_extender_that_the_condition_must_not_name(is_broken: bool) -> None:
+    extenders, bound = SlowExtenders(left=()), binder()
+    extenders.is_broken = is_broken
+    extenders.gate.set()
+    harness = harness_of(extenders, bound)
+    with at(OUTCOMES) as lines:
+        harness.add(make_pod("slow", **SLOW))
+        async with working(harness):
+            await turns()
+    (line,) = (line for line in lines if line["event"] == ("attempt_failed" if is_broken else "pod_not_scheduled"))
+    assert line["extender"] == "http://slow"
+    assert harness.reported.notes == ["no answer" if is_broken else "0/2 nodes are available: 2 busy."]
+
+
+async def test_the_log_names_the_extender_that_could_not_bind() -> None:
+    extenders, bound = SlowExtenders(), binder()
+    extenders.bind_status = error("taken", plugin="Extender")
+    harness = harness_of(extenders, bound)
+    with at(OUTCOMES) as lines:
+        harness.add(make_pod("pod"))
+        async with working(harness):
+            await turns()
+    (line,) = (line for line in lines if line["event"] == "attempt_failed")
+    assert line["extender"] == "http://binder"
+
+
+async def test_an_extender_that_left_a_node_is_not_named_when_something_else_fails() -> None:
+    extenders, bound = SlowExtenders(left=["a"]), binder()
+    extenders.gate.set()
+    extenders.bind_status = None
+    bound.failure = ConnectionResetError("a plugin of the user's")
+    harness = harness_of(extenders, bound)
+    with at(OUTCOMES) as lines:
+        harness.add(make_pod("slow", **SLOW))
+        async with working(harness):
+            await turns()
+    (line,) = (line for line in lines if line["event"] == "attempt_failed")
+    assert "extender" not in line
 
 
 # --- bind -------------------------------------------------------------------------------------------------------------

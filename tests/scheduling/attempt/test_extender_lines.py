@@ -1,11 +1,12 @@
 """Turns go to the most important who waits, and none is lost."""
 
+import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.scheduling.attempt.extender_lines import LEAST_SWEPT, ExtenderLines
+from kscheduler.scheduling.attempt.extender_lines import LEAST_SWEPT, LONG_SECONDS, ExtenderLines, LineStatistics
 from tests.builders import make_pod
 
 
@@ -94,34 +95,110 @@ def test_who_is_called_and_needs_no_turn_passes_it_on() -> None:
     assert called(lines) == ["c"]
 
 
-@settings(max_examples=200)
-@given(st.lists(st.sampled_from(["come", "end", "decide", "gone", "call all"]), max_size=60), st.integers(1, 3))
-def test_nobody_stands_in_line_while_a_turn_is_free(steps: list[str], turns: int) -> None:
-    lines, number, in_turn = ExtenderLines(turns), 0, 0
-    for step in steps:
-        if step == "come":
-            number += 1
-            in_turn += lines.begin_or_wait("line", queued(f"p{number}"))
-        elif step == "end" and in_turn:
-            lines.end("line")
-            in_turn -= 1
+class Model:
+    """Who stands in the one line, naively: a sorted list."""
+
+    def __init__(self, turns: int) -> None:
+        self.lines = ExtenderLines(turns)
+        self.standing: list[tuple[int, int, str]] = []
+        self.arrivals = self.in_turn = 0
+        self.seen: list[QueuedPodInfo] = []
+        """Called, as far as it was checked."""
+
+    def come(self, pod: QueuedPodInfo) -> None:
+        if self.lines.begin_or_wait("line", pod):
+            self.in_turn += 1
+        else:
+            self.arrivals += 1
+            self.standing.append((-pod.pod.priority, self.arrivals, pod.pod.name))
+
+    def end(self) -> None:
+        self.lines.end("line")
+        self.in_turn -= 1
+
+    def take(self, *, is_gone: bool = False) -> None:
+        pod = self.lines.take_called()
+        self.seen.remove(pod)
+        if not is_gone:
+            self.come(pod)
+        self.lines.decided(pod)
+
+    def check_called(self) -> None:
+        """Whoever was called since the last look was the most important then."""
+        for pod in list(self.lines.called)[len(self.seen) :]:
+            self.standing.sort()
+            assert self.standing.pop(0)[2] == pod.pod.name
+            self.seen.append(pod)
+
+
+STEPS = st.one_of(st.sampled_from(["end", "decide", "gone", "call all"]), st.integers(0, 3))
+
+
+@settings(max_examples=300)
+@given(st.lists(STEPS, max_size=60), st.integers(1, 3))
+def test_nobody_stands_in_line_while_a_turn_is_free(steps: list[str | int], turns: int) -> None:
+    """A number is the priority of a pod that comes."""
+    model = Model(turns)
+    lines = model.lines
+    for number, step in enumerate(steps):
+        if isinstance(step, int):
+            model.come(queued(f"p{number}", step))
+        elif step == "end" and model.in_turn:
+            model.end()
         elif step == "call all":
             lines.call_all()
         elif step in ("decide", "gone") and lines.called:
-            pod = lines.take_called()
-            if step == "decide":
-                in_turn += lines.begin_or_wait("line", pod)
-            lines.decided(pod)
-        assert in_turn == lines.in_turn() <= turns
+            model.take(is_gone=step == "gone")
+        model.check_called()
+        assert model.in_turn == lines.in_turn() <= turns
+        assert lines.standing() == len(model.standing) + len(model.seen)
         if lines.standing() and not lines.called:
-            assert in_turn == turns, "somebody waits, and nobody will call"
-    while in_turn or lines.called:
+            assert model.in_turn == turns, "somebody waits, and nobody will call"
+    while model.in_turn or lines.called:
         if lines.called:
-            pod = lines.take_called()
-            in_turn += lines.begin_or_wait("line", pod)
-            lines.decided(pod)
+            model.take()
         else:
-            lines.end("line")
-            in_turn -= 1
+            model.end()
+        model.check_called()
     assert lines.standing() == lines.in_turn() == 0, "at rest nobody is left behind"
     assert not lines._lines
+
+
+def test_a_line_in_which_pods_stand_for_long_is_seen() -> None:
+    now = 0.0
+    lines = ExtenderLines(turns=1, now=lambda: now)
+    with structlog.testing.capture_logs() as logged:
+        for number in range(3):
+            lines.begin_or_wait("http://slow", queued(f"p{number}"))
+        lines.begin_or_wait("http://quick", queued("p"))
+        now = LONG_SECONDS - 0.5
+        lines.look()
+        assert (logged, list(lines.notes())) == ([], [])
+        now = LONG_SECONDS
+        lines.look()
+        lines.look()
+        (line,) = logged
+        assert line == {
+            "event": "extender_pods_wait",
+            "log_level": "info",
+            "extender": "http://slow",
+            "pods": 2,
+            "asked": 1,
+            "seconds": LONG_SECONDS,
+        }
+        (note,) = lines.notes()
+        assert note == (
+            "2 pods wait until extender http://slow can be asked about them, 1 are asked about; pods have stood in its "
+            "line for 10 s"
+        )
+        assert lines.statistics() == (
+            LineStatistics("http://quick", 1, 0, 0.0),
+            LineStatistics("http://slow", 1, 2, LONG_SECONDS),
+        )
+        while lines.standing():
+            lines.end("http://slow")
+            pod = lines.take_called()
+            assert lines.begin_or_wait("http://slow", pod)
+            lines.decided(pod)
+    assert [line["event"] for line in logged] == ["extender_pods_wait", "extender_pods_wait_no_more"]
+    assert not list(lines.notes())

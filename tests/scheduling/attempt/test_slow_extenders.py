@@ -9,14 +9,14 @@ import pytest
 from kscheduler.api.core import Pod
 from kscheduler.config.types import Extender, ExtenderManagedResource
 from kscheduler.framework.status import SUCCESS, Status, error
-from kscheduler.scheduling.attempt.extender_lines import TURNS_PER_LINE
-from kscheduler.scheduling.extenders.asking import Asking
+from kscheduler.scheduling.attempt.extender_lines import LEAST_SWEPT, TURNS_PER_LINE
+from kscheduler.scheduling.extenders.asking import HTTPExtenders
 from kscheduler.scheduling.extenders.http_extender import HTTPExtender
 from tests.builders import make_pod
 from tests.scheduling.attempt.test_consulting import SlowExtenders, binder, harness_of
 from tests.scheduling.attempt.test_workers import working
 from tests.scheduling.eviction.stage import turns
-from tests.scheduling.extenders.fake_extenders import NamedDocuments
+from tests.scheduling.extenders.fake_extenders import NamedObjects
 
 
 class GatedCalls:
@@ -44,7 +44,7 @@ def extender_of(name: str, calls: GatedCalls) -> HTTPExtender:
 @pytest.mark.parametrize("stuck", [TURNS_PER_LINE - 1, TURNS_PER_LINE, 10 * TURNS_PER_LINE])
 async def test_a_slow_extender_does_not_delay_pods_of_another(stuck: int) -> None:
     slow, bound = GatedCalls(is_open=False), binder()
-    asking = Asking([extender_of("slow", slow), extender_of("quick", GatedCalls(is_open=True))], NamedDocuments())
+    asking = HTTPExtenders([extender_of("slow", slow), extender_of("quick", GatedCalls(is_open=True))], NamedObjects())
     harness = harness_of(asking, bound)
     harness.add(*(make_pod(f"slow-{number}", requests={"slow.io/x": "1"}) for number in range(stuck)))
     async with working(harness):
@@ -61,8 +61,8 @@ async def test_a_slow_extender_does_not_delay_pods_of_another(stuck: int) -> Non
 class SlowBinder(SlowExtenders):
     """Binds pods named `slow-...` when the gate opens, and leaves others to the plugins."""
 
-    def binds(self, pod: Pod) -> bool:
-        return pod.metadata.name.startswith("slow")
+    def binder_of(self, pod: Pod) -> str:
+        return "http://binder" if pod.metadata.name.startswith("slow") else ""
 
     async def bind(self, pod: Pod, node_name: str) -> Status | None:
         await self.gate.wait()
@@ -155,6 +155,46 @@ async def test_a_pod_that_is_deleted_while_it_is_asked_about_is_not_bound() -> N
         await turns()
         assert (bound.bound, harness.reported.notes) == ([], [])
         assert harness.queue.statistics().in_flight == 0
+
+
+async def test_pods_that_are_deleted_while_they_stand_in_line_leave_it() -> None:
+    """An extender that does not answer for hours, and a job that is made and deleted all the time."""
+    extenders, bound = SlowExtenders(), binder()
+    harness = harness_of(extenders, bound)
+    async with working(harness):
+        for number in range(3 * LEAST_SWEPT):
+            pod = make_pod(f"slow-{number}", labels={"asks": "yes"})
+            harness.add(pod)
+            if number >= TURNS_PER_LINE:
+                await asyncio.sleep(0)
+                del harness.store[pod.key]
+                harness.pod_handler.on_delete(pod)
+        await turns()
+        assert harness.scheduler.lines.standing() <= LEAST_SWEPT
+        assert harness.queue.statistics().in_flight <= LEAST_SWEPT + TURNS_PER_LINE
+        extenders.gate.set()
+        await turns(500)
+        assert len(bound.bound) == TURNS_PER_LINE
+        assert (harness.scheduler.lines.standing(), harness.queue.statistics().in_flight) == (0, 0)
+
+
+async def test_a_pod_that_names_another_scheduler_while_it_is_asked_about_is_not_bound() -> None:
+    extenders, bound = SlowExtenders(), binder()
+    harness = harness_of(extenders, bound)
+    async with working(harness):
+        names = {f"slow-{number}" for number in range(TURNS_PER_LINE + 1)}
+        harness.add(*(make_pod(name, labels={"asks": "yes"}) for name in names))
+        await turns()
+        (in_line,) = names - {name for name, _ in extenders.asked}
+        is_asked_about = extenders.asked[0][0]
+        for name in (in_line, is_asked_about):
+            harness.store[f"default/{name}"] = make_pod(name, labels={"asks": "yes"}, schedulerName="another")
+        extenders.gate.set()
+        await turns(500)
+        assert set(bound.bound) == names - {in_line, is_asked_about}
+        assert in_line not in {name for name, _ in extenders.asked}
+        assert (harness.queue.statistics().in_flight, harness.reported.notes) == (0, [])
+        assert harness.where(f"default/{is_asked_about}") == "", "the other scheduler is none of ours"
 
 
 async def test_a_pod_that_concerns_others_when_it_fails_gives_its_turn_back_where_it_had_it() -> None:

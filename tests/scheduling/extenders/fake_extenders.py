@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 
 from kscheduler.api.core import Pod
-from kscheduler.client.extenders.caller import ExtenderError
+from kscheduler.client.extenders.caller import CallGivenUpError, ExtenderError
 from kscheduler.config.types import Extender
+from kscheduler.scheduling.extenders.call_reports import CallReports
 from kscheduler.scheduling.extenders.http_extender import HTTPExtender
 
 
@@ -21,7 +22,7 @@ class FakeCalls:
     async def call(self, verb: str, body: bytes, may_send: Callable[[], bool] | None = None) -> bytes:
         if may_send is not None and not may_send():
             message = "not sent"
-            raise ExtenderError(message)
+            raise CallGivenUpError(message)
         self.asked.append((verb, msgspec.json.decode(body)))
         answer = self._answers[verb]
         if isinstance(answer, ExtenderError):
@@ -29,8 +30,8 @@ class FakeCalls:
         return answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
 
 
-class NamedDocuments:
-    """Documents that are just names."""
+class NamedObjects:
+    """ObjectSource that are just names."""
 
     async def pod(self, pod: Pod) -> msgspec.Raw:
         return msgspec.Raw(msgspec.json.encode(pod.metadata.name))
@@ -39,9 +40,11 @@ class NamedDocuments:
         return [msgspec.Raw(msgspec.json.encode(f"node {name}")) for name in names]
 
 
-def fake_extender(url: str, answers: Mapping[str, Any], **settings: Any) -> tuple[HTTPExtender, FakeCalls]:
+def fake_extender(
+    url: str, answers: Mapping[str, Any], reports: CallReports | None = None, **settings: Any
+) -> tuple[HTTPExtender, FakeCalls]:
     """An extender with a verb `filter`, `prioritize`, `preempt` or `bind` for each of its answers."""
     calls = FakeCalls(answers)
     verbs = {f"{verb}_verb": verb for verb in answers}
     given = Extender(url_prefix=url, **{"node_cache_capable": True, "weight": 1, **verbs, **settings})
-    return HTTPExtender(given, calls), calls
+    return HTTPExtender(given, calls, reports), calls

@@ -1,21 +1,25 @@
 """Extenders are asked in order, about what is left, and a failure means what it means upstream."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
+import structlog
 
-from kscheduler.api.core import Pod
-from kscheduler.client.extenders.caller import ExtenderError
+from kscheduler.client.extenders.caller import CallGivenUpError, ExtenderError
+from kscheduler.client.extenders.whole_objects import ObjectReadError
 from kscheduler.config.types import Extender, ExtenderManagedResource
 from kscheduler.framework.cluster.preemption import Candidate, ReviewedCandidate
 from kscheduler.framework.status import Code, unresolvable, unschedulable
-from kscheduler.scheduling.extenders.asking import Asking
+from kscheduler.scheduling.extenders.asking import HTTPExtenders
+from kscheduler.scheduling.extenders.call_reports import CallReports
 from kscheduler.scheduling.extenders.http_extender import MOST_WITH_NODES, ExtenderFailure, HTTPExtender
+from kscheduler.scheduling.observations import Observations
 from tests.builders import pod_info
 from tests.scheduling.eviction.stage import turns
-from tests.scheduling.extenders.fake_extenders import NamedDocuments, fake_extender
+from tests.scheduling.extenders.fake_extenders import NamedObjects, fake_extender
 
 POD = pod_info("pod", priority=9)
 DOWN = ExtenderError("failed filter with extender at URL http://x: connection refused")
@@ -25,7 +29,7 @@ GPU = (ExtenderManagedResource("example.com/gpu"),)
 async def test_each_extender_is_asked_about_what_the_one_before_left() -> None:
     first, first_calls = fake_extender("http://1", {"filter": {"NodeNames": ["a", "b"], "FailedNodes": {"c": "busy"}}})
     second, second_calls = fake_extender("http://2", {"filter": {"NodeNames": ["b"]}})
-    answers = await Asking([first, second], NamedDocuments()).about_nodes(POD, ["a", "b", "c"])
+    answers = await HTTPExtenders([first, second], NamedObjects()).about_nodes(POD, ["a", "b", "c"])
     assert answers.status.is_success
     assert answers.asked == {"a", "b", "c"}
     assert answers.left == {"b"}
@@ -40,7 +44,7 @@ async def test_each_extender_is_asked_about_what_the_one_before_left() -> None:
 async def test_nobody_is_asked_about_nothing() -> None:
     first, _ = fake_extender("http://1", {"filter": {"NodeNames": []}})
     second, calls = fake_extender("http://2", {"filter": {"NodeNames": []}, "prioritize": []})
-    answers = await Asking([first, second], NamedDocuments()).about_nodes(POD, ["a"])
+    answers = await HTTPExtenders([first, second], NamedObjects()).about_nodes(POD, ["a"])
     assert answers.left == frozenset()
     assert calls.asked == []
 
@@ -49,7 +53,7 @@ async def test_an_extender_that_does_not_know_nodes_gets_them_whole() -> None:
     extender, calls = fake_extender(
         "http://1", {"filter": {"Nodes": {"items": [{"metadata": {"name": "b"}}]}}}, node_cache_capable=False
     )
-    answers = await Asking([extender], NamedDocuments()).about_nodes(POD, ["a", "b"])
+    answers = await HTTPExtenders([extender], NamedObjects()).about_nodes(POD, ["a", "b"])
     assert answers.left == {"b"}
     sent = {"Pod": "pod", "Nodes": {"metadata": {}, "items": ["node a", "node b"]}, "NodeNames": None}
     assert calls.asked == [("filter", sent)]
@@ -60,7 +64,7 @@ async def test_points_of_all_extenders_are_added_and_those_without_an_answer_do_
     second, _ = fake_extender("http://2", {"prioritize": [{"Host": "a", "Score": 1}, {"Host": "b", "Score": 10}]})
     broken, _ = fake_extender("http://3", {"prioritize": DOWN})
     wrong, _ = fake_extender("http://4", {"prioritize": b'{"Host":"a"}'})
-    answers = await Asking([first, second, broken, wrong], NamedDocuments()).about_nodes(POD, ["a", "b"])
+    answers = await HTTPExtenders([first, second, broken, wrong], NamedObjects()).about_nodes(POD, ["a", "b"])
     assert answers.status.is_success
     assert (answers.points_of("a"), answers.points_of("b"), answers.points_of("z")) == (70, 100, 0)
     assert [(points.extender, points.weight) for points in answers.points] == [("http://1", 2), ("http://2", 1)]
@@ -68,7 +72,7 @@ async def test_points_of_all_extenders_are_added_and_those_without_an_answer_do_
 
 async def test_a_single_node_needs_no_points() -> None:
     extender, calls = fake_extender("http://1", {"filter": {"NodeNames": ["a"]}, "prioritize": []})
-    await Asking([extender], NamedDocuments()).about_nodes(POD, ["a", "b"])
+    await HTTPExtenders([extender], NamedObjects()).about_nodes(POD, ["a", "b"])
     assert [verb for verb, _ in calls.asked] == ["filter"]
 
 
@@ -83,13 +87,13 @@ async def test_a_single_node_needs_no_points() -> None:
 )
 async def test_a_failure_is_an_error_unless_the_extender_is_ignorable(answer: Any, message: str) -> None:
     broken, _ = fake_extender("http://1", {"filter": answer})
-    answers = await Asking([broken], NamedDocuments()).about_nodes(POD, ["a"])
+    answers = await HTTPExtenders([broken], NamedObjects()).about_nodes(POD, ["a"])
     assert answers.status.code is Code.ERROR
     assert answers.status.message.startswith(message)
     assert answers.left == frozenset()
 
     ignorable, _ = fake_extender("http://1", {"filter": answer}, ignorable=True)
-    answers = await Asking([ignorable], NamedDocuments()).about_nodes(POD, ["a"])
+    answers = await HTTPExtenders([ignorable], NamedObjects()).about_nodes(POD, ["a"])
     assert answers.status.is_success
     assert answers.left == {"a"}
 
@@ -97,13 +101,13 @@ async def test_a_failure_is_an_error_unless_the_extender_is_ignorable(answer: An
 async def test_ignorable_extenders_are_asked_last() -> None:
     ignorable, calls = fake_extender("http://1", {"filter": {"NodeNames": ["b"]}}, ignorable=True)
     other, _ = fake_extender("http://2", {"filter": {"NodeNames": ["b"]}})
-    await Asking([ignorable, other], NamedDocuments()).about_nodes(POD, ["a", "b"])
+    await HTTPExtenders([ignorable, other], NamedObjects()).about_nodes(POD, ["a", "b"])
     assert calls.asked[0][1]["NodeNames"] == ["b"]
 
 
 async def test_only_interested_extenders_are_asked() -> None:
     extender, calls = fake_extender("http://1", {"filter": {}, "preempt": {}, "bind": {}}, managed_resources=GPU)
-    asking = Asking([extender], NamedDocuments())
+    asking = HTTPExtenders([extender], NamedObjects())
     assert not asking.judges(POD)
     assert not asking.preempts(POD)
     assert await asking.bind(POD.pod, "a") is None
@@ -112,14 +116,12 @@ async def test_only_interested_extenders_are_asked() -> None:
     with_gpu = pod_info("gpu", requests={"example.com/gpu": "1"})
     assert asking.judges(with_gpu)
     assert asking.preempts(with_gpu)
-    bound = await asking.bind(with_gpu.pod, "a")
-    assert bound is not None
-    assert bound.is_success
+    assert (asking.binder_of(with_gpu.pod), asking.binder_of(POD.pod)) == ("http://1", "")
 
 
 async def test_an_extender_that_only_binds_is_not_asked_about_nodes() -> None:
     extender, _ = fake_extender("http://1", {"bind": {}})
-    asking = Asking([extender], NamedDocuments())
+    asking = HTTPExtenders([extender], NamedObjects())
     assert not asking.judges(POD)
     assert not asking.preempts(POD)
 
@@ -139,7 +141,7 @@ async def test_victims_are_narrowed_by_one_after_the_other() -> None:
     )
     second, second_calls = fake_extender("http://2", {"preempt": {"NodeNameToMetaVictims": {}}})
     third, third_calls = fake_extender("http://3", {"preempt": {}})
-    asking = Asking([first, second, third], NamedDocuments())
+    asking = HTTPExtenders([first, second, third], NamedObjects())
     assert asking.preempts(POD)
     allowed = await asking.about_victims(POD, PROPOSED, PRESENT)
     assert allowed.failure.is_success
@@ -155,7 +157,7 @@ async def test_victims_are_narrowed_by_one_after_the_other() -> None:
 @pytest.mark.parametrize("is_ignorable", [True, False])
 async def test_a_failure_to_preempt_counts_unless_ignorable(is_ignorable: bool) -> None:
     broken, _ = fake_extender("http://1", {"preempt": DOWN}, ignorable=is_ignorable)
-    allowed = await Asking([broken], NamedDocuments()).about_victims(POD, PROPOSED, PRESENT)
+    allowed = await HTTPExtenders([broken], NamedObjects()).about_victims(POD, PROPOSED, PRESENT)
     assert allowed.failure.is_success is is_ignorable
     assert [each.allowed for each in allowed.reviewed.values()] == (list(PROPOSED) if is_ignorable else [])
 
@@ -163,7 +165,7 @@ async def test_a_failure_to_preempt_counts_unless_ignorable(is_ignorable: bool) 
 async def test_other_victims_are_reviewed_ones_the_most_important_first() -> None:
     other = {"m": {"Pods": [{"UID": "w"}, {"UID": "x"}, {"UID": "w"}], "NumPDBViolations": 2}}
     extender, _ = fake_extender("http://1", {"preempt": {"NodeNameToMetaVictims": other}})
-    allowed = await Asking([extender], NamedDocuments()).about_victims(POD, PROPOSED, PRESENT)
+    allowed = await HTTPExtenders([extender], NamedObjects()).about_victims(POD, PROPOSED, PRESENT)
     assert allowed.reviewed == {
         "n": ReviewedCandidate(frozenset({"v"}), None),
         "m": ReviewedCandidate(frozenset({"w"}), Candidate("m", (X, W), 2)),
@@ -173,7 +175,7 @@ async def test_other_victims_are_reviewed_ones_the_most_important_first() -> Non
 def test_what_is_known_before_the_first_question() -> None:
     def first(**answers: Any) -> tuple[bool, bool] | None:
         extender, _ = fake_extender("http://1", answers)
-        found = Asking([extender], NamedDocuments()).first_answers(POD)
+        found = HTTPExtenders([extender], NamedObjects()).first_answers(POD)
         return None if found is None else (found.is_about_nodes, found.victims is not None)
 
     assert first(bind={}) is None
@@ -193,40 +195,71 @@ async def test_binding_names_pod_and_node_and_tells_a_refusal() -> None:
         await refusing.bind(POD.pod, "n", lambda: True)
 
 
-@pytest.mark.parametrize(
-    ("answer", "is_ignorable", "found", "expected"),
-    [
-        ({}, False, "", ""),
-        (DOWN, False, "n", ""),
-        (DOWN, False, "", str(DOWN)),
-        ({"Error": "taken"}, False, "", "taken"),
-        ({"Error": "taken"}, False, "m", "pod default/pod is on node m already: taken"),
-        (DOWN, True, "n", ""),
-        (DOWN, True, "", None),
-        (DOWN, True, "m", f"pod default/pod is on node m already: {DOWN}"),
-    ],
-)
-async def test_a_bind_that_failed_may_have_bound(
-    answer: Any, is_ignorable: bool, found: str, expected: str | None
-) -> None:
-    """`expected`: an error's text, empty for success, `None` where the plugins bind."""
-
-    async def node_of(pod: Pod) -> str:
-        assert pod is POD.pod
-        return found
-
-    extender, _ = fake_extender("http://1", {"bind": answer}, ignorable=is_ignorable)
-    status = await Asking([extender], NamedDocuments(), node_of=node_of).bind(POD.pod, "n")
-    assert (status if status is None else status.message) == expected
-    assert status is None or status.is_success is (expected == "")
-
-
 async def test_an_extender_binds_nothing_for_a_process_that_does_not_lead() -> None:
     extender, calls = fake_extender("http://1", {"bind": {}}, ignorable=True)
-    status = await Asking([extender], NamedDocuments(), may_bind=lambda: False).bind(POD.pod, "n")
+    status = await HTTPExtenders([extender], NamedObjects(), may_bind=lambda: False).bind(POD.pod, "n")
     assert status is not None
     assert status.code is Code.ERROR
     assert calls.asked == []
+
+
+async def test_a_lost_lease_is_no_failure_of_an_extender() -> None:
+    seconds = Observations().extender_seconds
+    reports = CallReports("http://1", lambda: 0.0, seconds)
+    extender, _ = fake_extender("http://1", {"bind": {}}, reports=reports)
+    with structlog.testing.capture_logs() as lines:
+        await HTTPExtenders([extender], NamedObjects(), may_bind=lambda: False).bind(POD.pod, "n")
+    assert (lines, list(reports.notes()), dict(seconds)) == ([], [], {})
+
+
+class UnreadableNodes(NamedObjects):
+    """The API server gives no nodes."""
+
+    async def nodes(self, names: Sequence[str]) -> Sequence[msgspec.Raw]:
+        raise ObjectReadError("GET /api/v1/nodes: connection refused")
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize"])
+@pytest.mark.parametrize("is_ignorable", [False, True], ids=["needed", "ignorable"])
+async def test_nodes_that_we_cannot_read_are_no_failure_of_an_extender(verb: str, is_ignorable: bool) -> None:
+    """Otherwise a pod would be placed without the filter of an ignorable extender, because of our own outage."""
+    seconds = Observations().extender_seconds
+    reports = CallReports("http://1", lambda: 0.0, seconds)
+    extender, calls = fake_extender(
+        "http://1", {verb: {}}, reports=reports, node_cache_capable=False, ignorable=is_ignorable
+    )
+    with structlog.testing.capture_logs() as lines:
+        answers = await HTTPExtenders([extender], UnreadableNodes()).about_nodes(POD, ["a", "b"])
+    assert answers.status.code is Code.ERROR
+    assert answers.status.message == "extenders cannot be asked: GET /api/v1/nodes: connection refused"
+    assert (answers.objectors, calls.asked) == ((), [])
+    assert (lines, dict(seconds)) == ([], {})
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
+async def test_a_call_that_this_process_gave_up_passes_over_no_extender(verb: str) -> None:
+    """Its connections are closed at the end: a pod that is decided in that moment must not miss a filter."""
+    given_up = CallGivenUpError("the extender is no longer configured")
+    extender, _ = fake_extender("http://1", {verb: given_up}, ignorable=True)
+    asking = HTTPExtenders([extender], NamedObjects())
+    if verb == "preempt":
+        status = (await asking.about_victims(POD, PROPOSED, PRESENT)).failure
+    else:
+        status = (await asking.about_nodes(POD, ["a", "b"])).status
+    assert status.code is Code.ERROR
+    assert status.message == "extenders cannot be asked: the extender is no longer configured"
+
+
+async def test_who_was_asked_and_who_objects_is_known() -> None:
+    first, _ = fake_extender("http://1", {"filter": {"NodeNames": ["b"]}, "prioritize": []})
+    second, _ = fake_extender("http://2", {"filter": {"NodeNames": []}})
+    third, _ = fake_extender("http://3", {"filter": {"NodeNames": []}, "prioritize": []})
+    answers = await HTTPExtenders([first, second, third], NamedObjects()).about_nodes(POD, ["a", "b"])
+    assert answers.asked_of == {"http://1", "http://2"}
+    assert answers.objectors == ("http://1", "http://2")
+    broken, _ = fake_extender("http://4", {"filter": DOWN})
+    answers = await HTTPExtenders([first, broken], NamedObjects()).about_nodes(POD, ["a", "b"])
+    assert answers.objectors == ("http://4",)
 
 
 async def test_few_questions_with_whole_nodes_are_under_way_at_a_time() -> None:
@@ -244,7 +277,7 @@ async def test_few_questions_with_whole_nodes_are_under_way_at_a_time() -> None:
             return b'{"Nodes":{"items":[{"metadata":{"name":"a"}}]}}'
 
     extender = HTTPExtender(Extender("http://x", filter_verb="f"), Slow())
-    asking = Asking([extender], NamedDocuments())
+    asking = HTTPExtenders([extender], NamedObjects())
     answers = await asyncio.gather(*(asking.about_nodes(POD, ["a", "b"]) for _ in range(3 * MOST_WITH_NODES)))
     assert most == MOST_WITH_NODES
     assert all(each.left == {"a"} for each in answers)

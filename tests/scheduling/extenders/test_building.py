@@ -10,10 +10,12 @@ from kscheduler.api.core import Pod
 from kscheduler.client.access.tls import TLSFiles
 from kscheduler.config.durations import seconds
 from kscheduler.config.types import Extender, ExtenderTLSConfig
-from kscheduler.scheduling.extenders.building import ExtenderSet, address_of
+from kscheduler.scheduling.extenders.addresses import address_of
+from kscheduler.scheduling.extenders.bind_outcomes import UNKNOWN_PLACE, PodPlace
+from kscheduler.scheduling.extenders.building import ExtenderSet
 from tests.builders import pod_info
 from tests.client.http.raw_server import Peer, raw_server
-from tests.scheduling.extenders.fake_extenders import NamedDocuments
+from tests.scheduling.extenders.fake_extenders import NamedObjects
 
 PEM = "-----BEGIN CERTIFICATE-----"
 DATA = b64encode(PEM.encode()).decode()
@@ -52,12 +54,12 @@ def test_an_address_shows_no_secret_and_names_its_fields() -> None:
     assert address.places.identity == "extenders[2].tlsConfig.certFile: c"
 
 
-async def nowhere(_pod: Pod) -> str:
-    return ""
+async def nowhere(_pod: Pod) -> PodPlace:
+    return UNKNOWN_PLACE
 
 
 def set_of(*extenders: Extender, **environ: str) -> ExtenderSet:
-    return ExtenderSet(extenders, NamedDocuments(), may_bind=lambda: True, pod_is_on=nowhere, environ=environ)
+    return ExtenderSet(extenders, NamedObjects(), may_bind=lambda: True, place_of=nowhere, environ=environ)
 
 
 async def test_a_configured_extender_is_asked_over_http_and_not_after_it_is_closed() -> None:

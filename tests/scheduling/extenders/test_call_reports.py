@@ -16,10 +16,11 @@ def test_an_outage_begins_and_ends_once() -> None:
             reports.gave_no_answer("filter", "default/p", "refused")
             now += 1.0
             reports.answered()  # every other call: it is one outage
-        assert reports.is_failing
+        assert list(reports.notes()) == ["extender http://x has failed 3 times in 3 s: refused"]
         now += RECOVERY_SECONDS
         reports.answered()
         reports.answered()
+    assert not list(reports.notes())
     lines = [line for line in lines if line["log_level"] != "debug"]
     assert [line["event"] for line in lines] == ["extender_failing", "extender_recovered"]
     assert lines[0] == {

@@ -50,6 +50,21 @@ async def test_a_node_is_told_with_what_is_taken_its_pods_and_who_is_expected(wo
     assert (ghost["node"], ghost["deleted"]) == ("ghost", True)
 
 
+async def test_a_pod_that_stands_in_line_for_an_extender_is_told_with_its_name(world: World) -> None:
+    """It is in no queue, and nobody tries it yet: without this line it would be nowhere."""
+    world.see(make_pod("in-line", priority=7))
+    queued = world.queue.pop_nowait(world.clock.time())
+    assert queued is not None
+    world.queue.rest(queued.pod.uid)
+    dump = dump_of(world)
+    dump.in_line = lambda: [("http://slow", queued)]
+    with structlog.testing.capture_logs() as lines:
+        await dump.write()
+    (line,) = (line for line in lines if line["event"] == "Pod in scheduling queue")
+    assert (line["pod"], line["queue"], line["extender"]) == ("default/in-line", "extender_line", "http://slow")
+    assert line["priority"] == 7
+
+
 async def test_a_pod_that_waits_is_told_with_its_queue_its_attempts_and_who_turned_it_down(world: World) -> None:
     world.see(make_pod("parked"))
     queued = world.queue.pop_nowait(world.clock.time())

@@ -1,0 +1,23 @@
+"""Where an extender is, as a value: to be checked without the HTTP client."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from kscheduler.client.access.tls import TLSFiles, TLSPlaces
+
+DEFAULT_SECONDS: Final = 5.0
+"""The deadline of a call where the configuration names none, as in kube-scheduler."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtenderAddress:
+    """Where an extender is, and how to speak to it."""
+
+    shown: str
+    """The address without secrets, for messages."""
+    url_prefix: str
+    timeout_seconds: float = 0.0
+    """Of a whole call; 0 means `DEFAULT_SECONDS`."""
+    tls: TLSFiles = field(default_factory=TLSFiles)
+    places: TLSPlaces = field(default_factory=TLSPlaces)
+    """The configuration fields of the TLS settings, for messages."""

@@ -1,0 +1,117 @@
+"""From the settings of an extender to its address, and what is wrong with an address that could never be called.
+
+TLS is as in kube-scheduler: `enableHTTPS` without an authority checks no certificate, inline data wins over files, and
+a client certificate counts only with its key. Whether TLS is spoken at all is decided by the address: `https://`.
+
+An address that cannot be called is refused at the start, in a changed file and by `kscheduler config check`, instead of
+failing each pod. So is a certificate that is not there: kube-scheduler does not start either. Whoever only explains a
+configuration does not look: the files lie where the service runs.
+"""
+
+from base64 import b64decode
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from kscheduler.api.addresses import why_never_called
+from kscheduler.client.access.tls import TLSContexts, TLSFiles, TLSPlaces
+from kscheduler.client.errors import ConfigurationError
+from kscheduler.client.extenders.address import ExtenderAddress
+from kscheduler.config.errors import Problem, invalid
+from kscheduler.config.extenders import decides, extender_name
+from kscheduler.config.types import Extender, ExtenderTLSConfig
+
+_NO_TLS: Final = ExtenderTLSConfig()
+
+
+def address_of(extender: Extender, index: int) -> ExtenderAddress:
+    """Where the extender is and what TLS checks. `index`: its place in the configuration, for messages."""
+    tls = extender.tls_config or _NO_TLS
+    has_authority = bool(tls.ca_file or tls.ca_data)
+    has_certificate = bool((tls.cert_file or tls.cert_data) and (tls.key_file or tls.key_data))
+    files = TLSFiles(
+        authority="" if tls.ca_data else tls.ca_file,
+        authority_pem=_text(tls.ca_data),
+        certificate=tls.cert_file if has_certificate and not tls.cert_data else "",
+        certificate_pem=_text(tls.cert_data) if has_certificate else "",
+        key=tls.key_file if has_certificate and not tls.key_data else "",
+        key_pem=_text(tls.key_data) if has_certificate else "",
+        verify=not (tls.insecure or (extender.enable_https and not has_authority)),
+        server_name=tls.server_name,
+    )
+    return ExtenderAddress(
+        extender_name(extender),
+        extender.url_prefix,
+        extender.http_timeout.seconds,
+        files,
+        TLSPlaces(_place(index, "ca", tls.ca_data, tls.ca_file), _place(index, "cert", tls.cert_data, tls.cert_file)),
+    )
+
+
+def _text(data: str) -> str:
+    """Inline data, which has been checked when the configuration was read."""
+    return b64decode(data).decode(errors="replace")
+
+
+def _place(index: int, field: str, data: str, file: str) -> str:
+    where = f"extenders[{index}].tlsConfig.{field}"
+    return f"{where}Data" if data else f"{where}File: {file}"
+
+
+# --- what cannot be called --------------------------------------------------------------------------------------------
+
+
+def unusable_extenders(extenders: Sequence[Extender]) -> list[Problem]:
+    """A problem for each address that cannot be called, and for each file that cannot be used. Opens files."""
+    problems: list[Problem] = []
+    for index, extender in enumerate(extenders):
+        if decides(extender) or extender.bind_verb:  # otherwise it is never called, and a warning says so
+            problems += _url_problems(f"extenders[{index}].urlPrefix", extender)
+        problems += _file_problems(index, extender)
+    return problems
+
+
+def _url_problems(path: str, extender: Extender) -> Iterator[Problem]:
+    name = extender_name(extender)  # without user name and password
+    try:
+        parts = urlsplit(extender.url_prefix)
+        host, port = parts.hostname or "", parts.port
+    except ValueError as mistake:
+        yield invalid(path, name, str(mistake).partition(":")[0])
+        return
+    if parts.scheme not in ("http", "https") or not host:
+        yield invalid(path, name, "must be http://HOST or https://HOST, with a port and a path where needed")
+    elif port == 0:
+        yield invalid(path, name, "nobody listens on port 0")
+    elif why := why_never_called(host):
+        yield invalid(path, name, f"{host} {why}: extenders are not called there")
+
+
+def _file_problems(index: int, extender: Extender) -> Iterator[Problem]:
+    tls = extender.tls_config or _NO_TLS
+    given = (("caFile", tls.ca_file, tls.ca_data), ("certFile", tls.cert_file, tls.cert_data))
+    unreadable = [
+        Problem(f"extenders[{index}].tlsConfig.{name}", problem)
+        for name, file, data in (*given, ("keyFile", tls.key_file, tls.key_data))
+        if file and not data and (problem := _why_unreadable(file))
+    ]
+    if unreadable:
+        yield from unreadable
+        return
+    address = address_of(extender, index)
+    try:
+        TLSContexts(address.tls, places=address.places)
+    except ConfigurationError as failure:  # its text begins with the field (`_place`)
+        field, _, problem = str(failure).partition(": ")
+        yield Problem(field, problem)
+
+
+def _why_unreadable(file: str) -> str:
+    """Why nothing can be read from it, or an empty text."""
+    try:
+        with Path(file).open("rb") as opened:
+            opened.read(1)
+    except OSError as failure:
+        return f"{file}: {failure.strerror or failure}"
+    return ""
