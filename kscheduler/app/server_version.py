@@ -17,8 +17,8 @@ from kscheduler import __version__
 from kscheduler.aio.clock import Clock
 from kscheduler.client.errors import ClientError
 from kscheduler.client.rest import APIClient
-from kscheduler.config.upstream.release import NEWEST_SERVER, OLDEST_SERVER, VERSION
 from kscheduler.logs import get_logger
+from kscheduler.upstream.release import NEWEST_SERVER, OLDEST_SERVER, VERSION
 
 _log = get_logger("kscheduler")
 

@@ -19,7 +19,6 @@ from kscheduler.config.errors import config_error
 from kscheduler.config.extenders import without_secrets
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import to_tree
-from kscheduler.config.upstream.release import VERSION
 from kscheduler.informers.store import Store
 from kscheduler.metrics import (
     Exposition,
@@ -61,6 +60,7 @@ from kscheduler.server.pages.debugging import ProfilePage, dump_page, set_verbos
 from kscheduler.server.pages.pod_resources import pod_resources
 from kscheduler.server.pages.zpages import flagz, statusz
 from kscheduler.server.serving import LOOPBACK
+from kscheduler.upstream.release import VERSION
 
 
 def features_of(gates: FeatureGates) -> dict[tuple[str, str], bool]:

@@ -104,7 +104,7 @@ class Assembly:
         """
         self.ports = ports
         self.clock = clock
-        self.cache = Cache() if cache is None else cache
+        self.cache = Cache(config.gates.behaviours) if cache is None else cache
         self.waiting = WaitingPodTable()
         self.in_pre_bind = PodsInPreBind() if config.gates.enabled(EXPECTATION) else None
         self.reporter = Reporter(ports.events)

@@ -21,8 +21,9 @@ from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from kscheduler.config.loader import LoadedConfig, to_tree
 from kscheduler.config.overrides import with_settings
 from kscheduler.config.types import OWN_SCHEDULER_NAME, ClientConnectionConfiguration
-from kscheduler.config.upstream.release import VERSION
 from kscheduler.server.serving import HTTPServing
+from kscheduler.upstream.behaviours import BEHAVIOURS
+from kscheduler.upstream.release import VERSION
 
 if TYPE_CHECKING:
     from kscheduler.loading import ConfigurationReader, Configured
@@ -111,7 +112,6 @@ FLAGS_WITHOUT_EFFECT: Mapping[str, str] = {
         ),
         _OWN_METRICS,
     ),
-    "emulated-version": _ONE_VERSION,
 }
 """Flags that are accepted with any value but have no effect, with the reason."""
 
@@ -155,11 +155,31 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     _add_not_built(parser)
 
 
-def add_feature_gates(parser: argparse.ArgumentParser) -> None:
-    """Declare `--feature-gates`; it may be given more than once."""
+def add_feature_gates(parser: argparse.ArgumentParser, without: str = VERSION) -> None:
+    """Declare `--feature-gates`, which may be given more than once, and `--emulated-version`.
+
+    `without`: what help says is followed without that flag.
+    """
     parser.add_argument(
         "--feature-gates", metavar="A=BOOL,...", action="append", default=[], help="by kube-scheduler's names"
     )
+    parser.add_argument(
+        "--emulated-version",
+        type=emulated_version,
+        metavar="VERSION",
+        default=None,
+        help=f"decide as kube-scheduler of this version: {' or '.join(BEHAVIOURS)} (default: {without})",
+    )
+
+
+def emulated_version(given: str) -> str:
+    """`1.37`, also of `kube=1.37` and `v1.37`, as kube-scheduler takes it."""
+    version = given.strip().removeprefix("kube=").removeprefix("v")
+    if version not in BEHAVIOURS:
+        raise argparse.ArgumentTypeError(
+            f"{given!r} is not among the versions that can be followed: {', '.join(BEHAVIOURS)}"
+        )
+    return version
 
 
 def add_plugin_flags(parser: Any) -> None:
@@ -191,9 +211,9 @@ def configuration_reader(args: argparse.Namespace, gates: FeatureGates) -> "Conf
     return ConfigurationReader(gates, args.plugin, args.plugin_directory)
 
 
-def feature_gates(given: Iterable[str]) -> FeatureGates:
-    """The gates of all `--feature-gates`. Raises `ConfigError`."""
-    return parse_feature_gates(",".join(given))
+def feature_gates(args: argparse.Namespace) -> FeatureGates:
+    """The gates of all `--feature-gates`, as the followed version has them. Raises `ConfigError`."""
+    return parse_feature_gates(",".join(args.feature_gates), version=args.emulated_version or VERSION)
 
 
 def _add_settings(group: Any, flags: Iterable[SettingFlag]) -> None:
@@ -222,7 +242,7 @@ def _add_not_built(parser: argparse.ArgumentParser) -> None:
 def resolve(args: argparse.Namespace) -> Resolved:
     """Combine flags and file. Raises `ConfigError` with all mistakes."""
     given = vars(args)
-    gates = feature_gates(args.feature_gates)
+    gates = feature_gates(args)
     reader = configuration_reader(args, gates)
     configured = _under_flags(given, reader.read_file(args.config)) if args.config else _by_flags(given, reader)
     resolved = configured.config

@@ -57,6 +57,7 @@ RULES: tuple[Rule, ...] = (
 
 UNBUILT_PLUGINS = frozenset(
     (
+        "DeferredPodScheduling",
         "DynamicResources",
         "GangScheduling",
         "PodGroupPodsCount",

@@ -10,7 +10,6 @@ from kscheduler.config.expansion import Expanded, expand, plugins_needed, queue_
 from kscheduler.config.extenders import EXTENDER, deciding
 from kscheduler.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 from kscheduler.config.unhonoured import UNBUILT_PLUGINS
-from kscheduler.config.upstream.extension_points import IN_TREE_POINTS
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import Plugin, Point
 from kscheduler.framework.plugin_contract import contract_problems
@@ -32,6 +31,7 @@ from kscheduler.state.queue.gated import Gate, HintsAlike, MayLetIn, no_hints_al
 from kscheduler.state.queue.hints import HintTable, Registrations
 from kscheduler.state.queue.places import SortKey
 from kscheduler.state.queue.scheduling_queue import ClassOf, QueuePolicy, no_class
+from kscheduler.upstream.extension_points import IN_TREE_POINTS
 
 _POINT_OF = {point.key: point for point in Point}
 
@@ -140,6 +140,7 @@ def _build(
     settings: KubeSchedulerProfile, registry: Registry, handle: Handle, listener: PluginListener
 ) -> tuple[Profile, Expanded]:
     built = _build_plugins(settings, registry, handle)
+    upstream_points = IN_TREE_POINTS[handle.behaviours.version]
     points = {name: points_of(plugin) for name, plugin in built.items()}
     supervisor = _supervisor_of(settings, built, listener, handle)
     if supervisor is not None:
@@ -154,7 +155,7 @@ def _build(
 
     def takes_part(name: str, point: str) -> bool:
         """Whether the plugin has this point here or upstream: a point that only upstream's has may be configured."""
-        if (name in built or name in UNBUILT_PLUGINS) and point in IN_TREE_POINTS.get(name, ()):
+        if (name in built or name in UNBUILT_PLUGINS) and point in upstream_points.get(name, ()):
             return True
         return point in _POINT_OF and is_implemented(name, _POINT_OF[point])
 

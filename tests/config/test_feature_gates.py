@@ -13,7 +13,7 @@ from kscheduler.config.feature_gates import (
     gates_of,
     parse_feature_gates,
 )
-from kscheduler.config.upstream.release import VERSION
+from kscheduler.upstream.release import VERSION
 
 
 def test_without_settings_every_gate_has_its_default() -> None:

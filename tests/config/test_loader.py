@@ -32,7 +32,7 @@ from kscheduler.config.plugin_args import (
     PodTopologySpreadArgs,
     VolumeBindingArgs,
 )
-from kscheduler.config.upstream.extension_points import IN_TREE_POINTS
+from kscheduler.upstream.extension_points import IN_TREE_POINTS
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 

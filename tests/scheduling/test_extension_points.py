@@ -5,10 +5,10 @@ import pytest
 from kscheduler.config.defaults import DEFAULT_PLUGINS
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.expansion import POINTS
-from kscheduler.config.upstream.extension_points import IN_TREE_POINTS
-from kscheduler.config.upstream.other_projects import SCHEDULER_PLUGINS, advice
 from kscheduler.framework.plugin import Point
 from kscheduler.plugins.in_tree import IN_TREE
+from kscheduler.upstream.extension_points import IN_TREE_POINTS
+from kscheduler.upstream.other_projects import SCHEDULER_PLUGINS, advice
 from tests.builders import Tree
 from tests.scheduling.test_profiles import build, named, only
 

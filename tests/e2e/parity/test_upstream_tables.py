@@ -10,7 +10,7 @@ import pytest
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.expansion import POINTS
 from kscheduler.config.feature_gates import GATES, Stage, parse_feature_gates
-from kscheduler.config.upstream.extension_points import IN_TREE_POINTS
+from kscheduler.upstream.extension_points import IN_TREE_POINTS
 from tests.controlplane.binaries import find
 from tests.controlplane.kubeconfig import write
 
