@@ -8,7 +8,7 @@ In a control plane whose API servers are upgraded one by one the answer may go b
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -28,6 +28,10 @@ AGAIN_SECONDS: Final = 600.0
 UNKNOWN: Final = "unknown"
 
 
+def _tell_nobody(_version: str) -> None:
+    """The version is not of interest."""
+
+
 class ServerVersion:
     """Knows the API server's version."""
 
@@ -37,6 +41,10 @@ class ServerVersion:
         self.text = ""
         """As the API server tells it (`v1.36.3`); empty until the first answer, `unknown` while there is none."""
         self._warned_of: set[str] = set()
+        self.not_followed = ""
+        """The version whose rules are not followed although the API server has it, and why; empty: all is well."""
+        self.on_answer: Callable[[str], None] = _tell_nobody
+        """Called with each answer."""
 
     async def run(self) -> None:
         """Ask until cancelled."""
@@ -49,6 +57,10 @@ class ServerVersion:
         if answer == UNKNOWN:
             self.text = self.text or UNKNOWN
             return
+        self._take(answer)
+        self.on_answer(answer)
+
+    def _take(self, answer: str) -> None:
         if self.text not in {"", UNKNOWN, answer}:
             _log.info("server_version_changed", server_version=answer, before=self.text)
         self.text = answer
@@ -68,7 +80,9 @@ class ServerVersion:
             )
 
     def notes(self) -> Iterable[str]:
-        """A line for `/readyz?verbose` while the version is outside of the range."""
+        """Lines for `/readyz?verbose` while the version is outside of the range, or is not followed."""
+        if self.not_followed:
+            yield f"the API server's version is {self.not_followed}"
         problem = skew_of(self.text)
         if problem:
             ours = f"kscheduler {__version__} was tested on {tested()}"

@@ -172,7 +172,7 @@ class Surface:
                 self._parts.memory.samples,
                 plugin_data_source(self._parts.refreshed.results, self._parts.refreshed.ages),
                 build_info_source(__version__),
-                feature_source(lambda: features_of(self._options.config.gates)),
+                feature_source(lambda: features_of(self._parts.assembly.config.gates)),
                 program_samples,
                 *([] if self.login is None else [self.login.samples]),
             ],

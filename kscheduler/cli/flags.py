@@ -147,7 +147,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         default="",
         help="of the kubeconfig; default: its current-context",
     )
-    add_feature_gates(parser)
+    add_feature_gates(parser, "the newest that is not newer than the API server")
     add_plugin_flags(parser)
     add_serving_flags(parser)
     _add_settings(parser.add_argument_group("leader election", "these win over --config"), LEADER_ELECTION)
@@ -211,9 +211,9 @@ def configuration_reader(args: argparse.Namespace, gates: FeatureGates) -> "Conf
     return ConfigurationReader(gates, args.plugin, args.plugin_directory)
 
 
-def feature_gates(args: argparse.Namespace) -> FeatureGates:
-    """The gates of all `--feature-gates`, as the followed version has them. Raises `ConfigError`."""
-    return parse_feature_gates(",".join(args.feature_gates), version=args.emulated_version or VERSION)
+def feature_gates(args: argparse.Namespace, version: str = "") -> FeatureGates:
+    """The gates of all `--feature-gates` in a version, by default the followed one. Raises `ConfigError`."""
+    return parse_feature_gates(",".join(args.feature_gates), version=version or args.emulated_version or VERSION)
 
 
 def _add_settings(group: Any, flags: Iterable[SettingFlag]) -> None:

@@ -19,7 +19,8 @@ from kscheduler.framework.registry import Registry
 from kscheduler.framework.standing_gate import StandingGate
 from kscheduler.framework.status import Status, error
 from kscheduler.framework.traits import is_in_tree, points_of
-from kscheduler.scheduling.profile import EVERY_EVENT, Profile, WeightedScore
+from kscheduler.scheduling.profile import Profile, WeightedScore
+from kscheduler.scheduling.registered_events import EVERY_EVENT
 from kscheduler.scheduling.runtime.building import call_factory
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.queue_calls import HintCalls, ObserveHint, call_may_let_in, unobserved
@@ -86,7 +87,13 @@ def queue_policy(
         return profile.run_pre_enqueue(pod, first)
 
     policy = QueuePolicy(_order_of(profiles, listener), pre_enqueue, hints, backoff, on_incoming, class_of)
-    return replace(policy, standing_gates=_standing_gates(profiles), hints_alike=hints_alike)
+    first = next(iter(profiles.values()))
+    return replace(
+        policy,
+        standing_gates=_standing_gates(profiles),
+        hints_alike=hints_alike,
+        gated_pods_wait_for_the_flush=first.behaviours.gated_pods_wait_for_the_flush,
+    )
 
 
 def _standing_gates(profiles: Profiles) -> Mapping[Gate, MayLetIn]:
@@ -181,6 +188,7 @@ def _build(
         bind=at(Point.BIND),
         post_bind=at(Point.POST_BIND),
         instances=tuple(built.values()),
+        behaviours=handle.behaviours,
         listener=listener if supervisor is None else supervisor,
         supervisor=supervisor,
     )

@@ -6,6 +6,7 @@ its column, and then each value that all others share. What differs by a feature
 The numbers in brackets (D1, M2, Q3) are those of the differences as docs/kubernetes-versions.md lists them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -25,8 +26,6 @@ class Behaviours:
     """D3. A victim that breaks a budget uses up nothing of the budgets behind that one."""
     node_name_narrows: bool
     """D8. NodeName restricts the search to the named node in PreFilter."""
-    bind_tries: int
-    """D9. How often a Binding is sent while the API server fails (500, 503, connection refused)."""
     knows_bind_mount_options: bool
     """D12. Pods whose containers set `bindMountOptions` need a node that declares VolumeBindMountOptions."""
     names_claims_to_deallocate: bool
@@ -35,11 +34,18 @@ class Behaviours:
     """M2. The message of a pod that preempts tells the node and the number of victims."""
     pod_events_are_narrow: bool
     """Q2, Q3. Plugins are woken by what they register: by assigned pods, or by the pod itself, not by both."""
-    unscheduled_pod_event: str
-    """Q1. How events of pods without a node begin, in metrics and logs."""
+    event_names: Mapping[str, str]
+    """Q1. Labels of cluster events in metrics, where they differ from those of 1.36."""
     gated_pods_wait_for_the_flush: bool
     """Q4. The flush of pods that have waited for five minutes looks at gated pods once in that time."""
 
+
+_NO_OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
+_CHANGES_OF_ITSELF: Final = ("Label", "ScaleDown", "Toleration", "SchedulingGatesEliminated", "GeneratedResourceClaim")
+_EVENT_NAMES_OF_1_37: Final[Mapping[str, str]] = MappingProxyType(
+    {f"UnschedulablePod{action}": f"UnscheduledPod{action}" for action in ("Add", "Update", "Delete")}
+    | {f"UnschedulablePodUpdatePod{change}": f"TargetPodUpdatePod{change}" for change in _CHANGES_OF_ITSELF}
+)
 
 BEHAVIOURS: Final = MappingProxyType(
     {
@@ -51,12 +57,11 @@ BEHAVIOURS: Final = MappingProxyType(
                 scales_by_image_volumes=False,
                 budgets_stop_at_the_first_broken=False,
                 node_name_narrows=False,
-                bind_tries=1,
                 knows_bind_mount_options=False,
                 names_claims_to_deallocate=True,
                 tells_of_preemption=False,
                 pod_events_are_narrow=False,
-                unscheduled_pod_event="UnschedulablePod",
+                event_names=_NO_OTHER_NAMES,
                 gated_pods_wait_for_the_flush=False,
             ),
             Behaviours(
@@ -65,12 +70,11 @@ BEHAVIOURS: Final = MappingProxyType(
                 scales_by_image_volumes=True,
                 budgets_stop_at_the_first_broken=True,
                 node_name_narrows=True,
-                bind_tries=4,
                 knows_bind_mount_options=True,
                 names_claims_to_deallocate=False,
                 tells_of_preemption=True,
                 pod_events_are_narrow=True,
-                unscheduled_pod_event="UnscheduledPod",
+                event_names=_EVENT_NAMES_OF_1_37,
                 gated_pods_wait_for_the_flush=True,
             ),
         )
