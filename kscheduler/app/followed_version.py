@@ -16,11 +16,10 @@ from typing import Final
 from kscheduler.aio.clock import finishes_within
 from kscheduler.app.options import ReadUnder
 from kscheduler.app.parts import Parts
-from kscheduler.app.server_version import minor_of
+from kscheduler.app.server_version import followed
 from kscheduler.config.errors import ConfigError
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
-from kscheduler.upstream.behaviours import BEHAVIOURS
 
 _log = get_logger("kscheduler")
 
@@ -28,15 +27,6 @@ FIRST_ANSWER_SECONDS: Final = 10.0
 """How long the first decision waits for the API server's version."""
 FIRST_LIST_SECONDS: Final = 30.0
 """How long plugins that are built anew may wait for objects which only they read."""
-
-
-def followed(server_version: str) -> str | None:
-    """The newest followed version that is not newer than the API server; `None` where that cannot be read."""
-    minor = minor_of(server_version)
-    if minor is None:
-        return None
-    versions = list(BEHAVIOURS)
-    return next((version for version in reversed(versions) if (minor_of(version) or minor) <= minor), versions[0])
 
 
 class FollowedVersion:

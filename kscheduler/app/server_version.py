@@ -18,6 +18,7 @@ from kscheduler.aio.clock import Clock
 from kscheduler.client.errors import ClientError
 from kscheduler.client.rest import APIClient
 from kscheduler.logs import get_logger
+from kscheduler.upstream.behaviours import BEHAVIOURS
 from kscheduler.upstream.release import NEWEST_SERVER, OLDEST_SERVER, VERSION
 
 _log = get_logger("kscheduler")
@@ -73,7 +74,7 @@ class ServerVersion:
                 "server_version_not_tested",
                 server_version=answer,
                 version=__version__,
-                decides_as=VERSION,
+                decides_as=followed(answer) or VERSION,
                 tested=tested(),
                 reason=reason,
                 advice=advice,
@@ -110,9 +111,17 @@ def skew_of(server_version: str) -> tuple[str, str] | None:
     if minor > _numbers(NEWEST_SERVER):
         return (
             "the API server is newer than each one that this version was run on",
-            f"upgrade kscheduler; until then fields of pods and nodes that are newer than {VERSION} count for nothing",
+            f"upgrade kscheduler; until then fields that are newer than {NEWEST_SERVER} count for nothing",
         )
     return None
+
+
+def followed(server_version: str) -> str | None:
+    """The newest followed version that is not newer than the API server; `None` where that cannot be read."""
+    minor = minor_of(server_version)
+    if minor is None:
+        return None
+    return next((version for version in reversed(BEHAVIOURS) if _numbers(version) <= minor), next(iter(BEHAVIOURS)))
 
 
 def minor_of(server_version: str) -> tuple[int, int] | None:

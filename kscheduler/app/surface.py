@@ -60,7 +60,6 @@ from kscheduler.server.pages.debugging import ProfilePage, dump_page, set_verbos
 from kscheduler.server.pages.pod_resources import pod_resources
 from kscheduler.server.pages.zpages import flagz, statusz
 from kscheduler.server.serving import LOOPBACK
-from kscheduler.upstream.release import VERSION
 
 
 def features_of(gates: FeatureGates) -> dict[tuple[str, str], bool]:
@@ -171,7 +170,7 @@ class Surface:
                 self.loop_lag.samples,
                 self._parts.memory.samples,
                 plugin_data_source(self._parts.refreshed.results, self._parts.refreshed.ages),
-                build_info_source(__version__),
+                build_info_source(__version__, self._followed),
                 feature_source(lambda: features_of(self._parts.assembly.config.gates)),
                 program_samples,
                 *([] if self.login is None else [self.login.samples]),
@@ -254,7 +253,7 @@ class Surface:
             pages["/flagz"] = ServedPage(flagz(self._options.flags))
         if config.gates.enabled("ComponentStatusz"):
             listed = [*pages, "/configz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz", "/version"]
-            pages["/statusz"] = ServedPage(statusz(__version__, VERSION, lambda: listed, self._parts.clock))
+            pages["/statusz"] = ServedPage(statusz(__version__, self._followed, lambda: listed, self._parts.clock))
         return pages
 
     def _component_config(self) -> bytes:
@@ -281,6 +280,10 @@ class Surface:
 
     def _shutdown_problem(self) -> str | None:
         return "process is shutting down" if self.is_stopping else None
+
+    def _followed(self) -> str:
+        """The version of Kubernetes whose rules are in force."""
+        return self._parts.assembly.config.gates.version
 
     def _notes(self) -> Iterable[str]:
         """Additional lines of `/readyz?verbose`: who leads, an API server that was not tested, a refused configuration

@@ -97,7 +97,7 @@ _NO_HTTP2 = "HTTP/1.1 is served, and no HTTP/2"
 _NO_CURVES = "OpenSSL chooses the key exchange by itself"
 _NO_FLUSH_SETTING = "the time is fixed at 5 minutes"
 _OWN_METRICS = "all metrics are served as they are"
-_ONE_VERSION = f"it does what Kubernetes {VERSION} does"
+_AS_IT_IS = "a version is followed as it is"
 
 FLAGS_WITHOUT_EFFECT: Mapping[str, str] = {
     "http2-max-streams-per-connection": _NO_HTTP2,
@@ -116,7 +116,7 @@ FLAGS_WITHOUT_EFFECT: Mapping[str, str] = {
 """Flags that are accepted with any value but have no effect, with the reason."""
 
 SWITCHES_WITHOUT_EFFECT: Mapping[str, str] = {
-    "emulation-forward-compatible": _ONE_VERSION,
+    "emulation-forward-compatible": _AS_IT_IS,
 }
 """The same for boolean flags, which are true without a value."""
 
@@ -177,7 +177,7 @@ def emulated_version(given: str) -> str:
     version = given.strip().removeprefix("kube=").removeprefix("v")
     if version not in BEHAVIOURS:
         raise argparse.ArgumentTypeError(
-            f"{given!r} is not among the versions that can be followed: {', '.join(BEHAVIOURS)}"
+            f"{given!r} is none of the versions that are followed: {', '.join(BEHAVIOURS)}"
         )
     return version
 

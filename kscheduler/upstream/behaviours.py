@@ -1,9 +1,9 @@
 """What the followed versions of Kubernetes do differently: one value per difference and version.
 
-Code asks for a value (`behaviours.budgets_stop_at_the_first_broken`), never for a version. To drop a version is to drop
+Code asks for a value (`Behaviours.budgets_stop_at_the_first_broken`), never for a version. To drop a version is to drop
 its column, and then each value that all others share. What differs by a feature gate alone is in the gates' tables.
 
-The numbers in brackets (D1, M2, Q3) are those of the differences as docs/kubernetes-versions.md lists them.
+The numbers in brackets (D1, M2, Q3) are those of the differences as docs/compatibility.md lists them.
 """
 
 from collections.abc import Mapping

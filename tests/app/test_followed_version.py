@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kscheduler.app import followed_version
-from kscheduler.app.followed_version import followed
 from kscheduler.app.options import Options, ReadUnder
+from kscheduler.app.server_version import followed
 from kscheduler.app.service import App
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.loading import ConfigurationReader
