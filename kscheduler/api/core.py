@@ -142,6 +142,12 @@ class ContainerRestartRule(Value, frozen=True):
     action: str = ""
 
 
+class VolumeMount(Value, frozen=True):
+    """Of a mounted volume what a node must support."""
+
+    bind_mount_options: tuple[str, ...] = ()
+
+
 class Container(Value, frozen=True):
     """A container or init container. An init container with `restartPolicy: Always` is a sidecar."""
 
@@ -151,6 +157,7 @@ class Container(Value, frozen=True):
     ports: tuple[ContainerPort, ...] = ()
     restart_policy: str | None = None
     restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
+    volume_mounts: tuple[VolumeMount, ...] = ()
 
 
 # --- volumes ----------------------------------------------------------------------------------------------------------

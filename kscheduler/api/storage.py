@@ -210,6 +210,8 @@ class CSIDriverSpec(Value, frozen=True):
 
     storage_capacity: bool | None = None
     """Whether it reports its free capacity."""
+    prevent_pod_scheduling_if_missing: bool | None = None
+    """Whether pods that need it may only go to nodes that report it (from 1.37 on)."""
 
 
 class CSIDriver(KubeObject):

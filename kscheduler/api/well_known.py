@@ -1,6 +1,6 @@
 """Names and numbers that Kubernetes itself has given a meaning, each in one place.
 
-Annotations of volumes and claims stand in `api.storage`, gates and extension points in `config.upstream`.
+Annotations of volumes and claims stand in `api.storage`, gates and extension points in `upstream`.
 """
 
 from typing import Final

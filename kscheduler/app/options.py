@@ -8,10 +8,13 @@ from kscheduler.app.config_file import ConfigSource
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.election.watchdog import end_process
 from kscheduler.framework.registry import Registry
-from kscheduler.loading import PluginOrigin
+from kscheduler.loading import Configured, PluginOrigin
 from kscheduler.plugins import in_tree
 from kscheduler.scheduling.truth.truth_keeping import Periods
 from kscheduler.server.serving import HTTPServing
+
+ReadUnder = Callable[[str, bytes], Configured]
+"""The configuration with this content under the rules of a version. Raises `ConfigError`; called in a thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,8 @@ class Options:
     config: LoadedConfig
     source: ConfigSource | None = None
     """The file that the configuration came from, to read it again when it changes; `None`: it stays as it is."""
+    read_under: ReadUnder | None = None
+    """Reads the configuration under the rules of the API server's version; `None`: those of `config` stay."""
     kubeconfig: str = ""
     master: str = ""
     context: str = ""

@@ -91,6 +91,8 @@ class Parts:
         self.catch_up = CatchUp(self.client, self.informers, PODS, self.clock)
         self.api_server_monitor = APIServerMonitor(self.reachability, self.event_client, self.informers, self.clock)
         self.server_version = ServerVersion(self.client, self.clock)
+        self.exchanging = asyncio.Lock()
+        """Held while another configuration is read and taken over: of two at a time one would be lost."""
         self.plugin_listers = PluginListers(self.plugin_client, self.informers, self.clock)
         self.extenders = ExtenderConnections(
             PodWriter(self.client, self.clock),

@@ -115,6 +115,10 @@ class ConfigReloader:
 
     async def _reload(self, source: ConfigSource, *, is_asked: bool = False, is_first: bool = False) -> None:
         """Read, and take over or refuse. Never raises: whatever the file makes of us, the service goes on."""
+        async with self._parts.exchanging:
+            await self._exchange(source, is_asked=is_asked, is_first=is_first)
+
+    async def _exchange(self, source: ConfigSource, *, is_asked: bool, is_first: bool) -> None:
         try:
             found = await asyncio.to_thread(_read, source)
             waiting = self._judge(source, found, is_asked=is_asked, is_first=is_first)

@@ -8,7 +8,7 @@ In a control plane whose API servers are upgraded one by one the answer may go b
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -17,8 +17,9 @@ from kscheduler import __version__
 from kscheduler.aio.clock import Clock
 from kscheduler.client.errors import ClientError
 from kscheduler.client.rest import APIClient
-from kscheduler.config.upstream.release import NEWEST_SERVER, OLDEST_SERVER, VERSION
 from kscheduler.logs import get_logger
+from kscheduler.upstream.behaviours import BEHAVIOURS
+from kscheduler.upstream.release import NEWEST_SERVER, OLDEST_SERVER, VERSION
 
 _log = get_logger("kscheduler")
 
@@ -26,6 +27,10 @@ ANSWER_SECONDS: Final = 5.0
 """Timeout of a question; nothing waits for its answer."""
 AGAIN_SECONDS: Final = 600.0
 UNKNOWN: Final = "unknown"
+
+
+def _tell_nobody(_version: str) -> None:
+    """The version is not of interest."""
 
 
 class ServerVersion:
@@ -37,6 +42,10 @@ class ServerVersion:
         self.text = ""
         """As the API server tells it (`v1.36.3`); empty until the first answer, `unknown` while there is none."""
         self._warned_of: set[str] = set()
+        self.not_followed = ""
+        """The version whose rules are not followed although the API server has it, and why; empty: all is well."""
+        self.on_answer: Callable[[str], None] = _tell_nobody
+        """Called with each answer."""
 
     async def run(self) -> None:
         """Ask until cancelled."""
@@ -49,6 +58,10 @@ class ServerVersion:
         if answer == UNKNOWN:
             self.text = self.text or UNKNOWN
             return
+        self._take(answer)
+        self.on_answer(answer)
+
+    def _take(self, answer: str) -> None:
         if self.text not in {"", UNKNOWN, answer}:
             _log.info("server_version_changed", server_version=answer, before=self.text)
         self.text = answer
@@ -61,14 +74,16 @@ class ServerVersion:
                 "server_version_not_tested",
                 server_version=answer,
                 version=__version__,
-                decides_as=VERSION,
+                decides_as=followed(answer) or VERSION,
                 tested=tested(),
                 reason=reason,
                 advice=advice,
             )
 
     def notes(self) -> Iterable[str]:
-        """A line for `/readyz?verbose` while the version is outside of the range."""
+        """Lines for `/readyz?verbose` while the version is outside of the range, or is not followed."""
+        if self.not_followed:
+            yield f"the API server's version is {self.not_followed}"
         problem = skew_of(self.text)
         if problem:
             ours = f"kscheduler {__version__} was tested on {tested()}"
@@ -96,9 +111,17 @@ def skew_of(server_version: str) -> tuple[str, str] | None:
     if minor > _numbers(NEWEST_SERVER):
         return (
             "the API server is newer than each one that this version was run on",
-            f"upgrade kscheduler; until then fields of pods and nodes that are newer than {VERSION} count for nothing",
+            f"upgrade kscheduler; until then fields that are newer than {NEWEST_SERVER} count for nothing",
         )
     return None
+
+
+def followed(server_version: str) -> str | None:
+    """The newest followed version that is not newer than the API server; `None` where that cannot be read."""
+    minor = minor_of(server_version)
+    if minor is None:
+        return None
+    return next((version for version in reversed(BEHAVIOURS) if _numbers(version) <= minor), next(iter(BEHAVIOURS)))
 
 
 def minor_of(server_version: str) -> tuple[int, int] | None:

@@ -24,6 +24,7 @@ from kscheduler.aio.collector import LongLived
 from kscheduler.aio.services import BackgroundService, running
 from kscheduler.app import signals
 from kscheduler.app.diary import Diary
+from kscheduler.app.followed_version import FollowedVersion
 from kscheduler.app.login import LoginConnections, login_connections
 from kscheduler.app.options import Options
 from kscheduler.app.parts import Parts
@@ -67,6 +68,7 @@ class App:
         self._options = options
         self.parts = Parts(options, connection)
         self.reloader = ConfigReloader(options.source, self.parts, options.origins)
+        self.followed_version = FollowedVersion(self.parts, options.read_under)
         self.surface = Surface(options, connection, self.parts, self.reloader, asked)
         self.diary = Diary(self.parts)
 
@@ -123,6 +125,7 @@ class App:
                 BackgroundService("plugins' data", self.parts.refreshed.run),
                 BackgroundService("configuration", self.reloader.run),
                 BackgroundService("server-version", self.parts.server_version.run),
+                BackgroundService("followed version", self.followed_version.run),
                 *(login.services() if login is not None else ()),
             )
             async with running(*services):
@@ -181,6 +184,8 @@ class App:
         self.parts.truth.dump.ask()
 
     async def _schedule(self, stop: asyncio.Event) -> None:
+        if not await self._finished(self._wait_for_version(), stop):
+            return
         if not await self._finished(self._wait_for_plugins_data(), stop):
             return
         services = (
@@ -203,6 +208,15 @@ class App:
             await stop.wait()
             self.diary.stopping(_reason(stop))
             self.surface.is_stopping = True
+
+    async def _wait_for_version(self) -> None:
+        """Decide by the API server's version from the first pod on, if it tells it in time."""
+        if not await self.followed_version.wait_for_first():
+            _log.warning(
+                "server_version_unknown",
+                decides_as=self.followed_version.in_force,
+                advice="its rules are taken over as soon as it answers /version; or give --emulated-version",
+            )
 
     async def _wait_for_plugins_data(self) -> None:
         """Give plugins the time to fetch once: the first pods are judged by data, too, if there are any."""

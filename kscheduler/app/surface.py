@@ -19,7 +19,6 @@ from kscheduler.config.errors import config_error
 from kscheduler.config.extenders import without_secrets
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import to_tree
-from kscheduler.config.upstream.release import VERSION
 from kscheduler.informers.store import Store
 from kscheduler.metrics import (
     Exposition,
@@ -171,8 +170,8 @@ class Surface:
                 self.loop_lag.samples,
                 self._parts.memory.samples,
                 plugin_data_source(self._parts.refreshed.results, self._parts.refreshed.ages),
-                build_info_source(__version__),
-                feature_source(lambda: features_of(self._options.config.gates)),
+                build_info_source(__version__, self._followed),
+                feature_source(lambda: features_of(self._parts.assembly.config.gates)),
                 program_samples,
                 *([] if self.login is None else [self.login.samples]),
             ],
@@ -256,7 +255,7 @@ class Surface:
             pages["/flagz"] = ServedPage(flagz(self._options.flags))
         if config.gates.enabled("ComponentStatusz"):
             listed = [*pages, "/configz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz", "/version"]
-            pages["/statusz"] = ServedPage(statusz(__version__, VERSION, lambda: listed, self._parts.clock))
+            pages["/statusz"] = ServedPage(statusz(__version__, self._followed, lambda: listed, self._parts.clock))
         return pages
 
     def _component_config(self) -> bytes:
@@ -283,6 +282,10 @@ class Surface:
 
     def _shutdown_problem(self) -> str | None:
         return "process is shutting down" if self.is_stopping else None
+
+    def _followed(self) -> str:
+        """The version of Kubernetes whose rules are in force."""
+        return self._parts.assembly.config.gates.version
 
     def _notes(self) -> Iterable[str]:
         """Additional lines of `/readyz?verbose`: who leads, an API server that was not tested, a refused configuration

@@ -55,6 +55,7 @@ from kscheduler.state.cache import Cache
 from kscheduler.state.holding.pods_in_pre_bind import PodsInPreBind
 from kscheduler.state.holding.waiting_pods import WaitingPodTable
 from kscheduler.state.queue.scheduling_queue import QueuePolicy, SchedulingQueue
+from kscheduler.upstream.behaviours import Behaviours
 
 _log = get_logger(__name__)
 
@@ -124,12 +125,17 @@ class Assembly:
             nodes_changed=self._nodes_changed,
         )
         reports = self.plugin_reports
-        self._build_profiles: Callable[[LoadedConfig, Registry], Profiles] = lambda of, known: build(
-            of, known, handle, reports
-        )
+
+        def build_under(of: LoadedConfig, known: Registry) -> Profiles:
+            gates = of.gates
+            own = replace(handle, features=gates.enabled_names(), behaviours=gates.behaviours)
+            return build(of, known, own, reports)
+
+        self._build_profiles = build_under
         self.registry = registry
         """The plugins in force, by name."""
         self._has_classes = classes_are_on() if has_classes is None else has_classes
+        self._follow(config.gates.behaviours)
         first = self.draft(config)
         self.config = config
         """The configuration in force."""
@@ -245,6 +251,7 @@ class Assembly:
         self.profiles.clear()
         self.profiles.update(ruleset.profiles)
         self.config, self.registry, self.classes = ruleset.config, ruleset.registry, ruleset.classes
+        self._follow(ruleset.config.gates.behaviours)
         self.scheduler.adopt(ruleset.judges)
         placed = self.queue.adopt(ruleset.policy, self._is_served, self.clock.time())
         called_back = self._call_back()
@@ -259,6 +266,10 @@ class Assembly:
             elif name in added and self._is_waiting(pod):
                 taken_up += self._take_up(pod)
         return Adoption(placed.kept, let_go, taken_up, called_back, sorted(added), sorted(removed))
+
+    def _follow(self, behaviours: Behaviours) -> None:
+        self.cache.follow(behaviours)
+        self.ports.observations.event_names = behaviours.event_names
 
     def _is_served(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name in self.profiles

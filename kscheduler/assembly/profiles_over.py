@@ -69,6 +69,7 @@ def handle_over(
         budgets=ports.budgets,
         evictions=evictions,
         features=gates.enabled_names(),
+        behaviours=gates.behaviours,
         observe_volumes=ports.observations.volume_scheduling,
         lister=ports.lister,
         client=ports.client,

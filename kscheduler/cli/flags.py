@@ -21,8 +21,9 @@ from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from kscheduler.config.loader import LoadedConfig, to_tree
 from kscheduler.config.overrides import with_settings
 from kscheduler.config.types import OWN_SCHEDULER_NAME, ClientConnectionConfiguration
-from kscheduler.config.upstream.release import VERSION
 from kscheduler.server.serving import HTTPServing
+from kscheduler.upstream.behaviours import BEHAVIOURS
+from kscheduler.upstream.release import VERSION
 
 if TYPE_CHECKING:
     from kscheduler.loading import ConfigurationReader, Configured
@@ -96,7 +97,7 @@ _NO_HTTP2 = "HTTP/1.1 is served, and no HTTP/2"
 _NO_CURVES = "OpenSSL chooses the key exchange by itself"
 _NO_FLUSH_SETTING = "the time is fixed at 5 minutes"
 _OWN_METRICS = "all metrics are served as they are"
-_ONE_VERSION = f"it does what Kubernetes {VERSION} does"
+_AS_IT_IS = "a version is followed as it is"
 
 FLAGS_WITHOUT_EFFECT: Mapping[str, str] = {
     "http2-max-streams-per-connection": _NO_HTTP2,
@@ -111,12 +112,11 @@ FLAGS_WITHOUT_EFFECT: Mapping[str, str] = {
         ),
         _OWN_METRICS,
     ),
-    "emulated-version": _ONE_VERSION,
 }
 """Flags that are accepted with any value but have no effect, with the reason."""
 
 SWITCHES_WITHOUT_EFFECT: Mapping[str, str] = {
-    "emulation-forward-compatible": _ONE_VERSION,
+    "emulation-forward-compatible": _AS_IT_IS,
 }
 """The same for boolean flags, which are true without a value."""
 
@@ -147,7 +147,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         default="",
         help="of the kubeconfig; default: its current-context",
     )
-    add_feature_gates(parser)
+    add_feature_gates(parser, "the newest that is not newer than the API server")
     add_plugin_flags(parser)
     add_serving_flags(parser)
     _add_settings(parser.add_argument_group("leader election", "these win over --config"), LEADER_ELECTION)
@@ -155,11 +155,31 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     _add_not_built(parser)
 
 
-def add_feature_gates(parser: argparse.ArgumentParser) -> None:
-    """Declare `--feature-gates`; it may be given more than once."""
+def add_feature_gates(parser: argparse.ArgumentParser, without: str = VERSION) -> None:
+    """Declare `--feature-gates`, which may be given more than once, and `--emulated-version`.
+
+    `without`: what help says is followed without that flag.
+    """
     parser.add_argument(
         "--feature-gates", metavar="A=BOOL,...", action="append", default=[], help="by kube-scheduler's names"
     )
+    parser.add_argument(
+        "--emulated-version",
+        type=emulated_version,
+        metavar="VERSION",
+        default=None,
+        help=f"decide as kube-scheduler of this version: {' or '.join(BEHAVIOURS)} (default: {without})",
+    )
+
+
+def emulated_version(given: str) -> str:
+    """`1.37`, also of `kube=1.37` and `v1.37`, as kube-scheduler takes it."""
+    version = given.strip().removeprefix("kube=").removeprefix("v")
+    if version not in BEHAVIOURS:
+        raise argparse.ArgumentTypeError(
+            f"{given!r} is none of the versions that are followed: {', '.join(BEHAVIOURS)}"
+        )
+    return version
 
 
 def add_plugin_flags(parser: Any) -> None:
@@ -191,9 +211,9 @@ def configuration_reader(args: argparse.Namespace, gates: FeatureGates) -> "Conf
     return ConfigurationReader(gates, args.plugin, args.plugin_directory)
 
 
-def feature_gates(given: Iterable[str]) -> FeatureGates:
-    """The gates of all `--feature-gates`. Raises `ConfigError`."""
-    return parse_feature_gates(",".join(given))
+def feature_gates(args: argparse.Namespace, version: str = "") -> FeatureGates:
+    """The gates of all `--feature-gates` in a version, by default the followed one. Raises `ConfigError`."""
+    return parse_feature_gates(",".join(args.feature_gates), version=version or args.emulated_version or VERSION)
 
 
 def _add_settings(group: Any, flags: Iterable[SettingFlag]) -> None:
@@ -222,7 +242,7 @@ def _add_not_built(parser: argparse.ArgumentParser) -> None:
 def resolve(args: argparse.Namespace) -> Resolved:
     """Combine flags and file. Raises `ConfigError` with all mistakes."""
     given = vars(args)
-    gates = feature_gates(args.feature_gates)
+    gates = feature_gates(args)
     reader = configuration_reader(args, gates)
     configured = _under_flags(given, reader.read_file(args.config)) if args.config else _by_flags(given, reader)
     resolved = configured.config

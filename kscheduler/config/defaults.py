@@ -36,33 +36,7 @@ from kscheduler.config.types import (
     Plugins,
     PluginSet,
 )
-
-DEFAULT_PLUGINS: tuple[tuple[PluginEntry, str | None], ...] = (
-    (PluginEntry("SchedulingGates"), None),
-    (PluginEntry("PrioritySort"), None),
-    (PluginEntry("NodeUnschedulable"), None),
-    (PluginEntry("NodeName"), None),
-    (PluginEntry("TaintToleration", 3), None),
-    (PluginEntry("NodeAffinity", 2), None),
-    (PluginEntry("NodePorts"), None),
-    (PluginEntry("NodeResourcesFit", 1), None),
-    (PluginEntry("VolumeRestrictions"), None),
-    (PluginEntry("NodeVolumeLimits"), None),
-    (PluginEntry("VolumeBinding"), None),
-    (PluginEntry("VolumeZone"), None),
-    (PluginEntry("PodTopologySpread", 2), None),
-    (PluginEntry("InterPodAffinity", 2), None),
-    (PluginEntry("DynamicResources", 2), "DynamicResourceAllocation"),
-    (PluginEntry("DefaultPreemption"), None),
-    (PluginEntry("NodeResourcesBalancedAllocation", 1), None),
-    (PluginEntry("ImageLocality", 1), None),
-    (PluginEntry("DefaultBinder"), None),
-    (PluginEntry("NodeDeclaredFeatures"), "NodeDeclaredFeatures"),
-    (PluginEntry("GangScheduling"), "GangScheduling"),
-    (PluginEntry("TopologyPlacementGenerator"), "TopologyAwareWorkloadScheduling"),
-    (PluginEntry("PodGroupPodsCount", 1), "TopologyAwareWorkloadScheduling"),
-)
-"""In MultiPoint order with weights, each with the feature gate that enables it. Filters run in this order."""
+from kscheduler.upstream.default_plugins import DEFAULT_PLUGINS
 
 _Filled = TypeVar("_Filled", bound=Settings)
 
@@ -71,8 +45,8 @@ _SCORE_BY_FREE_CAPACITY = (UtilizationShapePoint(0, 10), UtilizationShapePoint(1
 
 def default_plugins(gates: FeatureGates) -> Plugins:
     """The default plugin sets under these gates."""
-    enabled = (plugin for plugin, gate in DEFAULT_PLUGINS if gate is None or gates.enabled(gate))
-    return Plugins(multi_point=PluginSet(tuple(enabled)))
+    enabled = (plugin for plugin in DEFAULT_PLUGINS[gates.version] if not plugin.gate or gates.enabled(plugin.gate))
+    return Plugins(multi_point=PluginSet(tuple(PluginEntry(plugin.name, plugin.weight or None) for plugin in enabled)))
 
 
 def merge_plugins(defaults: Plugins, given: Plugins) -> Plugins:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kscheduler.api.well_known import MAX_NODE_SCORE
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.types import PluginEntry, Plugins, PluginSet
-from kscheduler.config.upstream.other_projects import advice
+from kscheduler.upstream.other_projects import advice
 
 Implements = Callable[[str, str], bool]
 """`implements(plugin name, point)`, where the point is a key of `POINTS`. A plugin without any point does not exist."""

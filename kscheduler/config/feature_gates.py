@@ -20,7 +20,8 @@ from typing import Final
 import msgspec
 
 from kscheduler.config.errors import ConfigError, Problem
-from kscheduler.config.upstream.release import VERSION
+from kscheduler.upstream.behaviours import BEHAVIOURS, Behaviours
+from kscheduler.upstream.release import VERSION
 
 
 class Stage(Enum):
@@ -54,13 +55,11 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True):
 @cache
 def gates_of(version: str) -> Mapping[str, Gate]:
     """Every gate of a version of Kubernetes, by name. Raises `FileNotFoundError` for a version without a table."""
-    path = Path(__file__).parent / "upstream" / f"feature_gates_{version.replace('.', '_')}.json"
+    path = Path(__file__).parents[1] / "upstream" / f"feature_gates_{version.replace('.', '_')}.json"
     entries = msgspec.json.decode(path.read_bytes(), type=dict[str, _Entry])
     gates = (Gate(name, entry.stage, entry.default, entry.locked, entry.needs) for name, entry in entries.items())
     return MappingProxyType({gate.name: gate for gate in gates})
 
-
-GATES: Final[Mapping[str, Gate]] = gates_of(VERSION)
 
 ALL_OF_A_STAGE: Final[Mapping[str, Stage]] = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 
@@ -74,22 +73,29 @@ HONOURED: Final = frozenset(
         "NominatedNodeNameForExpectation",
         "StorageCapacityScoring",
         "TaintTolerationComparisonOperators",
+        "VolumeLimitScaling",
     )
 )
 """Gates whose non-default value changes what this service does. A change that builds a gated rule adds its gate."""
 
 READ_BY_SCHEDULERS: Final = HONOURED | frozenset(
     (
+        "CompositePodGroup",
         "CoordinatedLeaderElection",
         "DRAAdminAccess",
         "DRAConsumableCapacity",
+        "DRADerivedAttributes",
         "DRADeviceBindingConditions",
+        "DRADeviceCompatibilityGroups",
         "DRADeviceTaintRules",
         "DRADeviceTaints",
         "DRAExtendedResource",
+        "DRAFractionalCapacityRange",
         "DRAListTypeAttributes",
         "DRANodeAllocatableResources",
+        "DRAOptionalNodeOperations",
         "DRAPartitionableDevices",
+        "DRAPartitionableDevicesType",
         "DRAPrioritizedList",
         "DRAResourceClaimDeviceStatus",
         "DRASchedulerFilterTimeout",
@@ -99,18 +105,21 @@ READ_BY_SCHEDULERS: Final = HONOURED | frozenset(
         "GenericWorkload",
         "InPlacePodLevelResourcesVerticalScaling",
         "InPlacePodVerticalScaling",
+        "InPlacePodVerticalScalingSchedulerPreemption",
+        "InterPodAffinityHostnameFastPath",
         "MatchLabelKeysInPodTopologySpread",
         "NodeInclusionPolicyInPodTopologySpread",
         "OpportunisticBatching",
+        "PodGroupPreemptionPolicy",
         "PodLevelResources",
         "SchedulerAsyncAPICalls",
         "SchedulerAsyncPreemption",
         "SchedulerPopFromBackoffQ",
+        "SchedulerPreQueueingHints",
         "SchedulerQueueingHints",
         "SidecarContainers",
         "TopologyAwareWorkloadScheduling",
         "VolumeAttributesClass",
-        "VolumeLimitScaling",
         "WorkloadAwarePreemption",
     )
 )
@@ -147,18 +156,30 @@ class FeatureGates:
     """A sentence for each gate that was set and has no effect here."""
     all_of_a_stage: Mapping[str, bool] = field(default_factory=dict)
     """`AllAlpha` and `AllBeta`, where they were set."""
+    version: str = VERSION
+    """The version of Kubernetes whose gates and behaviours these are: `1.36`."""
+
+    @property
+    def behaviours(self) -> Behaviours:
+        """What kube-scheduler of this version does otherwise than that of another one."""
+        return BEHAVIOURS[self.version]
+
+    @property
+    def known(self) -> Mapping[str, Gate]:
+        """Every gate of the version."""
+        return gates_of(self.version)
 
     def enabled(self, name: str) -> bool:
         """Whether the feature is on. Raises `KeyError` for a gate that is not in the table, which is a bug."""
-        return self.chosen.get(name, GATES[name].default)
+        return self.chosen.get(name, self.known[name].default)
 
     def enabled_names(self) -> frozenset[str]:
         """The gates that are on."""
-        return frozenset(name for name in GATES if self.enabled(name))
+        return frozenset(name for name in self.known if self.enabled(name))
 
     def states(self) -> tuple[GateState, ...]:
         """Every gate with its stage, by name; `AllAlpha` and `AllBeta` are among them, as in kube-scheduler."""
-        known = [GateState(gate.name, gate.stage.value, self.enabled(gate.name)) for gate in GATES.values()]
+        known = [GateState(gate.name, gate.stage.value, self.enabled(gate.name)) for gate in self.known.values()]
         stage_states = (
             GateState(name, stage.value, self.all_of_a_stage.get(name, False)) for name, stage in ALL_OF_A_STAGE.items()
         )
@@ -168,18 +189,19 @@ class FeatureGates:
 DEFAULT_GATES: Final = FeatureGates()
 
 
-def parse_feature_gates(text: str, where: str = "--feature-gates") -> FeatureGates:
-    """Read `A=true,B=false`. Raises `ConfigError` with every unknown, locked or unsatisfied gate."""
+def parse_feature_gates(text: str, where: str = "--feature-gates", version: str = VERSION) -> FeatureGates:
+    """Read `A=true,B=false`. Raises `ConfigError` with every unknown, locked or unsatisfied gate of the version."""
+    known = gates_of(version)
     settings, problems = _settings(text)
-    problems += [problem for name, value in settings.items() for problem in _refusals(name, value=value)]
+    problems += [problem for name, value in settings.items() for problem in _refusals(name, known, value=value)]
     if problems:
         raise ConfigError(problems, where)
-    chosen = _chosen(settings)
-    unmet = _unmet_needs(FeatureGates(chosen))
+    chosen = _chosen(settings, known)
+    unmet = _unmet_needs(FeatureGates(chosen, version=version))
     if unmet:
         raise ConfigError(unmet, where)
     all_of_a_stage = {name: settings[name] for name in ALL_OF_A_STAGE if name in settings}
-    return FeatureGates(chosen, tuple(_without_effect(settings)), all_of_a_stage)
+    return FeatureGates(chosen, tuple(_without_effect(settings, known)), all_of_a_stage, version)
 
 
 def _settings(text: str) -> tuple[dict[str, bool], list[Problem]]:
@@ -207,10 +229,10 @@ def _component_problems(components: set[str]) -> Iterator[Problem]:
         yield Problem("", mixed)
 
 
-def _refusals(name: str, *, value: bool) -> list[Problem]:
+def _refusals(name: str, known: Mapping[str, Gate], *, value: bool) -> list[Problem]:
     if name in ALL_OF_A_STAGE:
         return []
-    gate = GATES.get(name)
+    gate = known.get(name)
     if gate is None:
         return [Problem("", f"unrecognized feature gate: {name}")]
     if gate.locked and value != gate.default:
@@ -220,19 +242,19 @@ def _refusals(name: str, *, value: bool) -> list[Problem]:
     return []
 
 
-def _chosen(settings: Mapping[str, bool]) -> dict[str, bool]:
+def _chosen(settings: Mapping[str, bool], known: Mapping[str, Gate]) -> dict[str, bool]:
     """The values by gate: `AllAlpha` and `AllBeta` first, so that a gate's own setting wins whatever the order."""
     chosen: dict[str, bool] = {}
     for word, stage in ALL_OF_A_STAGE.items():
         if word in settings:
-            chosen.update({gate.name: settings[word] for gate in GATES.values() if gate.stage is stage})
-    chosen.update({name: value for name, value in settings.items() if name in GATES})
+            chosen.update({gate.name: settings[word] for gate in known.values() if gate.stage is stage})
+    chosen.update({name: value for name, value in settings.items() if name in known})
     return chosen
 
 
 def _unmet_needs(gates: FeatureGates) -> list[Problem]:
     problems = []
-    for gate in GATES.values():
+    for gate in gates.known.values():
         missing = [need for need in gate.needs if not gates.enabled(need)]
         if missing and gates.enabled(gate.name):
             listed = " ".join(missing)
@@ -242,21 +264,21 @@ def _unmet_needs(gates: FeatureGates) -> list[Problem]:
     return problems
 
 
-def _without_effect(settings: Mapping[str, bool]) -> Iterator[str]:
+def _without_effect(settings: Mapping[str, bool], known: Mapping[str, Gate]) -> Iterator[str]:
     for name, value in settings.items():
         if name in ALL_OF_A_STAGE:
-            unbuilt = ", ".join(_unbuilt_of(ALL_OF_A_STAGE[name], value=value, but=settings))
+            unbuilt = ", ".join(_unbuilt_of(ALL_OF_A_STAGE[name], known, value=value, but=settings))
             if unbuilt:
                 yield f"feature gate {name}={str(value).lower()} has no effect yet on {unbuilt}"
-        elif value != GATES[name].default and name in READ_BY_SCHEDULERS - HONOURED:
+        elif value != known[name].default and name in READ_BY_SCHEDULERS - HONOURED:
             why = _WHY_NOT.get(name)
             effect = f"has no effect: {why}" if why else "is known but has no effect yet"
             yield f"feature gate {name}={str(value).lower()} {effect}"
 
 
-def _unbuilt_of(stage: Stage, *, value: bool, but: Collection[str]) -> Iterator[str]:
+def _unbuilt_of(stage: Stage, known: Mapping[str, Gate], *, value: bool, but: Collection[str]) -> Iterator[str]:
     """Gates of the stage that get a non-default value, although it changes nothing here."""
-    for gate in GATES.values():
+    for gate in known.values():
         is_unbuilt = gate.name in READ_BY_SCHEDULERS - HONOURED
         if gate.stage is stage and gate.default != value and is_unbuilt and gate.name not in but:
             yield gate.name

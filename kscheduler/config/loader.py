@@ -31,8 +31,8 @@ from kscheduler.config.types import (
     PluginConfig,
     PluginSet,
 )
-from kscheduler.config.upstream.release import VERSION
 from kscheduler.config.validation.configuration import validate
+from kscheduler.upstream.release import VERSION
 
 STANDARD_INPUT = "standard input"
 """How messages name the file `-`."""

@@ -58,6 +58,7 @@ RULES: tuple[Rule, ...] = (
 
 UNBUILT_PLUGINS = frozenset(
     (
+        "DeferredPodScheduling",
         "DynamicResources",
         "GangScheduling",
         "PodGroupPodsCount",

@@ -19,6 +19,8 @@ from kscheduler.framework.cluster.volumes import Volumes, VolumeWriter
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status
+from kscheduler.upstream.behaviours import BEHAVIOURS, Behaviours
+from kscheduler.upstream.release import VERSION
 
 
 class ClusterView(Protocol):
@@ -125,6 +127,8 @@ class Handle:
     evictions: Evictions = NO_EVICTIONS
     features: Collection[str] = frozenset()
     """Feature gates that are on, by name."""
+    behaviours: Behaviours = BEHAVIOURS[VERSION]
+    """What kube-scheduler of the followed version does otherwise than that of another one."""
     observe_volumes: VolumeObserver = _observe_nothing
     lister: ListerOf = nothing_listed
     """`lister(kind)`: the objects of a kind (`api.kinds`), as the watch last showed them.

@@ -62,6 +62,10 @@ class ConfigurationReader:
         self.paths: tuple[str, ...] = ()
         """The plugin files of the last reading, also those that could not be used."""
 
+    def follow(self, gates: FeatureGates) -> None:
+        """Read under these gates, and the version of Kubernetes that they are of, from now on."""
+        self._gates = gates
+
     def read_file(self, path: str) -> Configured:
         """The configuration of a file; `-` is standard input. Raises `ConfigError`."""
         loading = self._loading()

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Mapping
 from prometheus_client import ProcessCollector
 from prometheus_client.metrics_core import Metric
 
-from kscheduler.config.upstream.release import VERSION
 from kscheduler.logs.caught import caught
 from kscheduler.metrics.samples import Numbers, Sample, Source, gauge
 from kscheduler.scheduling.observations import MetricSeries
@@ -58,20 +57,18 @@ def process_families() -> Iterable[Metric]:
     return _process.collect()
 
 
-def build_info_source(version: str) -> Source:
-    """The version, as gauges that are always 1."""
+def build_info_source(version: str, followed: Callable[[], str]) -> Source:
+    """The version, as gauges that are always 1. `followed`: the version of Kubernetes, `1.37`, as it is now."""
     system = f"{platform.system().lower()}/{platform.machine()}"
     python = platform.python_version()
-    major, minor = VERSION.split(".")
-    git_version = f"v{VERSION}.0+kscheduler.{version}"
     compiler = platform.python_implementation().lower()
     kscheduler: dict[tuple[str, ...], float] = {(version, python, system): 1}
-    kubernetes: dict[tuple[str, ...], float] = {
-        (major, minor, git_version, "", "", "", f"python{python}", compiler, system): 1
-    }
 
     def copy() -> Iterable[Sample]:
-        return [gauge(BUILD_INFO, kscheduler), gauge(KUBERNETES_BUILD_INFO, kubernetes)]
+        kubernetes = followed()
+        git_version = f"v{kubernetes}.0+kscheduler.{version}"
+        labels = (*kubernetes.split("."), git_version, "", "", "", f"python{python}", compiler, system)
+        return [gauge(BUILD_INFO, kscheduler), gauge(KUBERNETES_BUILD_INFO, {labels: 1})]
 
     return copy
 

@@ -5,6 +5,7 @@ to deallocate. A pod with claims never gets here; it is held (`scheduling.missin
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -23,6 +24,8 @@ class _NoClaims:
 
 
 _NO_CLAIMS = _NoClaims()
+_NAMED: Final = unschedulable("no new claims to deallocate")
+_UNNAMED: Final = unschedulable()
 
 
 class DynamicResources(Plugin):
@@ -34,7 +37,8 @@ class DynamicResources(Plugin):
     reads_spec_only = True
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
-        del args, handle
+        del args
+        self._nothing_to_deallocate = _NAMED if handle.behaviours.names_claims_to_deallocate else _UNNAMED
 
     def sign(self, pod: PodInfo) -> Signature:
         """Pods without claims are all alike."""
@@ -52,7 +56,7 @@ class DynamicResources(Plugin):
         del pod, nodes, diagnosis
         if cycle.find(_NoClaims) is None:
             return PostFilterResult(error("not found"))
-        return PostFilterResult(unschedulable("no new claims to deallocate"))
+        return PostFilterResult(self._nothing_to_deallocate)
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
         """Zeros, int64 [rows]: without claims no node is preferred."""

@@ -31,19 +31,20 @@ class ImageLocality(Plugin):
     reads_spec_only = True
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
-        del args, handle
+        del args
+        self._scales_by_volumes = handle.behaviours.scales_by_image_volumes
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """The pod's images, repeats included, and the number of containers, which scales the upper threshold."""
-        return tuple(sorted(pod.images)), _containers(pod)
+        """The pod's images, repeats included, and the number that scales the upper threshold."""
+        return tuple(sorted(pod.images)), self._scale(pod)
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
         """Bytes present on the node, scaled between the two thresholds to 0..100: int64 [rows].
 
-        Image volumes add to the sum but not to the upper threshold, as upstream (Q29).
+        In 1.36 image volumes add to the sum but not to the upper threshold (Q29).
         """
         del cycle
-        most = _MAX_CONTAINER_THRESHOLD * _containers(pod)
+        most = _MAX_CONTAINER_THRESHOLD * self._scale(pod)
         limit = most + _MIN_THRESHOLD
         states = [state for state in map(nodes.images.get, pod.images) if state is not None]
         if not states:
@@ -53,10 +54,13 @@ class ImageLocality(Plugin):
             present[state.array()] += min(_spread_size(state, len(nodes)), limit)
         return _points(present[rows], most)
 
-
-def _containers(pod: PodInfo) -> int:
-    spec = pod.pod.spec
-    return len(spec.init_containers) + len(spec.containers)
+    def _scale(self, pod: PodInfo) -> int:
+        """Containers; and volumes made of an image, where these count."""
+        spec = pod.pod.spec
+        containers = len(spec.init_containers) + len(spec.containers)
+        if not self._scales_by_volumes:
+            return containers
+        return containers + sum(volume.image is not None for volume in spec.volumes)
 
 
 def _spread_size(state: ImageState, num_nodes: int) -> int:

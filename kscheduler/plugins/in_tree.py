@@ -9,7 +9,7 @@ from kscheduler.plugins.image_locality import ImageLocality
 from kscheduler.plugins.inter_pod_affinity import InterPodAffinity
 from kscheduler.plugins.node_affinity import NodeAffinity
 from kscheduler.plugins.node_declared_features import NodeDeclaredFeatures
-from kscheduler.plugins.node_name import NodeName
+from kscheduler.plugins.node_name import NodeName, node_name
 from kscheduler.plugins.node_ports import NodePorts
 from kscheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from kscheduler.plugins.node_resources_fit import NodeResourcesFit
@@ -52,4 +52,4 @@ IN_TREE: tuple[type[Plugin], ...] = (
 def registry() -> Registry:
     """A new registry with all in-tree plugins and the policies; the caller adds users' plugins to it."""
     factories: dict[str, PluginFactory] = {plugin.name: plugin for plugin in (*IN_TREE, *POLICIES)}
-    return Registry(factories)
+    return Registry({**factories, NodeName.name: node_name})

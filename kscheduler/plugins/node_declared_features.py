@@ -21,8 +21,11 @@ RESTART_ALL_CONTAINERS: Final = "RestartAllContainersOnContainerExits"
 USER_NAMESPACES_ON_HOST_NETWORK: Final = "UserNamespacesHostNetworkSupport"
 
 
-def required_features(pod: Pod) -> frozenset[str]:
-    """The features that a node must declare to run the pod: those of Kubernetes 1.36 that matter to placement.
+VOLUME_BIND_MOUNT_OPTIONS: Final = "VolumeBindMountOptions"
+
+
+def required_features(pod: Pod, *, knows_bind_mount_options: bool) -> frozenset[str]:
+    """The features that a node must declare to run the pod.
 
     Other features that kubelets declare are needed by updates of running pods only.
     """
@@ -34,6 +37,10 @@ def required_features(pod: Pod) -> frozenset[str]:
         features.add(RESTART_ALL_CONTAINERS)
     if pod.spec.host_network and pod.spec.host_users is False:
         features.add(USER_NAMESPACES_ON_HOST_NETWORK)
+    if knows_bind_mount_options and any(
+        mount.bind_mount_options for container in containers for mount in container.volume_mounts
+    ):
+        features.add(VOLUME_BIND_MOUNT_OPTIONS)
     return frozenset(features)
 
 
@@ -53,22 +60,23 @@ class NodeDeclaredFeatures(Plugin):
     reasons: ClassVar = {LACKING: "node(s) didn't match Pod's required features"}
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
-        del args, handle
+        del args
+        self._knows_bind_mount_options = handle.behaviours.knows_bind_mount_options
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """A node that is new or declares other features, or an update of the pod that changes what it requires."""
         node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE)
         pod = ClusterEvent(Resource.POD, ActionType.UPDATE)
-        return (ClusterEventWithHint(node, _after_node_change), ClusterEventWithHint(pod, _after_pod_change))
+        return (ClusterEventWithHint(node, _after_node_change), ClusterEventWithHint(pod, self._after_pod_change))
 
     def sign(self, pod: PodInfo) -> Hashable:
         """The features that the pod requires."""
-        return required_features(pod.pod)
+        return self._required(pod.pod)
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
         """Skip for pods that require no feature, as nearly all do."""
         del nodes
-        features = required_features(pod.pod)
+        features = self._required(pod.pod)
         if not features:
             return SKIPPED
         cycle.write(_Required(features))
@@ -80,6 +88,17 @@ class NodeDeclaredFeatures(Plugin):
         features = cycle.read(_Required).features
         verdicts = [0 if features <= declared else self.LACKING for declared in nodes.feature_sets]
         return np.array(verdicts, dtype=np.int64)[nodes.feature_set[rows]] if any(verdicts) else PASS_ALL
+
+    def _required(self, pod: Pod) -> frozenset[str]:
+        return required_features(pod, knows_bind_mount_options=self._knows_bind_mount_options)
+
+    def _after_pod_change(self, pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+        """The pod itself, if it needs other features now."""
+        if not isinstance(old, Pod) or not isinstance(new, Pod):
+            return QueueingHint.QUEUE
+        if PodInfo(new).uid != pod.uid:
+            return QueueingHint.SKIP
+        return QueueingHint.QUEUE if self._required(old) != self._required(new) else QueueingHint.SKIP
 
     def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
         """Which required features the nodes do not declare."""
@@ -98,12 +117,3 @@ def _after_node_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | N
         return QueueingHint.QUEUE
     changed = old.status.declared_features != new.status.declared_features
     return QueueingHint.QUEUE if changed else QueueingHint.SKIP
-
-
-def _after_pod_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """The pod itself, if it needs other features now."""
-    if not isinstance(old, Pod) or not isinstance(new, Pod):
-        return QueueingHint.QUEUE
-    if PodInfo(new).uid != pod.uid:
-        return QueueingHint.SKIP
-    return QueueingHint.QUEUE if required_features(old) != required_features(new) else QueueingHint.SKIP

@@ -14,7 +14,7 @@ them, so they start here at zero.
 """
 
 from bisect import bisect_left
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
@@ -133,6 +133,8 @@ class Observations:
     """The share of cycles whose plugin calls are timed one by one, as in kube-scheduler."""
 
     def __init__(self) -> None:
+        self.event_names: Mapping[str, str] = {}
+        """How the followed version calls events, where it has another name for them."""
         self.counters: list[Counter] = []
         self.histograms: list[Histograms] = []
         self._declare_attempts()
@@ -216,15 +218,15 @@ class Observations:
 
     def queue_incoming_many(self, queue: str, event: str, pods: int) -> None:
         """Several pods moved as one element."""
-        self.queue_incoming_pods[queue, event] += pods
+        self.queue_incoming_pods[queue, self.event_names.get(event, event)] += pods
 
     def event_handling(self, event: str, seconds: float) -> None:
         """A cluster event was taken into cache and queue."""
-        self.event_seconds[(event,)].observe(seconds)
+        self.event_seconds[(self.event_names.get(event, event),)].observe(seconds)
 
     def queueing_hint(self, plugin: str, event: str, hint: str, seconds: float) -> None:
         """A hint answered `Queue` or `QueueSkip`, or failed (`Error`)."""
-        self.hint_seconds[plugin, event, hint].observe(seconds)
+        self.hint_seconds[plugin, self.event_names.get(event, event), hint].observe(seconds)
 
     def scheduled_after_flush(self) -> None:
         """A pod was bound that only the flush of old unschedulable pods had brought back: a hint missed its event."""

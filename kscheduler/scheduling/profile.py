@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from kscheduler.config.types import Extender
-from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
 from kscheduler.framework.plugin import (
     BindPlugin,
-    EnqueueExtensions,
     FilterPlugin,
     PermitPlugin,
     Plugin,
@@ -26,11 +24,13 @@ from kscheduler.framework.plugin_listener import NOBODY, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.framework.traits import PluginTraits, traits_of
-from kscheduler.scheduling.runtime.building import call_events_to_register
+from kscheduler.scheduling.registered_events import registered_events
 from kscheduler.scheduling.runtime.queue_calls import call_pre_enqueue
 from kscheduler.scheduling.supervision.supervised import unsupervised
 from kscheduler.scheduling.supervision.supervisor import Quarantine, Supervisor
 from kscheduler.state.queue.hints import Registrations
+from kscheduler.upstream.behaviours import BEHAVIOURS, Behaviours
+from kscheduler.upstream.release import VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,8 @@ class Profile:
     post_bind: tuple[PostBindPlugin, ...] = ()
     instances: tuple[Plugin, ...] = ()
     """Every plugin, each once."""
+    behaviours: Behaviours = BEHAVIOURS[VERSION]
+    """Of the version of Kubernetes that is followed."""
     extenders: tuple[Extender, ...] = ()
     """The extenders that may change a decision; who decides for real asks them (`Ports.extenders`)."""
     listener: PluginListener = NOBODY
@@ -112,30 +114,7 @@ class Profile:
 
     def registrations(self) -> Registrations:
         """By plugin, the events after which its verdict may change. Raises `PluginFailure`."""
-        return {plugin.name: _events_of(plugin, self.traits[plugin.name]) for plugin in self.instances}
-
-
-_NODE_ADD_BIT = ActionType.ADD
-_TAINT_EVENT = ClusterEventWithHint(ClusterEvent(Resource.NODE, ActionType.UPDATE_NODE_TAINT))
-EVERY_EVENT = tuple(
-    ClusterEventWithHint(ClusterEvent(resource, ActionType.ALL))
-    for resource in Resource
-    if resource not in (Resource.WILDCARD, Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD)
-)
-"""The events of a plugin that rejects pods, but registers no events; extenders cannot register any."""
-
-
-def _events_of(plugin: Plugin, traits: PluginTraits) -> Sequence[ClusterEventWithHint]:
-    if not traits.rejects:
-        return ()
-    if not traits.registers_events:
-        return EVERY_EVENT
-    return _with_taint_event(call_events_to_register(plugin.name, cast("EnqueueExtensions", plugin)))
-
-
-def _with_taint_event(registered: Sequence[ClusterEventWithHint]) -> Sequence[ClusterEventWithHint]:
-    """A plugin that waits for nodes also gets events of changed taints (upstream's work-around for #109437, see Q8)."""
-    of_nodes = [entry.event.action for entry in registered if entry.event.resource is Resource.NODE]
-    waits_for_nodes = any(_NODE_ADD_BIT in action for action in of_nodes)
-    hears_of_taints = any(ActionType.UPDATE_NODE_TAINT in action for action in of_nodes)
-    return (*registered, _TAINT_EVENT) if waits_for_nodes and not hears_of_taints else registered
+        return {
+            plugin.name: registered_events(plugin, self.traits[plugin.name], self.behaviours)
+            for plugin in self.instances
+        }

@@ -10,7 +10,6 @@ from kscheduler.config.expansion import Expanded, expand, plugins_needed, queue_
 from kscheduler.config.extenders import EXTENDER, deciding
 from kscheduler.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 from kscheduler.config.unhonoured import UNBUILT_PLUGINS
-from kscheduler.config.upstream.extension_points import IN_TREE_POINTS
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import Plugin, Point
 from kscheduler.framework.plugin_contract import contract_problems
@@ -20,7 +19,8 @@ from kscheduler.framework.registry import Registry
 from kscheduler.framework.standing_gate import StandingGate
 from kscheduler.framework.status import Status, error
 from kscheduler.framework.traits import is_in_tree, points_of
-from kscheduler.scheduling.profile import EVERY_EVENT, Profile, WeightedScore
+from kscheduler.scheduling.profile import Profile, WeightedScore
+from kscheduler.scheduling.registered_events import EVERY_EVENT
 from kscheduler.scheduling.runtime.building import call_factory
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.queue_calls import HintCalls, ObserveHint, call_may_let_in, unobserved
@@ -32,6 +32,7 @@ from kscheduler.state.queue.gated import Gate, HintsAlike, MayLetIn, no_hints_al
 from kscheduler.state.queue.hints import HintTable, Registrations
 from kscheduler.state.queue.places import SortKey
 from kscheduler.state.queue.scheduling_queue import ClassOf, QueuePolicy, no_class
+from kscheduler.upstream.extension_points import IN_TREE_POINTS
 
 _POINT_OF = {point.key: point for point in Point}
 
@@ -86,7 +87,13 @@ def queue_policy(
         return profile.run_pre_enqueue(pod, first)
 
     policy = QueuePolicy(_order_of(profiles, listener), pre_enqueue, hints, backoff, on_incoming, class_of)
-    return replace(policy, standing_gates=_standing_gates(profiles), hints_alike=hints_alike)
+    first = next(iter(profiles.values()))
+    return replace(
+        policy,
+        standing_gates=_standing_gates(profiles),
+        hints_alike=hints_alike,
+        gated_pods_wait_for_the_flush=first.behaviours.gated_pods_wait_for_the_flush,
+    )
 
 
 def _standing_gates(profiles: Profiles) -> Mapping[Gate, MayLetIn]:
@@ -140,6 +147,7 @@ def _build(
     settings: KubeSchedulerProfile, registry: Registry, handle: Handle, listener: PluginListener
 ) -> tuple[Profile, Expanded]:
     built = _build_plugins(settings, registry, handle)
+    upstream_points = IN_TREE_POINTS[handle.behaviours.version]
     points = {name: points_of(plugin) for name, plugin in built.items()}
     supervisor = _supervisor_of(settings, built, listener, handle)
     if supervisor is not None:
@@ -154,7 +162,7 @@ def _build(
 
     def takes_part(name: str, point: str) -> bool:
         """Whether the plugin has this point here or upstream: a point that only upstream's has may be configured."""
-        if (name in built or name in UNBUILT_PLUGINS) and point in IN_TREE_POINTS.get(name, ()):
+        if (name in built or name in UNBUILT_PLUGINS) and point in upstream_points.get(name, ()):
             return True
         return point in _POINT_OF and is_implemented(name, _POINT_OF[point])
 
@@ -180,6 +188,7 @@ def _build(
         bind=at(Point.BIND),
         post_bind=at(Point.POST_BIND),
         instances=tuple(built.values()),
+        behaviours=handle.behaviours,
         listener=listener if supervisor is None else supervisor,
         supervisor=supervisor,
     )

@@ -21,11 +21,13 @@ from dataclasses import dataclass
 from kscheduler.api.core import Node, Pod
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import NodeTable
-from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo, WholeResizePodInfo
 from kscheduler.state.nominations.nominated_columns import NominatedColumns
 from kscheduler.state.nominations.nominator import NominatedPods
 from kscheduler.state.storage.volumes import VolumeTable
 from kscheduler.state.topology.counters import TopologyCounts
+from kscheduler.upstream.behaviours import BEHAVIOURS, Behaviours
+from kscheduler.upstream.release import VERSION
 
 
 @dataclass(slots=True)
@@ -51,7 +53,8 @@ class CacheStatistics:
 class Cache:
     """Nodes, pods and the columns made of them. Implements `framework.handle.ClusterView`."""
 
-    def __init__(self) -> None:
+    def __init__(self, behaviours: Behaviours = BEHAVIOURS[VERSION]) -> None:
+        self._pod_info = _pod_info_of(behaviours)
         self.nodes = NodeTable()
         self.counters = TopologyCounts(self.nodes)
         """Counts of pods per row. The cache updates the pods, the handler of namespaces their labels."""
@@ -208,7 +211,7 @@ class Cache:
 
         Raises `QuantityError`, without any change, if its requests cannot be parsed.
         """
-        new = PodInfo(pod)
+        new = self._pod_info(pod)
         state = self._pods.get(new.uid)
         if state is None:
             self._count_in(_PodState(_readable(new), new.node_name, assumed=False))
@@ -224,6 +227,15 @@ class Cache:
         else:
             self._swap(state, new)
         return elsewhere
+
+    def follow(self, behaviours: Behaviours) -> None:
+        """Count resizes as this version does from now on."""
+        pod_info = _pod_info_of(behaviours)
+        if pod_info is self._pod_info:
+            return
+        self._pod_info = pod_info
+        for state in [state for state in self._pods.values() if not state.assumed]:
+            self.add_pod(state.pod.pod)
 
     def update_pod(self, pod: Pod) -> None:
         """Update a pod on a node."""
@@ -276,6 +288,10 @@ class Cache:
         self._changes += 1
 
 
+def _pod_info_of(behaviours: Behaviours) -> type[PodInfo]:
+    return WholeResizePodInfo if behaviours.sums_whole_resizes else PodInfo
+
+
 def _readable(pod: PodInfo) -> PodInfo:
     """The pod with its sums computed: unparsable requests fail here, before anything is counted."""
     _sums(pod)
@@ -284,7 +300,7 @@ def _readable(pod: PodInfo) -> PodInfo:
 
 def _takes_the_same(old: PodInfo, new: PodInfo) -> bool:
     """Whether the new version leaves the node's sums unchanged. Raises `QuantityError` if it cannot be parsed."""
-    same_sums = new.take_sums(old) or _sums(old) == _sums(new)
+    same_sums = (old.resizing is new.resizing and new.take_sums(old)) or _sums(old) == _sums(new)
     return same_sums and old.pod.spec.volumes == new.pod.spec.volumes
 
 

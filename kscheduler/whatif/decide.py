@@ -30,6 +30,8 @@ from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.refreshing import call_refresh
 from kscheduler.state.cache import Cache
+from kscheduler.upstream.behaviours import BEHAVIOURS, Behaviours
+from kscheduler.upstream.release import VERSION
 from kscheduler.whatif.budgets import listed_budgets
 from kscheduler.whatif.listed_kinds import ListedKinds, OwnObjects
 from kscheduler.whatif.scenario import ClusterObjects, Scenario, ScenarioError
@@ -122,7 +124,7 @@ def prepare(scenario: Scenario, client: ClusterClient | None = None, own: OwnObj
     """
     if scenario.config.configuration.honor_scheduler_name_annotation:
         scenario = _with_annotated_names(scenario)
-    cache = cluster_cache(scenario.objects, scenario.pod, scenario.where)
+    cache = cluster_cache(scenario.objects, scenario.pod, scenario.config.gates.behaviours, scenario.where)
     _nominate(cache, scenario)
     pod = _judged(scenario)
     known = registry() if scenario.plugins is None else scenario.plugins
@@ -183,9 +185,11 @@ def pods_going(decision: Decision, node_name: str) -> tuple[str, ...]:
     return tuple(sorted(pod.key for pod in nodes.info(row).pods.values() if pod.is_terminating))
 
 
-def cluster_cache(objects: ClusterObjects, pod: Pod, where: str = "") -> Cache:
+def cluster_cache(
+    objects: ClusterObjects, pod: Pod, behaviours: Behaviours = BEHAVIOURS[VERSION], where: str = ""
+) -> Cache:
     """The cluster in a state cache as the scheduler would fill it, without the judged pod. Raises `ScenarioError`."""
-    cache = Cache()
+    cache = Cache(behaviours)
     for namespace in objects.namespaces:
         cache.counters.set_namespace(namespace)
     for index, node in enumerate(objects.nodes):

@@ -42,6 +42,7 @@ from kscheduler.api.storage import (
 from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from kscheduler.config.errors import ConfigError
+from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.config.loader import LoadedConfig, default_configuration, from_tree
 from kscheduler.config.reading.yaml_tree import LOADER
 from kscheduler.framework.registry import Registry
@@ -133,20 +134,22 @@ _DECODER = Decoder(_Line)
 _SHALLOW: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _KEYS = frozenset((*_Line.__struct_encode_fields__, "expect"))
 _LISTS = frozenset(ClusterObjects.__struct_encode_fields__)
-_BUILT_IN = default_configuration(DEFAULT_SCHEDULER_NAME)
-"""The configuration for `config: null`: kube-scheduler's defaults, including its profile's name."""
 
 
-def read_scenarios(path: str) -> Iterator[Scenario]:
+def read_scenarios(path: str, gates: FeatureGates = DEFAULT_GATES) -> Iterator[Scenario]:
     """Yields the scenarios of a file. Raises `ScenarioError` at the first that cannot be read."""
-    for scenario in read_source(path):
+    for scenario in read_source(path, gates):
         if isinstance(scenario, Document):
             raise ScenarioError(f"{scenario.where}: a Kubernetes object where a scenario was expected")
         yield scenario
 
 
-def read_source(path: str) -> Iterator[Scenario | Document]:
-    """Yields the scenarios or objects of a file. Raises `ScenarioError` at the first that cannot be read."""
+def read_source(path: str, gates: FeatureGates = DEFAULT_GATES) -> Iterator[Scenario | Document]:
+    """Yields the scenarios or objects of a file. Raises `ScenarioError` at the first that cannot be read.
+
+    `gates`: of the scheduler in the scenarios, with the version of Kubernetes that it follows.
+    """
+    built_in = default_configuration(DEFAULT_SCHEDULER_NAME, gates)
     name = "standard input" if path == STANDARD_INPUT else path
     try:
         with _opened(path) as file:
@@ -155,7 +158,7 @@ def read_source(path: str) -> Iterator[Scenario | Document]:
                 if tree is not None:
                     yield from flattened(tree, f"{name}: document {number}")
                 elif not isinstance(document, dict):
-                    yield parse_scenario(document, f"{name}:{number}")
+                    yield parse_scenario(document, f"{name}:{number}", built_in)
     except EOFError:
         raise ScenarioError(f"{name}: the gzip stream ends in the middle") from None
     except zlib.error as error:
@@ -164,8 +167,12 @@ def read_source(path: str) -> Iterator[Scenario | Document]:
         raise ScenarioError(f"{name}: cannot be read: {error.strerror or error}") from None
 
 
-def parse_scenario(line: bytes | msgspec.Raw, where: str) -> Scenario:
-    """A scenario from JSON. Raises `ScenarioError` whose text begins with `where`."""
+def parse_scenario(line: bytes | msgspec.Raw, where: str, built_in: LoadedConfig | None = None) -> Scenario:
+    """A scenario from JSON. Raises `ScenarioError` whose text begins with `where`.
+
+    `built_in`: the configuration for `config: null`; by default kube-scheduler's, including its profile's name.
+    """
+    built_in = built_in or default_configuration(DEFAULT_SCHEDULER_NAME)
     try:
         read = _DECODER.decode(line)
     except UndecodableError as error:
@@ -174,7 +181,7 @@ def parse_scenario(line: bytes | msgspec.Raw, where: str) -> Scenario:
     _refuse_unknown(tree, _KEYS, "", where)
     _refuse_unknown(tree.get("objects") or {}, _LISTS | _NOT_READ, "objects", where)
     try:
-        config = _BUILT_IN if read.config is None else from_tree(read.config, "")
+        config = built_in if read.config is None else from_tree(read.config, "", built_in.gates)
     except ConfigError as error:
         raise ScenarioError(f"{where}: config: {'; '.join(str(problem) for problem in error.problems)}") from None
     notes = tuple(f"{where}: {problem}" for problem in misspelt(tree, _Line))

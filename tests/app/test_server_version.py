@@ -10,9 +10,9 @@ from kscheduler.aio.clock import VirtualClock
 from kscheduler.app.server_version import AGAIN_SECONDS, UNKNOWN, ServerVersion, minor_of, skew_of
 from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.rest import APIClient
-from kscheduler.config.upstream.release import NEWEST_SERVER, OLDEST_SERVER, RELEASE, VERSION
 from kscheduler.simulation.apiserver import EmbeddedAPIServer, discovery
 from kscheduler.simulation.apiserver.faults import InjectedFault
+from kscheduler.upstream.release import NEWEST_SERVER, OLDEST_SERVER, RELEASE, VERSION
 from tests.app.log.reading import log_at
 from tests.app.running import answer, node_of, put, running, until
 from tests.builders import node_tree, pod_tree

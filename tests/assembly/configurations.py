@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.config.loader import LoadedConfig, from_tree
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ActionType as Action
@@ -119,10 +120,12 @@ def profile_tree(name: str, *, sort: str = "", plugins: Sequence[str] = (), args
     return {"schedulerName": name, "plugins": sets, "pluginConfig": config}
 
 
-def loaded(*profiles: Tree, where: str = "config.yaml", **fields: Any) -> LoadedConfig:
+def loaded(
+    *profiles: Tree, where: str = "config.yaml", gates: FeatureGates = DEFAULT_GATES, **fields: Any
+) -> LoadedConfig:
     """The configuration of a file with these profiles."""
     header = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    return from_tree({**header, "profiles": list(profiles), **fields}, where)
+    return from_tree({**header, "profiles": list(profiles), **fields}, where, gates)
 
 
 @st.composite

@@ -11,6 +11,7 @@ from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.core import Pod
 from kscheduler.assembly import Adoption, Assembly, Ports
 from kscheduler.config.errors import ConfigError
+from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.plugin import UNSIGNABLE
 from kscheduler.framework.status import SUCCESS, Status
@@ -194,6 +195,32 @@ async def test_the_series_of_a_profile_that_goes_are_gone_and_all_others_stay() 
     world.adopt(RED)
     assert series("green") == set()
     assert (series("red"), len(observations.histograms)) == before
+
+
+def of_version(version: str) -> LoadedConfig:
+    return loaded(RED, gates=FeatureGates(version=version))
+
+
+def swapping(name: str) -> dict[str, Any]:
+    """A pod on the node, of whose containers one grows by what the other gives back."""
+    small, large = ({"requests": {"cpu": cpu}} for cpu in ("100m", "900m"))
+    statuses = [{"name": "a", "resources": small}, {"name": "b", "resources": large}]
+    containers = [{"name": "a", "image": "x", "resources": large}, {"name": "b", "image": "x", "resources": small}]
+    return {"name": name, "node": "node-0", "containers": containers, "status": {"containerStatuses": statuses}}
+
+
+async def test_another_version_is_followed_by_plugins_cache_and_metrics_from_one_decision_to_the_next() -> None:
+    world = World(of_version("1.36"))
+    world.assembly.pod_handler.on_add(make_pod(**swapping("resized")), initial=True)
+    used = world.assembly.cache.nodes.info(0).requested
+    assert used["cpu"] == 1800
+    for version, cpu, prefix in (("1.37", 1000, "Unscheduled"), ("1.36", 1800, "Unschedulable")):
+        assembly = world.assembly
+        assembly.adopt(assembly.draft(of_version(version)), list(world.pods.values()))
+        assert assembly.cache.nodes.info(0).requested["cpu"] == cpu
+        assert assembly.profiles["red"].behaviours.version == version
+        world.add(f"pod-{version.replace('.', '-')}")
+        assert ("active", f"{prefix}PodAdd") in assembly.ports.observations.queue_incoming_pods
 
 
 async def test_a_binding_of_a_profile_that_went_is_finished_and_a_failed_one_is_let_go() -> None:

@@ -194,14 +194,34 @@ def test_a_switch_needs_no_value(name: str) -> None:
 
 
 def test_gates_go_by_kube_schedulers_names() -> None:
-    found = resolved("--feature-gates=VolumeLimitScaling=true", "--feature-gates", "StorageCapacityScoring=true")
-    assert found.config.gates.enabled("VolumeLimitScaling")
+    found = resolved("--feature-gates=OpportunisticBatching=false", "--feature-gates", "StorageCapacityScoring=true")
+    assert not found.config.gates.enabled("OpportunisticBatching")
     assert [warning.flag for warning in found.warnings] == ["--feature-gates"], "the other one is built"
     assert problems("--feature-gates=Nope=true,ImageVolume=false,Neither=1") == [
         "--feature-gates: unrecognized feature gate: Nope",
         "--feature-gates: cannot set feature gate ImageVolume to false, feature is locked to true",
         "--feature-gates: unrecognized feature gate: Neither",
     ]
+
+
+@pytest.mark.parametrize("given", ["1.37", "v1.37", "kube=1.37"])
+def test_a_version_brings_its_gates_and_plugins(given: str) -> None:
+    gates = resolved(f"--emulated-version={given}", "--feature-gates=CompositePodGroup=false").config.gates
+    assert (gates.version, gates.enabled("StorageCapacityScoring")) == ("1.37", True)
+    names = [
+        plugin.name for plugin in configured(f"--emulated-version={given}").profiles[0].plugins.multi_point.enabled
+    ]
+    assert names.index("NodeName") < names.index("NodeUnschedulable")
+    assert problems("--emulated-version=1.37", "--feature-gates=GangScheduling=true") == [
+        "--feature-gates: unrecognized feature gate: GangScheduling"
+    ]
+
+
+@pytest.mark.parametrize("given", ["1.35", "2", "", "1.37.1"])
+def test_a_version_that_is_not_followed_is_refused(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        resolved(f"--emulated-version={given}")
+    assert "is none of the versions that are followed: 1.36, 1.37" in capsys.readouterr().err
 
 
 def test_a_gate_reaches_the_plugins_of_the_file(file: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from kscheduler import __version__
 from kscheduler.cli import main
-from kscheduler.config.upstream.release import RELEASE
+from kscheduler.upstream.release import RELEASE
 
 
 def test_it_tells_what_is_installed_and_whose_rules_it_follows(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,19 +5,20 @@ import pytest
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import (
     DEFAULT_GATES,
-    GATES,
     HONOURED,
     READ_BY_SCHEDULERS,
+    FeatureGates,
     GateState,
     Stage,
     gates_of,
     parse_feature_gates,
 )
-from kscheduler.config.upstream.release import VERSION
+from kscheduler.upstream.behaviours import BEHAVIOURS
+from kscheduler.upstream.release import VERSION
 
 
 def test_without_settings_every_gate_has_its_default() -> None:
-    assert DEFAULT_GATES.enabled_names() == {name for name, gate in GATES.items() if gate.default}
+    assert DEFAULT_GATES.enabled_names() == {name for name, gate in gates_of(VERSION).items() if gate.default}
     assert DEFAULT_GATES.enabled("OpportunisticBatching")
     assert not DEFAULT_GATES.enabled("SchedulerAsyncAPICalls")
 
@@ -87,14 +88,16 @@ def test_a_known_gate_without_effect_is_a_warning_that_names_it() -> None:
 
 def test_all_alpha_turns_on_alpha_gates_and_a_gate_of_its_own_wins() -> None:
     gates = parse_feature_gates("GangScheduling=false,WorkloadAwarePreemption=false,AllAlpha=true")
-    alphas = {name for name, gate in GATES.items() if gate.stage is Stage.ALPHA}
+    alphas = {name for name, gate in gates.known.items() if gate.stage is Stage.ALPHA}
     assert {name for name in alphas if not gates.enabled(name)} == {"GangScheduling", "WorkloadAwarePreemption"}
 
 
-def test_every_need_is_in_the_table_and_holds_by_default() -> None:
+@pytest.mark.parametrize("version", BEHAVIOURS)
+def test_every_need_is_in_the_table_and_holds_by_default(version: str) -> None:
     """As kube-scheduler asks when it starts: what is on needs what is on, what is locked what is locked."""
-    for gate in GATES.values():
-        needs = [GATES[need] for need in gate.needs]
+    known = gates_of(version)
+    for gate in known.values():
+        needs = [known[need] for need in gate.needs]
         assert not gate.default or all(need.default for need in needs), gate
         assert not gate.locked or all(need.locked for need in needs), gate
 
@@ -116,7 +119,30 @@ def test_gates_of_all_of_kubernetes_are_known_and_those_of_other_programs_pass_i
 
 
 def test_the_gates_that_kube_scheduler_reads_are_gates() -> None:
-    assert GATES.keys() >= READ_BY_SCHEDULERS >= HONOURED
+    assert {name for version in BEHAVIOURS for name in gates_of(version)} >= READ_BY_SCHEDULERS >= HONOURED
+
+
+def test_a_gate_is_known_in_the_versions_that_have_it() -> None:
+    for name, has in (("GangScheduling", "1.36"), ("CompositePodGroup", "1.37")):
+        for version in BEHAVIOURS:
+            if version == has:
+                assert not parse_feature_gates(f"{name}=false", version=version).enabled(name)
+            else:
+                with pytest.raises(ConfigError, match=f"unrecognized feature gate: {name}"):
+                    parse_feature_gates(f"{name}=false", version=version)
+
+
+def test_a_gate_that_is_on_or_locked_in_one_version_only() -> None:
+    assert [FeatureGates(version=version).enabled("StorageCapacityScoring") for version in BEHAVIOURS] == [False, True]
+    parse_feature_gates("DRAPrioritizedList=false", version="1.36")
+    with pytest.raises(ConfigError, match="feature is locked to true"):
+        parse_feature_gates("DRAPrioritizedList=false", version="1.37")
+
+
+def test_the_defaults_of_a_version_are_those_of_its_behaviours() -> None:
+    for version in BEHAVIOURS:
+        assert FeatureGates(version=version).behaviours.version == version
+    assert DEFAULT_GATES.version == VERSION == next(iter(BEHAVIOURS))
 
 
 def test_gates_that_are_built_do_not_warn() -> None:
@@ -135,7 +161,7 @@ def test_a_whole_stage_warns_of_what_it_does_not_change_here() -> None:
 
 def test_every_gate_is_listed_with_its_stage_as_the_metric_words_it() -> None:
     states = {state.name: state for state in parse_feature_gates("AllAlpha=true,GangScheduling=true").states()}
-    assert list(states) == sorted([*GATES, "AllAlpha", "AllBeta"])
+    assert list(states) == sorted([*gates_of(VERSION), "AllAlpha", "AllBeta"])
     assert states["AllAlpha"] == GateState("AllAlpha", "ALPHA", enabled=True)
     assert states["AllBeta"] == GateState("AllBeta", "BETA", enabled=False)
     assert states["StorageCapacityScoring"] == GateState("StorageCapacityScoring", "ALPHA", enabled=True)
@@ -144,6 +170,6 @@ def test_every_gate_is_listed_with_its_stage_as_the_metric_words_it() -> None:
 
 
 def test_a_version_without_a_table_is_not_made_up() -> None:
-    assert gates_of(VERSION) is GATES
+    assert gates_of(VERSION) is gates_of(VERSION)
     with pytest.raises(FileNotFoundError):
         gates_of("1.2")

@@ -32,7 +32,8 @@ from kscheduler.config.plugin_args import (
     PodTopologySpreadArgs,
     VolumeBindingArgs,
 )
-from kscheduler.config.upstream.extension_points import IN_TREE_POINTS
+from kscheduler.upstream.extension_points import IN_TREE_POINTS
+from kscheduler.upstream.release import VERSION
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
@@ -119,7 +120,8 @@ def test_an_almost_empty_file_means_kube_schedulers_defaults() -> None:
 
 def test_every_enabled_plugin_that_takes_arguments_gets_its_defaults() -> None:
     profile = load(HEAD).configuration.profiles[0]
-    assert [entry.name for entry in profile.plugin_config] == sorted(ARGS_KINDS.keys() & IN_TREE_POINTS.keys())
+    in_tree = IN_TREE_POINTS[VERSION].keys()
+    assert [entry.name for entry in profile.plugin_config] == sorted(ARGS_KINDS.keys() & in_tree)
     strategy = profile.args("NodeResourcesFit", NodeResourcesFitArgs).scoring_strategy
     assert strategy is not None
     assert (strategy.type, [(one.name, one.weight) for one in strategy.resources]) == (

@@ -2,10 +2,10 @@
 
 import pytest
 
-from kscheduler.config.defaults import DEFAULT_PLUGINS
 from kscheduler.config.loader import default_configuration, dump_default, load_bytes
 from kscheduler.config.unhonoured import RULES, UNBUILT_PLUGINS, unhonoured
 from kscheduler.scheduling.missing_rules import MISSING_RULES
+from kscheduler.upstream.extension_points import IN_TREE_PLUGINS
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
@@ -175,4 +175,4 @@ def test_a_plugin_that_is_not_built_warns_of_its_arguments_and_where_it_is_switc
 
 
 def test_unbuilt_plugins_are_in_tree_plugins_and_every_missing_rule_is_one_of_theirs() -> None:
-    assert {rule.plugin for rule in MISSING_RULES} <= UNBUILT_PLUGINS <= {plugin.name for plugin, _ in DEFAULT_PLUGINS}
+    assert {rule.plugin for rule in MISSING_RULES} <= UNBUILT_PLUGINS <= IN_TREE_PLUGINS

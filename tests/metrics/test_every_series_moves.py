@@ -116,11 +116,16 @@ def labels_of(source: Source, name: str) -> object:
 
 @pytest.mark.parametrize("name", ["kscheduler_build_info", "kubernetes_build_info"])
 def test_another_version_is_told(name: str) -> None:
-    assert labels_of(build_info_source("0.1.0"), name) != labels_of(build_info_source("0.2.0"), name)
+    told = [labels_of(build_info_source(version, lambda: "1.36"), name) for version in ("0.1.0", "0.2.0")]
+    assert told[0] != told[1]
 
 
 def test_kubernetes_build_info_names_the_minor_version_whose_rules_are_followed() -> None:
-    assert "v1.36.0+kscheduler.0.1.0" in str(labels_of(build_info_source("0.1.0"), "kubernetes_build_info"))
+    followed = ["1.36"]
+    source = build_info_source("0.1.0", lambda: followed[0])
+    assert "v1.36.0+kscheduler.0.1.0" in str(labels_of(source, "kubernetes_build_info"))
+    followed[0] = "1.37"
+    assert "v1.37.0+kscheduler.0.1.0" in str(labels_of(source, "kubernetes_build_info"))
 
 
 def test_a_feature_gate_is_told_by_name_stage_and_value() -> None:

@@ -219,7 +219,7 @@ def full_exposition(observations: Observations) -> Exposition:
         event_source(EventReport),
         status_source(lambda: StatusStatistics(3, 1, 2, 40, 7, 2, 1)),
         LoopLag().samples,
-        build_info_source("0.1.0"),
+        build_info_source("0.1.0", lambda: "1.36"),
         feature_source(lambda: {("SchedulerQueueingHints", ""): True}),
         program_samples,
         work_queue_source(lambda: WorkQueueCounts("events").statistics(3, 10.0)),

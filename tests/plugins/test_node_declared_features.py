@@ -59,7 +59,22 @@ def codes(cache: Cache, judged: PodInfo) -> list[int]:
     ids=str,
 )
 def test_which_features_a_pod_needs(spec: dict[str, Any], features: set[str]) -> None:
-    assert required_features(pod(**spec)) == features
+    for knows in (False, True):
+        assert required_features(pod(**spec), knows_bind_mount_options=knows) == features
+
+
+@pytest.mark.parametrize("kind", ["containers", "initContainers"])
+def test_options_of_bind_mounts_need_a_feature_from_1_37_on(kind: str) -> None:
+    mounts: list[dict[str, Any]] = [
+        {"name": "v", "mountPath": "/v"},
+        {"name": "w", "mountPath": "/w", "bindMountOptions": ["noexec"]},
+    ]
+    spec: dict[str, Any] = {kind: [{"name": "c", "volumeMounts": mounts}]}
+    without: dict[str, Any] = {kind: [{"name": "c", "volumeMounts": [{**mounts[1], "bindMountOptions": []}]}]}
+    one, none = pod(**spec), pod(**without)
+    assert required_features(one, knows_bind_mount_options=True) == {"VolumeBindMountOptions"}
+    assert required_features(one, knows_bind_mount_options=False) == set()
+    assert required_features(none, knows_bind_mount_options=True) == set()
 
 
 def test_only_nodes_that_declare_every_feature_will_do() -> None:

@@ -2,18 +2,20 @@
 
 import pytest
 
-from kscheduler.config.defaults import DEFAULT_PLUGINS
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.expansion import POINTS
-from kscheduler.config.upstream.extension_points import IN_TREE_POINTS
-from kscheduler.config.upstream.other_projects import SCHEDULER_PLUGINS, advice
 from kscheduler.framework.plugin import Point
 from kscheduler.plugins.in_tree import IN_TREE
+from kscheduler.upstream.behaviours import BEHAVIOURS
+from kscheduler.upstream.default_plugins import DEFAULT_PLUGINS
+from kscheduler.upstream.extension_points import IN_TREE_POINTS
+from kscheduler.upstream.other_projects import SCHEDULER_PLUGINS, advice
+from kscheduler.upstream.release import VERSION
 from tests.builders import Tree
 from tests.scheduling.test_profiles import build, named, only
 
 SINGLE = ("queueSort", "placementGenerate")
-PAIRS = [(plugin, point) for plugin, points in IN_TREE_POINTS.items() for point in sorted(points)]
+PAIRS = [(plugin, point) for plugin, points in IN_TREE_POINTS[VERSION].items() for point in sorted(points)]
 
 
 def at(point: str, *plugins: str) -> list[Tree]:
@@ -21,14 +23,16 @@ def at(point: str, *plugins: str) -> list[Tree]:
 
 
 def test_the_table_has_every_in_tree_plugin_and_known_points() -> None:
-    assert IN_TREE_POINTS.keys() == {plugin.name for plugin, _ in DEFAULT_PLUGINS}
-    assert set().union(*IN_TREE_POINTS.values()) <= POINTS.keys()
+    assert IN_TREE_POINTS.keys() == DEFAULT_PLUGINS.keys() == BEHAVIOURS.keys()
+    for version, points in IN_TREE_POINTS.items():
+        assert points.keys() == {plugin.name for plugin in DEFAULT_PLUGINS[version]}
+        assert set().union(*points.values()) <= POINTS.keys()
 
 
 @pytest.mark.parametrize("plugin", IN_TREE, ids=lambda plugin: plugin.name)
 def test_what_is_built_takes_part_in_no_point_that_upstream_does_not_have(plugin: type) -> None:
     own = {point.key for point in Point if callable(getattr(plugin, point.method, None))}
-    assert own <= IN_TREE_POINTS[plugin.name]  # type: ignore[attr-defined]  # each has one
+    assert own <= IN_TREE_POINTS[VERSION][plugin.name]  # type: ignore[attr-defined]  # each has one
 
 
 @pytest.mark.parametrize(("plugin", "point"), PAIRS)
@@ -36,9 +40,9 @@ def test_each_plugin_may_be_named_where_upstream_has_it(plugin: str, point: str)
     build(at(point, plugin))
 
 
-@pytest.mark.parametrize("plugin", sorted(IN_TREE_POINTS))
+@pytest.mark.parametrize("plugin", sorted(IN_TREE_POINTS[VERSION]))
 def test_a_plugin_is_refused_where_upstream_does_not_have_it(plugin: str) -> None:
-    for point in sorted(POINTS.keys() - IN_TREE_POINTS[plugin]):
+    for point in sorted(POINTS.keys() - IN_TREE_POINTS[VERSION][plugin]):
         with pytest.raises(ConfigError) as caught:
             build(at(point, plugin))
         label = f"{point[0].upper()}{point[1:]}Plugin"
@@ -107,4 +111,4 @@ def test_the_advice_says_whose_a_plugin_is_and_how_one_is_registered() -> None:
     assert "plugins written in Go cannot be loaded" in advice("Mine")
     assert "scheduler-plugins" not in advice("Mine")
     assert advice("TaintTolerations") == "did you mean TaintToleration?"
-    assert not SCHEDULER_PLUGINS & IN_TREE_POINTS.keys()
+    assert not SCHEDULER_PLUGINS & IN_TREE_POINTS[VERSION].keys()

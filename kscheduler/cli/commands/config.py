@@ -78,7 +78,7 @@ def _print_policies(names: Sequence[str]) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    gates = feature_gates(args.feature_gates)
+    gates = feature_gates(args)
     configured = configuration_reader(args, gates).read_file(args.file)
     loaded = configured.config
     unusable = unusable_extenders(loaded.configuration.extenders)
@@ -105,7 +105,7 @@ def _named(name: str) -> str:
 
 
 def _print_default(args: argparse.Namespace) -> int:
-    gates = feature_gates(args.feature_gates)
+    gates = feature_gates(args)
     for warning in gates.warnings:
         print(f"kscheduler: warning: {warning}", file=sys.stderr)
     print(dump_default(args.scheduler_name, gates), end="")

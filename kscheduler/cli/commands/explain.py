@@ -162,7 +162,7 @@ def _run(args: argparse.Namespace) -> int:
         name,
         args.filename,
         is_about_a_cluster=bool(args.pod or args.filename or args.config or args.scheduler_name or args.namespace)
-        or bool(args.feature_gates or args.plugin),
+        or bool(args.plugin),
     )
     questions = questions_from(args.source, selection, served, _default_pod)
     if args.ask_extenders:
@@ -187,7 +187,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _serving(args: argparse.Namespace) -> Serving:
-    gates = feature_gates(args.feature_gates)
+    gates = feature_gates(args)
     for warning in gates.warnings:
         print(f"kscheduler: --feature-gates: {warning}", file=sys.stderr)
     reader = configuration_reader(args, gates)

@@ -139,7 +139,7 @@ def _list(args: argparse.Namespace) -> int:
     from kscheduler.assembly import profiles_over
     from kscheduler.state.cache import Cache
 
-    reader = configuration_reader(args, feature_gates(args.feature_gates))
+    reader = configuration_reader(args, feature_gates(args))
     configured = reader.read_file(args.config) if args.config else reader.default(OWN_SCHEDULER_NAME)
     profiles = profiles_over(Cache(), configured.config, configured.registry)
     origins = {origin.name: origin.origin for origin in configured.origins}

@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kscheduler.cli.flags import Resolved, add_flags, read_again, resolve
+from kscheduler.cli.flags import Resolved, add_flags, feature_gates, read_again, resolve
 from kscheduler.cli.log_flags import add_log_flags, configure_logs, size
 from kscheduler.cli.parser import StoreText, boolean, duration
 from kscheduler.cli.quick_imports import collector_pauses
@@ -19,6 +19,8 @@ from kscheduler.server.serving import HTTPServing
 
 if TYPE_CHECKING:
     from kscheduler.app import ConfigSource
+    from kscheduler.app.options import ReadUnder
+    from kscheduler.loading import Configured
 
 LEAST_ALARM_BYTES = 1 << 20
 
@@ -161,6 +163,7 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
         serving=resolved.serving,
         flags=resolved.flags,
         source=_source(args, resolved),
+        read_under=None if args.emulated_version else _read_under(args, resolved),
         registry=resolved.configured.registry,
         origins=resolved.configured.origins,
         permit_token_file=args.permit_token_file,
@@ -194,6 +197,17 @@ async def _served(service: Coroutine[Any, Any, None]) -> None:
             logs.get_logger("kscheduler").warning("tasks_not_ended", tasks=deaf, seconds=END_SECONDS, exit_code=code)
             logs.flush()
             os._exit(code)
+
+
+def _read_under(args: argparse.Namespace, resolved: Resolved) -> "ReadUnder":
+    """Reads the configuration as another version of Kubernetes has it; later readings follow that version, too."""
+    read = read_again(args, resolved.reader)
+
+    def read_under(version: str, data: bytes) -> "Configured":
+        resolved.reader.follow(feature_gates(args, version))
+        return read(data)
+
+    return read_under
 
 
 def _source(args: argparse.Namespace, resolved: Resolved) -> "ConfigSource | None":

@@ -21,7 +21,6 @@ from kscheduler.config.types import (
     PluginConfig,
     Plugins,
 )
-from kscheduler.config.upstream.extension_points import IN_TREE_POINTS
 from kscheduler.config.validation import policies
 from kscheduler.config.validation.arguments import args_problems
 from kscheduler.config.validation.names import (
@@ -30,6 +29,7 @@ from kscheduler.config.validation.names import (
     qualified_name_faults,
     subdomain_faults,
 )
+from kscheduler.upstream.extension_points import IN_TREE_PLUGINS
 
 REMOVED_PLUGINS = frozenset(("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"))
 """Removed since v1beta3; NodeVolumeLimits does their work."""
@@ -165,7 +165,7 @@ def _supervision(configuration: KubeSchedulerConfiguration) -> Iterator[Problem]
     for index, profile in enumerate(configuration.profiles):
         for number, entry in enumerate(profile.plugin_config):
             path, budget = f"profiles[{index}].pluginConfig[{number}]", entry.time_budget
-            if entry.name in IN_TREE_POINTS:
+            if entry.name in IN_TREE_PLUGINS:
                 detail = "it is for plugins that are not in-tree"
                 if budget is not None:
                     yield forbidden(f"{path}.timeBudget", detail)

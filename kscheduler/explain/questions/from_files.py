@@ -27,7 +27,7 @@ class Asked:
 
 def questions_from(path: str, selection: Asked, served: Serving, default_pod: DefaultPod) -> Iterator[Question]:
     """Yields the questions of a file. Raises `ScenarioError` at the first that cannot be read."""
-    source = read_source(path)
+    source = read_source(path, served.config.gates)
     first = next(source, None)
     if first is None:
         return

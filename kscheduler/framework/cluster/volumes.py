@@ -183,6 +183,10 @@ class Volumes(Protocol):
         """Whether the in-tree plugin's volumes are attached by its CSI driver on the node."""
         ...
 
+    def has_driver(self, node_name: str, driver: str) -> bool:
+        """Whether the node reports the CSI driver."""
+        ...
+
     def has_attach_limits(self, node_name: str) -> bool:
         """Whether any driver has a limit of volumes on the node."""
         ...

@@ -6,7 +6,7 @@ does not parse again.
 
 from collections.abc import Hashable
 from functools import cached_property
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -14,7 +14,7 @@ from kscheduler.api import selectors
 from kscheduler.api.core import Container, NodeAffinity, Pod, PodStatus, Toleration
 from kscheduler.framework.pods import requests
 from kscheduler.framework.pods.affinity_terms import AffinityTerms, affinity_terms
-from kscheduler.framework.pods.requests import Requests
+from kscheduler.framework.pods.requests import Requests, Resizing
 from kscheduler.framework.pods.spread_constraint import SpreadConstraint, parse_spread_constraint
 
 HostPort = tuple[str, int, str]
@@ -41,6 +41,9 @@ _OF_SPEC = (
 class PodInfo:
     """A pod and its derived values. Never modified: a new version of the object is a new PodInfo."""
 
+    resizing: ClassVar[Resizing] = Resizing.BY_CONTAINER
+    """What counts on its node while it is being resized."""
+
     def __init__(self, pod: Pod) -> None:
         self.pod = pod
         self.uid = pod.metadata.uid or pod.key
@@ -55,7 +58,7 @@ class PodInfo:
 
     def bare(self) -> "PodInfo":
         """The same pod without derived values, except the signature: for pods that wait long."""
-        bare = PodInfo(self.pod)
+        bare = type(self)(self.pod)
         bare.signature = self.signature
         return bare
 
@@ -136,17 +139,17 @@ class PodInfo:
     @cached_property
     def accounted(self) -> Requests:
         """The amounts that the pod uses on its node."""
-        return requests.accounted_requests(self.pod)
+        return requests.accounted_requests(self.pod, self.resizing)
 
     @cached_property
     def nonzero_accounted(self) -> tuple[int, int]:
         """(cpu in thousandths, memory in bytes) that scoring presumes the pod uses on its node."""
-        return requests.nonzero_accounted(self.pod)
+        return requests.nonzero_accounted(self.pod, self.resizing)
 
     @cached_property
     def nonzero_requests(self) -> Requests:
         """The requests that NodeResourcesFit's score presumes; without pod-level requests, as upstream (Q4)."""
-        return requests.nonzero_requests(self.pod, use_status=False, pod_level=False)
+        return requests.nonzero_requests(self.pod, Resizing.NOT_COUNTED, pod_level=False)
 
     @cached_property
     def host_ports(self) -> frozenset[HostPort]:
@@ -241,3 +244,9 @@ def placed(pod: Pod, node_name: str) -> Pod:
 def normalized_image_name(name: str) -> str:
     """The image name, with `:latest` if it has neither tag nor digest."""
     return f"{name}:latest" if name.rfind(":") <= name.rfind("/") else name
+
+
+class WholeResizePodInfo(PodInfo):
+    """A pod whose resizes count as from 1.37 on."""
+
+    resizing = Resizing.BY_POD

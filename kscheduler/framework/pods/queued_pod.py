@@ -37,6 +37,8 @@ class QueuedPodInfo:
     """It is kept out because a PreEnqueue plugin failed. No event may follow, so the plugin is called at each flush."""
     was_flushed: bool = False
     """It was moved by the safety net and not by an event: a hint is missing."""
+    flushed_at: float = 0.0
+    """When the safety net last looked at it, where that is remembered."""
 
     @property
     def key(self) -> str:

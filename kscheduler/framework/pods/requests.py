@@ -1,16 +1,18 @@
-"""The requests of a pod (kube-scheduler 1.36, component-helpers/resource).
+"""The requests of a pod (component-helpers/resource).
 
 Regular containers add up; an ordinary init container needs its own request plus those of the sidecars started before
 it, and the pod needs the larger of both. Pod-level requests replace the sum for cpu, memory and hugepages; overhead is
-added. A running pod (`use_status`) counts the maximum of the spec, the status and the kubelet's allocation, so that a
-resize in progress never overcommits the node.
+added. A running pod counts the maximum of the spec, the status and the kubelet's allocation, so that a resize in
+progress never overcommits the node: in 1.36 the sum of each container's maximum (`BY_CONTAINER`), from 1.37 on the
+maximum of three sums (`BY_POD`).
 
 Sums are exact in billionths and rounded up once at the end, as Go's Quantity does; then they saturate.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from enum import Enum, auto
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Final
 
@@ -21,6 +23,8 @@ from kscheduler.bounded.recently_used import RecentlyUsed
 Requests = Mapping[str, int]
 """Resource name to amount: cpu in thousandths, everything else in units."""
 Nanos = dict[str, int]
+RequestOf = Callable[[Container], Nanos]
+"""What a container requests; a new dictionary."""
 
 CPU, MEMORY, EPHEMERAL_STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
 
@@ -33,32 +37,41 @@ def incoming_requests(pod: Pod) -> Requests:
     return _rounded(_pod_nanos(pod))
 
 
-def accounted_requests(pod: Pod) -> Requests:
+class Resizing(Enum):
+    """What a pod counts on its node while its containers are being resized."""
+
+    NOT_COUNTED = auto()
+    """Its spec: for pods without a node."""
+    BY_CONTAINER = auto()
+    BY_POD = auto()
+
+
+def accounted_requests(pod: Pod, resizing: Resizing) -> Requests:
     """The amounts that a pod uses on its node, resizes in progress included. Shared by like pods: do not modify."""
-    sums = _sums_of_like(pod)
-    return sums.accounted if sums is not None else _rounded(_pod_nanos(pod, use_status=True))
+    sums = _sums_of_like(pod, resizing)
+    return sums.accounted if sums is not None else _rounded(_pod_nanos(pod, resizing))
 
 
-def nonzero_accounted(pod: Pod) -> tuple[int, int]:
+def nonzero_accounted(pod: Pod, resizing: Resizing) -> tuple[int, int]:
     """(cpu in thousandths, memory in bytes) that scoring presumes a pod uses on its node."""
-    sums = _sums_of_like(pod)
-    return sums.nonzero if sums is not None else _nonzero(pod)
+    sums = _sums_of_like(pod, resizing)
+    return sums.nonzero if sums is not None else _nonzero(pod, resizing)
 
 
-def nonzero_requests(pod: Pod, *, use_status: bool, pod_level: bool) -> Requests:
+def nonzero_requests(pod: Pod, resizing: Resizing, *, pod_level: bool) -> Requests:
     """The requests for scoring, with `NONZERO_DEFAULTS` for containers that request no cpu or memory.
 
     With pod-level requests set (and used), a default applies only to resources that the whole pod does not request.
     """
     defaults = NONZERO_DEFAULTS
     if pod_level and pod.spec.resources is not None and supported_at_pod_level(pod.spec.resources.requests):
-        plain = _pod_nanos(pod, use_status=use_status)
+        plain = _pod_nanos(pod, resizing)
         defaults = {name: amount for name, amount in NONZERO_DEFAULTS.items() if name not in plain}
-    return _rounded(_pod_nanos(pod, use_status=use_status, pod_level=pod_level, defaults=defaults))
+    return _rounded(_pod_nanos(pod, resizing, pod_level=pod_level, defaults=defaults))
 
 
-def _nonzero(pod: Pod) -> tuple[int, int]:
-    presumed = nonzero_requests(pod, use_status=True, pod_level=True)
+def _nonzero(pod: Pod, resizing: Resizing) -> tuple[int, int]:
+    presumed = nonzero_requests(pod, resizing, pod_level=True)
     return presumed.get(CPU, 0), presumed.get(MEMORY, 0)
 
 
@@ -77,22 +90,22 @@ class _Sums:
 
 _KEPT_SUMS: Final = 2048
 """Half a kilobyte each, plus the containers that an entry holds."""
-_sums: RecentlyUsed[tuple[int, int], _Sums] = RecentlyUsed(_KEPT_SUMS)
-"""By the identity of both: informers share the containers of like pods."""
+_sums: RecentlyUsed[tuple[int, int, Resizing], _Sums] = RecentlyUsed(_KEPT_SUMS)
+"""By the identity of both, and the rule: informers share the containers of like pods."""
 
 
-def _sums_of_like(pod: Pod) -> _Sums | None:
+def _sums_of_like(pod: Pod, resizing: Resizing) -> _Sums | None:
     """The sums of pods with the same containers and statuses; `None` if the pod's sums depend on anything else."""
     spec, status = pod.spec, pod.status
     if spec.init_containers or spec.resources is not None or spec.overhead or status.init_container_statuses:
         return None
-    if status.container_statuses and _resize_is_infeasible(pod):
+    if status.resources is not None or (status.container_statuses and _resize_is_infeasible(pod)):
         return None
-    key = id(spec.containers), id(status.container_statuses)
+    key = id(spec.containers), id(status.container_statuses), resizing
     sums = _sums.get(key)
     if sums is None:
-        accounted = _rounded(_pod_nanos(pod, use_status=True))
-        sums = _Sums(spec.containers, status.container_statuses, accounted, _nonzero(pod))
+        accounted = _rounded(_pod_nanos(pod, resizing))
+        sums = _Sums(spec.containers, status.container_statuses, accounted, _nonzero(pod, resizing))
         _sums[key] = sums
     return sums
 
@@ -121,54 +134,110 @@ def is_counted(name: str) -> bool:
 
 
 def _pod_nanos(
-    pod: Pod, *, use_status: bool = False, pod_level: bool = True, defaults: Mapping[str, int] = MappingProxyType({})
+    pod: Pod,
+    resizing: Resizing = Resizing.NOT_COUNTED,
+    *,
+    pod_level: bool = True,
+    defaults: Mapping[str, int] = MappingProxyType({}),
 ) -> Nanos:
-    total = _container_nanos(pod, use_status=use_status, defaults=defaults)
+    if resizing is Resizing.BY_POD:
+        total = _largest_sums(pod, defaults)
+    else:
+        statuses = _resizable_statuses(pod) if resizing is Resizing.BY_CONTAINER else {}
+        total = _container_nanos(pod, partial(_largest_request, pod=pod, statuses=statuses), defaults)
     if pod_level and pod.spec.resources is not None:
-        total.update(_pod_level_nanos(pod, pod.spec.resources, use_status=use_status))
+        counts_resizes = resizing is not Resizing.NOT_COUNTED
+        total.update(_pod_level_nanos(pod, pod.spec.resources, use_status=counts_resizes))
     if pod.spec.overhead:
         add_amounts(total, _nanos(pod.spec.overhead))
     return total
 
 
-def _container_nanos(pod: Pod, *, use_status: bool, defaults: Mapping[str, int]) -> Nanos:
+def _container_nanos(pod: Pod, request_of: RequestOf, defaults: Mapping[str, int]) -> Nanos:
+    """The sum over all containers, and the peak while the pod starts."""
     spec = pod.spec
-    statuses = _statuses(pod) if use_status else {}
+
+    def request(container: Container) -> Nanos:
+        amounts = request_of(container)
+        for name, amount in defaults.items():
+            amounts.setdefault(name, amount)
+        return amounts
+
     total: Nanos = {}
     for container in spec.containers:
-        add_amounts(total, _container_request(container, statuses, pod, defaults))
+        add_amounts(total, request(container))
     if not spec.init_containers:
         return total
     sidecars: Nanos = {}
     most: Nanos = {}
     for container in spec.init_containers:
+        level = request(container)
         if container.restart_policy == "Always":
-            request = _container_request(container, statuses, pod, defaults)
-            add_amounts(total, request)
-            add_amounts(sidecars, request)
+            add_amounts(total, level)
+            add_amounts(sidecars, level)
             level = sidecars
         else:
-            level = _container_request(container, {}, pod, defaults)
             add_amounts(level, sidecars)
         raise_amounts(most, level)
     raise_amounts(total, most)
     return total
 
 
-def _container_request(
-    container: Container, statuses: Mapping[str, ContainerStatus], pod: Pod, defaults: Mapping[str, int]
-) -> Nanos:
+# --- resizes ----------------------------------------------------------------------------------------------------------
+
+
+def _largest_request(container: Container, *, pod: Pod, statuses: Mapping[str, ContainerStatus]) -> Nanos:
+    """The largest of what it may use now and what it may get."""
     request = _nanos(container.resources.requests)
     status = statuses.get(container.name)
-    if status is not None and status.resources is not None:
-        running = _nanos(status.resources.requests)
-        raise_amounts(running, _nanos(status.allocated_resources))
-        if not _resize_is_infeasible(pod):
-            raise_amounts(running, request)
-        request = running
-    for name, amount in defaults.items():
-        request.setdefault(name, amount)
-    return request
+    if status is None or status.resources is None:
+        return request
+    running = _nanos(status.resources.requests)
+    raise_amounts(running, _nanos(status.allocated_resources))
+    if not _resize_is_infeasible(pod):
+        raise_amounts(running, request)
+    return running
+
+
+def _resizable_statuses(pod: Pod) -> dict[str, ContainerStatus]:
+    """Without ordinary init containers, which are not resized."""
+    ordinary = {container.name for container in pod.spec.init_containers if container.restart_policy != "Always"}
+    return {name: status for name, status in _statuses(pod).items() if name not in ordinary}
+
+
+def _largest_sums(pod: Pod, defaults: Mapping[str, int]) -> Nanos:
+    """The largest of three sums: what the spec asks for, what the kubelet has allocated, and what is in force.
+
+    The first one does not count once the kubelet has refused it for good.
+    """
+    statuses, is_infeasible, whole = _statuses(pod), _resize_is_infeasible(pod), pod.status
+
+    def spec(container: Container) -> Nanos:
+        return _nanos(container.resources.requests)
+
+    def allocated(container: Container) -> Nanos:
+        status = statuses.get(container.name)
+        if status is not None and status.allocated_resources:
+            return _nanos(status.allocated_resources)
+        return {} if is_infeasible else spec(container)
+
+    def in_force(container: Container) -> Nanos:
+        status = statuses.get(container.name)
+        if status is not None and status.resources is not None and status.resources.requests:
+            return _nanos(status.resources.requests)
+        return allocated(container)
+
+    if whole.allocated_resources and whole.resources is not None and whole.resources.requests:
+        total = _nanos(whole.allocated_resources)
+        raise_amounts(total, _nanos(whole.resources.requests))
+    elif not statuses and not is_infeasible:
+        return _container_nanos(pod, spec, defaults)
+    else:
+        total = _container_nanos(pod, allocated, defaults)
+        raise_amounts(total, _container_nanos(pod, in_force, defaults))
+    if not is_infeasible:
+        raise_amounts(total, _container_nanos(pod, spec, defaults))
+    return total
 
 
 def _pod_level_nanos(pod: Pod, resources: ResourceRequirements, *, use_status: bool) -> Nanos:

@@ -3,6 +3,8 @@
 A budget allows a number of further disruptions. On each node separately, the victims are counted from the most to the
 least important, and each uses up a disruption of every budget that selects it; a victim for which none is left breaks
 the budget. A pod that the budget lists as disrupted is being evicted already and uses up nothing.
+
+From 1.37 on a victim that breaks a budget uses up nothing of the budgets behind that one, in the order of their list.
 """
 
 from collections.abc import Sequence
@@ -43,8 +45,9 @@ class _Rule:
 class BudgetRules:
     """The budgets of a cluster, their selectors parsed once."""
 
-    def __init__(self, budgets: DisruptionBudgets | None) -> None:
+    def __init__(self, budgets: DisruptionBudgets | None, *, stop_at_the_first_broken: bool = False) -> None:
         self._budgets = budgets
+        self._stop_at_the_first_broken = stop_at_the_first_broken
         self._rules: dict[str, _Rule] = {}
         self._kinds: Sequence[PodKind] | None = None
         """The list of kinds that the verdicts belong to."""
@@ -74,7 +77,10 @@ class BudgetRules:
                 rule = self._rule(budget)
                 selected = [number for number in numbers if rule.selects(pods.all_kinds[number])]
                 if selected:
-                    broken |= _over(budget, _are_of(pods, selected), pods)
+                    uses_it_up = _are_of(pods, selected)
+                    if self._stop_at_the_first_broken:
+                        uses_it_up &= ~broken
+                    broken |= _over(budget, uses_it_up, pods)
         return broken
 
     def _rule(self, budget: PodDisruptionBudget) -> _Rule:

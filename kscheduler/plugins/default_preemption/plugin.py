@@ -43,7 +43,10 @@ class DefaultPreemption(Plugin):
         self._args = args or DefaultPreemptionArgs()
         self._handle = handle
         self._occupants = OccupantColumns()
-        self._budgets = BudgetRules(handle.budgets)
+        self._budgets = BudgetRules(
+            handle.budgets, stop_at_the_first_broken=handle.behaviours.budgets_stop_at_the_first_broken
+        )
+        self._tells = handle.behaviours.tells_of_preemption
         self._memory = RowMemory()
         self._share = 1.0
         """The share of candidates among the nodes tried last: it decides how many nodes the next search begins with."""
@@ -94,7 +97,13 @@ class DefaultPreemption(Plugin):
         cycle.write(PreemptionSearch(lambda: _listed(tried.found, nodes), chosen))
         outbid = self._outbid(chosen.node_name, pod)
         preemption = Preemption(pod, chosen.node_name, chosen.victims, self.name, outbid)
-        return PostFilterResult(SUCCESS, chosen.node_name, preemption)
+        return PostFilterResult(self._success(chosen), chosen.node_name, preemption)
+
+    def _success(self, chosen: Candidate) -> Status:
+        if not self._tells:
+            return SUCCESS
+        found = f"found a potential placement for pod on node {chosen.node_name}"
+        return Status(Code.SUCCESS, (f"{found}, preempting {len(chosen.victims)} victims",))
 
     @staticmethod
     def _reviewed(review: VictimReview, tried: Tried, nodes: NodeTable, pod: PodInfo) -> Candidate | None:

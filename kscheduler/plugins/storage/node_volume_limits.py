@@ -3,6 +3,8 @@
 The kubelet publishes the driver's limit (CSINode). Counted are the volumes that the node's pods use, volumes that are
 attached although no pod uses them, and the pod's own volumes that are not on the node yet. A volume that the pod shares
 with a pod of the node counts once.
+
+With the feature gate VolumeLimitScaling a node needs the driver itself, too, if its CSIDriver asks for that.
 """
 
 import math
@@ -40,7 +42,8 @@ from kscheduler.framework.plugin import PASS_ALL, SKIPPED, UNSIGNABLE, Plugin, P
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.rules import csi_migration
-from kscheduler.framework.status import SUCCESS, Status, unresolvable
+from kscheduler.framework.status import SUCCESS, Status, unresolvable, unschedulable
+from kscheduler.plugins.storage.missing_drivers import MissingDrivers, missing_drivers
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +60,14 @@ class NodeVolumeLimits(Plugin):
     depends_on = (Source.ROW, Source.VOLUMES)
     needs_volumes = True
     TOO_MANY = 1
+    FIRST_MISSING_DRIVER = 2
     NO_CLAIM = -1
     reasons: ClassVar = {TOO_MANY: "node(s) exceed max volume count"}
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         del args
         self._handle = handle
+        self._asks_for_drivers = "VolumeLimitScaling" in handle.features
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Room on a node: a new, higher or removed limit, a deleted pod or attachment; or a claim that was missing.
@@ -71,7 +76,9 @@ class NodeVolumeLimits(Plugin):
         and its limits with it; a claim, volume or class is deleted or replaced, so that the node's pods count fewer or
         other volumes; a pod that shares a volume with the waiting pod is bound, so that the volume counts once there.
         """
+        driver = ClusterEvent(Resource.CSI_DRIVER, ActionType.UPDATE | ActionType.DELETE)
         return (
+            *((ClusterEventWithHint(driver),) if self._asks_for_drivers else ()),
             ClusterEventWithHint(NODE_ADD),
             ClusterEventWithHint(ClusterEvent(Resource.CSI_NODE, ActionType.ADD | ActionType.DELETE)),
             ClusterEventWithHint(ClusterEvent(Resource.CSI_NODE, ActionType.UPDATE), _after_csi_node_update),
@@ -104,6 +111,20 @@ class NodeVolumeLimits(Plugin):
         except ClaimNotFoundError as missing:
             cycle.write(_Missing(str(missing)))
             return np.full(len(rows), self.NO_CLAIM, dtype=np.int64)
+        lacking = missing_drivers(needed_volumes, volumes, nodes, rows) if self._asks_for_drivers else None
+        if lacking is None:
+            return self._within_limits(needed_volumes, volumes, nodes, rows)
+        cycle.write(lacking)
+        codes = np.where(lacking.places, lacking.places + self.FIRST_MISSING_DRIVER - 1, 0)
+        has_all = np.flatnonzero(lacking.places == 0)
+        limits = self._within_limits(needed_volumes, volumes, nodes, rows[has_all]) if len(has_all) else PASS_ALL
+        if limits is not PASS_ALL:
+            codes[has_all] = limits
+        return codes
+
+    def _within_limits(
+        self, needed_volumes: frozenset[AttachableVolume], volumes: Volumes, nodes: NodeTable, rows: Rows
+    ) -> Codes | None:
         if nodes is not self._handle.view.nodes:
             return self._filter_fork(needed_volumes, volumes, nodes, rows)
         if _surely_fits(needed_volumes, volumes, rows):
@@ -111,9 +132,12 @@ class NodeVolumeLimits(Plugin):
         return self._filter_rows(needed_volumes, volumes, nodes, rows)
 
     def status(self, cycle: CycleState, code: int) -> Status:
-        """The reason; a missing claim is named."""
+        """The reason; a missing claim or driver is named."""
         if code == self.NO_CLAIM:
             return unresolvable(cycle.read(_Missing).text, plugin=self.name)
+        if code >= self.FIRST_MISSING_DRIVER:
+            driver = cycle.read(MissingDrivers).drivers[code - self.FIRST_MISSING_DRIVER]
+            return unschedulable(f"{driver} CSI driver is not installed on the node", plugin=self.name)
         return super().status(cycle, code)
 
     def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
@@ -301,12 +325,14 @@ def _used(sets: Iterable[frozenset[AttachableVolume]], volumes: Volumes, node_na
 
 
 def _after_csi_node_update(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """A limit that rose or was removed (upstream takes a removed limit for 0), or a change of the migrated plugins."""
+    """A limit that rose or was removed (upstream takes a removed limit for 0), another driver or migrated plugin."""
     del pod
     if not isinstance(old, CSINode) or not isinstance(new, CSINode):
         return QueueingHint.QUEUE
     if old.migrated_plugins != new.migrated_plugins:
         return QueueingHint.QUEUE
+    if not {driver.name for driver in new.spec.drivers} <= {driver.name for driver in old.spec.drivers}:
+        return QueueingHint.QUEUE  # upstream looks at limits only, and a driver may come without one
     after = _limits(new)
     rose = any(after.get(driver, math.inf) > limit for driver, limit in _limits(old).items())
     return QueueingHint.QUEUE if rose else QueueingHint.SKIP

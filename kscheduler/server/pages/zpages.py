@@ -20,8 +20,10 @@ _HEAD: Final = (
 )
 
 
-def statusz(version: str, kubernetes: str, paths: Callable[[], Sequence[str]], clock: Clock = REAL_CLOCK) -> Handler:
-    """Since when what runs. `kubernetes`: the minor version whose rules are followed. The process starts now."""
+def statusz(
+    version: str, kubernetes: Callable[[], str], paths: Callable[[], Sequence[str]], clock: Clock = REAL_CLOCK
+) -> Handler:
+    """Since when what runs. `kubernetes`: the minor version whose rules are followed now. The process starts now."""
     started = clock.time()
 
     async def handle(request: web.Request) -> web.StreamResponse:
@@ -34,14 +36,14 @@ def statusz(version: str, kubernetes: str, paths: Callable[[], Sequence[str]], c
             f"Up: {seconds // 3600} hr {seconds // 60 % 60:02d} min {seconds % 60:02d} sec",
             f"Python version: {platform.python_version()}",
             f"Binary version: {version}",
-            f"Emulation version: {kubernetes}",
+            f"Emulation version: {kubernetes()}",
             f"Paths: {' '.join(folders)}",
         ]
         fields: dict[str, Any] = {
             "startTime": begins.strftime("%Y-%m-%dT%H:%M:%SZ"),
             "uptimeSeconds": seconds,
             "binaryVersion": version,
-            "emulationVersion": kubernetes,
+            "emulationVersion": kubernetes(),
             "paths": folders,
         }
         return answer(request, "Statusz", _HEAD % "statusz" + "\n".join(lines) + "\n", fields, COMPONENT)

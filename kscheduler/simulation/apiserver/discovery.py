@@ -8,11 +8,11 @@ from functools import cache
 
 from aiohttp import web
 
-from kscheduler.config.upstream.release import RELEASE, VERSION
 from kscheduler.simulation.apiserver.negotiation import DISCOVERY_TYPE, wants_aggregated_discovery
 from kscheduler.simulation.apiserver.rendering import encode
 from kscheduler.simulation.kinds.api_errors import Object, method_not_allowed, no_such_path
 from kscheduler.simulation.kinds.resources import ServedResource, group_versions
+from kscheduler.upstream.release import RELEASE, VERSION
 
 _OPENAPI_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 """Clients request it for kinds that are missing in the documents of version 3. Ours is empty (no bytes, in protobuf),

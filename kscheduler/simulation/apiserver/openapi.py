@@ -7,11 +7,11 @@ Schemas come from the table of API types, so no copy of the API's schema is need
 from functools import cache
 from pathlib import Path
 
-from kscheduler.config.upstream.release import RELEASE
 from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.kinds.resources import ServedResource, group_versions
 from kscheduler.simulation.typed import api_types
 from kscheduler.simulation.typed.api_types import ApiField, ApiType, JsonForm, type_of_resource
+from kscheduler.upstream.release import RELEASE
 
 _REFERENCE = "#/components/schemas/"
 _DESCRIPTIONS = Path(api_types.__file__).with_name("descriptions.txt")

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from kscheduler.api.well_known import HOSTNAME, REGION, ZONE
 from kscheduler.config.types import OWN_SCHEDULER_NAME
-from kscheduler.config.upstream.release import RELEASE
+from kscheduler.upstream.release import RELEASE
 
 Object = dict[str, Any]
 Intent = Literal["bound", "never", "rule"]

@@ -7,7 +7,7 @@ import msgspec
 from kscheduler.api.core import Pod, PodStatus
 from kscheduler.api.quantity import QuantityError
 from kscheduler.framework.events import ActionType, ClusterEvent, Resource
-from kscheduler.framework.pods.requests import accounted_requests
+from kscheduler.framework.pods.requests import Resizing, accounted_requests
 
 
 def pod_update_events(old: Pod, new: Pod, resource: Resource = Resource.UNSCHEDULABLE_POD) -> list[ClusterEvent]:
@@ -55,9 +55,13 @@ def _is_scaled_down(old: Pod, new: Pod) -> bool:
     if old.spec is new.spec and old.status is new.status:
         return False
     try:
-        before, after = accounted_requests(old), accounted_requests(new)
+        return any(_shrinks(old, new, resizing) for resizing in (Resizing.BY_CONTAINER, Resizing.BY_POD))
     except QuantityError:  # the cycle reports it; the pod is tried again when its owner corrects it
         return False
+
+
+def _shrinks(old: Pod, new: Pod, resizing: Resizing) -> bool:
+    before, after = accounted_requests(old, resizing), accounted_requests(new, resizing)
     return before is not after and any(after.get(name, 0) < amount for name, amount in before.items())
 
 

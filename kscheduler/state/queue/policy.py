@@ -40,5 +40,7 @@ class QueuePolicy:
     standing_gates: Mapping[Gate, MayLetIn] = field(default_factory=dict)
     """The PreEnqueue plugins that know which pods they would reject again."""
     hints_alike: HintsAlike = no_hints_alike
+    gated_pods_wait_for_the_flush: bool = False
+    """Whether the flush asks about a gated pod once in five minutes; else each time, once it has waited so long."""
     on_moved: OnMoved | None = None
     """Called for each element that moves: the element, the queue, the event's label, now. `None` costs nothing."""

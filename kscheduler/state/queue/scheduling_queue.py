@@ -279,7 +279,11 @@ class SchedulingQueue:
         self._ask_failed_gates_again(event.label, now)
         waiting = (*self._places.parked, *self._gated_that_hear(event))
         for element in waiting:
-            if now - element.timestamp > MAX_IN_UNSCHEDULABLE_SECONDS:
+            is_due = now - element.timestamp > MAX_IN_UNSCHEDULABLE_SECONDS
+            if is_due and isinstance(element, QueuedPodInfo) and self._policy.gated_pods_wait_for_the_flush:
+                is_due = now - element.flushed_at > MAX_IN_UNSCHEDULABLE_SECONDS
+                element.flushed_at = now if is_due else element.flushed_at
+            if is_due:
                 self._move(element, event, None, None, now)
                 element.was_flushed = not element.gating_plugin  # a pod that is still gated was not rescued
 

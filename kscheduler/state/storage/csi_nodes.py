@@ -22,24 +22,29 @@ class CSINodes:
         """In-tree plugin to the names of nodes where it is migrated."""
         self._migrated_rows: dict[str, tuple[Rows, Rows]] = {}
         """By plugin all live rows at the time of the computation, and the rows where it is migrated."""
+        self._installed: Names = {}
+        """CSI driver to the names of nodes that report it."""
 
     def put(self, node: CSINode) -> None:
         """Add or update a CSINode."""
         self.remove(node.key)
         self._csi_nodes[node.key] = node
         self._limits[node.key] = _limits(node)
-        self._migrated_rows.clear()
         for plugin in node.migrated_plugins:
             file(self._migrated, plugin, node.key)
+        for driver in node.spec.drivers:
+            file(self._installed, driver.name, node.key)
 
     def remove(self, name: str) -> None:
         """Remove a CSINode, if it exists."""
         before = self._csi_nodes.pop(name, None)
         if before is not None:
             del self._limits[name]
-            self._migrated_rows.clear()
             for plugin in before.migrated_plugins:
                 unfile(self._migrated, plugin, name)
+            for driver in dict.fromkeys(driver.name for driver in before.spec.drivers):
+                unfile(self._installed, driver, name)
+        self._migrated_rows.clear()
 
     def get(self, name: str) -> CSINode | None:
         """The CSINode with this name."""
@@ -60,6 +65,10 @@ class CSINodes:
             rows = self._nodes.rows_of(self._migrated.get(plugin, ()))
             known = self._migrated_rows[plugin] = live, live if len(rows) == len(live) else rows
         return known[1]
+
+    def is_installed(self, name: str, driver: str) -> bool:
+        """Whether the node reports the driver."""
+        return name in self._installed.get(driver, ())
 
 
 def _limits(node: CSINode) -> Mapping[str, int]:

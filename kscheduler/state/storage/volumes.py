@@ -319,6 +319,10 @@ class VolumeTable:
         """
         return self._csi_nodes.migrated_rows(plugin)
 
+    def has_driver(self, node_name: str, driver: str) -> bool:
+        """Whether the node reports the CSI driver."""
+        return self._csi_nodes.is_installed(node_name, driver)
+
     def is_migrated(self, node_name: str, plugin: str) -> bool:
         """Whether the in-tree plugin's volumes are attached by its CSI driver on the node."""
         return self._csi_nodes.is_migrated(node_name, plugin)

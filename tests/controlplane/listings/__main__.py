@@ -1,10 +1,11 @@
 """Tables of Kubernetes' own facts, listed by its Go code: `python -m tests.controlplane.listings gates|points`.
 
-    gates    every feature gate of kube-scheduler: `kscheduler/config/upstream/feature_gates_1_36.json`, one to a line
-    points   what each in-tree plugin implements: to be compared with `kscheduler/config/upstream/extension_points.py`
+    gates    every feature gate of kube-scheduler: `kscheduler/upstream/feature_gates_1_36.json`, one to a line
+    points   what each in-tree plugin implements: to be compared with `kscheduler/upstream/extension_points.py`
 
-The programs are compiled against the Go module of the control plane, so its go.mod says which version they list. They
-are no part of that module: a change here builds no control plane anew. Compiling takes some minutes the first time.
+The programs are compiled against the Go module of the control plane, so its go.mod says which version they list, or the
+release that `KUBERNETES_VERSION` names. They are no part of that module: a change here builds no control plane anew.
+Compiling takes some minutes the first time.
 """
 
 import json
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.controlplane.binaries import cache_folder
+from tests.controlplane.releases import pinned
 from tests.controlplane.releases.pinned import MODULE
 from tests.controlplane.toolchain import find_go, run_go
 
@@ -23,9 +25,9 @@ WHOLE_STAGES = ("AllAlpha", "AllBeta")
 
 def listed(name: str) -> Any:
     """What the program prints. Raises `GoError`."""
-    program = Path(__file__).parent / PROGRAMS[name]
-    go = find_go(cache_folder())
-    return json.loads(run_go(go, "run", "-mod=readonly", program, folder=MODULE, seconds=COMPILE_SECONDS))
+    go, program = find_go(cache_folder()), Path(__file__).parent / PROGRAMS[name]
+    command = ("run", "-mod=readonly", f"-modfile={pinned.chosen().module_file}", program)
+    return json.loads(run_go(go, *command, folder=MODULE, seconds=COMPILE_SECONDS))
 
 
 def gates_file(listing: dict[str, Any]) -> str:

@@ -9,8 +9,9 @@ import pytest
 
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.expansion import POINTS
-from kscheduler.config.feature_gates import GATES, Stage, parse_feature_gates
-from kscheduler.config.upstream.extension_points import IN_TREE_POINTS
+from kscheduler.config.feature_gates import Stage, gates_of, parse_feature_gates
+from kscheduler.upstream.extension_points import IN_TREE_POINTS
+from kscheduler.upstream.release import VERSION
 from tests.controlplane.binaries import find
 from tests.controlplane.kubeconfig import write
 
@@ -37,8 +38,9 @@ def test_the_help_lists_the_same_alpha_and_beta_gates(kube_scheduler: Path) -> N
     listed = {name: (stage, default) for name, stage, default in KNOWN.findall(said(kube_scheduler, "--help"))}
     del listed["AllAlpha"], listed["AllBeta"]
     unfinished = (Stage.ALPHA, Stage.BETA)
+    known = gates_of(VERSION).values()
     assert listed == {
-        name: (gate.stage.value, str(gate.default).lower()) for name, gate in GATES.items() if gate.stage in unfinished
+        gate.name: (gate.stage.value, str(gate.default).lower()) for gate in known if gate.stage in unfinished
     }
 
 
@@ -97,15 +99,15 @@ def refused(kube_scheduler: Path, path: Path) -> str:
 
 def test_every_point_of_the_table_is_one_of_kube_scheduler_s(kube_scheduler: Path, tmp_path: Path) -> None:
     """Named all at once; a plugin that does not exist is looked for after them, so that the start ends."""
-    plugins = {point: [name for name, points in IN_TREE_POINTS.items() if point in points] for point in POINTS}
+    plugins = {point: [name for name, points in IN_TREE_POINTS[VERSION].items() if point in points] for point in POINTS}
     answer = refused(kube_scheduler, configuration(tmp_path, plugins | {"multiPoint": ["Nope"]}))
     assert 'Plugin \\"Nope\\" does not exist' in answer
 
 
-@pytest.mark.parametrize("plugin", sorted(IN_TREE_POINTS))
+@pytest.mark.parametrize("plugin", sorted(IN_TREE_POINTS[VERSION]))
 def test_a_point_that_is_missing_from_the_table_is_missing_from_kube_scheduler(
     kube_scheduler: Path, tmp_path: Path, plugin: str
 ) -> None:
-    for point in sorted(POINTS.keys() - IN_TREE_POINTS[plugin])[::6]:
+    for point in sorted(POINTS.keys() - IN_TREE_POINTS[VERSION][plugin])[::6]:
         answer = refused(kube_scheduler, configuration(tmp_path, {point: [plugin]}))
         assert f'plugin \\"{plugin}\\" does not extend {point[0].upper()}{point[1:]}Plugin plugin' in answer

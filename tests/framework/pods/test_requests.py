@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from kscheduler.framework.pods.requests import accounted_requests, incoming_requests, is_scalar, nonzero_requests
+from kscheduler.framework.pods.requests import (
+    Resizing,
+    accounted_requests,
+    incoming_requests,
+    is_scalar,
+    nonzero_accounted,
+    nonzero_requests,
+)
 from tests.builders import Tree, make_pod
 
 MI = 2**20
@@ -113,7 +120,8 @@ def test_what_a_pod_asks_for(case: str) -> None:
     spec, wanted = CASES[case]
     pod = make_pod(**spec)
     assert incoming_requests(pod) == wanted
-    assert accounted_requests(pod) == wanted, "without a status the pod takes what it asked for"
+    for rule in Resizing:
+        assert accounted_requests(pod, rule) == wanted, "without a status the pod takes what it asked for"
 
 
 def resized(reason: str | None, *, spec: str, allocated: str, actual: str) -> Tree:
@@ -136,7 +144,8 @@ def resized(reason: str | None, *, spec: str, allocated: str, actual: str) -> Tr
 )
 def test_a_resize_in_flight_is_never_overbooked(fields: Tree, wanted: int) -> None:
     pod = make_pod(**fields)
-    assert accounted_requests(pod)["cpu"] == wanted
+    for rule in (Resizing.BY_CONTAINER, Resizing.BY_POD):
+        assert accounted_requests(pod, rule)["cpu"] == wanted
     assert incoming_requests(pod) == {"cpu": int(fields["containers"][0]["resources"]["requests"]["cpu"]) * 1000}
 
 
@@ -146,24 +155,84 @@ def test_the_first_resize_condition_decides() -> None:
         {"type": "PodResizePending", "reason": "Infeasible"},
     ]
     fields = resized(None, spec="5", allocated="1", actual="1")
-    assert accounted_requests(make_pod(**{**fields, "status": {**fields["status"], "conditions": conditions}})) == {
-        "cpu": 5000
+    pod = make_pod(**{**fields, "status": {**fields["status"], "conditions": conditions}})
+    for rule in (Resizing.BY_CONTAINER, Resizing.BY_POD):
+        assert accounted_requests(pod, rule) == {"cpu": 5000}
+
+
+def test_a_status_without_resources_says_nothing_up_to_1_36() -> None:
+    status = {"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "9"}}]}
+    pod = make_pod(containers=[container("c", cpu="1")], status=status)
+    assert accounted_requests(pod, Resizing.BY_CONTAINER) == {"cpu": 1000}
+    assert accounted_requests(pod, Resizing.BY_POD) == {"cpu": 9000}
+
+
+def swapping(*conditions: Tree, **status: Any) -> Tree:
+    """Container a grows from 1 to 3 while b shrinks from 3 to 1; the kubelet has done neither."""
+    statuses = [running("a", {"cpu": "1"}, cpu="1"), running("b", {"cpu": "3"}, cpu="3")]
+    return {
+        "containers": [container("a", cpu="3"), container("b", cpu="1")],
+        "status": {"containerStatuses": statuses, "conditions": list(conditions), **status},
     }
 
 
-def test_a_status_without_resources_says_nothing() -> None:
-    status = {"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "9"}}]}
-    assert accounted_requests(make_pod(containers=[container("c", cpu="1")], status=status)) == {"cpu": 1000}
+INFEASIBLE: Tree = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
 
 
-def test_sidecars_count_with_their_status_and_ordinary_init_containers_do_not() -> None:
+def test_containers_that_swap_count_twice_up_to_1_36_and_by_their_sums_from_1_37_on() -> None:
+    pod = make_pod(**swapping())
+    assert accounted_requests(pod, Resizing.BY_CONTAINER) == {"cpu": 6000}
+    assert accounted_requests(pod, Resizing.BY_POD) == {"cpu": 4000}
+    assert nonzero_accounted(pod, Resizing.BY_POD) == (4000, 2 * DEFAULT_MEMORY)
+    assert accounted_requests(pod, Resizing.NOT_COUNTED) == {"cpu": 4000}
+
+
+def test_by_sums_what_the_kubelet_has_refused_does_not_count() -> None:
+    fields = swapping(INFEASIBLE)
+    fields["containers"][0] = container("a", cpu="30")
+    assert accounted_requests(make_pod(**fields), Resizing.BY_POD) == {"cpu": 4000}
+
+
+def test_by_sums_a_refused_container_without_a_status_counts_nothing() -> None:
+    pod = make_pod(containers=[container("a", cpu="5")], status={"conditions": [INFEASIBLE]})
+    assert accounted_requests(pod, Resizing.BY_POD) == {}
+    assert accounted_requests(pod, Resizing.BY_CONTAINER) == {"cpu": 5000}
+
+
+def test_by_sums_what_is_in_force_counts_also_where_less_is_allocated() -> None:
+    status = {"containerStatuses": [running("c", {"cpu": "2"}, cpu="7")]}
+    assert accounted_requests(make_pod(containers=[container("c", cpu="1")], status=status), Resizing.BY_POD) == {
+        "cpu": 7000
+    }
+
+
+def test_by_sums_the_pods_own_status_counts_in_place_of_its_containers() -> None:
+    whole = {"resources": {"requests": {"cpu": "2"}}, "allocatedResources": {"cpu": "9", "memory": "1"}}
+    pod = make_pod(**swapping(**whole))
+    assert accounted_requests(pod, Resizing.BY_POD) == {"cpu": 9000, "memory": 1}
+    assert accounted_requests(make_pod(**swapping(INFEASIBLE, **whole)), Resizing.BY_POD) == {"cpu": 9000, "memory": 1}
+    for missing in whole:
+        part = {name: value for name, value in whole.items() if name != missing}
+        assert accounted_requests(make_pod(**swapping(**part)), Resizing.BY_POD) == {"cpu": 4000}
+
+
+def test_by_sums_init_containers_count_with_their_status() -> None:
+    pod = make_pod(
+        containers=[container("c", cpu="1")],
+        initContainers=[sidecar("s", cpu="1"), container("i", cpu="2")],
+        status={"initContainerStatuses": [running("s", {}, cpu="4"), running("i", {}, cpu="50")]},
+    )
+    assert accounted_requests(pod, Resizing.BY_POD) == {"cpu": 54000}, "the init container beside the grown sidecar"
+
+
+def test_sidecars_count_with_their_status_and_up_to_1_36_ordinary_init_containers_do_not() -> None:
     statuses = [running("s", {}, cpu="4"), running("i", {}, cpu="50")]
     pod = make_pod(
         containers=[container("c", cpu="1")],
         initContainers=[sidecar("s", cpu="1"), container("i", cpu="2")],
         status={"initContainerStatuses": statuses},
     )
-    assert accounted_requests(pod) == {"cpu": 6000}, "the init container beside the grown sidecar: 4 + 2"
+    assert accounted_requests(pod, Resizing.BY_CONTAINER) == {"cpu": 6000}, "beside the grown sidecar: 4 + 2"
 
 
 @pytest.mark.parametrize(
@@ -186,7 +255,8 @@ def test_sidecars_count_with_their_status_and_ordinary_init_containers_do_not() 
 )
 def test_a_resize_of_the_pod_as_a_whole(status: Tree, wanted: int) -> None:
     pod = make_pod(containers=[container(cpu="7")], resources={"requests": {"cpu": "2"}}, status=status)
-    assert accounted_requests(pod) == {"cpu": wanted}
+    for rule in (Resizing.BY_CONTAINER, Resizing.BY_POD):
+        assert accounted_requests(pod, rule) == {"cpu": wanted}
 
 
 NONZERO: dict[str, tuple[Tree, tuple[int, int]]] = {
@@ -226,14 +296,15 @@ NONZERO: dict[str, tuple[Tree, tuple[int, int]]] = {
 @pytest.mark.parametrize("case", NONZERO)
 def test_what_scoring_presumes(case: str) -> None:
     spec, wanted = NONZERO[case]
-    presumed = nonzero_requests(make_pod(**spec), use_status=True, pod_level=True)
-    assert (presumed["cpu"], presumed["memory"]) == wanted
+    for rule in Resizing:
+        presumed = nonzero_requests(make_pod(**spec), rule, pod_level=True)
+        assert (presumed["cpu"], presumed["memory"]) == wanted
 
 
 def test_the_fit_score_leaves_pod_level_requests_out() -> None:
     """Upstream's quirk Q4, imitated."""
     pod = make_pod(containers=[container(cpu="3")], resources={"requests": {"cpu": "1"}})
-    assert nonzero_requests(pod, use_status=False, pod_level=False) == {"cpu": 3000, "memory": DEFAULT_MEMORY}
+    assert nonzero_requests(pod, Resizing.NOT_COUNTED, pod_level=False) == {"cpu": 3000, "memory": DEFAULT_MEMORY}
 
 
 @pytest.mark.parametrize(

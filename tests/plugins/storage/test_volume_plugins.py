@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from kscheduler.api.codec import convert
-from kscheduler.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim
+from kscheduler.api.storage import CSIDriver, CSINode, PersistentVolume, PersistentVolumeClaim
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import ActionType, ClusterEvent, QueueingHint, Resource
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code
@@ -161,3 +162,71 @@ def test_a_fork_asks_what_is_attached_only_where_there_is_a_limit(count: int | N
         else:
             with pytest.raises(ValueError, match="was not created for pod default/stranger"):
                 plugin.filter(CycleState(), CLAIMED, table, rows)
+
+
+def missing_driver_codes(cache: Cache, *, features: frozenset[str], forked: bool = False) -> list[str]:
+    """What NodeVolumeLimits says of each node of a pod with a volume of `csi.one`; empty where it passes."""
+    handle = Handle(cache, None, None, volumes=cache.volumes, features=features)  # type: ignore[arg-type]
+    plugin: Any = registry().build("NodeVolumeLimits", None, handle)
+    rows, state = cache.nodes.rows(), CycleState()
+    nodes = cache.nodes.with_pods({int(rows[0]): [info("nominated")]}) if forked else cache.nodes
+    codes = plugin.filter(state, CLAIMED, nodes, rows)
+    if codes is None:
+        return [""] * len(rows)
+    return [plugin.status(state, code).message if code else "" for code in codes.tolist()]
+
+
+LIMIT_SCALING = frozenset({"VolumeLimitScaling"})
+
+
+def with_driver(cache: Cache, *names: str, insists: bool | None = True) -> Cache:
+    """These nodes report `csi.one`, whose CSIDriver insists on that or does not."""
+    for name in names:
+        drivers = [{"name": "csi.one", "nodeID": name}]
+        cache.volumes.put(convert({"metadata": {"name": name}, "spec": {"drivers": drivers}}, CSINode))
+    spec = {} if insists is None else {"preventPodSchedulingIfMissing": insists}
+    cache.volumes.put(convert({"metadata": {"name": "csi.one"}, "spec": spec}, CSIDriver))
+    return cache
+
+
+@pytest.mark.parametrize("forked", [False, True])
+def test_a_driver_that_insists_keeps_pods_from_nodes_without_it(forked: bool) -> None:
+    cache = with_driver(cluster(node("has"), node("none"), node("no-csi-node")), "has")
+    cache.volumes.put(convert({"metadata": {"name": "none"}, "spec": {"drivers": [{"name": "csi.two"}]}}, CSINode))
+    missing = "csi.one CSI driver is not installed on the node"
+    assert missing_driver_codes(cache, features=LIMIT_SCALING, forked=forked) == ["", missing, missing]
+    assert missing_driver_codes(cache, features=frozenset(), forked=forked) == ["", "", ""]
+    cache.volumes.remove(convert({"metadata": {"name": "has"}}, CSINode))
+    assert missing_driver_codes(cache, features=LIMIT_SCALING, forked=forked) == [missing] * 3
+
+
+@pytest.mark.parametrize("insists", [None, False])
+def test_a_driver_that_does_not_insist_passes(insists: bool | None) -> None:
+    cache = with_driver(cluster(node("a"), node("b")), "a", insists=insists)
+    assert missing_driver_codes(cache, features=LIMIT_SCALING) == ["", ""]
+
+
+def test_a_driver_that_nobody_has_declared_passes() -> None:
+    assert missing_driver_codes(cluster(node("a")), features=LIMIT_SCALING) == [""]
+
+
+def test_a_missing_driver_is_told_before_a_limit_and_limits_count_elsewhere() -> None:
+    cache = with_driver(cluster(node("full"), node("none")))
+    drivers = [{"name": "csi.one", "allocatable": {"count": 0}}]
+    cache.volumes.put(convert({"metadata": {"name": "full"}, "spec": {"drivers": drivers}}, CSINode))
+    told = missing_driver_codes(cache, features=LIMIT_SCALING)
+    assert told == ["node(s) exceed max volume count", "csi.one CSI driver is not installed on the node"]
+
+
+def test_a_driver_that_comes_to_a_node_wakes_pods() -> None:
+    def of(*names: str) -> CSINode:
+        return convert({"metadata": {"name": "n"}, "spec": {"drivers": [{"name": name} for name in names]}}, CSINode)
+
+    plugin: Any = registry().build("NodeVolumeLimits", None, HANDLE)
+    (hint,) = (
+        one.hint
+        for one in plugin.events_to_register()
+        if one.event == ClusterEvent(Resource.CSI_NODE, ActionType.UPDATE)
+    )
+    assert hint(CLAIMED, of("a"), of("a", "b")) is QueueingHint.QUEUE
+    assert hint(CLAIMED, of("a", "b"), of("a")) is QueueingHint.SKIP

@@ -20,7 +20,9 @@ KIND = {"/statusz": "Statusz", "/flagz": "Flagz"}
 @asynccontextmanager
 async def pages() -> AsyncIterator[aiohttp.ClientSession]:
     app = web.Application()
-    app.router.add_get("/statusz", statusz("0.1.0", "1.36", lambda: ["/livez", "/livez/ping", "/metrics", "/"], CLOCK))
+    app.router.add_get(
+        "/statusz", statusz("0.1.0", lambda: "1.36", lambda: ["/livez", "/livez/ping", "/metrics", "/"], CLOCK)
+    )
     app.router.add_get("/flagz", flagz({"v": "2", "bind-address": "0.0.0.0"}))
     async with TestClient(TestServer(app)) as client:
         yield client  # type: ignore[misc]

@@ -13,7 +13,9 @@ from kscheduler.framework.events import (
     QueueingHint,
     Resource,
 )
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.framework.status import Status, unresolvable
 from kscheduler.scheduling.runtime.queue_calls import HintCalls, unobserved
 from kscheduler.state.queue.hints import HintTable, QueueingStrategy
 from kscheduler.state.queue.pod_changes import pod_update_events
@@ -157,6 +159,26 @@ def test_a_pod_that_is_flushed_while_gated_was_not_rescued(queue: SchedulingQueu
     assert found[0] == GATED
     queue.update(make_pod("p", **GATE), pod_info("p"), NOW + 400)
     assert not popped(queue, NOW + 400).was_flushed
+
+
+@pytest.mark.parametrize(("waits", "asked_after"), [(False, [330, 360, 390, 630]), (True, [330, 660])])
+def test_how_often_the_safety_net_asks_about_a_gated_pod(waits: bool, asked_after: list[int]) -> None:
+    """Up to 1.36 with each flush once it has waited for five minutes, from 1.37 on once in five minutes."""
+    asked: list[int] = []
+    now = 0
+
+    def pre_enqueue(_pod: PodInfo, _first: str) -> Status:
+        asked.append(now)
+        return unresolvable("shut", plugin="Gate")
+
+    queue = SchedulingQueue(replace(policy([]), pre_enqueue=pre_enqueue, gated_pods_wait_for_the_flush=waits))
+    queue.add(pod_info("p"), 0)
+    asked.clear()
+    for now in range(30, 690, 30):
+        queue.flush_unschedulable(now)
+    assert asked[: len(asked_after) - 1] == asked_after[:-1]
+    assert asked_after[-1] in asked
+    assert len(asked) == (2 if waits else 12)
 
 
 def test_the_safety_net_marks_whom_it_moves(queue: SchedulingQueue) -> None:

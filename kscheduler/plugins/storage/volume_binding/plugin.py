@@ -6,8 +6,8 @@ Reserve     assume the choice for the node: the next pod sees the volumes and cl
 PreBind     write the choice, and wait until the volume controller has bound everything (600 s at most)
 Unreserve   take back what was assumed and not written
 
-Score       by how full the storage would be. Only with the feature gate StorageCapacityScoring, which is off by
-            default: without it the arguments have no `shape`, and PreScore skips
+Score       by how full the storage would be. Only with the feature gate StorageCapacityScoring, which is on by
+            default from 1.37: without it the arguments have no `shape`, and PreScore skips
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -149,9 +149,9 @@ class VolumeBinding(Plugin):
         return claim_details(state.claims, volumes, nodes, rows)
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Status:
-        """Skip without a shape and for pods without claims, because every node would get 0 points."""
-        del pod, nodes, rows
-        return SKIP if self._capacity_score is None or cycle.find(_Claims) is None else SUCCESS
+        """Skip without a shape. As upstream, pods without claims get 0 points everywhere."""
+        del cycle, pod, nodes, rows
+        return SKIP if self._capacity_score is None else SUCCESS
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
         """Points by how full the storage would be that Filter chose for the claims: int64 [rows]."""

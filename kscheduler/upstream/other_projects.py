@@ -6,7 +6,7 @@ Go plugins are compiled into a scheduler; no other program can load them, so onl
 from difflib import get_close_matches
 from typing import Final
 
-from kscheduler.config.upstream.extension_points import IN_TREE_POINTS
+from kscheduler.upstream.extension_points import IN_TREE_PLUGINS
 
 SCHEDULER_PLUGINS: Final = frozenset(
     (
@@ -44,7 +44,7 @@ def advice(name: str) -> str:
     """What to do about a plugin that is not registered."""
     if name in SCHEDULER_PLUGINS:
         return f"it is a plugin of kubernetes-sigs/scheduler-plugins, not of kube-scheduler: {_WHAT_TO_DO}"
-    meant = get_close_matches(name, IN_TREE_POINTS, n=1, cutoff=_ALIKE)
+    meant = get_close_matches(name, IN_TREE_PLUGINS, n=1, cutoff=_ALIKE)
     if meant:
         return f"did you mean {meant[0]}?"
     return f"kube-scheduler has no plugin of this name either: {_WHAT_TO_DO}"

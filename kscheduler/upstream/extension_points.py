@@ -1,9 +1,9 @@
-"""The extension points of each in-tree plugin of Kubernetes 1.36, as its Go type implements them."""
+"""The extension points of each in-tree plugin, as its Go type implements them, by version of Kubernetes."""
 
 from collections.abc import Mapping
 from typing import Final
 
-IN_TREE_POINTS: Final[Mapping[str, frozenset[str]]] = {
+_OF_1_36: Final[Mapping[str, frozenset[str]]] = {
     "DefaultBinder": frozenset(("bind",)),
     "DefaultPreemption": frozenset(("preEnqueue", "postFilter")),
     "DynamicResources": frozenset(("preEnqueue", "preFilter", "filter", "postFilter", "score", "reserve", "preBind")),
@@ -28,5 +28,15 @@ IN_TREE_POINTS: Final[Mapping[str, frozenset[str]]] = {
     "VolumeRestrictions": frozenset(("preFilter", "filter")),
     "VolumeZone": frozenset(("preFilter", "filter")),
 }
-"""By plugin, as configurations spell the points. A configuration may name every point that a plugin has upstream, even
-if the plugin of the same name here does nothing at that point."""
+_OF_1_37: Final[Mapping[str, frozenset[str]]] = {
+    **_OF_1_36,
+    "DeferredPodScheduling": frozenset(("preFilter", "filter", "permit")),
+    "NodeName": frozenset(("preFilter", "filter")),
+    "NodeUnschedulable": frozenset(("preFilter", "filter")),
+    "TaintToleration": frozenset(("preFilter", "filter", "preScore", "score")),
+}
+IN_TREE_POINTS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {"1.36": _OF_1_36, "1.37": _OF_1_37}
+"""By version and plugin, as configurations spell the points. A configuration may name every point that a plugin has
+upstream, even if the plugin of the same name here does nothing at that point."""
+IN_TREE_PLUGINS: Final = frozenset(name for points in IN_TREE_POINTS.values() for name in points)
+"""The names of all plugins that kube-scheduler has in any of these versions."""

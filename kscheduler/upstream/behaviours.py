@@ -1,0 +1,83 @@
+"""What the followed versions of Kubernetes do differently: one value per difference and version.
+
+Code asks for a value (`Behaviours.budgets_stop_at_the_first_broken`), never for a version. To drop a version is to drop
+its column, and then each value that all others share. What differs by a feature gate alone is in the gates' tables.
+
+The numbers in brackets (D1, M2, Q3) are those of the differences as docs/compatibility.md lists them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviours:
+    """How kube-scheduler of one version decides where another one does not decide so."""
+
+    version: str
+    """`1.37`: the same in all patch releases."""
+    sums_whole_resizes: bool
+    """D1. Requests of a pod in a resize: the largest of three sums over all containers, not the sum of the largest."""
+    scales_by_image_volumes: bool
+    """D2. ImageLocality's upper threshold grows with image volumes, as with containers."""
+    budgets_stop_at_the_first_broken: bool
+    """D3. A victim that breaks a budget uses up nothing of the budgets behind that one."""
+    node_name_narrows: bool
+    """D8. NodeName restricts the search to the named node in PreFilter."""
+    knows_bind_mount_options: bool
+    """D12. Pods whose containers set `bindMountOptions` need a node that declares VolumeBindMountOptions."""
+    names_claims_to_deallocate: bool
+    """M1. DynamicResources says `no new claims to deallocate` where it has nothing to say."""
+    tells_of_preemption: bool
+    """M2. The message of a pod that preempts tells the node and the number of victims."""
+    pod_events_are_narrow: bool
+    """Q2, Q3. Plugins are woken by what they register: by assigned pods, or by the pod itself, not by both."""
+    event_names: Mapping[str, str]
+    """Q1. Labels of cluster events in metrics, where they differ from those of 1.36."""
+    gated_pods_wait_for_the_flush: bool
+    """Q4. The flush of pods that have waited for five minutes looks at gated pods once in that time."""
+
+
+_NO_OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
+_CHANGES_OF_ITSELF: Final = ("Label", "ScaleDown", "Toleration", "SchedulingGatesEliminated", "GeneratedResourceClaim")
+_EVENT_NAMES_OF_1_37: Final[Mapping[str, str]] = MappingProxyType(
+    {f"UnschedulablePod{action}": f"UnscheduledPod{action}" for action in ("Add", "Update", "Delete")}
+    | {f"UnschedulablePodUpdatePod{change}": f"TargetPodUpdatePod{change}" for change in _CHANGES_OF_ITSELF}
+)
+
+BEHAVIOURS: Final = MappingProxyType(
+    {
+        each.version: each
+        for each in (
+            Behaviours(
+                version="1.36",
+                sums_whole_resizes=False,
+                scales_by_image_volumes=False,
+                budgets_stop_at_the_first_broken=False,
+                node_name_narrows=False,
+                knows_bind_mount_options=False,
+                names_claims_to_deallocate=True,
+                tells_of_preemption=False,
+                pod_events_are_narrow=False,
+                event_names=_NO_OTHER_NAMES,
+                gated_pods_wait_for_the_flush=False,
+            ),
+            Behaviours(
+                version="1.37",
+                sums_whole_resizes=True,
+                scales_by_image_volumes=True,
+                budgets_stop_at_the_first_broken=True,
+                node_name_narrows=True,
+                knows_bind_mount_options=True,
+                names_claims_to_deallocate=False,
+                tells_of_preemption=True,
+                pod_events_are_narrow=True,
+                event_names=_EVENT_NAMES_OF_1_37,
+                gated_pods_wait_for_the_flush=True,
+            ),
+        )
+    }
+)
+"""By version, oldest first."""

@@ -1,0 +1,140 @@
+"""The rules are those of the API server's version, as far as they are known and the configuration takes them."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from kscheduler.app import followed_version
+from kscheduler.app.options import Options, ReadUnder
+from kscheduler.app.server_version import followed
+from kscheduler.app.service import App
+from kscheduler.config.feature_gates import parse_feature_gates
+from kscheduler.loading import ConfigurationReader
+from kscheduler.server.serving import HTTPServing
+from kscheduler.simulation.apiserver import EmbeddedAPIServer, discovery
+from kscheduler.simulation.apiserver.faults import InjectedFault
+from tests.app.log.reading import log_at
+from tests.app.running import alone, answer, node_of, put, running, until
+from tests.builders import node_tree, pod_tree
+
+NOTHING_TO_DEALLOCATE = "no new claims to deallocate"
+"""What only 1.36 says of a pod that fits nowhere."""
+
+
+def reading(gates: str = "") -> ReadUnder:
+    """As `kscheduler run` reads without a file."""
+    reader = ConfigurationReader()
+
+    def read(version: str, _data: bytes) -> Any:
+        reader.follow(parse_feature_gates(gates, version=version))
+        return reader.default()
+
+    return read
+
+
+@pytest.mark.parametrize(
+    ("server", "version"),
+    [
+        ("v1.29.0", "1.36"),
+        ("v1.36.3", "1.36"),
+        ("v1.37.1-eks-4", "1.37"),
+        ("v1.38.0", "1.37"),
+        ("v2.0.0", "1.37"),
+        ("unknown", None),
+        ("", None),
+    ],
+)
+def test_the_newest_that_is_not_newer_than_the_server(server: str, version: str | None) -> None:
+    assert followed(server) == version
+
+
+@asynccontextmanager
+async def cluster(read: ReadUnder | None) -> AsyncIterator[tuple[EmbeddedAPIServer, App]]:
+    """A node that is too small for all pods, and a scheduler."""
+    async with EmbeddedAPIServer(seed=1) as server:
+        put(server, "nodes", node_tree("node", cpu="1"))
+        options = Options(alone(), serving=HTTPServing.plain_on_loopback(), read_under=read)
+        async with running(server, options) as (app, _, _):
+            yield server, app
+
+
+async def said_of_a_large_pod(server: EmbeddedAPIServer, name: str) -> str:
+    """The message of its condition."""
+    put(server, "pods", pod_tree(name, requests={"cpu": "9"}))
+
+    def message() -> str:
+        found = server.store.get("pods", "default", name)
+        assert found is not None
+        return "".join(one.get("message", "") for one in found.value.get("status", {}).get("conditions", []))
+
+    await until(server, lambda: bool(message()))
+    return message()
+
+
+@pytest.mark.parametrize(("server_version", "says_so"), [("v1.36.3", True), ("v1.37.1", False)])
+async def test_the_first_decision_is_by_the_servers_version(
+    monkeypatch: pytest.MonkeyPatch, server_version: str, says_so: bool
+) -> None:
+    monkeypatch.setattr(discovery, "RELEASE", server_version)
+    async with cluster(reading()) as (server, app):
+        assert (NOTHING_TO_DEALLOCATE in await said_of_a_large_pod(server, "first")) is says_so
+        version = ".".join(server_version.removeprefix("v").split(".")[:2])
+        assert app.followed_version.in_force == version
+        gates = (await answer(app, "/metrics"))[1]
+        has_gate = 'kubernetes_feature_enabled{name="CompositePodGroup"' in gates
+        assert has_gate is not says_so, "the gates are those of the version"
+
+
+async def test_a_version_that_was_given_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discovery, "RELEASE", "v1.37.1")
+    async with cluster(None) as (server, app):
+        assert NOTHING_TO_DEALLOCATE in await said_of_a_large_pod(server, "first")
+        assert app.followed_version.in_force == "1.36"
+
+
+async def test_an_upgrade_of_the_cluster_is_followed_and_pods_wait_on() -> None:
+    with log_at(0) as log:
+        async with cluster(reading()) as (server, app):
+            assert NOTHING_TO_DEALLOCATE in await said_of_a_large_pod(server, "before")
+            app.parts.server_version.learn("v1.37.1")
+            line = await log.until("version_followed")
+            assert NOTHING_TO_DEALLOCATE not in await said_of_a_large_pod(server, "after")
+            app.parts.server_version.learn("unknown")
+            app.parts.server_version.learn("v1.37.2")
+            assert app.parts.assembly.queue.find("default/before") is not None
+    assert (line["before"], line["decides_as"]) == ("1.36", "1.37")
+    assert len([each for each in log.lines() if each["msg"] == "version_followed"]) == 1
+
+
+async def test_gates_that_the_version_does_not_have_keep_the_rules_as_they_are() -> None:
+    with log_at(0) as log:
+        async with cluster(reading("GangScheduling=false")) as (server, app):
+            assert NOTHING_TO_DEALLOCATE in await said_of_a_large_pod(server, "before")
+            app.parts.server_version.learn("v1.37.1")
+            line = await log.until("version_not_followed")
+            app.parts.server_version.learn("v1.37.1")
+            assert NOTHING_TO_DEALLOCATE in await said_of_a_large_pod(server, "after")
+            status, body = await answer(app, "/readyz?verbose")
+            assert status == 200
+            assert "decisions are as in 1.36: --feature-gates: unrecognized feature gate: GangScheduling" in body
+            app.parts.server_version.learn("v1.36.9")
+    assert line["level"] == "error"
+    assert len([each for each in log.lines() if each["msg"] == "version_not_followed"]) == 1, "once, not every time"
+
+
+async def test_a_server_that_keeps_its_version_to_itself_is_waited_for_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(followed_version, "FIRST_ANSWER_SECONDS", 0.05)
+    with log_at(0) as log:
+        async with EmbeddedAPIServer(seed=1) as server:
+            server.faults.add(InjectedFault("answer", path="/version", code=500, count=100))
+            put(server, "nodes", node_tree("node"))
+            options = Options(alone(), serving=HTTPServing.plain_on_loopback(), read_under=reading())
+            async with running(server, options):
+                line = await log.until("server_version_unknown")
+                put(server, "pods", pod_tree("web"))
+                await until(server, lambda: node_of(server, "web") == "node")
+    assert (line["level"], line["decides_as"]) == ("warning", "1.36")

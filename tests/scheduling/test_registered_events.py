@@ -1,0 +1,86 @@
+"""What wakes pods: up to 1.36 events of pods reach all plugins, from 1.37 on those that they concern."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.config.loader import default_configuration
+from kscheduler.framework.events import ActionType, ClusterEvent, Resource
+from kscheduler.framework.handle import Handle
+from kscheduler.plugins.in_tree import registry
+from kscheduler.scheduling.profiles import build_profiles
+from kscheduler.upstream.behaviours import BEHAVIOURS
+
+POD_KINDS = (Resource.POD, Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD)
+
+
+def events_of(version: str) -> Mapping[str, list[ClusterEvent]]:
+    """By plugin of the default profile, its events."""
+    gates = FeatureGates(version=version)
+    outside: Any = None
+    handle = Handle(outside, outside, outside, features=gates.enabled_names(), behaviours=gates.behaviours)
+    (profile,) = build_profiles(default_configuration(gates=gates).configuration, registry(), handle).values()
+    return {plugin: [one.event for one in found] for plugin, found in profile.registrations().items()}
+
+
+@pytest.fixture(name="narrow", scope="module")
+def narrow_() -> Mapping[str, list[ClusterEvent]]:
+    return events_of("1.37")
+
+
+def heard(events: list[ClusterEvent], resource: Resource, action: ActionType) -> bool:
+    return any(event.matches(ClusterEvent(resource, action)) for event in events)
+
+
+def test_no_in_tree_plugin_hears_of_all_pods_from_1_37_on(narrow: Mapping[str, list[ClusterEvent]]) -> None:
+    assert any(event.resource is Resource.POD for events in events_of("1.36").values() for event in events)
+    unbuilt = "DynamicResources"  # it hears of everything until it is built
+    others = [event for plugin, events in narrow.items() for event in events if plugin != unbuilt]
+    assert not [event for event in others if event.resource is Resource.POD]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "assigned", "own"),
+    [
+        ("NodePorts", {"DELETE"}, set()),
+        ("VolumeRestrictions", {"DELETE"}, set()),
+        ("NodeResourcesFit", {"DELETE", "UPDATE_POD_SCALE_DOWN"}, {"UPDATE_POD_SCALE_DOWN"}),
+        ("InterPodAffinity", {"ADD", "DELETE", "UPDATE_POD_LABEL"}, {"UPDATE_POD_LABEL"}),
+        ("TaintToleration", set(), {"UPDATE_POD_TOLERATION"}),
+        ("NodeUnschedulable", set(), {"UPDATE_POD_TOLERATION"}),
+        ("SchedulingGates", set(), {"UPDATE_POD_SCHEDULING_GATES_ELIMINATED"}),
+        # beside upstream's: the begin of a termination, after which a pod does not count any more
+        (
+            "PodTopologySpread",
+            {"ADD", "DELETE", "UPDATE_POD_LABEL", "UPDATE_OTHER"},
+            {"UPDATE_POD_LABEL", "UPDATE_POD_TOLERATION"},
+        ),
+    ],
+)
+def test_which_pods_concern_a_plugin(
+    narrow: Mapping[str, list[ClusterEvent]], plugin: str, assigned: set[str], own: set[str]
+) -> None:
+    single = [action for action in ActionType if action.bit_count() == 1 and "NODE" not in (action.name or "")]
+    for resource, wanted in ((Resource.ASSIGNED_POD, assigned), (Resource.UNSCHEDULABLE_POD, own)):
+        assert {action.name for action in single if heard(narrow[plugin], resource, action)} == wanted, resource
+
+
+def test_an_update_of_the_pod_alone_concerns_declared_features(narrow: Mapping[str, list[ClusterEvent]]) -> None:
+    assert heard(narrow["NodeDeclaredFeatures"], Resource.UNSCHEDULABLE_POD, ActionType.UPDATE_OTHER)
+    assert not heard(narrow["NodeDeclaredFeatures"], Resource.ASSIGNED_POD, ActionType.UPDATE_OTHER)
+
+
+def test_a_changed_taint_wakes_who_waits_for_nodes_up_to_1_36_only(narrow: Mapping[str, list[ClusterEvent]]) -> None:
+    taint = ActionType.UPDATE_NODE_TAINT
+    assert heard(events_of("1.36")["NodeAffinity"], Resource.NODE, taint)
+    assert not heard(narrow["NodeAffinity"], Resource.NODE, taint)
+    assert heard(narrow["TaintToleration"], Resource.NODE, taint)
+
+
+@pytest.mark.parametrize("version", BEHAVIOURS)
+def test_other_resources_are_heard_of_as_registered(version: str) -> None:
+    events = events_of(version)["VolumeZone"]
+    assert heard(events, Resource.STORAGE_CLASS, ActionType.ADD)
+    assert not heard(events, Resource.STORAGE_CLASS, ActionType.DELETE)
