@@ -99,6 +99,10 @@ Signature = Hashable
 scores and hint answers. It depends on the pod alone, never on the cluster."""
 
 
+PERMIT_TIMEOUT_SECONDS: Final = 10.0
+"""How long a pod waits for an `async def permit` of a plugin that does not say."""
+
+
 class Plugin:
     """What all plugins share. Subclass it, set `name`, and write the methods you need."""
 
@@ -307,7 +311,12 @@ class ReservePlugin(Protocol):
 
 
 class PermitPlugin(Protocol):
-    """May hold a pod back before it is bound."""
+    """May hold a pod back before it is bound.
+
+    `permit` is plain, as here, and answers at once; or it is declared with `async def` and answers a Status: then the
+    pod waits for its answer, at most for the plugin's `permit_timeout_seconds` (`PERMIT_TIMEOUT_SECONDS` if it names
+    none). It is cancelled when the pod waits no more: another plugin has rejected it, it is gone, the time is over.
+    """
 
     name: str
 
@@ -341,7 +350,11 @@ class BindPlugin(Protocol):
 
 
 class PostBindPlugin(Protocol):
-    """Called after a pod is bound."""
+    """Called after a pod is bound.
+
+    `post_bind` is plain, as here, or declared with `async def`: then it goes on beside the pods that follow, for a
+    minute at most.
+    """
 
     name: str
 

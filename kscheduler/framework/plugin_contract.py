@@ -8,9 +8,9 @@ import inspect
 import math
 from collections.abc import Iterator
 from inspect import iscoroutinefunction
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
-from kscheduler.framework.plugin import Plugin, Source
+from kscheduler.framework.plugin import PERMIT_TIMEOUT_SECONDS, Plugin, Source
 from kscheduler.framework.status import Status
 from kscheduler.framework.traits import points_of
 
@@ -42,7 +42,7 @@ _PARAMETERS: Final = {
 }
 """The parameters of each method, without `self`."""
 _AWAITED: Final = frozenset(("pre_bind", "bind", "refresh"))
-_PLAIN_OR_AWAITED: Final = frozenset(("close",))
+_PLAIN_OR_AWAITED: Final = frozenset(("permit", "post_bind", "close"))
 LEAST_REFRESH_INTERVAL: Final = 0.1
 """Seconds. A smaller one is a mistake of units, and would leave no time for decisions."""
 _COMPANIONS: Final = {
@@ -74,6 +74,9 @@ def _problems(plugin: Any, name: str) -> Iterator[str]:
         yield f"`depends_on` is {sources!r}: let it be a tuple of `Source` members"
     if callable(getattr(plugin, "refresh", None)):
         yield from _interval_problems(getattr(plugin, "refresh_interval", None))
+    seconds = getattr(plugin, "permit_timeout_seconds", PERMIT_TIMEOUT_SECONDS)
+    if not _is_number(seconds) or not 0 < seconds < math.inf:
+        yield f"`permit_timeout_seconds` is {seconds!r}: let it be a number of seconds above 0"
     for method, parameters in _PARAMETERS.items():
         function = getattr(plugin, method, None)
         if function is None:
@@ -87,9 +90,12 @@ def _problems(plugin: Any, name: str) -> Iterator[str]:
             yield f"it has `{method}` and no `{companion}`"
 
 
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def _interval_problems(interval: object) -> Iterator[str]:
-    is_number = isinstance(interval, int | float) and not isinstance(interval, bool)
-    if not is_number or not LEAST_REFRESH_INTERVAL <= interval < math.inf:  # type: ignore[operator]
+    if not _is_number(interval) or not LEAST_REFRESH_INTERVAL <= interval < math.inf:
         yield f"`refresh_interval` is {interval!r}: let it be a number of seconds, {LEAST_REFRESH_INTERVAL} or more"
 
 
@@ -97,7 +103,7 @@ def _method_problems(method: str, function: Any, parameters: str) -> Iterator[st
     if method not in _AWAITED | _PLAIN_OR_AWAITED and (
         iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
     ):
-        awaited = "pre_bind, bind and refresh"
+        awaited = "permit, pre_bind, bind, post_bind, refresh and close"
         yield f"`{method}` is declared with `async def`: only {awaited} are awaited, make it a plain method"
     elif method in _AWAITED and not _may_be_awaited(function):
         yield f"`{method}` is a plain method: declare it with `async def`"

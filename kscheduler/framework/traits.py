@@ -10,6 +10,7 @@ overrides such a method may read more than the declaration says, so the override
 
 from dataclasses import dataclass
 from functools import lru_cache
+from inspect import iscoroutinefunction, unwrap
 from typing import Any, Final
 
 from kscheduler.framework.plugin import Point, Source
@@ -64,6 +65,10 @@ class PluginTraits:
     """Whether it has data of its own to fetch (`RefreshPlugin`)."""
     is_closable: bool
     """Whether it has something to give back at its end (`ClosablePlugin`)."""
+    awaits_permit: bool
+    """Whether its `permit` is a coroutine, which the pod waits for."""
+    awaits_post_bind: bool
+    """Whether its `post_bind` is a coroutine, for which nobody waits."""
 
     @property
     def is_matter_of_row(self) -> bool:
@@ -106,6 +111,8 @@ def traits_of(plugin: Any) -> PluginTraits:
         gives_details=_has(plugin, "details"),
         is_refreshed=_has(plugin, "refresh"),
         is_closable=_has(plugin, "close"),
+        awaits_permit=_is_awaited(plugin, "permit"),
+        awaits_post_bind=_is_awaited(plugin, "post_bind"),
     )
 
 
@@ -121,6 +128,10 @@ def is_in_tree(plugin: object) -> bool:
 
 def _has(plugin: Any, method: str) -> bool:
     return callable(getattr(plugin, method, None))
+
+
+def _is_awaited(plugin: Any, method: str) -> bool:
+    return _has(plugin, method) and iscoroutinefunction(unwrap(getattr(plugin, method)))
 
 
 def _states(plugin: Any, fact: str, *, otherwise: bool = False) -> bool:

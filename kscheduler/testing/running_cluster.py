@@ -145,6 +145,7 @@ class RunningCluster:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
+            await self._assembly.scheduler.awaited.drain(0.0)
 
     async def bind(self, pod: Pod, node_name: str) -> Status:
         """The API server's part of a Binding: it succeeds, and the watch shows it."""

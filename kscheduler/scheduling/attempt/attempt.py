@@ -61,7 +61,9 @@ _log = get_logger(__name__)
 
 
 class Scheduler:
-    """Decides and binds. Owns no task; keeps what is known of classes, and where the next search for nodes starts."""
+    """Decides and binds. Keeps what is known of classes, and where the next search for nodes starts; its only tasks are
+    those of `awaited`.
+    """
 
     def __init__(self, context: Surroundings, judges: Judges) -> None:
         self._context = context
@@ -73,6 +75,8 @@ class Scheduler:
         self._consultation = ExtenderConsultation(context, self._skipping, lambda: self._judges)
         self.lines = self._consultation.lines
         """Pods that wait until extenders can be asked about them."""
+        self.awaited = plugin_steps.AwaitedSteps(context.clock)
+        """Coroutines of plugins that no worker waits for."""
 
     def adopt(self, judges: Judges) -> None:
         """Judge by other profiles from now on. An attempt that has begun keeps its profile to its end."""
@@ -244,7 +248,8 @@ class Scheduler:
             held.pod, held.node_name, PERMIT.label, held.pending_plugins, max(held.timeouts.values(), default=0.0)
         )
         try:
-            verdict = await permit.verdict_of(held, self._context.clock)
+            with self.awaited.asked(attempt, held):
+                verdict = await permit.verdict_of(held, self._context.clock)
         finally:
             self._context.waiting.release(held.pod.uid)
         self._context.observations.permit_wait(verdict.code.label, self._now() - began)
@@ -356,7 +361,7 @@ class Scheduler:
 
     def _post_bind(self, attempt: Attempt) -> None:
         began = self._now()
-        plugin_steps.run_post_bind(attempt)
+        plugin_steps.run_post_bind(attempt, self.awaited)
         self._measure(attempt, POST_BIND.label, Code.SUCCESS, began)
 
     # --- failing ------------------------------------------------------------------------------------------------------

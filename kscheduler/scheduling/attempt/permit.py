@@ -1,35 +1,34 @@
 """Permit: may the pod be bound now, later, or not at all?
 
 Every plugin is called; the first rejection ends the pass. A plugin that answers Wait holds the pod until it allows or
-rejects it, for the time that it named, at most 15 minutes. After that the pod counts as rejected.
+rejects it, for the time that it named, at most 15 minutes. After that the pod counts as rejected. A plugin whose
+`permit` is a coroutine counts as one that has answered Wait: it is called when the pod waits (`plugin_steps`).
 """
 
 import asyncio
-from collections.abc import Iterable
 from typing import Final
 
 from kscheduler.aio.clock import Clock, finishes_within
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.plugin import PermitPlugin
-from kscheduler.framework.plugin_listener import NOBODY, PluginListener
+from kscheduler.framework.plugin import PERMIT_TIMEOUT_SECONDS
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status, error
+from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.runtime.attempt_calls import call_permit
 from kscheduler.state.holding.waiting_pods import HeldPod
 
 MAX_PERMIT_SECONDS: Final = 15 * 60.0
 
 
-def run(
-    plugins: Iterable[PermitPlugin],
-    state: CycleState,
-    pod: PodInfo,
-    node_name: str,
-    listener: PluginListener = NOBODY,
-) -> tuple[Status, dict[str, float]]:
+def run(profile: Profile, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status, dict[str, float]]:
     """Run all plugins: Success or the first rejection or error, and by plugin the seconds for which the pod waits."""
     timeouts: dict[str, float] = {}
-    for plugin in plugins:
+    listener = profile.listener
+    for plugin in profile.permit:
+        if profile.traits[plugin.name].awaits_permit:
+            seconds: float = getattr(plugin, "permit_timeout_seconds", PERMIT_TIMEOUT_SECONDS)
+            timeouts[plugin.name] = min(seconds, MAX_PERMIT_SECONDS)
+            continue
         result = call_permit(plugin, listener, state, pod, node_name)
         if result.status.code is Code.WAIT:
             timeouts[plugin.name] = min(result.timeout_seconds, MAX_PERMIT_SECONDS)

@@ -3,11 +3,31 @@
 How long a pod waits for Permit, and PreBind, have modules of their own.
 """
 
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from kscheduler.aio.clock import Clock, finishes_within
+from kscheduler.aio.tasks import TaskSet
+from kscheduler.framework.plugin import PermitPlugin, PostBindPlugin
 from kscheduler.framework.status import SUCCESS, Status, error
 from kscheduler.scheduling.attempt import permit
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
-from kscheduler.scheduling.runtime.attempt_calls import call_bind, call_post_bind, call_reserve, call_unreserve
+from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.runtime.attempt_calls import (
+    call_awaited_permit,
+    call_awaited_post_bind,
+    call_bind,
+    call_post_bind,
+    call_reserve,
+    call_unreserve,
+)
+from kscheduler.scheduling.runtime.points import POST_BIND
 from kscheduler.state.holding.waiting_pods import HeldPod
+
+POST_BIND_SECONDS: Final = 60.0
+"""How long an `async def post_bind` may take; then it is cancelled."""
 
 
 def run_reserve(attempt: Attempt) -> Status:
@@ -24,7 +44,7 @@ def run_permit(attempt: Attempt, context: Surroundings) -> Status:
     """All plugins are asked; if some answered Wait and none says no, the attempt holds the pod for them."""
     pod = attempt.queued.pod
     profile, state = attempt.profile, attempt.record.state
-    status, timeouts = permit.run(profile.permit, state, pod, attempt.node_name, profile.listener)
+    status, timeouts = permit.run(profile, state, pod, attempt.node_name)
     if timeouts:
         now = context.clock.monotonic()
         deadlines = {plugin: now + seconds for plugin, seconds in timeouts.items()}
@@ -51,8 +71,66 @@ async def run_bind(attempt: Attempt) -> Status:
     return error("no Bind plugin took the pod")
 
 
-def run_post_bind(attempt: Attempt) -> None:
+def run_post_bind(attempt: Attempt, awaited: "AwaitedSteps") -> None:
     """All plugins are told."""
     profile, state, pod = attempt.profile, attempt.record.state, attempt.queued.pod
     for plugin in profile.post_bind:
-        call_post_bind(plugin, profile.listener, state, pod, attempt.node_name)
+        if profile.traits[plugin.name].awaits_post_bind:
+            awaited.tell(plugin, attempt)
+        else:
+            call_post_bind(plugin, profile.listener, state, pod, attempt.node_name)
+
+
+class AwaitedSteps:
+    """Coroutines of plugins that no worker waits for: `permit` while its pod waits, and `post_bind`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._tasks = TaskSet("plugins", clock)
+        self._telling: dict[asyncio.Task[object], Profile] = {}
+
+    def profiles(self) -> Iterable[Profile]:
+        """The profiles of the plugins that are being told; one may come more than once."""
+        return list(self._telling.values())
+
+    @contextmanager
+    def asked(self, attempt: Attempt, held: HeldPod) -> Iterator[None]:
+        """Within, plugins with `async def permit` are at work; their answers let the pod go or fail it."""
+        traits, profile = attempt.profile.traits, attempt.profile
+        plugins = [plugin for plugin in profile.permit if traits[plugin.name].awaits_permit]
+        key = held.pod.key
+        asking = [self._tasks.spawn(f"permit of {key}", self._ask(plugin, attempt, held)) for plugin in plugins]
+        try:
+            yield
+        finally:
+            for task in asking:
+                task.cancel()
+
+    async def _ask(self, plugin: PermitPlugin, attempt: Attempt, held: HeldPod) -> None:
+        listener, state = attempt.profile.listener, attempt.record.state
+        status = await call_awaited_permit(plugin, listener, state, held.pod, held.node_name)
+        if status.is_success:
+            held.allow(plugin.name)
+        else:
+            held.settle(status)
+
+    def tell(self, plugin: PostBindPlugin, attempt: Attempt) -> None:
+        """Call the plugin's `async def post_bind`, and return at once."""
+        telling = self._tasks.spawn(f"post_bind of {attempt.queued.key}", self._tell(plugin, attempt))
+        self._telling[telling] = attempt.profile
+        telling.add_done_callback(self._telling.pop)
+
+    async def _tell(self, plugin: PostBindPlugin, attempt: Attempt) -> None:
+        profile, state, pod = attempt.profile, attempt.record.state, attempt.queued.pod
+        work = call_awaited_post_bind(plugin, profile.listener, state, pod, attempt.node_name)
+        if not await finishes_within(work, POST_BIND_SECONDS, self._clock):
+            late = TimeoutError(f"it was cancelled after {POST_BIND_SECONDS:g} s")
+            profile.listener.failed(plugin.name, POST_BIND.label, pod, late, POST_BIND.fate.then)
+
+    async def drain(self, seconds: float) -> bool:
+        """Wait until all have ended; whether they did in time. What has not is cancelled."""
+        if await self._tasks.drain(seconds):
+            return True
+        for task in list(self._telling):
+            task.cancel()
+        return False

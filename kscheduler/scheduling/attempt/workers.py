@@ -71,7 +71,7 @@ class Workers:
 
     def profiles_in_use(self) -> Iterable[Profile]:
         """The profiles of all attempts under way, as they were when these began; one may come more than once."""
-        return [attempt.profile for attempt in self._under_way.values()]
+        return [*(attempt.profile for attempt in self._under_way.values()), *self._scheduler.awaited.profiles()]
 
     def extenders_in_use(self) -> Iterable[Extenders | None]:
         """The extenders of all attempts under way, likewise."""
@@ -133,8 +133,8 @@ class Workers:
         while self._parked:
             self.wake()
         await self._waiting.cancel_all()
-        outside, working = self._outside.drain(drain_seconds), self._working.drain(drain_seconds)
-        return all(await asyncio.gather(outside, working))
+        parts = (self._outside, self._working, self._scheduler.awaited)
+        return all(await asyncio.gather(*(part.drain(drain_seconds) for part in parts)))
 
     async def _work(self) -> None:
         # Each round does one thing: end, park, give the loop a turn, or work on a pod. When stopping, pods that have

@@ -4,7 +4,8 @@ Each function returns a Status that the caller can act on: success, a rejection 
 that names the extension point and the plugin. None of them raises, except when the task that awaits it is cancelled.
 """
 
-from typing import Final
+from contextlib import suppress
+from typing import Any, Final
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import (
@@ -23,7 +24,9 @@ from kscheduler.scheduling.runtime.guard import PluginCall, PluginFailure
 from kscheduler.scheduling.runtime.points import (
     BIND,
     PERMIT,
+    PERMIT_AWAITED,
     POST_BIND,
+    POST_BIND_AWAITED,
     PRE_BIND,
     PRE_BIND_PRE_FLIGHT,
     RESERVE,
@@ -65,6 +68,18 @@ def call_permit(
     if result.status.is_success or result.status.code is Code.WAIT:
         return result
     return PermitResult(_rejection_or_error(PERMIT, plugin.name, result.status))
+
+
+async def call_awaited_permit(
+    plugin: PermitPlugin, listener: PluginListener, state: CycleState, pod: PodInfo, node_name: str
+) -> Status:
+    """Success, a rejection or an Error, of a `permit` that is a coroutine."""
+    permit: Any = plugin.permit
+    try:
+        status = await PERMIT_AWAITED.run(plugin.name, listener, pod, permit, state, pod, node_name)
+    except PluginFailure as failure:
+        return failure.status.by(plugin.name)
+    return status if status.is_success else _rejection_or_error(PERMIT_AWAITED, plugin.name, status)
 
 
 def call_pre_flight(
@@ -123,6 +138,15 @@ def call_post_bind(
         POST_BIND.call_and_report(plugin.name, listener, pod, plugin.post_bind, state, pod, node_name)
     except PluginFailure:
         return
+
+
+async def call_awaited_post_bind(
+    plugin: PostBindPlugin, listener: PluginListener, state: CycleState, pod: PodInfo, node_name: str
+) -> None:
+    """As `call_post_bind`, of a `post_bind` that is a coroutine."""
+    post_bind: Any = plugin.post_bind
+    with suppress(PluginFailure):
+        await POST_BIND_AWAITED.run(plugin.name, listener, pod, post_bind, state, pod, node_name)
 
 
 def _rejection_or_error(call: PluginCall[Status] | PluginCall[PermitResult], plugin: str, status: Status) -> Status:

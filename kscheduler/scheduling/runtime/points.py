@@ -36,7 +36,7 @@ from kscheduler.framework.plugin_answers import (
 )
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.details import Detail
-from kscheduler.framework.status import SKIP, SUCCESS, Fault, Status
+from kscheduler.framework.status import SKIP, SUCCESS, Code, Fault, Status
 from kscheduler.scheduling.runtime.guard import Fate, PluginCall
 
 Arguments = tuple[Any, ...]
@@ -108,6 +108,15 @@ def _permit_result(answer: Any, arguments: Arguments) -> PermitResult:
         raise WrongAnswerError(f"it answered timeout_seconds {shown(seconds)}, where seconds are due")
     checked_status(result.status)
     return result
+
+
+def _status_of_permit(answer: Any, arguments: Arguments) -> Status:
+    """Of a coroutine, which has waited itself."""
+    del arguments
+    status = answer.status if isinstance(answer, PermitResult) else answer
+    if isinstance(status, Status) and status.code is Code.WAIT:
+        raise WrongAnswerError("it answered Wait, where its last word is due: it has waited already")
+    return checked_status(status)
 
 
 def _pre_flight_result(answer: Any, arguments: Arguments) -> PreFlightResult:
@@ -244,6 +253,17 @@ PRE_BIND: Final = PluginCall(
 )
 BIND: Final = PluginCall(Point.BIND.label, _status, Fate.ATTEMPT_FAILS, usual=SUCCESS, fault=Fault.PASSING)
 POST_BIND: Final = PluginCall(Point.POST_BIND.label, _nothing, Fate.BOUND, usual=None)
+PERMIT_AWAITED: Final = PluginCall(
+    Point.PERMIT.label,
+    _status_of_permit,
+    Fate.ATTEMPT_FAILS,
+    words=_words_or_cancelled,
+    usual=SUCCESS,
+    fault=Fault.PASSING,
+)
+POST_BIND_AWAITED: Final = PluginCall[None](
+    Point.POST_BIND.label, _nothing, Fate.BOUND, words=_words_or_cancelled, usual=None, fault=Fault.PASSING
+)
 
 # --- beside the cycle -------------------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from kscheduler.scheduling.supervision.alarm import ALARM, TimeBudgetError, show
 
 HINT: Final = "QueueingHint"
 AWAITED: Final = frozenset(("pre_bind", "bind", "refresh"))
-"""Methods that answer with a coroutine."""
+"""Methods that always answer with a coroutine; `permit` and `post_bind` may."""
 LABELS: Final = {point.method: point.label for point in Point} | {
     "add_pod": "AddPod",
     "remove_pod": "RemovePod",
@@ -121,12 +121,15 @@ class SupervisedPlugin:
         self._budget_seconds = budget_seconds
         self._overruns = overruns
         self._events: Sequence[ClusterEventWithHint] | None = None
+        traits = traits_of(plugin)
+        may_answer = {"permit": traits.awaits_permit, "post_bind": traits.awaits_post_bind}
+        awaited = AWAITED.union(method for method, is_awaited in may_answer.items() if is_awaited)
         for method, label in LABELS.items():
             function = getattr(plugin, method, None)
             if callable(function):
-                made = self._steps_of(label, function) if method in AWAITED else self._budgeted(label, function)
+                made = self._steps_of(label, function) if method in awaited else self._budgeted(label, function)
                 setattr(self, method, made)
-        if traits_of(plugin).registers_events:
+        if traits.registers_events:
             self._register: Callable[[], Any] = plugin.events_to_register  # type: ignore[attr-defined]
             self.events_to_register = self._events_to_register
 

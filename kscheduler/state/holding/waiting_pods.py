@@ -44,6 +44,10 @@ class HeldPod:
         """Fail the pod; it is tried again after its back-off. False if the pod already has a verdict."""
         return self._decide(error(str(message), plugin=plugin))
 
+    def settle(self, verdict: Status) -> bool:
+        """Fail the pod with this rejection or error. False if the pod already has a verdict."""
+        return self._decide(verdict)
+
     def expire(self, now: float) -> None:
         """Reject the pod if a plugin's deadline has passed."""
         for plugin, deadline in self.deadlines.items():
