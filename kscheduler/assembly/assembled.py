@@ -25,7 +25,7 @@ from kscheduler.assembly.profiles_over import built_profiles, handle_over
 from kscheduler.assembly.ruleset import Adoption, Ruleset
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.config.types import KubeSchedulerConfiguration
-from kscheduler.framework.events import PLUGIN_DATA_UPDATE, ClusterEvent
+from kscheduler.framework.events import ClusterEvent, data_of
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -115,6 +115,7 @@ class Assembly:
         """Called when `draft_quarantines` has something to draft; to be adopted after the decision."""
         self._quarantines: list[tuple[Supervisor, Quarantine]] = []
         self._move_pods: Callable[[ClusterEvent, KubeObject | None, KubeObject | None], None] = _move_nobody
+        self.profiles: dict[str, Profile] = {}
         handle = handle_over(
             self.cache,
             ports,
@@ -139,7 +140,7 @@ class Assembly:
         first = self.draft(config)
         self.config = config
         """The configuration in force."""
-        self.profiles: dict[str, Profile] = dict(first.profiles)
+        self.profiles.update(first.profiles)
         """The profiles in force, by scheduler name: one table for everybody who asks whose a pod is."""
         self.classes = first.classes
         self.queue = SchedulingQueue(first.policy)
@@ -218,9 +219,13 @@ class Assembly:
                 changed[profile.name] = quarantined(profile, quarantine)
         return self._ruleset_of(self.config, self.registry, {**self.profiles, **changed}) if changed else None
 
-    def _nodes_changed(self, names: Iterable[str]) -> None:
-        self.cache.touch(names)
-        self._move_pods(PLUGIN_DATA_UPDATE, None, None)
+    def _nodes_changed(self, names: Iterable[str], *, plugin: str = "") -> None:
+        """A plugin that turns no pod down keeps no pod waiting: then what is known of hopeless pods still holds."""
+        traits = [found for profile in self.profiles.values() if (found := profile.traits.get(plugin)) is not None]
+        may_fit = not traits or any(found.rejects for found in traits)
+        self.cache.touch(names, may_fit=may_fit)
+        if may_fit:
+            self._move_pods(data_of(plugin), None, None)
 
     def own_kind_changed(self, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None) -> None:
         """An object of a kind that plugins alone watch has changed; they have heard of it."""

@@ -4,14 +4,15 @@ Plugins use the outside world through their Handle only. It is built here, so a 
 ports that what-if does not connect have no effect.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.assembly.ports import Ports
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.cluster.preemption import NO_EVICTIONS, Evictions
-from kscheduler.framework.handle import Handle, WaitingPods
+from kscheduler.framework.handle import Handle, NodesChanged, WaitingPods
 from kscheduler.framework.plugin_listener import NOBODY, PluginListener
 from kscheduler.framework.registry import Registry
 from kscheduler.scheduling.profiles import Profiles, build_profiles
@@ -53,7 +54,7 @@ def handle_over(
     clock: Clock = REAL_CLOCK,
     waiting: WaitingPods | None = None,
     evictions: Evictions = NO_EVICTIONS,
-    nodes_changed: Callable[[Iterable[str]], None] | None = None,
+    nodes_changed: NodesChanged | None = None,
 ) -> Handle:
     """The Handle for plugins. By default no pod waits for Permit, none is evicted, and nothing is kept."""
     return Handle(
@@ -73,5 +74,10 @@ def handle_over(
         observe_volumes=ports.observations.volume_scheduling,
         lister=ports.lister,
         client=ports.client,
-        nodes_changed=cache.touch if nodes_changed is None else nodes_changed,
+        nodes_changed=partial(_touch, cache) if nodes_changed is None else nodes_changed,
     )
+
+
+def _touch(cache: Cache, names: Iterable[str], *, plugin: str = "") -> None:
+    del plugin
+    cache.touch(names)

@@ -34,7 +34,7 @@ class Resource(Enum):
     DEVICE_CLASS = "resource.k8s.io/DeviceClass"
     POD_GROUP = "scheduling.k8s.io/PodGroup"
     PLUGIN_DATA = "PluginData"
-    """Data of a plugin's own (`Handle.nodes_changed`). Not in kube-scheduler."""
+    """Data of a plugin's own (`Handle.nodes_changed`): whoever registers it hears of its own. Not in kube-scheduler."""
     WILDCARD = "*"
 
     __hash__ = object.__hash__  # Enum's own `__hash__` is slow (Python code), and events are hashed per waiting pod
@@ -159,6 +159,13 @@ ASSIGNED_POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, ActionType.DELETE)
 UNSCHEDULABLE_POD_ADD = ClusterEvent(Resource.UNSCHEDULABLE_POD, ActionType.ADD)
 UNSCHEDULABLE_POD_UPDATE = ClusterEvent(Resource.UNSCHEDULABLE_POD, ActionType.UPDATE)
 PLUGIN_DATA_UPDATE = ClusterEvent(Resource.PLUGIN_DATA, ActionType.UPDATE)
+
+
+def data_of(plugin: str) -> ClusterEvent:
+    """The data of this plugin have changed: `PLUGIN_DATA_UPDATE`, as the queue tells plugins apart."""
+    return ClusterEvent(f"{plugin}.plugin-data", ActionType.UPDATE, PLUGIN_DATA_UPDATE.label)
+
+
 EVERYTHING = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "Wildcard")
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "UnschedulableTimeout")
 FORCE_ACTIVATE = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "ForceActivate")

@@ -4,7 +4,7 @@ Small protocols that `state` and `scheduling` implement and `assembly` joins. A 
 (in `explain --from`, in tests) gets the same Handle over copied state.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -106,7 +106,15 @@ def _observe_nothing(operation: str, seconds: float, *, is_ok: bool) -> None:
     """Count nothing: the default."""
 
 
-def _change_nothing(names: Iterable[str]) -> None:
+class NodesChanged(Protocol):
+    """Takes note of what a plugin knows."""
+
+    def __call__(self, names: Iterable[str], *, plugin: str = "") -> None:
+        """These nodes have changed for this plugin; a plugin's own Handle names it."""
+        ...
+
+
+def _change_nothing(names: Iterable[str], *, plugin: str = "") -> None:
     """Where nothing is kept between decisions: the default."""
 
 
@@ -136,7 +144,7 @@ class Handle:
     A kind that the scheduler does not watch gets an informer; its changes are events under `Kind.event_resource`."""
     client: ClusterClient | None = None
     """The API server; `None` where there is none: in tests, and for decisions about a file."""
-    nodes_changed: Callable[[Iterable[str]], None] = _change_nothing
+    nodes_changed: NodesChanged = _change_nothing
     """`nodes_changed(names)`: what the plugin knows of these nodes beside their objects has changed.
 
     Answers that were kept for these rows (`Source.ROW`) are worked out anew, for no other rows; and pods wake that the

@@ -237,8 +237,9 @@ def _build_plugins(settings: KubeSchedulerProfile, registry: Registry, handle: H
     for name in plugins_needed(settings.plugins):
         if name not in registry:
             continue  # expansion says where it is named
+        own = replace(handle, nodes_changed=partial(handle.nodes_changed, plugin=name))
         try:
-            plugin = call_factory(registry, name, args.get(name), handle)
+            plugin = call_factory(registry, name, args.get(name), own)
         except PluginFailure as failure:
             # the user must see which plugin failed, and where
             is_about_arguments = isinstance(failure.__cause__, ValueError)

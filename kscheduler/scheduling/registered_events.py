@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, cast
 
-from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
+from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource, data_of
 from kscheduler.framework.plugin import EnqueueExtensions, Plugin
 from kscheduler.framework.traits import PluginTraits
 from kscheduler.scheduling.runtime.building import call_events_to_register
@@ -13,9 +13,9 @@ from kscheduler.upstream.behaviours import Behaviours
 EVERY_EVENT: Final = tuple(
     ClusterEventWithHint(ClusterEvent(resource, ActionType.ALL))
     for resource in Resource
-    if resource not in (Resource.WILDCARD, Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD)
+    if resource not in (Resource.WILDCARD, Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD, Resource.PLUGIN_DATA)
 )
-"""The events of a plugin that rejects pods, but registers no events; extenders cannot register any."""
+"""The events of a plugin that rejects pods, but registers no events, beside its own data; extenders cannot register."""
 
 _TAINT_EVENT: Final = ClusterEventWithHint(ClusterEvent(Resource.NODE, ActionType.UPDATE_NODE_TAINT))
 _OF_THE_POD_ITSELF: Final = (
@@ -38,11 +38,18 @@ def registered_events(plugin: Plugin, traits: PluginTraits, behaviours: Behaviou
     if not traits.rejects:
         return ()
     if not traits.registers_events:
-        return EVERY_EVENT
-    registered = call_events_to_register(plugin.name, cast("EnqueueExtensions", plugin))
+        return (*EVERY_EVENT, ClusterEventWithHint(data_of(plugin.name)))
+    registered = [
+        _own(plugin.name, entry) for entry in call_events_to_register(plugin.name, cast("EnqueueExtensions", plugin))
+    ]
     if not behaviours.pod_events_are_narrow:
         return _with_taint_event(registered)
     return tuple(_narrowed(plugin.name, registered)) if traits.is_in_tree else registered
+
+
+def _own(plugin: str, entry: ClusterEventWithHint) -> ClusterEventWithHint:
+    """Data of a plugin's own concern the pods that this plugin has turned down."""
+    return replace(entry, event=data_of(plugin)) if entry.event.resource is Resource.PLUGIN_DATA else entry
 
 
 def _with_taint_event(registered: Sequence[ClusterEventWithHint]) -> Sequence[ClusterEventWithHint]:

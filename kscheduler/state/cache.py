@@ -122,16 +122,17 @@ class Cache:
             return
         self.nodes.update(self.nodes.row_of(info.name), previous)
 
-    def touch(self, names: Iterable[str]) -> None:
+    def touch(self, names: Iterable[str], *, may_fit: bool = True) -> None:
         """Count these nodes as changed: what plugins have answered about them is out of date. Unknown names are left.
 
-        For what a plugin knows about a node and the node object does not say.
+        For what a plugin knows about a node and the node object does not say. `may_fit`: whether a verdict may be
+        another one now; otherwise it is only the points.
         """
         for name in names:
             row = self.nodes.row_of(name)
             if row >= 0:
                 self.nodes.log_change(row)
-        self._changes += 1
+        self._changes += may_fit
 
     def rebuild_node(self, name: str) -> None:
         """Repair a node: recompute its sums, its row and its counters from the pods that count on it.

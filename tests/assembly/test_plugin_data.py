@@ -11,11 +11,12 @@ from kscheduler.assembly import Assembly, Ports
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import PLUGIN_DATA_UPDATE, ClusterEventWithHint
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.plugin import Plugin, Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.plugins import in_tree
+from kscheduler.scheduling.supervision.supervised import unsupervised
 from tests.assembly.configurations import loaded, profile_tree
 from tests.builders import make_node, make_pod
 
@@ -47,8 +48,31 @@ class Open(Plugin):
         return np.array([int(name not in self.open) for name in names], dtype=np.int64)
 
 
+class AnotherDoor(Open):
+    """Knows of other data."""
+
+    name = "AnotherDoor"
+
+
+class Points(Plugin):
+    """Scores alone, by data of its own."""
+
+    name = "Points"
+    depends_on = (Source.ROW,)
+
+    def __init__(self, handle: Handle) -> None:
+        self.handle = handle
+
+    def sign(self, pod: PodInfo) -> object:
+        del pod
+        return ()
+
+    def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
+        return np.zeros(len(rows), dtype=np.int64)
+
+
 class Cluster:
-    """A thousand nodes, and the plugin."""
+    """A thousand nodes, and the plugins."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
@@ -62,10 +86,16 @@ class Cluster:
 
         registry = in_tree.registry()
         registry.register("Open", make)
-        config = loaded(profile_tree("red", plugins=["Open"]))
+        registry.register("AnotherDoor", lambda _, handle: AnotherDoor(handle))
+        registry.register("Points", lambda _, handle: Points(handle))
+        config = loaded(profile_tree("red", plugins=["Open", "AnotherDoor", "Points"]))
         ports = Ports(binder=self, pod_of=self.pods.get)
         self.assembly = Assembly(config, registry, ports, self.clock, has_classes=True)
         self.plugin = made[-1]
+        instances: dict[str, Any] = {one.name: one for one in self.assembly.profiles["red"].instances}
+        self.another: AnotherDoor = unsupervised(instances["AnotherDoor"])
+        self.another.open.update(f"node-{number}" for number in range(1000))
+        self.points: Points = unsupervised(instances["Points"])
         for number in range(1000):
             self.assembly.node_handler.on_add(make_node(f"node-{number}"), initial=True)
 
@@ -113,6 +143,28 @@ async def test_a_change_that_nobody_was_told_of_is_not_seen() -> None:
     cluster.plugin.open.add("node-7")
     cluster.add("second")
     assert cluster.decide() == ""
+
+
+async def test_data_of_another_plugin_do_not_wake_the_pod() -> None:
+    cluster = Cluster()
+    cluster.add("first")
+    assert cluster.decide() == ""
+    cluster.another.handle.nodes_changed(["node-7"])
+    assert cluster.place_of("first") == "unschedulable"
+    cluster.plugin.handle.nodes_changed(["node-7"])
+    assert cluster.place_of("first") == "backoff"
+
+
+async def test_points_that_change_leave_what_is_known_of_hopeless_pods() -> None:
+    cluster = Cluster()
+    cluster.add("first")
+    assert cluster.decide() == ""
+    before = cluster.assembly.cache.generation
+    cluster.points.handle.nodes_changed(["node-7"])
+    assert cluster.assembly.cache.generation == before
+    assert cluster.place_of("first") == "unschedulable"
+    cluster.another.handle.nodes_changed(["node-7"])
+    assert cluster.assembly.cache.generation > before
 
 
 async def test_pods_that_other_plugins_turned_down_stay_where_they_are() -> None:

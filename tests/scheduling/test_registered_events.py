@@ -1,16 +1,16 @@
 """What wakes pods: up to 1.36 events of pods reach all plugins, from 1.37 on those that they concern."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
+from kscheduler.assembly.profiles_over import profiles_over
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import default_configuration
-from kscheduler.framework.events import ActionType, ClusterEvent, Resource
-from kscheduler.framework.handle import Handle
+from kscheduler.framework.events import ActionType, ClusterEvent, Resource, data_of
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.profiles import build_profiles
+from kscheduler.scheduling.registered_events import EVERY_EVENT
+from kscheduler.state.cache import Cache
 from kscheduler.upstream.behaviours import BEHAVIOURS
 
 POD_KINDS = (Resource.POD, Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD)
@@ -18,10 +18,8 @@ POD_KINDS = (Resource.POD, Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD)
 
 def events_of(version: str) -> Mapping[str, list[ClusterEvent]]:
     """By plugin of the default profile, its events."""
-    gates = FeatureGates(version=version)
-    outside: Any = None
-    handle = Handle(outside, outside, outside, features=gates.enabled_names(), behaviours=gates.behaviours)
-    (profile,) = build_profiles(default_configuration(gates=gates).configuration, registry(), handle).values()
+    config = default_configuration(gates=FeatureGates(version=version))
+    (profile,) = profiles_over(Cache(), config, registry()).values()
     return {plugin: [one.event for one in found] for plugin, found in profile.registrations().items()}
 
 
@@ -84,3 +82,13 @@ def test_other_resources_are_heard_of_as_registered(version: str) -> None:
     events = events_of(version)["VolumeZone"]
     assert heard(events, Resource.STORAGE_CLASS, ActionType.ADD)
     assert not heard(events, Resource.STORAGE_CLASS, ActionType.DELETE)
+
+
+def test_data_of_a_plugin_are_heard_of_by_that_plugin_alone() -> None:
+    """Also by one that registers nothing; extenders, which cannot register, hear of no plugin's data."""
+    mine, another = data_of("Mine"), data_of("Another")
+    assert mine.label == another.label == "PluginDataUpdate"
+    assert not any(one.event.matches(mine) for one in EVERY_EVENT)
+    assert mine.matches(mine)
+    assert not mine.matches(another)
+    assert not another.matches(mine)

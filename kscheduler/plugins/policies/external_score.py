@@ -28,7 +28,7 @@ from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.plugin import MAX_NODE_SCORE, PASS_ALL, Plugin, PreFilterResult, RefreshError, Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SKIP, SUCCESS
-from kscheduler.plugins.policies.http_source import fetched
+from kscheduler.plugins.policies.http_source import fetched, in_thread_if_large
 from kscheduler.plugins.policies.prometheus import queried
 
 _UNKNOWN: Final = float("nan")
@@ -123,16 +123,20 @@ class ExternalScore(Plugin):
     async def _fetch(self) -> Mapping[str, float]:
         if self._args.query:
             return await queried(self._args, self._args.query, self._args.node_label)
-        return parsed_numbers(await fetched(self._args), self._args.path)
+        path = self._args.path
+        return await in_thread_if_large(lambda body: parsed_numbers(body, path), await fetched(self._args))
 
     def _check_names(self, numbers: Mapping[str, float]) -> None:
         """Raises `RefreshError` where no number is about a node of ours."""
-        ours = [name for name in self._handle.view.nodes.names() if name]
+        ours = self._our_nodes()
         if ours and not any(name in numbers for name in ours):
             example = min(numbers)
             raise RefreshError(
                 f"the answer names none of the {len(ours)} nodes; it names {example[:100]!r}, for example"
             )
+
+    def _our_nodes(self) -> list[str]:
+        return [name for name in self._handle.view.nodes.names() if name]
 
     def _is_stale(self) -> bool:
         at = self._fetched_at
@@ -143,11 +147,13 @@ class ExternalScore(Plugin):
             self._take_over({}, fails=self._args.when_stale == FAIL_WHEN_STALE)
 
     def _take_over(self, numbers: Mapping[str, float], *, fails: bool) -> None:
-        """Exchange the numbers; only nodes with another one are judged anew."""
-        before, names = self._numbers, self._numbers.keys() | numbers.keys()
-        changed = [name for name in names if before.get(name) != numbers.get(name)]
-        if fails is not self._fails:
-            changed = [name for name in self._handle.view.nodes.names() if name]
+        """Exchange the numbers; only nodes with another one are judged anew.
+
+        Numbers of names that are no nodes are kept: one of them may be the next node's.
+        """
+        before, changed = self._numbers, self._our_nodes()
+        if fails is self._fails:
+            changed = [name for name in changed if before.get(name) != numbers.get(name)]
         self._numbers, self._fails = numbers, fails
         if changed:
             self._handle.nodes_changed(changed)

@@ -12,9 +12,10 @@ import errno
 import re
 import socket
 import ssl
-from collections.abc import Mapping
+import stat
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kscheduler.api.addresses import why_never_called
 from kscheduler.config.plugin_args import HTTPSource
@@ -23,8 +24,12 @@ from kscheduler.framework.plugin import RefreshError
 if TYPE_CHECKING:
     import aiohttp
 
+T = TypeVar("T")
+
 MOST_BYTES: Final = 8 * 2**20
 """Of an answer: a hundred bytes for each of 80,000 nodes."""
+LARGE_BYTES: Final = 64 * 2**10
+"""Below that, parsing takes less than ten milliseconds."""
 _LONGEST_TOKEN: Final = 64 * 2**10
 _TOKEN: Final = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
 """RFC 6750."""
@@ -38,8 +43,9 @@ async def fetched(source: HTTPSource, path: str = "", params: Mapping[str, str] 
 
     url = source.url.rstrip("/") + path if path else source.url
     timeout = aiohttp.ClientTimeout(total=source.timeout.seconds)
-    headers = {"Accept": "application/json", "Accept-Encoding": "identity", **_authorization(source)}
-    connector = aiohttp.TCPConnector(ssl=_tls(source), socket_factory=_socket, limit=1)
+    authorization, tls = await _FILES.read(source)
+    headers = {"Accept": "application/json", "Accept-Encoding": "identity", **authorization}
+    connector = aiohttp.TCPConnector(ssl=tls, socket_factory=_socket, limit=1)
     try:
         async with (
             aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False) as session,
@@ -50,6 +56,51 @@ async def fetched(source: HTTPSource, path: str = "", params: Mapping[str, str] 
         raise RefreshError(f"{source.url}: no answer within {source.timeout}") from None
     except (aiohttp.ClientError, OSError, ValueError) as failure:
         raise RefreshError(f"{source.url}: {failure}" if str(failure) else f"{source.url}: {failure!r}") from None
+
+
+class _CredentialFiles:
+    """Reads tokens and authorities in a thread: a mount that does not answer must not stop the loop.
+
+    A source has one reading at a time. While that hangs the source is out, and no further thread hangs with it.
+    """
+
+    def __init__(self) -> None:
+        self._reading: dict[tuple[str, str], asyncio.Future[tuple[dict[str, str], ssl.SSLContext | bool]]] = {}
+
+    async def read(self, source: HTTPSource) -> tuple[dict[str, str], ssl.SSLContext | bool]:
+        """The header, and whom to trust. Raises `RefreshError`."""
+        files = source.bearer_token_file, source.ca_file
+        if not any(files):
+            return {}, True
+        hanging = self._reading.get(files)
+        if hanging is not None and not hanging.done():
+            raise RefreshError(f"{' and '.join(filter(None, files))} is still being read: does its mount answer?")
+        reading = asyncio.get_running_loop().run_in_executor(None, _credentials, source)
+        self._reading[files] = reading
+        reading.add_done_callback(_heard)
+        done, _ = await asyncio.wait({reading}, timeout=source.timeout.seconds)
+        if not done:
+            raise RefreshError(f"{' and '.join(filter(None, files))} could not be read within {source.timeout}")
+        del self._reading[files]
+        return reading.result()
+
+
+_FILES: Final = _CredentialFiles()
+
+
+def _heard(reading: "asyncio.Future[Any]") -> None:
+    """What fails after nobody waits any more is no news."""
+    if not reading.cancelled():
+        reading.exception()
+
+
+def _credentials(source: HTTPSource) -> tuple[dict[str, str], ssl.SSLContext | bool]:
+    return _authorization(source), _tls(source)
+
+
+async def in_thread_if_large(parse: Callable[[bytes], T], body: bytes) -> T:
+    """Parse an answer; a large one in a thread, because eight MiB take most of a second."""
+    return await asyncio.to_thread(parse, body) if len(body) > LARGE_BYTES else parse(body)
 
 
 async def _body(response: "aiohttp.ClientResponse") -> bytes:
@@ -80,6 +131,7 @@ def _authorization(source: HTTPSource) -> dict[str, str]:
     try:
         if any(path.resolve().is_relative_to(own) for own in OWN_CREDENTIALS):
             raise RefreshError(f"{name}: the API server's own token is sent to nobody else; mount one for this server")
+        _refuse_special(path, name)
         with path.open("rb") as file:
             token = file.read(_LONGEST_TOKEN).strip()
     except OSError as failure:
@@ -89,10 +141,17 @@ def _authorization(source: HTTPSource) -> dict[str, str]:
     return {"Authorization": f"Bearer {token.decode()}"}
 
 
+def _refuse_special(path: Path, name: str) -> None:
+    """Pipes and devices may keep their reader for ever. Raises `OSError` if there is no such path."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise RefreshError(f"{name}: it is no regular file")
+
+
 def _tls(source: HTTPSource) -> ssl.SSLContext | bool:
     if not source.ca_file:
         return True
     try:
+        _refuse_special(Path(source.ca_file), f"caFile {source.ca_file}")
         return ssl.create_default_context(cafile=source.ca_file)
     except (OSError, ssl.SSLError) as failure:
         raise RefreshError(f"caFile {source.ca_file}: {failure.strerror or failure}") from None

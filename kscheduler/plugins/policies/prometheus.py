@@ -7,7 +7,7 @@ import msgspec
 
 from kscheduler.config.plugin_args import HTTPSource
 from kscheduler.framework.plugin import RefreshError
-from kscheduler.plugins.policies.http_source import fetched
+from kscheduler.plugins.policies.http_source import fetched, in_thread_if_large
 
 QUERY_PATH: Final = "/api/v1/query"
 
@@ -40,7 +40,8 @@ async def queried(source: HTTPSource, query: str, node_label: str) -> Samples:
 
     A value such as `node-1:9100` stands for `node-1`. Series without a number (NaN, Inf) are left out.
     """
-    return samples(await fetched(source, QUERY_PATH, {"query": query}), node_label)
+    body = await fetched(source, QUERY_PATH, {"query": query})
+    return await in_thread_if_large(lambda answer: samples(answer, node_label), body)
 
 
 def samples(body: bytes, node_label: str) -> Samples:

@@ -1,10 +1,14 @@
 """A GET that a policy makes: what the server may not do to us."""
 
 import asyncio
+import os
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
 from kscheduler.config.durations import seconds
 from kscheduler.config.plugin_args import HTTPSource
@@ -111,3 +115,53 @@ async def test_a_file_that_is_not_there_is_named(field: str, tmp_path: Path) -> 
 async def test_nobody_there_is_an_error_with_the_url() -> None:
     with pytest.raises(RefreshError, match=r"http://127\.0\.0\.1:1: "):
         await fetched(HTTPSource("http://127.0.0.1:1"))
+
+
+@pytest.mark.parametrize("field", ["bearer_token_file", "ca_file"])
+async def test_a_pipe_is_no_file_to_wait_for(tmp_path: Path, field: str) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(RefreshError, match="it is no regular file"):
+        await fetched(replace(HTTPSource("http://127.0.0.1:1"), **{field: str(pipe)}))
+
+
+async def test_a_mount_that_hangs_holds_one_thread_and_not_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("abc")
+    answers, asked = threading.Event(), []
+
+    def hanging(source: HTTPSource) -> Any:
+        asked.append(source)
+        answers.wait(20)
+        return {}, True
+
+    monkeypatch.setattr(http_source, "_credentials", hanging)
+    source = HTTPSource("http://127.0.0.1:1", bearer_token_file=str(token), timeout=seconds(0.05))
+    try:
+        with pytest.raises(RefreshError, match="token could not be read within 50ms"):
+            await fetched(source)
+        with pytest.raises(RefreshError, match="is still being read: does its mount answer"):
+            await fetched(source)
+        assert len(asked) == 1
+    finally:
+        answers.set()
+    monkeypatch.undo()
+    said = "still being read"
+    async with asyncio.timeout(20):
+        while "still being read" in said:
+            with pytest.raises(RefreshError) as caught:
+                await fetched(source)
+            said = str(caught.value)
+            await asyncio.sleep(0)
+    assert "127.0.0.1:1" in said, "the mount has answered, and nobody listens at that port"
+
+
+async def test_a_large_answer_is_parsed_beside_the_loop() -> None:
+    def where(_: bytes) -> str:
+        return threading.current_thread().name
+
+    here = threading.current_thread().name
+    assert await http_source.in_thread_if_large(where, b"x" * http_source.LARGE_BYTES) == here
+    assert await http_source.in_thread_if_large(where, b"x" * (http_source.LARGE_BYTES + 1)) != here
