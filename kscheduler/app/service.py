@@ -144,6 +144,7 @@ class App:
             BackgroundService("plugins' kinds", self.parts.plugin_listers.run),
         ):
             if await self._synced(stop):
+                self.surface.has_begun = True
                 async with running(*self.parts.truth.services(), *self.parts.overfill.services_beside_cache()):
                     await then(stop)
 

@@ -19,6 +19,7 @@ from kscheduler.config.errors import config_error
 from kscheduler.config.extenders import without_secrets
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import to_tree
+from kscheduler.informers.informer import InformerStatistics
 from kscheduler.informers.store import Store
 from kscheduler.metrics import (
     Exposition,
@@ -109,6 +110,9 @@ class Surface:
         self._parts = parts
         self._reloader = reloader
         self.is_stopping = False
+        self.has_begun = False
+        """Everything was synced once. Kinds that a new configuration adds are its business from then on: the one before
+        decides until they are synced."""
         self.is_scheduling = False
         """The workers run: work that waits while another replica leads is not stuck."""
         self.loop_lag = LoopLag(clock=parts.clock, slowest_call=parts.assembly.plugin_reports.take_slowest)
@@ -264,7 +268,12 @@ class Surface:
     # --- health -------------------------------------------------------------------------------------------------------
 
     def _has_synced(self) -> bool:
-        return all(informer.synced or informer.resting for informer in self._parts.informer_statistics())
+        return not self._unsynced()
+
+    def _unsynced(self) -> list[InformerStatistics]:
+        parts = self._parts
+        found = parts.informers.statistics() if self.has_begun else parts.informer_statistics()
+        return [informer for informer in found if not (informer.synced or informer.resting)]
 
     def _reachability(self) -> ReachabilityStatistics:
         return self._parts.reachability.statistics(self._parts.clock.monotonic())
@@ -275,8 +284,7 @@ class Surface:
     def _sync_problem(self) -> str | None:
         waiting = [
             f"{informer.resource} ({informer.problem})" if informer.problem else informer.resource
-            for informer in self._parts.informer_statistics()
-            if not (informer.synced or informer.resting)
+            for informer in self._unsynced()
         ]
         return f"handlers are not fully synchronized: {', '.join(waiting)}" if waiting else None
 

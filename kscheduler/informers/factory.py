@@ -108,9 +108,8 @@ class InformerFactory:
     async def _rest(self, informer: Informer[Any]) -> None:
         """Wait until the resource exists; the store is emptied, since its objects went with the API."""
         kind = informer.kind
-        log.warning(
-            "the API server has no such resource; its informer rests", resource=kind.resource, version=kind.version
-        )
+        again = f"discovery is asked every {DISCOVERY_SECONDS:.0f} s"
+        log.warning("resource_absent", resource=kind.resource, version=kind.version, advice=again)
         await informer.rest()
         while True:
             await self._clock.sleep(DISCOVERY_SECONDS)

@@ -10,6 +10,7 @@ from kscheduler.config.expansion import Expanded, expand, plugins_needed, queue_
 from kscheduler.config.extenders import EXTENDER, deciding
 from kscheduler.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 from kscheduler.config.unhonoured import UNBUILT_PLUGINS
+from kscheduler.framework.cluster.lister import KeptListers
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import Plugin, Point
 from kscheduler.framework.plugin_contract import contract_problems
@@ -237,7 +238,11 @@ def _build_plugins(settings: KubeSchedulerProfile, registry: Registry, handle: H
     for name in plugins_needed(settings.plugins):
         if name not in registry:
             continue  # expansion says where it is named
-        own = replace(handle, nodes_changed=partial(handle.nodes_changed, plugin=name))
+        own = replace(
+            handle,
+            nodes_changed=partial(handle.nodes_changed, plugin=name),
+            lister=KeptListers(handle.lister),
+        )
         try:
             plugin = call_factory(registry, name, args.get(name), own)
         except PluginFailure as failure:

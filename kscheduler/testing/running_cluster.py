@@ -8,23 +8,26 @@ that a test of a ten-minute Permit takes a millisecond. The API server is a stan
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final, Self
 
 import msgspec
 
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.core import Node, Pod
+from kscheduler.api.kinds import NODES, PODS, Kind
 from kscheduler.api.meta import Condition
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.assembly.unconnected import NoEvents, NoStatuses
 from kscheduler.framework.cluster.client import ClusterClient
+from kscheduler.framework.cluster.lister import Lister
 from kscheduler.framework.handle import WaitingPods
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.loading import Configured
 from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
 from kscheduler.scheduling.attempt.workers import Workers
 from kscheduler.scheduling.beside.refreshed_plugins import RefreshedPlugins
-from kscheduler.whatif.listed_kinds import ListedKinds, OwnObjects
+from kscheduler.whatif.listed_kinds import ListedKinds, OwnObjects, ShownObjects
 from kscheduler.whatif.scenario import ClusterObjects
 
 WORKERS: Final = 4
@@ -68,6 +71,8 @@ class RunningCluster:
         """The clock of the plugins, too: their `Handle` has it."""
         self._statuses, self._events = _Statuses(), _Events()
         self._pods: dict[str, Pod] = {}
+        self._shown = {kind: ShownObjects() for kind in (NODES, PODS)}
+        """What the watch has shown, for plugins' listers."""
         self._assembly = Assembly(configured.config, configured.registry, self._ports(client, own), self.clock)
         self._workers = Workers(
             WORKERS, self._assembly.queue, self._assembly.scheduler, AdaptiveLimit(WORKERS, WORKERS), self.clock
@@ -89,9 +94,11 @@ class RunningCluster:
         """Nodes and pods appear; returns when everybody waits for time, or for somebody else."""
         for added in objects:
             if isinstance(added, Node):
+                self._shown[NODES].show(added)
                 self._assembly.node_handler.on_add(added, initial=False)
             else:
                 self._pods[added.key] = added
+                self._shown[PODS].show(added)
                 self._assembly.pod_handler.on_add(added, initial=False)
         await self._settle()
         return self
@@ -100,6 +107,7 @@ class RunningCluster:
         """A pod goes."""
         gone = self._pods.pop(pod.key, None)
         if gone is not None:
+            self._shown[PODS].remove(gone)
             self._assembly.pod_handler.on_delete(gone)
         await self._settle()
         return self
@@ -152,8 +160,12 @@ class RunningCluster:
         before = self._pods.get(pod.key, pod)
         bound = msgspec.structs.replace(before, spec=msgspec.structs.replace(before.spec, node_name=node_name))
         self._pods[pod.key] = bound
-        asyncio.get_running_loop().call_soon(self._assembly.pod_handler.on_update, before, bound)
+        asyncio.get_running_loop().call_soon(self._show_bound, before, bound)
         return SUCCESS
+
+    def _show_bound(self, before: Pod, bound: Pod) -> None:
+        self._shown[PODS].show(bound)
+        self._assembly.pod_handler.on_update(before, bound)
 
     def _ports(self, client: ClusterClient | None, own: OwnObjects | None) -> Ports:
         return Ports(
@@ -161,10 +173,14 @@ class RunningCluster:
             statuses=self._statuses,
             events=self._events,
             pod_of=self._pods.get,
-            lister=ListedKinds(ClusterObjects(), own).lister,
+            lister=partial(self._lister, ListedKinds(ClusterObjects(), own)),
             client=client,
             on_arrival=lambda: self._workers.wake(),  # noqa: PLW0108  # they come after the queue
         )
+
+    def _lister(self, others: ListedKinds, kind: Kind) -> Lister:
+        shown = self._shown.get(kind)
+        return others.lister(kind) if shown is None else shown
 
     async def _settle(self) -> None:
         for _ in range(_SETTLING_TURNS):

@@ -50,6 +50,23 @@ class ListedObjects:
         return [note for call in self._calls if (note := _told(call, read))]
 
 
+class ShownObjects(ListedObjects):
+    """Objects that come, change and go. A plugin's failure when it is told is the caller's: tests want to see it."""
+
+    def show(self, obj: KubeObject) -> None:
+        """An object is there, or is another one now."""
+        before = self._objects.get(obj.key)
+        self._objects[obj.key] = obj
+        for call in self._calls:
+            call(before, obj)
+
+    def remove(self, obj: KubeObject) -> None:
+        """An object is gone."""
+        before = self._objects.pop(obj.key, obj)
+        for call in self._calls:
+            call(before, None)
+
+
 class ListedKinds:
     """The listers of one scenario."""
 

@@ -13,7 +13,7 @@ from kscheduler.api.kinds import NODES, PODS, Kind
 from kscheduler.api.meta import CustomObject
 from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.rest import APIClient
-from kscheduler.framework.cluster.lister import nothing_listed
+from kscheduler.framework.cluster.lister import KeptListers, nothing_listed
 from kscheduler.framework.events import ActionType, ClusterEvent
 from kscheduler.informers.factory import InformerFactory
 from kscheduler.informers.plugin_listers import LOOK_SECONDS, PluginListers
@@ -106,6 +106,22 @@ async def test_of_its_own_kind_an_informer_begins_and_ends_with_the_last_lister(
         await until(lambda: not client.statistics().watches)
         running.cancel()
         await asyncio.wait({running})
+
+
+def test_who_asks_again_each_time_gets_the_lister_that_is_filled() -> None:
+    """A plugin need not keep it: its Handle does."""
+    clock = VirtualClock()
+    client = APIClient(plain_connection("http://127.0.0.1:1"), clock=clock)
+    listers = PluginListers(client, InformerFactory(client, [], clock=clock), clock)
+    give = KeptListers(listers.lister)
+    assert give(JOBS) is give(JOBS)
+    gc.collect()
+    listers.look()
+    assert len(list(listers.statistics())) == 1
+    del give
+    gc.collect()
+    listers.look()
+    assert not list(listers.statistics())
 
 
 async def test_a_call_that_fails_keeps_nobody_from_hearing() -> None:

@@ -2,8 +2,14 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from kscheduler.api.core import Node
+from kscheduler.api.kinds import NODES, PODS
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores
 from kscheduler.framework.plugin import PermitResult, Plugin
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status, unschedulable
@@ -90,3 +96,43 @@ async def test_a_parked_pod_wakes_by_what_the_plugin_registered() -> None:
         await running.add(make_node("b"))
         assert Around.called.count("reserve") == tried + 1
         assert running.place_of(refused) == "unschedulable"
+
+
+class Counting(Plugin):
+    """Asks its Handle for listers each time, and hears of nodes."""
+
+    name = "Counting"
+    refresh_interval = 10.0
+    seen: Sequence[tuple[int, int]] = ()
+    heard: Sequence[str] = ()
+
+    def __init__(self, handle: Handle) -> None:
+        self.handle = handle
+        type(self).seen, type(self).heard = [], []
+        handle.lister(NODES).on_change(self.changed)
+
+    def changed(self, old: Node | None, new: Node | None) -> None:
+        assert isinstance(self.heard, list)
+        self.heard.append(f"{'came' if old is None else 'changed'} {new.metadata.name if new is not None else ''}")
+
+    async def refresh(self) -> None:
+        assert isinstance(self.seen, list)
+        pods = self.handle.lister(PODS).list()
+        self.seen.append((len(self.handle.lister(NODES).list()), sum(bool(pod.spec.node_name) for pod in pods)))
+
+    def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
+        return np.zeros(len(rows), dtype=np.int64)
+
+
+async def test_listers_show_what_the_watch_has_shown() -> None:
+    pod = make_pod("web")
+    async with Cluster(make_node("a")).enable(Counting).running() as running:
+        await running.add(make_node("b"), pod)
+        await running.advance(11.0)
+        assert Counting.seen[-1] == (2, 1)
+        assert Counting.heard == ["came a", "came b"]
+        await running.delete(pod)
+        await running.add(make_node("b", cpu="7"))
+        await running.advance(11.0)
+        assert Counting.seen[-1] == (2, 0)
+        assert Counting.heard[-1] == "changed b"

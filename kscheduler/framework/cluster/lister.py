@@ -67,6 +67,24 @@ def nothing_listed(kind: Kind) -> Lister:
     return _NOTHING
 
 
+class KeptListers:
+    """The listers that a plugin has asked its Handle for: they live as long as it does, whether the plugin keeps them
+    or asks again each time.
+    """
+
+    def __init__(self, give: ListerOf) -> None:
+        self._give = give
+        self._given: dict[Kind, Lister] = {}
+
+    def __call__(self, kind: Kind) -> Lister:
+        """The lister of the kind. Raises `TypeError` for what cannot be listed."""
+        check_kind(kind)
+        lister = self._given.get(kind)
+        if lister is None:
+            lister = self._given[kind] = self._give(kind)
+        return lister
+
+
 def check_method(call: object) -> None:
     """Raises `TypeError` unless it is a method of an object: a function would keep a replaced plugin alive."""
     if not inspect.ismethod(call):

@@ -122,14 +122,15 @@ class RefreshedPlugins:
                 known.profile, known.plugin = refreshed.profile, refreshed.plugin
 
     async def wait_for_first(self, seconds: float) -> list[str]:
-        """Wait until each plugin has tried once; returns the names of those that have no data yet."""
+        """Wait until each plugin has tried once; returns those that have no data yet, as `Plugin of profile`."""
 
         async def all_tried() -> None:
             for refreshed in list(self._refreshed.values()):
                 await refreshed.tried.wait()
 
         await finishes_within(all_tried(), seconds, self._clock)
-        return sorted({each.plugin.name for each in self._refreshed.values() if each.fetched is None})
+        missing = (each for each in self._refreshed.values() if each.fetched is None)
+        return sorted(f"{each.plugin.name} of {each.profile.name}" for each in missing)
 
     def notes(self) -> Iterable[str]:
         """A line for `/readyz?verbose` per plugin whose last refresh failed."""

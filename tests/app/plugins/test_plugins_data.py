@@ -201,9 +201,13 @@ async def test_a_reload_waits_for_a_new_kind_and_is_refused_where_it_cannot_be_r
         server.faults.add(InjectedFault("answer", method="GET", path="*/jobs", code=403))
         file.write_text(with_plugin)
         app.reloader.ask()
+        answers = set()
         async with asyncio.timeout(20):
-            while "a plugin reads jobs.batch" not in "".join(app.reloader.notes()):  # noqa: ASYNC110  it tells nobody
+            while "a plugin reads jobs.batch" not in "".join(app.reloader.notes()):
+                answers.add((await answer(app, "/readyz"))[0])
                 await asyncio.sleep(0.01)
+        answers.add((await answer(app, "/readyz"))[0])
+        assert answers == {200}, "the configuration before goes on, and it has what it reads"
         put(server, "pods", pod_tree("meanwhile"))
         await until(server, lambda: bool(node_of(server, "meanwhile")))
 
