@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kscheduler.cli import main
+from kscheduler.testing.trial import findings
 
 Captured = pytest.CaptureFixture[str]
 HEAD = "import random\nfrom kscheduler.framework.per_node import plugin\nfrom kscheduler.framework.plugin import *\n"
@@ -149,6 +150,38 @@ def test_what_could_be_better_is_advice(kind: str, words: str, text: str, tmp_pa
 )
 def test_a_plugin_without_fault_is_left_alone(text: str, tmp_path: Path, capsys: Captured) -> None:
     assert found(tmp_path, capsys, text) == (0, {})
+
+
+REFRESHED = """
+import asyncio
+class Mine(Plugin):
+    name = "Mine"
+    refresh_interval = 30.0
+    async def refresh(self):
+        {body}
+    def score(self, cycle, pod, nodes, rows):
+        return rows * 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("raise OSError('the source is away')", "`refresh` raises OSError: the source is away"),
+        ("await asyncio.Event().wait()", "`refresh` has not ended after 0 s"),
+    ],
+)
+def test_a_refresh_is_tried(
+    body: str, text: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(findings, "REFRESH_SECONDS", 0.01)
+    code, told = found(tmp_path, capsys, REFRESHED.format(body=body))
+    assert code == 0, "advice: a source may be away"
+    assert text in told["refresh"]
+
+
+def test_a_refresh_that_works_is_no_finding(tmp_path: Path, capsys: Captured) -> None:
+    assert "refresh" not in found(tmp_path, capsys, REFRESHED.format(body="await asyncio.sleep(0)"))[1]
 
 
 def test_arguments_are_those_of_the_configuration(tmp_path: Path, capsys: Captured) -> None:

@@ -1,5 +1,6 @@
 """What is compared, and what it means when it differs."""
 
+import asyncio
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,12 +14,14 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.traits import points_of
 from kscheduler.scheduling.runtime.guard import PluginFailure
+from kscheduler.testing.objects import make_node
 from kscheduler.testing.trial.asking import Answers, TriedPlugin
 from kscheduler.testing.trial.clusters import ASPECTS, Words, random_nodes, random_pod, words_of
 
 CLUSTERS: Final = 40
 PODS_EACH: Final = 4
 MOST_NODES: Final = 12
+REFRESH_SECONDS: Final = 10.0
 NODES_FOR_TIMING: Final = 1_000
 SLOW_SECONDS: Final = 0.2
 """For 5,000 nodes: the time budget of a call."""
@@ -39,7 +42,7 @@ class Finding:
 
     severity: Severity
     kind: str
-    """`fails`, `impure`, `writes`, `other nodes`, `sign`, `unsigned`, `slow`, `fragile`."""
+    """`fails`, `impure`, `writes`, `other nodes`, `sign`, `unsigned`, `slow`, `fragile`, `refresh`."""
     text: str
 
 
@@ -64,6 +67,7 @@ class Trial:
     def _all(self) -> Iterator[Finding]:
         chance = random.Random(self._seed)  # noqa: S311  no secret
         words = words_of(self._source, unexpected=False)
+        yield from self._refreshed()
         judges = True
         for number in range(CLUSTERS):
             nodes, pods = _cluster(chance, words)
@@ -82,6 +86,22 @@ class Trial:
         yield from self._unsigned()
         yield from self._slow(chance, words)
         yield from self._fragile(chance)
+
+    def _refreshed(self) -> Iterator[Finding]:
+        """Its own data, fetched once: from a source that may be away, and without an API server."""
+        asked = TriedPlugin(self._registry, self._name, self._args, [make_node("node")], [])
+        if not asked.traits.is_refreshed:
+            return
+        began = perf_counter()
+        try:
+            asyncio.run(asyncio.wait_for(asked.plugin.refresh(), REFRESH_SECONDS))
+        except TimeoutError:
+            text = f"`refresh` has not ended after {perf_counter() - began:.0f} s: give what it waits for a timeout"
+            yield Finding(Severity.ADVICE, "refresh", text)
+        except Exception as failure:  # noqa: BLE001  whatever it raises is the finding
+            what = f"{type(failure).__name__}: {failure}" if str(failure) else type(failure).__name__
+            why = "where the source is away that is right, and there is no API server here (`handle.client` is None)"
+            yield Finding(Severity.ADVICE, "refresh", f"`refresh` raises {what}: {why}; it was tried without data")
 
     def _about(
         self, asked: TriedPlugin, pod: Pod, chance: random.Random, words: Words, where: str
