@@ -16,10 +16,10 @@ from typing import Final
 from kscheduler.aio.clock import finishes_within
 from kscheduler.app.options import ReadUnder
 from kscheduler.app.parts import Parts
-from kscheduler.app.server_version import followed
 from kscheduler.config.errors import ConfigError
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.upstream.versions import followed
 
 _log = get_logger("kscheduler")
 

@@ -7,26 +7,20 @@ a scheduler that refuses to start after an upgrade of the cluster is worse than 
 In a control plane whose API servers are upgraded one by one the answer may go back and forth; each change is one line.
 """
 
-import re
 from collections.abc import Callable, Iterable
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from kscheduler import __version__
 from kscheduler.aio.clock import Clock
-from kscheduler.client.errors import ClientError
 from kscheduler.client.rest import APIClient
+from kscheduler.client.server_version import UNKNOWN, server_version_of
 from kscheduler.logs import get_logger
-from kscheduler.upstream.behaviours import BEHAVIOURS
 from kscheduler.upstream.release import NEWEST_SERVER, OLDEST_SERVER, VERSION
+from kscheduler.upstream.versions import followed, minor_of, numbers_of
 
 _log = get_logger("kscheduler")
 
-ANSWER_SECONDS: Final = 5.0
-"""Timeout of a question; nothing waits for its answer."""
 AGAIN_SECONDS: Final = 600.0
-UNKNOWN: Final = "unknown"
 
 
 def _tell_nobody(_version: str) -> None:
@@ -50,7 +44,7 @@ class ServerVersion:
     async def run(self) -> None:
         """Ask until cancelled."""
         while True:
-            self.learn(await _version_of(self._client))
+            self.learn(await server_version_of(self._client))
             await self._clock.sleep(AGAIN_SECONDS)
 
     def learn(self, answer: str) -> None:
@@ -103,41 +97,14 @@ def skew_of(server_version: str) -> tuple[str, str] | None:
     minor = minor_of(server_version)
     if minor is None:
         return None
-    if minor < _numbers(OLDEST_SERVER):
+    if minor < numbers_of(OLDEST_SERVER):
         return (
             "the API server is older than each one that this version was run on",
             "upgrade the cluster; until then look for resources that it does not have in /readyz?verbose",
         )
-    if minor > _numbers(NEWEST_SERVER):
+    if minor > numbers_of(NEWEST_SERVER):
         return (
             "the API server is newer than each one that this version was run on",
             f"upgrade kscheduler; until then fields that are newer than {NEWEST_SERVER} count for nothing",
         )
     return None
-
-
-def followed(server_version: str) -> str | None:
-    """The newest followed version that is not newer than the API server; `None` where that cannot be read."""
-    minor = minor_of(server_version)
-    if minor is None:
-        return None
-    return next((version for version in reversed(BEHAVIOURS) if _numbers(version) <= minor), next(iter(BEHAVIOURS)))
-
-
-def minor_of(server_version: str) -> tuple[int, int] | None:
-    """(1, 36) of `v1.36.3`; `None` for anything else."""
-    match = re.match(r"v?(\d{1,4})\.(\d{1,4})(?!\d)", server_version)
-    return (int(match[1]), int(match[2])) if match else None
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
-
-
-async def _version_of(client: APIClient) -> str:
-    try:
-        body = await client.get("/version", retries=0, timeout_seconds=ANSWER_SECONDS)
-        answer: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
-    except (ClientError, msgspec.DecodeError, msgspec.ValidationError):
-        return UNKNOWN
-    return str(answer.get("gitVersion") or UNKNOWN)

@@ -8,13 +8,13 @@ import pytest
 
 from kscheduler.app import followed_version
 from kscheduler.app.options import Options, ReadUnder
-from kscheduler.app.server_version import followed
 from kscheduler.app.service import App
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.loading import ConfigurationReader
 from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer, discovery
 from kscheduler.simulation.apiserver.faults import InjectedFault
+from kscheduler.upstream.versions import followed
 from tests.app.log.reading import log_at
 from tests.app.running import alone, answer, node_of, put, running, until
 from tests.builders import node_tree, pod_tree

@@ -22,6 +22,7 @@ from kscheduler.cli.refusal import refuse
 from kscheduler.client.access.connection import current_namespace, load_connection
 from kscheduler.client.errors import ClientError, ConfigurationError
 from kscheduler.client.rest import APIClient
+from kscheduler.client.server_version import server_version_of
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.types import OWN_SCHEDULER_NAME
 from kscheduler.explain.as_json import decision_tree, json_line, schema_text
@@ -32,6 +33,8 @@ from kscheduler.explain.questions.serving import Serving, serving
 from kscheduler.explain.text.as_text import Style, decision_text, style_of
 from kscheduler.explain.text.printable import printable
 from kscheduler.simulation.objects.defaults.pods import add_default_tolerations, default_pod_spec, merge_label_keys
+from kscheduler.upstream.release import VERSION
+from kscheduler.upstream.versions import followed
 from kscheduler.whatif.decide import Decision
 from kscheduler.whatif.scenario import ScenarioError
 
@@ -62,7 +65,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     _add_question(parser.add_argument_group("what is asked"))
     _add_scheduler(parser.add_argument_group("who would schedule it"))
-    add_feature_gates(parser)
+    add_feature_gates(parser, f"of a live cluster the newest that is not newer than the API server, else {VERSION}")
     _add_cluster(parser.add_argument_group("the live cluster"))
     answer = parser.add_argument_group("the answer")
     answer.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: an object per line")
@@ -186,9 +189,15 @@ def _check(args: argparse.Namespace) -> None:
         raise _RefusedError("--scheduler-name goes without --config: a file names its profiles")
 
 
-def _serving(args: argparse.Namespace) -> Serving:
-    gates = feature_gates(args)
-    for warning in gates.warnings:
+async def _by_the_servers_version(client: APIClient, args: argparse.Namespace, served: Serving) -> Serving:
+    """As the service on this API server would be: by its version, unless one was given. Raises `ConfigError`."""
+    version = "" if args.emulated_version else followed(await server_version_of(client))
+    return served if version in (None, "", served.config.gates.version) else _serving(args, version)
+
+
+def _serving(args: argparse.Namespace, version: str = "") -> Serving:
+    gates = feature_gates(args, version)
+    for warning in () if version else gates.warnings:
         print(f"kscheduler: --feature-gates: {warning}", file=sys.stderr)
     reader = configuration_reader(args, gates)
     name = args.scheduler_name or ""
@@ -222,6 +231,7 @@ async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[tuple[
     if args.filename:
         news, besides = read_new_pods(args.filename, namespace, _default_pod)
     async with APIClient(await load_connection(**address)) as client:
+        served = await _by_the_servers_version(client, args, served)
         if args.filename:
             questions = await new_pod_questions(client, news, besides, served, _default_pod)
         else:
