@@ -205,6 +205,8 @@ class RefreshedPlugins:
             if not work.done():
                 work.cancel()
                 await asyncio.wait({work})
+            if not work.cancelled():
+                work.exception()  # what it answers to its cancellation is of no interest, and must not be reported
         self._count(refreshed, cause, failure)
 
     def _count(self, refreshed: _Refreshed, cause: str, failure: BaseException | None) -> None:

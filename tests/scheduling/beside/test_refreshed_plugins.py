@@ -1,6 +1,7 @@
 """Data of plugins' own: fetched at once and then periodically, whatever the source or the plugin does."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -106,7 +107,7 @@ async def test_an_outage_is_told_once_a_minute_and_when_it_is_over_and_is_no_str
     plugin = Fetching(*(ConnectionRefusedError("nobody listens") for _ in range(8)))
     world = World(plugin)
     async with world.running() as lines:
-        assert await world.refreshed.wait_for_first(1.0) == ["Fetching"]
+        assert await world.refreshed.wait_for_first(1.0) == ["Fetching of red"]
         assert world.refreshed.ages() == {("Fetching", "red"): float("inf")}
         note = 'data of plugin "Fetching" of profile "red": none yet: ConnectionRefusedError: nobody listens'
         assert list(world.refreshed.notes()) == [note]
@@ -244,6 +245,30 @@ async def test_one_that_ignores_its_cancellation_is_told_and_keeps_nobody_from_e
     await ending
     plugin.may_end = True
     assert await end_others(5.0) == []
+
+
+class FetchingSulkily(FetchingForever):
+    """Answers its cancellation with an error of its own, as clients of outside services do."""
+
+    async def refresh(self) -> None:
+        try:
+            await super().refresh()
+        except asyncio.CancelledError:
+            raise RefreshError("broken off") from None
+
+
+async def test_what_a_plugin_answers_to_its_cancellation_is_nobodys_concern() -> None:
+    """Else asyncio reports a task whose exception was never retrieved, with a traceback, at each reload."""
+    world, told = World(FetchingSulkily()), []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    async with world.running():
+        await world.clock.advance(0.0)
+        world.in_force = [world.profile()]
+        world.refreshed.look()
+        await world.clock.advance(0.0)
+        assert not list(world.refreshed.profiles_in_use())
+    gc.collect()
+    assert told == []
 
 
 async def test_a_replaced_plugin_ends_before_it_is_closed_and_a_kept_one_goes_on() -> None:
