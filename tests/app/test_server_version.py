@@ -13,7 +13,7 @@ from kscheduler.client.rest import APIClient
 from kscheduler.client.server_version import UNKNOWN
 from kscheduler.simulation.apiserver import EmbeddedAPIServer, discovery
 from kscheduler.simulation.apiserver.faults import InjectedFault
-from kscheduler.upstream.release import NEWEST_SERVER, OLDEST_SERVER, RELEASE, VERSION
+from kscheduler.upstream.release import NEWEST_SERVER, OLDEST_SERVER, RELEASE
 from kscheduler.upstream.versions import minor_of
 from tests.app.log.reading import log_at
 from tests.app.running import answer, node_of, put, running, until

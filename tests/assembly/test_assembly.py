@@ -159,7 +159,7 @@ def test_what_if_and_service_give_plugins_the_same_handle() -> None:
         for field in fields(Handle)
         if getattr(live.handles[0], field.name) != getattr(copied.handles[0], field.name)
     }
-    assert differing == {"waiting_pods", "evictions", "clock", "nodes_changed"}
+    assert differing == {"waiting_pods", "evictions", "clock", "nodes_changed", "lister"}
 
 
 def test_a_configuration_that_cannot_be_built_is_refused() -> None:

@@ -2,16 +2,20 @@
 
 import pytest
 
+from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import default_configuration, dump_default, load_bytes
 from kscheduler.config.unhonoured import RULES, UNBUILT_PLUGINS, unhonoured
 from kscheduler.scheduling.missing_rules import MISSING_RULES
 from kscheduler.upstream.extension_points import IN_TREE_PLUGINS
+from kscheduler.upstream.release import VERSION
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 
-def paths(text: str) -> list[str]:
-    return [warning.path for warning in unhonoured(load_bytes((HEAD + text).encode(), "f"))]
+def paths(text: str, version: str = VERSION) -> list[str]:
+    return [
+        warning.path for warning in unhonoured(load_bytes((HEAD + text).encode(), "f", FeatureGates(version=version)))
+    ]
 
 
 def test_defaults_warn_of_nothing_written_out_or_not() -> None:
@@ -153,6 +157,7 @@ def test_a_token_that_a_policy_sends_unencrypted_warns(entry: str, path: str) ->
 
 
 POINT_OF_UNBUILT = {
+    "DeferredPodScheduling": "permit",
     "DynamicResources": "filter",
     "GangScheduling": "permit",
     "PodGroupPodsCount": "placementScore",
@@ -170,8 +175,9 @@ def test_a_plugin_that_is_not_built_warns_of_its_arguments_and_where_it_is_switc
     enabled = f"profiles: [{{plugins: {{{point}: {{enabled: [{{name: {plugin}}}]}}}}}}]"
     configured = f"profiles: [{{pluginConfig: [{{name: {plugin}, args: {{filterTimeout: 3s}}}}]}}]"
     is_default = plugin == "DynamicResources"  # to name a default plugin once more changes nothing
-    assert paths(enabled) == ([] if is_default else [f"profiles[0].plugins.{point}.enabled[0]"])
-    assert paths(configured) == ["profiles[0].pluginConfig[0]"]
+    version = "1.37" if plugin == "DeferredPodScheduling" else VERSION
+    assert paths(enabled, version) == ([] if is_default else [f"profiles[0].plugins.{point}.enabled[0]"])
+    assert paths(configured, version) == ["profiles[0].pluginConfig[0]"]
 
 
 def test_unbuilt_plugins_are_in_tree_plugins_and_every_missing_rule_is_one_of_theirs() -> None:

@@ -149,7 +149,8 @@ def assert_points(cluster: StorageCluster, pod: Pod, shape: list[tuple[int, int]
     plugin, state, info = VolumeBinding(args, cluster.handle), CycleState(), PodInfo(pod)
     table = cluster.cache.nodes
     if not plugin.pre_filter(state, info, table).status.is_success:
-        assert plugin.pre_score(state, info, table, table.rows()).is_skip
+        assert plugin.pre_score(state, info, table, table.rows()).is_success
+        assert not plugin.score(state, info, table, table.rows()).any()
         return
     codes, rows = plugin.filter(state, info, table, table.rows()), table.rows()
     feasible = rows if codes is None else rows[codes == 0]
