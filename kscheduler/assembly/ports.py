@@ -23,9 +23,9 @@ from kscheduler.assembly.unconnected import (
 from kscheduler.config.types import Extender
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.cluster.lister import ListerOf, nothing_listed
-from kscheduler.framework.cluster.listers import NO_WORKLOADS, WorkloadListers
 from kscheduler.framework.cluster.preemption import DisruptionBudgets
 from kscheduler.framework.cluster.volumes import VolumeWriter
+from kscheduler.framework.cluster.workload_listers import NO_WORKLOADS, WorkloadListers
 from kscheduler.framework.handle import Writer
 from kscheduler.scheduling.eviction.evictions import NominationWriter
 from kscheduler.scheduling.eviction.victims import VictimWriter

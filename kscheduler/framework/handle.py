@@ -12,10 +12,10 @@ from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.api.core import Pod
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.cluster.lister import ListerOf, nothing_listed
-from kscheduler.framework.cluster.listers import NO_WORKLOADS, WorkloadListers
 from kscheduler.framework.cluster.preemption import NO_EVICTIONS, DisruptionBudgets, Evictions
 from kscheduler.framework.cluster.topology import TopologyCounters
 from kscheduler.framework.cluster.volumes import Volumes, VolumeWriter
+from kscheduler.framework.cluster.workload_listers import NO_WORKLOADS, WorkloadListers
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from kscheduler.bounded.recently_used import RecentlyUsed
-from kscheduler.framework.cluster.listers import WorkloadListers
+from kscheduler.framework.cluster.workload_listers import WorkloadListers
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.spread_constraint import SpreadConstraint, counted_by
 from kscheduler.plugins.pod_topology_spread.default_selector import Selecting, selecting

@@ -12,7 +12,7 @@ from kscheduler.api.core import LabelSelector
 from kscheduler.api.meta import OwnerReference
 from kscheduler.api.selectors import EVERYTHING, Selector, parse_label_selector
 from kscheduler.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
-from kscheduler.framework.cluster.listers import WorkloadListers
+from kscheduler.framework.cluster.workload_listers import WorkloadListers
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.spread_constraint import merged
 

@@ -7,7 +7,7 @@ from kscheduler.api.core import Node, Pod, TopologySpreadConstraint
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.well_known import HOSTNAME, ZONE
 from kscheduler.config.plugin_args import SYSTEM_DEFAULTING, PodTopologySpreadArgs
-from kscheduler.framework.cluster.listers import NO_WORKLOADS
+from kscheduler.framework.cluster.workload_listers import NO_WORKLOADS
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle

@@ -12,7 +12,7 @@ from kscheduler.api.codec import convert
 from kscheduler.api.core import Node
 from kscheduler.api.meta import OwnerReference
 from kscheduler.config.plugin_args import PodTopologySpreadArgs
-from kscheduler.framework.cluster.listers import NO_WORKLOADS, WorkloadListers
+from kscheduler.framework.cluster.workload_listers import NO_WORKLOADS, WorkloadListers
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores
