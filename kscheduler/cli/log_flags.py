@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kscheduler.cli.parser import COMMAND_LINE, boolean, duration
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
+from kscheduler.upstream.release import VERSION
 
 if TYPE_CHECKING:
     from kscheduler.logs import ModuleLevel, SplitStream
@@ -129,7 +130,8 @@ def configure_logs(args: argparse.Namespace) -> None:
     """Set up logging. Raises `ConfigError` if flags contradict each other, or if a gate that they need is off."""
     from kscheduler import logs
 
-    gates = parse_feature_gates(",".join(getattr(args, "feature_gates", ())))
+    version = getattr(args, "emulated_version", None) or VERSION
+    gates = parse_feature_gates(",".join(getattr(args, "feature_gates", ())), version=version)
     problems = _problems(args, gates)
     if problems:
         logs.configure()

@@ -234,7 +234,9 @@ def _refusals(name: str, known: Mapping[str, Gate], *, value: bool) -> list[Prob
         return []
     gate = known.get(name)
     if gate is None:
-        return [Problem("", f"unrecognized feature gate: {name}")]
+        others = [version for version in BEHAVIOURS if name in gates_of(version)]
+        hint = f" (Kubernetes {', '.join(others)} has it: see --emulated-version)" if others else ""
+        return [Problem("", f"unrecognized feature gate: {name}{hint}")]
     if gate.locked and value != gate.default:
         fixed = str(gate.default).lower()
         message = f"cannot set feature gate {name} to {str(value).lower()}, feature is locked to {fixed}"

@@ -20,6 +20,7 @@ import msgspec
 from aiohttp import hdrs, web
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
+from kscheduler.client.access.credential_files import check_regular
 from kscheduler.logs import get_logger
 from kscheduler.server.handlers import Handler
 from kscheduler.state.holding.waiting_pods import HeldPod, WaitingPodTable
@@ -62,6 +63,7 @@ class PermitTokenFile:
 
     def read(self) -> bytes:
         """The token. Raises `OSError`, and `ValueError` if it is too short."""
+        check_regular(self._path)
         token = self._path.read_bytes().strip()
         if len(token) < SHORTEST_TOKEN:
             message = f"{self._path}: a token needs at least {SHORTEST_TOKEN} characters"

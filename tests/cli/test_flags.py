@@ -213,7 +213,7 @@ def test_a_version_brings_its_gates_and_plugins(given: str) -> None:
     ]
     assert names.index("NodeName") < names.index("NodeUnschedulable")
     assert problems("--emulated-version=1.37", "--feature-gates=GangScheduling=true") == [
-        "--feature-gates: unrecognized feature gate: GangScheduling"
+        "--feature-gates: unrecognized feature gate: GangScheduling (Kubernetes 1.36 has it: see --emulated-version)"
     ]
 
 

@@ -128,7 +128,10 @@ def test_a_gate_is_known_in_the_versions_that_have_it() -> None:
             if version == has:
                 assert not parse_feature_gates(f"{name}=false", version=version).enabled(name)
             else:
-                with pytest.raises(ConfigError, match=f"unrecognized feature gate: {name}"):
+                with pytest.raises(
+                    ConfigError,
+                    match=rf"unrecognized feature gate: {name} \(Kubernetes {has} has it: see --emulated-version\)",
+                ):
                     parse_feature_gates(f"{name}=false", version=version)
 
 

@@ -1,7 +1,8 @@
 """Random clusters and pods, with the awkward numbers and combinations that rules trip over."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -136,15 +137,28 @@ def nodes(draw: st.DrawFn, name: str) -> Node:
     )
 
 
-resizes = st.fixed_dictionaries(
-    {
-        "containerStatuses": st.fixed_dictionaries(
-            {"resources": st.fixed_dictionaries({"requests": small_requests}), "allocatedResources": small_requests}
-        ).map(lambda status: [status]),
-        "conditions": st.sampled_from([[], [{"type": "PodResizePending", "reason": "Infeasible"}]]),
-    }
+container_status = st.fixed_dictionaries(
+    {"resources": st.fixed_dictionaries({"requests": small_requests}), "allocatedResources": small_requests}
 )
-"""Of all containers at once: they have no names here."""
+
+
+@st.composite
+def resizes(draw: st.DrawFn, containers: Sequence[str], init_containers: Sequence[str]) -> dict[str, Any]:
+    """A status of a pod that is being resized; the kubelet has told of some of its containers."""
+
+    def statuses(names: Sequence[str]) -> list[dict[str, Any]]:
+        return [{"name": name, **draw(container_status)} for name in names if draw(st.booleans())]
+
+    return {
+        "containerStatuses": statuses(containers),
+        "initContainerStatuses": statuses(init_containers),
+        "conditions": draw(st.sampled_from([[], [{"type": "PodResizePending", "reason": "Infeasible"}]])),
+    }
+
+
+def _named(prefix: str, containers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Containers of one pod have names of their own: the API server sees to it."""
+    return [{**one, "name": f"{prefix}-{at}"} for at, one in enumerate(containers)]
 
 
 @st.composite
@@ -162,10 +176,12 @@ def pods(draw: st.DrawFn, uid: str, node_name: str = "") -> Pod:
     init_container = st.builds(
         lambda one, policy: {**one, **policy}, container, st.sampled_from([{}, {"restartPolicy": "Always"}])
     )
+    containers = _named("main", draw(st.lists(container, min_size=1, max_size=2)))
+    init_containers = _named("init", draw(st.lists(init_container, max_size=2)))
     spec = {
         "nodeName": node_name,
-        "containers": draw(st.lists(container, min_size=1, max_size=2)),
-        "initContainers": draw(st.lists(init_container, max_size=2)),
+        "containers": containers,
+        "initContainers": init_containers,
         "resources": draw(_sometimes(st.fixed_dictionaries({"requests": wanted}), None)),
         "overhead": draw(_sometimes(small_requests, {})),
         "nodeSelector": draw(_sometimes(labels, {})),
@@ -173,7 +189,8 @@ def pods(draw: st.DrawFn, uid: str, node_name: str = "") -> Pod:
         "tolerations": draw(st.lists(tolerations, max_size=3)),
         "volumes": [{"name": "v", "image": {"reference": one}} for one in draw(st.lists(image, max_size=1))],
     }
-    status = draw(_sometimes(resizes, {})) if node_name else {}
+    resizing = resizes([one["name"] for one in containers], [one["name"] for one in init_containers])
+    status = draw(_sometimes(resizing, {})) if node_name else {}
     metadata = {"name": uid, "namespace": "default", "uid": uid}
     return convert({"metadata": metadata, "spec": spec, "status": status}, Pod)
 

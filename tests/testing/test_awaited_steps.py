@@ -1,6 +1,7 @@
 """`async def permit` and `async def post_bind`: the pod waits for the one, nobody for the other."""
 
 import asyncio
+from contextlib import suppress
 from typing import Any, ClassVar
 
 import pytest
@@ -11,7 +12,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PERMIT_TIMEOUT_SECONDS, PermitResult, Plugin
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status, unschedulable
-from kscheduler.scheduling.attempt.plugin_steps import POST_BIND_SECONDS
+from kscheduler.scheduling.attempt.plugin_steps import END_SECONDS, POST_BIND_SECONDS
 from kscheduler.testing import Cluster, make_node, make_pod
 
 
@@ -153,6 +154,37 @@ async def test_nobody_waits_for_post_bind_and_its_failure_leaves_the_pod_bound()
         ("PostBind", "default/broken", "ValueError: no such licence"),
         ("PostBind", "default/slow", "TimeoutError: it was cancelled after 60 s"),
     ]
+
+
+class Deaf(Licences):
+    """Ignores its cancellation."""
+
+    name = "Deaf"
+    permit_timeout_seconds = 1.0
+    may_end = False
+
+    async def permit(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
+        while not type(self).may_end:
+            with suppress(asyncio.CancelledError):
+                await asyncio.get_running_loop().create_future()
+        return SUCCESS
+
+
+async def test_who_ignores_its_cancellation_is_quarantined_before_tasks_pile_up() -> None:
+    pods = [make_pod(f"p{number}") for number in range(3)]
+    with structlog.testing.capture_logs() as lines:
+        async with Cluster(make_node("a")).enable(Deaf).running() as running:
+            await running.add(*pods)
+            await running.advance(1.0)
+            await running.advance(END_SECONDS)
+            Deaf.may_end = True
+            for task in asyncio.all_tasks():
+                if task.get_name().startswith("plugins/permit of Deaf for default/p"):
+                    task.cancel()
+            await running.advance(0.0)
+    failed = [line["err"] for line in lines if line["event"] == "plugin_failed"]
+    assert failed == ["TimeoutError: it ignores its cancellation, and was at work 5 s later"]
+    assert [line["plugin"] for line in lines if line["event"] == "plugin_quarantined"] == ["Deaf"]
 
 
 class Hasty(Plugin):

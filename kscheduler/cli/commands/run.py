@@ -238,8 +238,7 @@ def _ports(serving: HTTPServing, https: str) -> str:
 def _run_on_the_best_loop(main: Any) -> None:
     """Run on uvloop if it is installed, otherwise on asyncio's slower loop."""
     try:
-        import uvloop
+        from uvloop import run
     except ImportError:
-        asyncio.run(main)
-    else:
-        uvloop.run(main)
+        run = asyncio.run
+    run(main)  # not in the `except`: every traceback would begin with the missing uvloop

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from kscheduler.aio import REAL_CLOCK, Clock
-from kscheduler.client.access.file_stamps import FileStamp, file_stamp
+from kscheduler.client.access.credential_files import FileStamp, check_regular, file_stamp
 from kscheduler.client.errors import ConfigurationError
 
 _LOOK_EVERY_SECONDS = 10.0
@@ -126,6 +126,8 @@ def _readable(path: str, pem: str) -> Iterator[str]:
     On Linux the file is in memory: a key should not lie on a disk, and in a pod there may be no place to write.
     """
     if not pem:
+        if path:
+            check_regular(path)
         yield path
     elif sys.platform == "linux":
         with open(os.memfd_create("inline data of a kubeconfig"), "wb") as file:  # noqa: PTH123  # there is no path

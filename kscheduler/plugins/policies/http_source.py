@@ -12,12 +12,12 @@ import errno
 import re
 import socket
 import ssl
-import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kscheduler.api.addresses import why_never_called
+from kscheduler.client.access.credential_files import check_regular
 from kscheduler.config.plugin_args import HTTPSource
 from kscheduler.framework.plugin import RefreshError
 
@@ -131,7 +131,7 @@ def _authorization(source: HTTPSource) -> dict[str, str]:
     try:
         if any(path.resolve().is_relative_to(own) for own in OWN_CREDENTIALS):
             raise RefreshError(f"{name}: the API server's own token is sent to nobody else; mount one for this server")
-        _refuse_special(path, name)
+        check_regular(path)
         with path.open("rb") as file:
             token = file.read(_LONGEST_TOKEN).strip()
     except OSError as failure:
@@ -141,17 +141,11 @@ def _authorization(source: HTTPSource) -> dict[str, str]:
     return {"Authorization": f"Bearer {token.decode()}"}
 
 
-def _refuse_special(path: Path, name: str) -> None:
-    """Pipes and devices may keep their reader for ever. Raises `OSError` if there is no such path."""
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise RefreshError(f"{name}: it is no regular file")
-
-
 def _tls(source: HTTPSource) -> ssl.SSLContext | bool:
     if not source.ca_file:
         return True
     try:
-        _refuse_special(Path(source.ca_file), f"caFile {source.ca_file}")
+        check_regular(source.ca_file)
         return ssl.create_default_context(cafile=source.ca_file)
     except (OSError, ssl.SSLError) as failure:
         raise RefreshError(f"caFile {source.ca_file}: {failure.strerror or failure}") from None

@@ -23,9 +23,11 @@ from kscheduler.scheduling.runtime.attempt_calls import (
     call_reserve,
     call_unreserve,
 )
-from kscheduler.scheduling.runtime.points import POST_BIND
+from kscheduler.scheduling.runtime.points import PERMIT, POST_BIND
 from kscheduler.state.holding.waiting_pods import HeldPod
 
+END_SECONDS: Final = 5.0
+"""How long an `async def permit` may take to end after it was cancelled."""
 POST_BIND_SECONDS: Final = 60.0
 """How long an `async def post_bind` may take; then it is cancelled."""
 
@@ -99,12 +101,23 @@ class AwaitedSteps:
         traits, profile = attempt.profile.traits, attempt.profile
         plugins = [plugin for plugin in profile.permit if traits[plugin.name].awaits_permit]
         key = held.pod.key
-        asking = [self._tasks.spawn(f"permit of {key}", self._ask(plugin, attempt, held)) for plugin in plugins]
+        asking = {
+            self._tasks.spawn(f"permit of {plugin.name} for {key}", self._ask(plugin, attempt, held)): plugin
+            for plugin in plugins
+        }
         try:
             yield
         finally:
-            for task in asking:
-                task.cancel()
+            for task, plugin in asking.items():
+                if task.cancel():
+                    self._tasks.spawn(f"end of {task.get_name()}", self._end(task, plugin.name, attempt))
+
+    async def _end(self, task: asyncio.Task[object], plugin: str, attempt: Attempt) -> None:
+        """Whoever ignores its cancellation would leave a task behind with each pod: that is a strike."""
+        ended = await finishes_within(_ended(task), END_SECONDS, self._clock)
+        if not ended:
+            deaf = TimeoutError(f"it ignores its cancellation, and was at work {END_SECONDS:g} s later")
+            attempt.profile.listener.failed(plugin, PERMIT.label, attempt.queued.pod, deaf, PERMIT.fate.then)
 
     async def _ask(self, plugin: PermitPlugin, attempt: Attempt, held: HeldPod) -> None:
         listener, state = attempt.profile.listener, attempt.record.state
@@ -116,7 +129,8 @@ class AwaitedSteps:
 
     def tell(self, plugin: PostBindPlugin, attempt: Attempt) -> None:
         """Call the plugin's `async def post_bind`, and return at once."""
-        telling = self._tasks.spawn(f"post_bind of {attempt.queued.key}", self._tell(plugin, attempt))
+        name = f"post_bind of {plugin.name} for {attempt.queued.key}"
+        telling = self._tasks.spawn(name, self._tell(plugin, attempt))
         self._telling[telling] = attempt.profile
         telling.add_done_callback(self._telling.pop)
 
@@ -134,3 +148,7 @@ class AwaitedSteps:
         for task in list(self._telling):
             task.cancel()
         return False
+
+
+async def _ended(task: asyncio.Task[object]) -> None:
+    await asyncio.wait({task})

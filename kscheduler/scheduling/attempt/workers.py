@@ -32,6 +32,9 @@ PAUSE_SECONDS: Final = 1.0
 SLICE_SECONDS: Final = 0.005
 """How long workers may decide before the event loop gets a turn."""
 
+AWAITED_SECONDS: Final = 1.0
+"""What the end of the service gives plugins for an `async def post_bind`; nobody waits for more."""
+
 
 class Workers:
     """The tasks that drain the queue."""
@@ -66,8 +69,8 @@ class Workers:
 
     @property
     def binding(self) -> int:
-        """How many workers have a pod."""
-        return self._limit.statistics().in_use
+        """How many pods are being bound: by workers, and by extenders."""
+        return self._limit.statistics().in_use + self._outside.statistics().running
 
     def profiles_in_use(self) -> Iterable[Profile]:
         """The profiles of all attempts under way, as they were when these began; one may come more than once."""
@@ -133,8 +136,10 @@ class Workers:
         while self._parked:
             self.wake()
         await self._waiting.cancel_all()
-        parts = (self._outside, self._working, self._scheduler.awaited)
-        return all(await asyncio.gather(*(part.drain(drain_seconds) for part in parts)))
+        outside, working = self._outside.drain(drain_seconds), self._working.drain(drain_seconds)
+        beside = self._scheduler.awaited.drain(min(drain_seconds, AWAITED_SECONDS))
+        outside_ended, working_ended, _ = await asyncio.gather(outside, working, beside)
+        return outside_ended and working_ended
 
     async def _work(self) -> None:
         # Each round does one thing: end, park, give the loop a turn, or work on a pod. When stopping, pods that have

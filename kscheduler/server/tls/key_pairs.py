@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from kscheduler.client.access.credential_files import check_regular
+
 LARGEST_BYTES: Final = 1024 * 1024
 """Of a file with certificates or a key."""
 
@@ -57,6 +59,7 @@ def read_key_pair(certificate: str, key: str) -> KeyPair:
 def read_pem(path: str) -> bytes:
     """A small file. Raises `KeyPairError`."""
     try:
+        check_regular(path)
         with Path(path).open("rb") as file:
             content = file.read(LARGEST_BYTES + 1)
     except OSError as error:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
-from kscheduler.client.access.file_stamps import FileStamp, file_stamp
+from kscheduler.client.access.credential_files import FileStamp, file_stamp
 from kscheduler.logs import get_logger
 from kscheduler.metrics.samples import Sample, counter, gauge
 from kscheduler.scheduling.observations import Counter, MetricSeries
