@@ -182,7 +182,7 @@ class Informer(Generic[T]):
             return
         self._undecodable_total += 1
         if key not in self._undecodable:
-            log.warning("object cannot be read", resource=self.kind.resource, object=key, uid=bad.uid, err=bad.error)
+            log.warning("object_not_readable", resource=self.kind.resource, object=key, uid=bad.uid, err=bad.error)
         self._undecodable[key] = bad
         old = self.store.get(key)
         if old is not None:
@@ -234,7 +234,7 @@ class Informer(Generic[T]):
         except BaseException:
             self._handler_errors += 1
             count_caught(Boundary.EVENT_HANDLER)
-            log.exception("event handler failed", resource=self.kind.resource, object=obj.key, uid=obj.metadata.uid)
+            log.exception("event_handler_failed", resource=self.kind.resource, object=obj.key, uid=obj.metadata.uid)
 
     async def rest(self) -> None:
         """The API does not exist, or no longer: empty the store."""

@@ -259,7 +259,7 @@ class EventRecorder:
             except Exception:  # one bad Event must not end the service, and the scheduler with it
                 self._failed += 1
                 count_caught(Boundary.EVENT_RECORDER)
-                log.exception("event was not recorded")
+                log.exception("event_not_recorded")
             finally:
                 self._sending -= 1
                 if not self._queued and not self._sending:
@@ -334,10 +334,10 @@ class EventRecorder:
     def _complain(self, error: ClientError) -> None:
         """Warn once a minute, since the next Events will fail too. `reachability` reports an unreachable server."""
         if isinstance(error, NetworkError):
-            log.debug("event was not recorded", err=error)
+            log.debug("event_not_recorded", err=error)
             return
         if self._complaints.admits(self._clock.monotonic()):
-            log.warning("event was not recorded", err=error, failed=self._failed)
+            log.warning("event_not_recorded", err=error, failed=self._failed)
 
     async def _finish_series(self) -> None:
         while True:
