@@ -128,6 +128,7 @@ class Diary:
             "unschedulable_pods": sizes.unschedulable,
             "gated": sizes.gated,
             "waiting_at_permit": len(self._parts.assembly.waiting),
+            "waiting_for_extenders": sum(line.waiting for line in self._parts.assembly.scheduler.lines.statistics()),
         }
 
     def _flush(self) -> None:

@@ -8,7 +8,7 @@ that is written out changes nothing. A change that builds a feature removes its 
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from kscheduler.config.errors import shown
 from kscheduler.config.extenders import decides
@@ -68,6 +68,8 @@ UNBUILT_PLUGINS = frozenset(
 """In-tree plugins that a configuration may name and whose rules are not built: settings for them do nothing, and pods
 that need one are held (`scheduling.missing_rules`). Of DynamicResources the part for pods without claims is built."""
 
+_LONGEST_CALL: Final = 300
+"""Seconds that an extender's `httpTimeout` may have without a warning."""
 _INDEX = re.compile(r"\[\d+\]")
 _CAMEL = dict(zip(Plugins.__struct_fields__, Plugins.__struct_encode_fields__, strict=True))
 
@@ -130,6 +132,11 @@ def _from_extenders(loaded: LoadedConfig) -> Iterator[SettingWarning]:
     for index, extender in enumerate(loaded.as_given.extenders):
         if not (decides(extender) or extender.bind_verb):
             yield SettingWarning(f"extenders[{index}]", "it is never called: it has no verb")
+        yield from _from_one_extender(f"extenders[{index}]", extender)
+        if extender in loaded.as_given.extenders[:index]:
+            yield SettingWarning(
+                f"extenders[{index}]", "it stands there twice: it is asked twice, and its points add up"
+            )
         tls = extender.tls_config
         has_authority = tls is not None and bool(tls.ca_file or tls.ca_data or tls.insecure)
         if extender.enable_https and not has_authority:
@@ -137,6 +144,20 @@ def _from_extenders(loaded: LoadedConfig) -> Iterator[SettingWarning]:
             yield SettingWarning(f"extenders[{index}].enableHTTPS", reason)
         if extender.url_prefix.lower().startswith("http://"):
             yield from _from_unencrypted(f"extenders[{index}]", extender)
+
+
+def _from_one_extender(path: str, extender: Extender) -> Iterator[SettingWarning]:
+    """Values that kube-scheduler takes without a word, and that nobody means."""
+    given = extender.http_timeout.seconds
+    if given < 0:
+        yield SettingWarning(f"{path}.httpTimeout", "it is negative: every call fails at once")
+    elif given > _LONGEST_CALL:
+        reason = f"a pod may wait so long for an answer; more than {_LONGEST_CALL} s is rarely meant"
+        yield SettingWarning(f"{path}.httpTimeout", reason)
+    tls = extender.tls_config
+    if tls is not None and bool(tls.cert_file or tls.cert_data) != bool(tls.key_file or tls.key_data):
+        reason = "no client certificate is sent: a certificate and its key are needed, and one of them is missing"
+        yield SettingWarning(f"{path}.tlsConfig", reason)
 
 
 def _from_unencrypted(path: str, extender: Extender) -> Iterator[SettingWarning]:

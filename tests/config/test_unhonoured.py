@@ -95,12 +95,35 @@ UNCHECKED = "without tlsConfig.caFile or caData no certificate is checked, as in
             "filterVerb: f, enableHTTPS: true",
             f"extenders[0].enableHTTPS: {UNCHECKED}",
         ),
+        ("filterVerb: f, httpTimeout: 5m", ""),
+        ("filterVerb: f, httpTimeout: -1s", "extenders[0].httpTimeout: it is negative: every call fails at once"),
+        (
+            "filterVerb: f, httpTimeout: 100000h",
+            "extenders[0].httpTimeout: a pod may wait so long for an answer; more than 300 s is rarely meant",
+        ),
+        (
+            "filterVerb: f, tlsConfig: {certFile: /tls.crt}",
+            "extenders[0].tlsConfig: no client certificate is sent: a certificate and its key are needed, and one of "
+            "them is missing",
+        ),
+        ("filterVerb: f, tlsConfig: {certFile: /tls.crt, keyData: a2V5}", ""),
     ],
-    ids=["honoured", "with an authority", "without a verb", "without an authority"],
+    ids=[
+        *("honoured", "with an authority", "without a verb", "without an authority"),
+        *("a long call", "a negative time", "a day's time", "half a certificate", "a whole one"),
+    ],
 )
 def test_an_extender_that_is_not_what_it_seems_warns(extender: str, warning: str) -> None:
     text = f"extenders: [{{urlPrefix: 'https://gpu.example.com/scheduler', {extender}}}]"
     assert [str(each) for each in unhonoured(load_bytes((HEAD + text).encode(), "f"))] == ([warning] if warning else [])
+
+
+def test_an_extender_that_stands_there_twice_warns() -> None:
+    one = "{urlPrefix: 'https://x', filterVerb: f, tlsConfig: {caFile: /ca.crt}}"
+    loaded = load_bytes((HEAD + f"extenders: [{one}, {one.replace('//x', '//y')}, {one}]").encode(), "f")
+    assert [str(each) for each in unhonoured(loaded)] == [
+        "extenders[2]: it stands there twice: it is asked twice, and its points add up"
+    ]
 
 
 PLAIN = "it does not encrypt: urlPrefix begins with http://, not https://"

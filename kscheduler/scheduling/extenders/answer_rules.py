@@ -18,6 +18,8 @@ from kscheduler.config.extenders import EXTENDER
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status, unresolvable, unschedulable
 
+MOST_SCORE: Final = 10
+"""An extender gives 0 to 10. As in kube-scheduler, what it gives beyond that counts, too."""
 POINTS_PER_SCORE: Final = 10
 """Nodes have up to 100 points, extenders give up to 10."""
 MOST_POINTS: Final = 2**48

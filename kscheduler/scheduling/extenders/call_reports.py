@@ -52,12 +52,16 @@ class CallReports:
         self._last_failure = 0.0
         self._failures = 0
         self._last_reason = ""
+        self._has_told_of_scores = False
 
     def notes(self) -> Iterable[str]:
         """A line about the outage, if there is one."""
-        if self._failing_since is not None:
-            seconds = round(self.now() - self._failing_since)
-            yield f"extender {self._extender} has failed {self._failures} times in {seconds} s: {self._last_reason}"
+        if self._failing_since is None:
+            return
+        now = self.now()
+        times = "once" if self._failures == 1 else f"{self._failures} times in {now - self._failing_since:.0f} s"
+        last = f"{now - self._last_failure:.0f} s ago"
+        yield f"extender {self._extender} has failed {times}, last {last}: {self._last_reason}"
 
     def ended(self, verb: str, result: CallResult, began: float) -> None:
         """A call has ended; `verb` is the protocol's, not the configured path."""
@@ -72,6 +76,12 @@ class CallReports:
         seconds = round(now - self._failing_since, 3)
         _log.info("extender_recovered", extender=self._extender, failures=self._failures, seconds=seconds)
         self._failing_since, self._failures = None, 0
+
+    def scored_outside(self, node: str, score: int) -> None:
+        """A score is not within 0 to 10. It counts, as in kube-scheduler, and may outweigh all plugins: told once."""
+        if self._logs and not self._has_told_of_scores:
+            self._has_told_of_scores = True
+            _log.warning("extender_scores_out_of_range", extender=self._extender, node=node, score=score)
 
     def gave_no_answer(self, verb: str, pod: str, reason: str) -> None:
         """It was not reached, was too slow, or has answered nonsense."""

@@ -34,6 +34,7 @@ from kscheduler.config.extenders import decides, extender_name, is_asked_about
 from kscheduler.config.types import Extender
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.extenders.answer_rules import (
+    MOST_SCORE,
     ExtenderClaimError,
     LeftNodes,
     PodsOn,
@@ -143,7 +144,10 @@ class HTTPExtender:
         question = _Question("prioritize", self.settings.prioritize_verb, pod.key)
 
         def read(body: bytes) -> dict[str, int]:
-            return points_of(read_scores(body), self.settings.weight, names)
+            scores = read_scores(body)
+            if outside := next((score for score in scores if not 0 <= score[1] <= MOST_SCORE), None):
+                self._reports.scored_outside(*outside)
+            return points_of(scores, self.settings.weight, names)
 
         async with self._room:
             return await self._ask(question, await self._about_nodes(pod, names, nodes), read)

@@ -347,6 +347,12 @@ CASES: Final = (
         quiet=extender_calls(success="0+6x60", timeout="0+4x60"),
     ),
     AlertCase(
+        "KschedulerPodsWaitForExtender",
+        "40m",
+        labels=JOB | {"extender": "http://gpu"},
+        **growing("kscheduler_extender_pods", 'extender="http://gpu", state="waiting"', "3x60", "0x15 9x5 0x40"),
+    ),
+    AlertCase(
         "KschedulerUnexpectedErrors",
         "30m",
         fires={of_a("kscheduler_unexpected_errors_total", 'boundary="worker"'): "0x20 1x60"},

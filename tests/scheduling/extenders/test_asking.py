@@ -15,7 +15,7 @@ from kscheduler.framework.cluster.preemption import Candidate, ReviewedCandidate
 from kscheduler.framework.status import Code, unresolvable, unschedulable
 from kscheduler.scheduling.extenders.asking import HTTPExtenders
 from kscheduler.scheduling.extenders.call_reports import CallReports
-from kscheduler.scheduling.extenders.http_extender import MOST_WITH_NODES, ExtenderFailure, HTTPExtender
+from kscheduler.scheduling.extenders.http_extender import MOST_WITH_NODES, ExtenderFailure, HTTPExtender, SentPod
 from kscheduler.scheduling.observations import Observations
 from tests.builders import pod_info
 from tests.scheduling.eviction.stage import turns
@@ -281,3 +281,14 @@ async def test_few_questions_with_whole_nodes_are_under_way_at_a_time() -> None:
     answers = await asyncio.gather(*(asking.about_nodes(POD, ["a", "b"]) for _ in range(3 * MOST_WITH_NODES)))
     assert most == MOST_WITH_NODES
     assert all(each.left == {"a"} for each in answers)
+
+
+@pytest.mark.parametrize(("score", "warnings"), [(0, 0), (10, 0), (11, 1), (-1, 1)])
+async def test_a_score_that_is_not_within_0_to_10_counts_and_is_told_of(score: int, warnings: int) -> None:
+    scores = [{"Host": "a", "Score": score}, {"Host": "b", "Score": score}]
+    extender, _ = fake_extender("http://1", {"prioritize": scores})
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(2):
+            points = await extender.points(SentPod("default/p", msgspec.Raw(b"{}")), ["a", "b"], NamedObjects().nodes)
+    assert points == {"a": 10 * score, "b": 10 * score}
+    assert [line["event"] for line in lines] == ["extender_scores_out_of_range"] * warnings

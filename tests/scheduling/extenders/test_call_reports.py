@@ -16,7 +16,7 @@ def test_an_outage_begins_and_ends_once() -> None:
             reports.gave_no_answer("filter", "default/p", "refused")
             now += 1.0
             reports.answered()  # every other call: it is one outage
-        assert list(reports.notes()) == ["extender http://x has failed 3 times in 3 s: refused"]
+        assert list(reports.notes()) == ["extender http://x has failed 3 times in 3 s, last 1 s ago: refused"]
         now += RECOVERY_SECONDS
         reports.answered()
         reports.answered()
@@ -33,6 +33,25 @@ def test_an_outage_begins_and_ends_once() -> None:
         "then": "its pods are tried again later",
     }
     assert (lines[1]["failures"], lines[1]["seconds"]) == (3, 8.0)
+
+
+def test_one_failure_is_told_as_one_and_how_long_ago_it_was() -> None:
+    now = 100.0
+    reports = CallReports("http://x", lambda: now)
+    with structlog.testing.capture_logs():
+        reports.gave_no_answer("filter", "default/p", "refused")
+    now += 40.0
+    assert list(reports.notes()) == ["extender http://x has failed once, last 40 s ago: refused"]
+
+
+def test_scores_out_of_range_are_told_of_once() -> None:
+    reports = CallReports("http://x", VirtualClock().monotonic)
+    with structlog.testing.capture_logs() as lines:
+        reports.scored_outside("node-1", 11)
+        reports.scored_outside("node-2", -1)
+        CallReports("http://x", VirtualClock().monotonic, logs=False).scored_outside("node-1", 11)
+    (line,) = lines
+    assert (line["event"], line["node"], line["score"]) == ("extender_scores_out_of_range", "node-1", 11)
 
 
 def test_what_an_outage_means_is_said() -> None:
