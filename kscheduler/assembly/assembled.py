@@ -60,6 +60,7 @@ from kscheduler.upstream.behaviours import Behaviours
 _log = get_logger(__name__)
 
 EXPECTATION: Final = "NominatedNodeNameForExpectation"
+WHY_GONE: Final = "the configuration has changed, or it is quarantined"
 """The gate: a pod that waits for Permit or PreBind names its node, and PreBind can be called back (Q27)."""
 
 
@@ -288,14 +289,13 @@ class Assembly:
         return not (pod.spec.node_name or pod.is_terminal or self.cache.is_assumed(uid) or self.queue.is_in_flight(uid))
 
     def _call_back(self) -> int:
-        """Fail pods that wait for a Permit plugin that their profile lacks now: nobody would ever let them go on."""
+        """Fail pods that wait for a Permit plugin that is called no more: nobody would ever let them go on."""
         called_back = 0
         for held in self.waiting.all():
             profile = self.profiles.get(held.pod.pod.spec.scheduler_name)
             has = frozenset(plugin.name for plugin in profile.permit) if profile is not None else frozenset[str]()
-            gone = sorted(held.pending_plugins - has)
-            if gone:
-                called_back += held.preempt(gone[0], f"the configuration has changed: {gone[0]} holds it no more")
+            if gone := sorted(held.pending_plugins - has):
+                called_back += held.preempt(gone[0], f"{gone[0]} is called no more: {WHY_GONE}")
         return called_back
 
     def _let_go(self, pod: Pod) -> None:
