@@ -103,8 +103,10 @@ UNCHECKED = "without tlsConfig.caFile or caData no certificate is checked, as in
         ),
         (
             "filterVerb: f, tlsConfig: {certFile: /tls.crt}",
-            "extenders[0].tlsConfig: no client certificate is sent: a certificate and its key are needed, and one of "
-            "them is missing",
+            (
+                "extenders[0].tlsConfig: no client certificate is sent: a certificate and its key are needed, "
+                "and one of them is missing"
+            ),
         ),
         ("filterVerb: f, tlsConfig: {certFile: /tls.crt, keyData: a2V5}", ""),
     ],
