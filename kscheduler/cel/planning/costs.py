@@ -269,4 +269,6 @@ def cost_of(function: str, overload: str, *, old: bool) -> Cost:
         return known
     if old and overload in ("starts_with_string", "ends_with_string"):
         return _full_first
+    if old and overload == "matches":
+        return 1
     return _STANDARD.get(overload, 1)
