@@ -39,7 +39,8 @@ class Decimal:
 
 class Quantity(Opaque):
     """An amount: `value * 10^scale` while `decimal` is None, else the decimal. `pointer`: what a sum gives, which equals
-    no quantity that was read (`a == b.add(c)` is an error in Kubernetes)."""
+    no quantity that was read (`a == b.add(c)` is an error in Kubernetes).
+    """
 
     __slots__ = ("decimal", "notation", "pointer", "scale", "value")
     TYPE_NAME = "kubernetes.Quantity"
@@ -78,7 +79,7 @@ class Quantity(Opaque):
         value, scale = self.amount()
         if not value:
             return "0"
-        if self.notation == "binary" and scale >= 0 and not -1024 < value * 10**scale < 1024:  # noqa: PLR2004
+        if self.notation == "binary" and scale >= 0 and not -1024 < value * 10**scale < 1024:
             whole, power = value * 10**scale, 0
             while whole % 1024 == 0:
                 whole, power = whole // 1024, power + 1
@@ -144,9 +145,9 @@ class Quantity(Opaque):
 
 def _power_of_ten(scale: int) -> float:
     """Go's math.Pow10: 0 below 1e-323, infinite above 1e308."""
-    if scale < -323:  # noqa: PLR2004
+    if scale < -323:
         return 0.0
-    return float(f"1e{scale}") if scale <= 308 else float("inf")  # noqa: PLR2004
+    return float(f"1e{scale}") if scale <= 308 else float("inf")
 
 
 def _compared(one: tuple[int, int], other: tuple[int, int]) -> int:
@@ -193,7 +194,7 @@ def parse(text: str) -> Quantity:
     base, exponent = _suffix(suffix)
     # No digits at all count as 0, as long as the number is small enough for the quick way.
     quick = _quick(negative, whole or "0", fraction, base, exponent)
-    notation = "binary" if base == 2 else "decimal" if suffix in _DECIMAL else "exponent"  # noqa: PLR2004
+    notation = "binary" if base == 2 else "decimal" if suffix in _DECIMAL else "exponent"
     if quick is not None:
         quick.notation = notation
         return quick
@@ -218,10 +219,10 @@ def _suffix(suffix: str) -> tuple[int, int]:
     raise QuantityTextError(_SUFFIX_WRONG)
 
 
-def _quick(negative: bool, whole: str, fraction: str, base: int, exponent: int) -> Quantity | None:  # noqa: FBT001
+def _quick(negative: bool, whole: str, fraction: str, base: int, exponent: int) -> Quantity | None:
     """The quantity as a 64-bit integer, if it is small enough."""
-    scale, factor = (exponent, 1) if base == 10 else (0, 1 << exponent)  # noqa: PLR2004
-    if base == 10:  # noqa: PLR2004
+    scale, factor = (exponent, 1) if base == 10 else (0, 1 << exponent)
+    if base == 10:
         precision = _DIGITS - len(whole) - len(fraction)
     else:
         precision = 15 - len(whole) - exponent * 3 // 10 - 1 if not fraction else -1
@@ -234,11 +235,11 @@ def _quick(negative: bool, whole: str, fraction: str, base: int, exponent: int) 
     return Quantity(-value if negative else value, scale)
 
 
-def _slow(negative: bool, whole: str, fraction: str, base: int, exponent: int) -> Quantity:  # noqa: FBT001
+def _slow(negative: bool, whole: str, fraction: str, base: int, exponent: int) -> Quantity:
     """The quantity as a decimal: at most nine places, rounded away from zero; binary ones end at the largest int64."""
     digits = int(whole + fraction)
     scale = -len(fraction)
-    if base == 10:  # noqa: PLR2004
+    if base == 10:
         scale += exponent
     else:
         digits <<= exponent
@@ -249,7 +250,7 @@ def _slow(negative: bool, whole: str, fraction: str, base: int, exponent: int) -
         scale = max(scale, _NANO)
     if scale > _LARGEST_EXPONENT:
         raise QuantityTextError(_NUMERIC_WRONG)
-    if base == 2 and _compared((digits, scale), (_MOST, 0)) > 0:  # noqa: PLR2004
+    if base == 2 and _compared((digits, scale), (_MOST, 0)) > 0:
         digits, scale = _MOST, 0
     return Quantity(0, 0, Decimal(-digits if negative else digits, scale))
 
