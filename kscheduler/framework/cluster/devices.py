@@ -23,7 +23,7 @@ NO_DEVICES_KNOWN = error("devices and claims to them are not available here")
 """For pods with claims if the `Handle` has no devices: a pod must not be placed with a part of the rules."""
 
 ClaimListener = Callable[[ResourceClaim | None, ResourceClaim | None], None]
-"""`listener(before, now)`: a claim as readers saw it, and as they see it now; `None` where it did not or does not exist."""
+"""`listener(before, now)`: a claim as readers saw it and as they see it now; `None` where it did not or does not exist."""
 
 
 class Claims(Protocol):
