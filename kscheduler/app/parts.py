@@ -29,6 +29,7 @@ from kscheduler.client.access.connection import Connection, host_of
 from kscheduler.client.events.recorder import EventRecorder
 from kscheduler.client.reachability import APIServerReachability
 from kscheduler.client.rest import APIClient
+from kscheduler.client.writes.claims import ApiClaimWriter
 from kscheduler.client.writes.pod_status import PodStatusPatcher
 from kscheduler.client.writes.pods import PodWriter
 from kscheduler.client.writes.volumes import ApiVolumeWriter
@@ -230,6 +231,7 @@ class Parts:
             statuses=self.status_writer,
             events=self.recorder,
             volume_writer=VolumeBindingWriter(ApiVolumeWriter(self.client)),
+            claim_storage=ApiClaimWriter(self.client),
             pod_of=self._pod,
             workloads=StoredWorkloads(*(self.informers[kind].store for kind in WORKLOAD_KINDS)),
             budgets=StoredBudgets(self.informers[POD_DISRUPTION_BUDGETS].store),

@@ -36,6 +36,7 @@ from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.judges import judges_of
 from kscheduler.scheduling.attempt.surroundings import PreemptionRunner, Surroundings
+from kscheduler.scheduling.claims.claim_commits import ClaimCommits, ClaimPorts
 from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionPorts
 from kscheduler.scheduling.eviction.victims import Victims
 from kscheduler.scheduling.failures.failures import FailureHandler, failed_condition
@@ -112,6 +113,8 @@ class Assembly:
         self.reporter = Reporter(ports.events)
         self.plugin_reports = self._build_plugin_reports()
         self.evictions = self._build_evictions()
+        self.claims = self._build_claims()
+        """Writes claims to devices; `None` where nothing can be written."""
         self.on_quarantine: Callable[[], None] = _wait_for_nobody
         """Called when `draft_quarantines` has something to draft; to be adopted after the decision."""
         self._quarantines: list[tuple[Supervisor, Quarantine]] = []
@@ -124,6 +127,7 @@ class Assembly:
             clock=clock,
             waiting=self.waiting,
             evictions=self.evictions,
+            claim_writer=self.claims,
             nodes_changed=self._nodes_changed,
         )
         reports = self.plugin_reports
@@ -348,6 +352,22 @@ class Assembly:
             )
         )
 
+    def _build_claims(self) -> ClaimCommits | None:
+        """Like the evictions, built before the profiles."""
+        storage = self.ports.claim_storage
+        if storage is None:
+            return None
+        return ClaimCommits(
+            ClaimPorts(
+                storage=storage,
+                claims=self.cache.devices.claims,
+                reporter=self.reporter,
+                activate=lambda keys: self.queue.activate(keys, self.clock.time()),
+                observations=self.ports.observations,
+                clock=self.clock,
+            )
+        )
+
     def _queue_policy(
         self, configuration: KubeSchedulerConfiguration, profiles: Profiles, classes: PodClasses
     ) -> QueuePolicy:
@@ -380,7 +400,7 @@ class Assembly:
             observations=self.ports.observations,
             clock=self.clock,
             evictions=preemptions,
-            claims=None,
+            claims=self.claims,
             announcer=self.ports.statuses if self.in_pre_bind is not None else None,
             in_pre_bind=self.in_pre_bind,
             log=self.ports.log,

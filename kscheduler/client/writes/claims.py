@@ -1,8 +1,7 @@
 """A scheduler's writes to resource claims.
 
-A claim has fields that we do not know. So a claim is read as JSON, what is ours is changed in that tree, and the tree is
-sent back (PUT), with the resource version that was read: the API server answers 409 if the claim has changed meanwhile.
-Only a reservation is taken away by a patch, which needs no version.
+A claim has fields that we do not know. So a claim is read as JSON, what is ours is changed in that tree, and the tree
+is sent back (PUT) with the resource version that was read: the API server answers 409 if the claim has changed. Only a reservation is taken away by a patch, which needs no version.
 """
 
 from dataclasses import dataclass
@@ -105,7 +104,7 @@ class ApiClaimWriter:
         return StoredClaim.from_json(await self._client.patch(path, body, STRATEGIC_MERGE))
 
     async def create(self, claim: ResourceClaim, generate_name: str) -> StoredClaim:
-        """Create a claim under a name that the API server makes from `generate_name`. Status and identity are left out."""
+        """Create a claim; the API server makes its name from `generate_name`. Its status is not sent."""
         meta = claim.metadata
         owners = [msgspec.to_builtins(owner) for owner in meta.owner_references]
         metadata = {
