@@ -65,6 +65,7 @@ def handle_over(
         nominator=cache.nominator,
         volumes=cache.volumes,
         volume_writer=ports.volume_writer,
+        devices=cache.devices,
         clock=clock,
         workloads=ports.workloads,
         budgets=ports.budgets,

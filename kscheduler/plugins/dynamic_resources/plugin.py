@@ -1,0 +1,279 @@
+"""The extension points of DynamicResources.
+
+PreEnqueue  the pod waits outside of the queue until its claims exist
+PreFilter   find the claims, and what can be said about them whatever the node
+Filter      the rows that can use the allocated claims, and have devices for the others
+PostFilter  no node fits: which claim should give its devices back, so that others are chosen
+Score       points for rows where claims get the better of their alternatives
+Reserve     take the devices that Filter has found on the node: the next pod sees them as taken
+Unreserve   give back what was taken and not written
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import ClassVar, Final
+
+import msgspec
+import numpy as np
+
+from kscheduler.api.devices import AllocationResult, ResourceClaim
+from kscheduler.config.durations import Duration
+from kscheduler.config.plugin_args import DynamicResourcesArgs
+from kscheduler.devices.allocator import Allocator
+from kscheduler.devices.features import AllocatorFeatures
+from kscheduler.devices.selectors import SelectorCompiler
+from kscheduler.devices.slices import SliceIndex
+from kscheduler.framework.cluster.devices import NO_DEVICES_KNOWN, Deallocation, Devices
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import ClusterEventWithHint
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.nodes.label_column import Mask
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
+from kscheduler.framework.plugin import (
+    PASS_ALL,
+    SKIPPED,
+    UNSIGNABLE,
+    Plugin,
+    PostFilterResult,
+    PreFilterResult,
+    Signature,
+)
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.reasons.details import Detail
+from kscheduler.framework.reasons.diagnosis import Diagnosis
+from kscheduler.framework.rules.normalize import default_normalize
+from kscheduler.framework.status import SUCCESS, Status, error, unresolvable, unschedulable
+from kscheduler.plugins.dynamic_resources import scoring
+from kscheduler.plugins.dynamic_resources.binding_state import DeviceFailedError, is_overdue, is_ready
+from kscheduler.plugins.dynamic_resources.details import claim_details
+from kscheduler.plugins.dynamic_resources.events import DeviceEvents
+from kscheduler.plugins.dynamic_resources.in_cycle import ClaimsInCycle, reachable_from
+from kscheduler.plugins.dynamic_resources.pod_claims import ClaimNotReadyError, missing_claim, pod_claims
+from kscheduler.plugins.dynamic_resources.requests import unservable
+from kscheduler.plugins.dynamic_resources.search import NOT_AVAILABLE, REASONS, DeviceSearch
+
+_PREPARED: Final = PreFilterResult(SUCCESS)
+_NO_CLAIMS: Final = ClaimsInCycle()
+"""For all pods without claims: nobody writes to it."""
+_FILTER_SECONDS: Final = 10.0
+_BINDING_SECONDS: Final = 600.0
+
+
+class DynamicResources(Plugin):
+    """Finds and reserves the devices of a pod."""
+
+    name = "DynamicResources"
+    depends_on = ()
+    """Nothing: what is signed is a pod without claims, and every node suits it equally."""
+    reads_pods = False
+    reads_spec_only = True
+    reasons: ClassVar = REASONS
+
+    def __init__(self, args: DynamicResourcesArgs | None, handle: Handle) -> None:
+        args = args or DynamicResourcesArgs()
+        self._handle = handle
+        self._features = AllocatorFeatures.of(handle.features)
+        self._compiler = SelectorCompiler(self._features)
+        self._events = DeviceEvents(None if handle.devices is None else handle.devices.claims)
+        self._index = SliceIndex(())
+        self._indexed: Sequence[object] = ()
+        has_timeout = "DRASchedulerFilterTimeout" in handle.features
+        self._timeout_seconds = _seconds(args.filter_timeout, _FILTER_SECONDS) if has_timeout else 0.0
+        self.binding_seconds = _seconds(args.binding_timeout, _BINDING_SECONDS)
+        """How long the devices of a claim may take to become ready."""
+        self._waits_for_devices = {"DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"} <= set(handle.features)
+        named = handle.behaviours.names_claims_to_deallocate
+        self._nothing_to_deallocate = unschedulable("no new claims to deallocate") if named else unschedulable()
+        self._not_helped = unschedulable("still not schedulable") if named else unschedulable()
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """All events after which a pod's claims may exist, be free or get devices."""
+        return self._events.registered()
+
+    def sign(self, pod: PodInfo) -> Signature:
+        """Pods without claims are all alike; pods with claims cannot share a decision."""
+        return UNSIGNABLE if pod.pod.spec.resource_claims else ()
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        """All claims must exist."""
+        devices = self._handle.devices
+        if not pod.pod.spec.resource_claims or devices is None:
+            return SUCCESS
+        return missing_claim(pod.pod, devices.claims) or SUCCESS
+
+    # --- deciding -----------------------------------------------------------------------------------------------------
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
+        """Skip for pods without claims."""
+        del nodes
+        cycle.write(_NO_CLAIMS)
+        if not pod.pod.spec.resource_claims:
+            return SKIPPED
+        devices = self._handle.devices
+        if devices is None:
+            return PreFilterResult(NO_DEVICES_KNOWN)
+        try:
+            claims = pod_claims(pod.pod, devices.claims)
+        except ClaimNotReadyError as problem:
+            return PreFilterResult(unresolvable(str(problem), plugin=self.name))
+        if not claims:
+            return SKIPPED
+        for claim in claims:
+            problem = None if claim.status.allocation is not None else self._problem(claim, devices)
+            if problem is not None:
+                return PreFilterResult(problem.by(self.name))
+        allocations = [claim.status.allocation for claim in claims]
+        reachable = [None if allocation is None else reachable_from(allocation) for allocation in allocations]
+        to_allocate = [claim for claim in claims if claim.status.allocation is None]
+        search = self._search_for(to_allocate, devices) if to_allocate else None
+        cycle.write(ClaimsInCycle(claims, reachable, search))
+        return _PREPARED
+
+    def _problem(self, claim: ResourceClaim, devices: Devices) -> Status | None:
+        """Why no node can give devices to the claim."""
+        if devices.claims.pending(claim.metadata.uid) is not None:
+            return unresolvable(f"resource claim {claim.key} is in the process of being allocated")
+        return unservable(claim, devices, has_alternatives="DRAPrioritizedList" in self._handle.features)
+
+    def _search_for(self, claims: Sequence[ResourceClaim], devices: Devices) -> DeviceSearch:
+        make = partial(self._allocator, claims, devices)
+        return DeviceSearch(claims, make, lambda: devices.claims.revision, self._handle.clock, self._timeout_seconds)
+
+    def _allocator(self, claims: Sequence[ResourceClaim], devices: Devices) -> Allocator:
+        slices = devices.slices()
+        if slices is not self._indexed:
+            self._index, self._indexed = SliceIndex(slices), slices
+        allocated = devices.claims.allocated_state()
+        return Allocator(self._features, claims, allocated, devices.device_class, self._index, self._compiler)
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
+        """The code of what each row lacks, int64 [rows]. As upstream, devices are looked for first."""
+        del pod
+        state = cycle.read(ClaimsInCycle)
+        codes = np.zeros(len(rows), dtype=np.int64)
+        unavailable = self._unavailable(state, nodes, rows)
+        search, found = state.search, {}
+        if search is not None:
+            for place, row in enumerate(rows.tolist()):
+                node = nodes.info(row).node
+                assert node is not None  # noqa: S101  a live row
+                answer = search.on(node)
+                if isinstance(answer, int):
+                    codes[place] = answer
+                else:
+                    found[node.metadata.name] = answer
+        for claim, mask in unavailable:
+            here = mask & ((codes == 0) | (codes == NOT_AVAILABLE))
+            if here.any():
+                state.unavailable.add(claim)
+                codes[here] = NOT_AVAILABLE
+        for place, row in enumerate(rows.tolist() if found else ()):
+            name = nodes.name_of(row)
+            if not codes[place]:
+                state.found[name] = found[name]
+        return codes if codes.any() else PASS_ALL
+
+    def _unavailable(self, state: ClaimsInCycle, nodes: NodeTable, rows: Rows) -> list[tuple[int, Mask]]:
+        """Places of allocated claims, each with the rows that cannot use them: bool [rows]."""
+        found = []
+        for place, (claim, terms) in enumerate(zip(state.claims, state.reachable, strict=True)):
+            if claim.status.allocation is None:
+                continue
+            mask = np.zeros(len(rows), dtype=np.bool_) if terms is None else ~nodes.matches_any(terms, rows)
+            if self._has_failed(claim):
+                mask = np.ones(len(rows), dtype=np.bool_)
+            if mask.any():
+                found.append((place, mask))
+        return found
+
+    def _has_failed(self, claim: ResourceClaim) -> bool:
+        """Whether the claim's devices will not become ready, or have had their time."""
+        if not self._waits_for_devices:
+            return False
+        try:
+            return not is_ready(claim) and is_overdue(claim, self.binding_seconds, self._handle.clock.time())
+        except DeviceFailedError:
+            return True
+
+    def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
+        """Which claim is not served, and why. Where no node was looked at, the message says all."""
+        del pod
+        devices, state = self._handle.devices, cycle.find(ClaimsInCycle)
+        if devices is None or state is None or not len(rows):
+            return ()
+        return claim_details(state, devices, partial(self._search_for, devices=devices), nodes, rows)
+
+    def post_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
+        """Request that a claim which some node cannot use gives its devices back, if nobody else uses it.
+
+        Fails, as upstream, where another plugin ended PreFilter before this one ran.
+        """
+        del nodes, diagnosis
+        state = cycle.find(ClaimsInCycle)
+        if state is None:
+            return PostFilterResult(error("not found"))
+        if not state.claims:
+            return PostFilterResult(self._nothing_to_deallocate)
+        for place in sorted(state.unavailable):  # upstream: in random order
+            claim = state.claims[place]
+            if all(consumer.uid == pod.pod.metadata.uid for consumer in claim.status.reserved_for):
+                cycle.write(Deallocation(claim))
+                return PostFilterResult(unschedulable("deallocation of ResourceClaim completed"))
+        return PostFilterResult(self._not_helped)
+
+    def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
+        """Points by the alternatives that claims get, int64 [rows], as shares of 100.
+
+        Normalised here: a `normalize` would be called for all pods without claims, too.
+        """
+        del pod
+        points = np.zeros(len(rows), dtype=np.int64)
+        state = cycle.find(ClaimsInCycle)
+        if state is None or "DRAPrioritizedList" not in self._handle.features:
+            return points
+        if not scoring.has_alternatives(state.claims):
+            return points
+        for place, row in enumerate(rows.tolist()):
+            found = state.found.get(nodes.name_of(row))
+            if found is not None:
+                points[place] = scoring.points(state.claims, found)
+        return default_normalize(points, reverse=False)
+
+    # --- reserving ----------------------------------------------------------------------------------------------------
+
+    def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
+        """Take what Filter has found on the node."""
+        del pod
+        state, devices = cycle.find(ClaimsInCycle), self._handle.devices
+        if state is None or devices is None or state.search is None:
+            return SUCCESS
+        found, claims = state.found.get(node_name), state.to_allocate
+        if not found:
+            return error("claim allocation not found for node")
+        if len(found) != len(claims):
+            counts = f"have {len(found)} allocations, {len(claims)} claims to allocate, want {len(claims)} claims"
+            return error(f"internal error, {counts}")
+        for claim, allocation in zip(claims, found, strict=True):
+            state.chosen[claim.metadata.uid] = allocation
+            devices.claims.signal_pending(claim.metadata.uid, _allocated(claim, allocation))
+        return SUCCESS
+
+    def unreserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
+        """Give back what was taken."""
+        del pod, node_name
+        state, devices = cycle.find(ClaimsInCycle), self._handle.devices
+        if state is None or devices is None:
+            return
+        for claim in state.claims:
+            taken = state.chosen.pop(claim.metadata.uid, None)
+            if taken is not None and devices.claims.remove_pending(claim.metadata.uid, force=False):
+                devices.claims.restore(claim.key)
+
+
+def _seconds(duration: Duration | None, default: float) -> float:
+    return default if duration is None else duration / 1e9
+
+
+def _allocated(claim: ResourceClaim, allocation: AllocationResult) -> ResourceClaim:
+    """The claim as it will be written."""
+    return msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, allocation=allocation))
