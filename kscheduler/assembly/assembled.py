@@ -381,6 +381,7 @@ class Assembly:
             observations=self.ports.observations,
             clock=self.clock,
             evictions=preemptions,
+            claims=None,
             announcer=self.ports.statuses if self.in_pre_bind is not None else None,
             in_pre_bind=self.in_pre_bind,
             log=self.ports.log,

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.api.core import Pod
+from kscheduler.framework.cluster.claim_writing import ClaimWriter
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.cluster.lister import ListerOf, nothing_listed
@@ -131,6 +132,7 @@ class Handle:
     volumes: Volumes | None = None
     volume_writer: VolumeWriter | None = None
     devices: Devices | None = None
+    claim_writer: ClaimWriter | None = None
     clock: Clock = REAL_CLOCK
     workloads: WorkloadListers = NO_WORKLOADS
     budgets: DisruptionBudgets | None = None
