@@ -11,7 +11,6 @@ A claim is tracked in each of these stages under its UID: its devices count once
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
@@ -25,17 +24,6 @@ NO_DEVICES_KNOWN = error("devices and claims to them are not available here")
 
 ClaimListener = Callable[[ResourceClaim | None, ResourceClaim | None], None]
 """`listener(before, now)`: a claim as readers saw it, and as they see it now; `None` where there was or is none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Deallocation:
-    """No node fits a pod, and this claim of its should give its devices back, so that others can be chosen.
-
-    PostFilter writes it into the state of the cycle; the attempt carries it out.
-    """
-
-    claim: ResourceClaim
-    """As it was when the cycle began: allocated, and reserved for nobody but the pod."""
 
 
 class Claims(Protocol):

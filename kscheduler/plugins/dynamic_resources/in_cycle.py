@@ -1,4 +1,4 @@
-"""What PreFilter finds out about a pod's claims, and what Filter and Reserve add."""
+"""What PreFilter finds out about a pod's claims, and what Filter adds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,8 +22,6 @@ class ClaimsInCycle:
     """By node that passed, what each of `to_allocate` would get there."""
     unavailable: set[int] = field(default_factory=set)
     """Places in `claims` of allocated claims that some node cannot use."""
-    chosen: dict[str, AllocationResult] = field(default_factory=dict)
-    """By UID of a claim, what Reserve has taken for it. What is written into the claims before the pod is bound."""
 
     @property
     def to_allocate(self) -> Sequence[ResourceClaim]:

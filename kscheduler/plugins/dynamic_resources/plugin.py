@@ -6,7 +6,8 @@ Filter      the rows that can use the allocated claims, and have devices for the
 PostFilter  no node fits: which claim should give its devices back, so that others are chosen
 Score       points for rows where claims get the better of their alternatives
 Reserve     take the devices that Filter has found on the node: the next pod sees them as taken
-Unreserve   give back what was taken and not written
+PreBind     have the claims written (`framework.cluster.claim_writing`)
+Unreserve   give back what was taken
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,13 +18,16 @@ import msgspec
 import numpy as np
 
 from kscheduler.api.devices import AllocationResult, ResourceClaim
-from kscheduler.config.durations import Duration
 from kscheduler.config.plugin_args import DynamicResourcesArgs
-from kscheduler.devices.allocator import Allocator
-from kscheduler.devices.features import AllocatorFeatures
-from kscheduler.devices.selectors import SelectorCompiler
-from kscheduler.devices.slices import SliceIndex
-from kscheduler.framework.cluster.devices import NO_DEVICES_KNOWN, Deallocation, Devices
+from kscheduler.framework.cluster.claim_writing import (
+    BINDING_TIMEOUT_SECONDS,
+    NO_CLAIM_WRITER,
+    ClaimRules,
+    Deallocation,
+    PodReservation,
+    ReservedClaim,
+)
+from kscheduler.framework.cluster.devices import NO_DEVICES_KNOWN, Devices
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ClusterEventWithHint
 from kscheduler.framework.handle import Handle
@@ -36,27 +40,29 @@ from kscheduler.framework.plugin import (
     Plugin,
     PostFilterResult,
     PreFilterResult,
+    PreFlightResult,
     Signature,
 )
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.rules.normalize import default_normalize
-from kscheduler.framework.status import SUCCESS, Status, error, unresolvable, unschedulable
+from kscheduler.framework.status import SKIP, SUCCESS, Status, error, unresolvable, unschedulable
 from kscheduler.plugins.dynamic_resources import scoring
+from kscheduler.plugins.dynamic_resources.allocators import Allocators
 from kscheduler.plugins.dynamic_resources.binding_state import DeviceFailedError, is_overdue, is_ready
 from kscheduler.plugins.dynamic_resources.details import claim_details
 from kscheduler.plugins.dynamic_resources.events import DeviceEvents
 from kscheduler.plugins.dynamic_resources.in_cycle import ClaimsInCycle, reachable_from
 from kscheduler.plugins.dynamic_resources.pod_claims import ClaimNotReadyError, missing_claim, pod_claims
 from kscheduler.plugins.dynamic_resources.requests import unservable
-from kscheduler.plugins.dynamic_resources.search import NOT_AVAILABLE, REASONS, DeviceSearch
+from kscheduler.plugins.dynamic_resources.search import NOT_AVAILABLE, REASONS
 
 _PREPARED: Final = PreFilterResult(SUCCESS)
+_NOTHING_TO_WRITE: Final = PreFlightResult(SKIP, allow_parallel=True)
+_WRITES: Final = PreFlightResult(SUCCESS, allow_parallel=True)
 _NO_CLAIMS: Final = ClaimsInCycle()
 """For all pods without claims: nobody writes to it."""
-_FILTER_SECONDS: Final = 10.0
-_BINDING_SECONDS: Final = 600.0
 
 
 class DynamicResources(Plugin):
@@ -72,16 +78,13 @@ class DynamicResources(Plugin):
     def __init__(self, args: DynamicResourcesArgs | None, handle: Handle) -> None:
         args = args or DynamicResourcesArgs()
         self._handle = handle
-        self._features = AllocatorFeatures.of(handle.features)
-        self._compiler = SelectorCompiler(self._features)
+        self._allocators = Allocators(handle, args.filter_timeout)
         self._events = DeviceEvents(None if handle.devices is None else handle.devices.claims)
-        self._index = SliceIndex(())
-        self._indexed: Sequence[object] = ()
-        has_timeout = "DRASchedulerFilterTimeout" in handle.features
-        self._timeout_seconds = _seconds(args.filter_timeout, _FILTER_SECONDS) if has_timeout else 0.0
-        self.binding_seconds = _seconds(args.binding_timeout, _BINDING_SECONDS)
-        """How long the devices of a claim may take to become ready."""
-        self._waits_for_devices = {"DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"} <= set(handle.features)
+        self._rules = ClaimRules(
+            {"DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"} <= set(handle.features),
+            BINDING_TIMEOUT_SECONDS if args.binding_timeout is None else args.binding_timeout / 1e9,
+            handle.behaviours.claims_stay_pending,
+        )
         named = handle.behaviours.names_claims_to_deallocate
         self._nothing_to_deallocate = unschedulable("no new claims to deallocate") if named else unschedulable()
         self._not_helped = unschedulable("still not schedulable") if named else unschedulable()
@@ -114,8 +117,8 @@ class DynamicResources(Plugin):
             return PreFilterResult(NO_DEVICES_KNOWN)
         try:
             claims = pod_claims(pod.pod, devices.claims)
-        except ClaimNotReadyError as problem:
-            return PreFilterResult(unresolvable(str(problem), plugin=self.name))
+        except ClaimNotReadyError as not_ready:
+            return PreFilterResult(unresolvable(str(not_ready), plugin=self.name))
         if not claims:
             return SKIPPED
         for claim in claims:
@@ -125,7 +128,7 @@ class DynamicResources(Plugin):
         allocations = [claim.status.allocation for claim in claims]
         reachable = [None if allocation is None else reachable_from(allocation) for allocation in allocations]
         to_allocate = [claim for claim in claims if claim.status.allocation is None]
-        search = self._search_for(to_allocate, devices) if to_allocate else None
+        search = self._allocators.search_for(to_allocate, devices) if to_allocate else None
         cycle.write(ClaimsInCycle(claims, reachable, search))
         return _PREPARED
 
@@ -134,17 +137,6 @@ class DynamicResources(Plugin):
         if devices.claims.pending(claim.metadata.uid) is not None:
             return unresolvable(f"resource claim {claim.key} is in the process of being allocated")
         return unservable(claim, devices, has_alternatives="DRAPrioritizedList" in self._handle.features)
-
-    def _search_for(self, claims: Sequence[ResourceClaim], devices: Devices) -> DeviceSearch:
-        make = partial(self._allocator, claims, devices)
-        return DeviceSearch(claims, make, lambda: devices.claims.revision, self._handle.clock, self._timeout_seconds)
-
-    def _allocator(self, claims: Sequence[ResourceClaim], devices: Devices) -> Allocator:
-        slices = devices.slices()
-        if slices is not self._indexed:
-            self._index, self._indexed = SliceIndex(slices), slices
-        allocated = devices.claims.allocated_state()
-        return Allocator(self._features, claims, allocated, devices.device_class, self._index, self._compiler)
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
         """The code of what each row lacks, int64 [rows]. As upstream, devices are looked for first."""
@@ -188,10 +180,12 @@ class DynamicResources(Plugin):
 
     def _has_failed(self, claim: ResourceClaim) -> bool:
         """Whether the claim's devices will not become ready, or have had their time."""
-        if not self._waits_for_devices:
+        if not self._rules.has_binding_conditions:
             return False
         try:
-            return not is_ready(claim) and is_overdue(claim, self.binding_seconds, self._handle.clock.time())
+            return not is_ready(claim) and is_overdue(
+                claim, self._rules.binding_timeout_seconds, self._handle.clock.time()
+            )
         except DeviceFailedError:
             return True
 
@@ -201,7 +195,7 @@ class DynamicResources(Plugin):
         devices, state = self._handle.devices, cycle.find(ClaimsInCycle)
         if devices is None or state is None or not len(rows):
             return ()
-        return claim_details(state, devices, partial(self._search_for, devices=devices), nodes, rows)
+        return claim_details(state, devices, partial(self._allocators.search_for, devices=devices), nodes, rows)
 
     def post_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
         """Request that a claim which some node cannot use gives its devices back, if nobody else uses it.
@@ -217,8 +211,8 @@ class DynamicResources(Plugin):
         for place in sorted(state.unavailable):  # upstream: in random order
             claim = state.claims[place]
             if all(consumer.uid == pod.pod.metadata.uid for consumer in claim.status.reserved_for):
-                cycle.write(Deallocation(claim))
-                return PostFilterResult(unschedulable("deallocation of ResourceClaim completed"))
+                request = Deallocation(pod.pod, claim)
+                return PostFilterResult(unschedulable("deallocation of ResourceClaim completed"), deallocation=request)
         return PostFilterResult(self._not_helped)
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
@@ -239,39 +233,56 @@ class DynamicResources(Plugin):
                 points[place] = scoring.points(state.claims, found)
         return default_normalize(points, reverse=False)
 
-    # --- reserving ----------------------------------------------------------------------------------------------------
+    # --- reserving and binding ----------------------------------------------------------------------------------------
 
     def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
         """Take what Filter has found on the node."""
-        del pod
         state, devices = cycle.find(ClaimsInCycle), self._handle.devices
-        if state is None or devices is None or state.search is None:
+        if state is None or devices is None or not state.claims:
             return SUCCESS
-        found, claims = state.found.get(node_name), state.to_allocate
-        if not found:
+        found, claims = state.found.get(node_name, ()), state.to_allocate
+        if claims and not found:
             return error("claim allocation not found for node")
         if len(found) != len(claims):
             counts = f"have {len(found)} allocations, {len(claims)} claims to allocate, want {len(claims)} claims"
             return error(f"internal error, {counts}")
-        for claim, allocation in zip(claims, found, strict=True):
-            state.chosen[claim.metadata.uid] = allocation
-            devices.claims.signal_pending(claim.metadata.uid, _allocated(claim, allocation))
+        reservation = PodReservation(pod, node_name)
+        cycle.write(reservation)
+        results = iter(found)
+        for claim in state.claims:
+            if claim.status.allocation is not None:
+                reservation.claims.append(ReservedClaim(claim))
+                continue
+            allocation, uid = next(results), claim.metadata.uid
+            devices.claims.signal_pending(uid, _allocated(claim, allocation))
+            reservation.claims.append(ReservedClaim(claim, allocation, uid))
         return SUCCESS
 
     def unreserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
-        """Give back what was taken."""
+        """Give back what was taken, and what was written meanwhile."""
         del pod, node_name
-        state, devices = cycle.find(ClaimsInCycle), self._handle.devices
-        if state is None or devices is None:
+        reservation, devices = cycle.find(PodReservation), self._handle.devices
+        if reservation is None or devices is None:
             return
-        for claim in state.claims:
-            taken = state.chosen.pop(claim.metadata.uid, None)
-            if taken is not None and devices.claims.remove_pending(claim.metadata.uid, force=False):
-                devices.claims.restore(claim.key)
+        if self._handle.claim_writer is not None:
+            self._handle.claim_writer.unreserve(reservation)
+            return
+        for reserved in reservation.claims:
+            if reserved.pending_uid and devices.claims.remove_pending(reserved.pending_uid, force=False):
+                devices.claims.restore(reserved.claim.key)
 
+    def pre_bind_pre_flight(self, cycle: CycleState, pod: PodInfo, node_name: str) -> PreFlightResult:
+        """Skip for pods without claims. May run in parallel with the preparation of volumes."""
+        del pod, node_name
+        return _NOTHING_TO_WRITE if cycle.find(PodReservation) is None else _WRITES
 
-def _seconds(duration: Duration | None, default: float) -> float:
-    return default if duration is None else duration / 1e9
+    async def pre_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
+        """Write allocations and reservations, and wait until the devices are ready."""
+        del pod, node_name
+        reservation, writer = cycle.find(PodReservation), self._handle.claim_writer
+        if reservation is None:
+            return SUCCESS
+        return NO_CLAIM_WRITER if writer is None else await writer.pre_bind(reservation, self._rules)
 
 
 def _allocated(claim: ResourceClaim, allocation: AllocationResult) -> ResourceClaim:
