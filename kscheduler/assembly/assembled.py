@@ -41,9 +41,10 @@ from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionPor
 from kscheduler.scheduling.eviction.victims import Victims
 from kscheduler.scheduling.failures.failures import FailureHandler, failed_condition
 from kscheduler.scheduling.failures.infeasible import KnownInfeasible
+from kscheduler.scheduling.handlers.device_handlers import device_handlers
 from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
 from kscheduler.scheduling.handlers.namespace_handler import NamespaceHandler
-from kscheduler.scheduling.handlers.storage_handlers import STORAGE_RESOURCES, StorageHandler
+from kscheduler.scheduling.handlers.storage_handlers import storage_handlers
 from kscheduler.scheduling.plugin_reports import PluginReports
 from kscheduler.scheduling.pod_log.lines import WAKING
 from kscheduler.scheduling.profile import Profile
@@ -414,8 +415,8 @@ class Assembly:
     def _handlers(self) -> Mapping[Kind, Handler[Any]]:
         """The handlers, by kind, that turn watch events into changes of cache and queue."""
         seen = self.queue, self.clock, self.ports.observations
-        storage = {
-            kind: StorageHandler(resource, self.cache.volumes, *seen) for kind, resource in STORAGE_RESOURCES.items()
-        }
         namespaces = NamespaceHandler(self.cache.counters, *seen)
-        return {PODS: self.pod_handler, NODES: self.node_handler, NAMESPACES: namespaces, **storage}
+        storage = storage_handlers(self.cache.volumes, *seen)
+        has_rules = self.config.gates.enabled("DRADeviceTaintRules")
+        devices = device_handlers(self.cache.devices, *seen, taint_rules=has_rules)
+        return {PODS: self.pod_handler, NODES: self.node_handler, NAMESPACES: namespaces, **storage, **devices}

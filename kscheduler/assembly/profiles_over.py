@@ -68,6 +68,7 @@ def handle_over(
         volumes=cache.volumes,
         volume_writer=ports.volume_writer,
         claim_writer=claim_writer,
+        devices=cache.devices,
         clock=clock,
         workloads=ports.workloads,
         budgets=ports.budgets,

@@ -156,7 +156,7 @@ class PostFilterResult:
     preemption: Preemption | None = None
     """With Success: the victims to evict. The plugin itself evicts no pod; the attempt starts it after the cycle."""
     deallocation: Deallocation | None = None
-    """With Unschedulable: the claim whose devices to free. The attempt starts it, too; the next plugin is still called."""
+    """With Unschedulable: the claim whose devices to free. The attempt starts it; other plugins are still called."""
 
 
 @dataclass(frozen=True, slots=True)
