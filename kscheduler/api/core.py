@@ -308,6 +308,14 @@ class ContainerStatus(Value, frozen=True):
     allocated_resources: ResourceList = {}
 
 
+class ContainerExtendedResourceRequest(Value, frozen=True):
+    """The request of a device claim that stands for an extended resource of a container."""
+
+    container_name: str = ""
+    resource_name: str = ""
+    request_name: str = ""
+
+
 class PodStatus(Value, frozen=True):
     """The status of a pod."""
 

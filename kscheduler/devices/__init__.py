@@ -1,0 +1,1 @@
+"""Devices: what claims ask for, and which devices they get."""
