@@ -18,13 +18,14 @@ DEVICES: Final = 10
 IN_USE: Final = 5
 NODES: Final = 500
 PODS: Final = 2500
-_SELECTOR: Final = (
+SELECTOR: Final = (
     f'device.attributes["{DRIVER}"].driverVersion.major() >= 1 && '
     f'device.capacity["{DRIVER}"].memory.isGreaterThan(quantity("1Mi"))'
 )
 
 
-def _device(number: int) -> Object:
+def device(number: int) -> Object:
+    """A device as in a slice."""
     attributes: Object = {
         "driver": {"string": "xe"},
         "driverVersion": {"version": "1.2.3"},
@@ -46,7 +47,7 @@ def _device(number: int) -> Object:
 
 def _slice() -> Template:
     pool = {"name": "resourceslice-$node", "generation": 1, "resourceSliceCount": 1}
-    devices = [_device(number) for number in range(DEVICES)]
+    devices = [device(number) for number in range(DEVICES)]
     spec = {"driver": DRIVER, "pool": pool, "nodeName": "$node", "devices": devices}
     return template(RESOURCE_SLICES, "resourceslice-$node", {"spec": spec})
 
@@ -123,7 +124,7 @@ DEVICE_SCENARIOS: Final = (
     _scenario(
         "SchedulingWithResourceClaimTemplateSelector",
         "SchedulingWithResourceClaimTemplate selector_empty_500nodes, as a burst",
-        _request(0, selectors=[{"cel": {"expression": _SELECTOR}}]),
+        _request(0, selectors=[{"cel": {"expression": SELECTOR}}]),
     ),
     _scenario(
         "SchedulingWithResourceClaimTemplateMatch",
