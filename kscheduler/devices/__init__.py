@@ -1,1 +1,1 @@
-"""Devices: what claims ask for, and which devices they get."""
+"""Devices of Dynamic Resource Allocation: which of them a selector wants."""

@@ -102,10 +102,6 @@ class ClusterObjects(msgspec.Struct, frozen=True):
         yield from (*self.persistentvolumes, *self.persistentvolumeclaims, *self.storageclasses, *self.csinodes)
         yield from (*self.csidrivers, *self.csistoragecapacities, *self.volumeattachments)
 
-    def devices(self) -> Iterator[KubeObject]:
-        """All that DynamicResources reads, rules of taints aside."""
-        yield from (*self.deviceclasses, *self.resourceslices, *self.resourceclaims)
-
 
 @dataclass(frozen=True, slots=True)
 class Scenario:

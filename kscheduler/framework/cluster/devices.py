@@ -23,7 +23,7 @@ NO_DEVICES_KNOWN = error("devices and claims to them are not available here")
 """For pods with claims if the `Handle` has no devices: a pod must not be placed with a part of the rules."""
 
 ClaimListener = Callable[[ResourceClaim | None, ResourceClaim | None], None]
-"""`listener(before, now)`: a claim as readers saw it and as they see it now; `None` where it did not or does not exist."""
+"""`listener(before, now)`: a claim as readers saw it, and as they see it now; `None` where there was or is none."""
 
 
 class Claims(Protocol):
@@ -35,7 +35,7 @@ class Claims(Protocol):
         ...
 
     def get(self, key: str) -> ResourceClaim | None:
-        """The claim `namespace/name`: as assumed, else as the API server last showed it. Pending devices are not in it."""
+        """The claim `namespace/name`: as assumed, else as the API server last showed it, without pending devices."""
         ...
 
     def confirmed(self, key: str) -> ResourceClaim | None:
@@ -66,7 +66,7 @@ class Claims(Protocol):
         ...
 
     def remove_pending(self, uid: str, *, force: bool) -> bool:
-        """Take one sharer away, or all (`force`). Returns whether the claim is no longer pending because of this call."""
+        """Take one sharer away, or all (`force`). Returns whether the claim is no longer pending because of this."""
         ...
 
     def allocated_state(self) -> "AllocatedState":

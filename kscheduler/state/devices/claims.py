@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from kscheduler.api.devices import AllocationResult, ResourceClaim
 from kscheduler.framework.cluster.devices import ClaimListener
+from kscheduler.state.devices.allocated_devices import AllocatedDevices
 
 if TYPE_CHECKING:
     from kscheduler.devices.ids import AllocatedState
@@ -35,6 +36,7 @@ class ClaimTracker:
         self._confirmed: dict[str, ResourceClaim] = {}
         self._assumed: dict[str, ResourceClaim] = {}
         self._pending: dict[str, _Pending] = {}
+        self._allocated = AllocatedDevices()
         self._counted: dict[str, AllocationResult] = {}
         """What each claim holds, by UID."""
         self._seen: dict[str, ResourceClaim] = {}
@@ -42,6 +44,8 @@ class ClaimTracker:
         self._listeners: list[ClaimListener] = []
         self.revision = 0
         """Grows with each change of what is allocated or pending."""
+        self.changes = 0
+        """The number of changes of claims, assumed ones included."""
 
     # --- updated by the watch -----------------------------------------------------------------------------------------
 
@@ -87,7 +91,7 @@ class ClaimTracker:
 
     def allocated_state(self) -> "AllocatedState":
         """The devices that allocated and pending claims hold. It must not be kept across an `await`."""
-        raise NotImplementedError  # until kscheduler.devices.ids is merged
+        return self._allocated.state()
 
     def on_change(self, listener: ClaimListener) -> Callable[[], None]:
         """Call `listener` after each change of what `get` returns; returns a function that ends the subscription."""
@@ -149,6 +153,7 @@ class ClaimTracker:
     def _changed(self, before: ResourceClaim | None, now: ResourceClaim | None) -> None:
         if before is now:
             return
+        self.changes += 1
         for claim in (before, now):
             if claim is not None:
                 self._see(claim.metadata.uid, now)
@@ -169,6 +174,10 @@ class ClaimTracker:
         if now is not None:
             self._counted[uid] = now
         if before != now:
+            if before is not None:
+                self._allocated.remove(before)
+            if now is not None:
+                self._allocated.add(now)
             self.revision += 1
 
 

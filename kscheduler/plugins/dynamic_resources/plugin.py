@@ -1,0 +1,290 @@
+"""The extension points of DynamicResources.
+
+PreEnqueue  the pod waits outside of the queue until its claims exist
+PreFilter   find the claims, and what can be said about them whatever the node
+Filter      the rows that can use the allocated claims, and have devices for the others
+PostFilter  no node fits: which claim should give its devices back, so that others are chosen
+Score       points for rows where claims get the better of their alternatives
+Reserve     take the devices that Filter has found on the node: the next pod sees them as taken
+PreBind     have the claims written (`framework.cluster.claim_writing`)
+Unreserve   give back what was taken
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import ClassVar, Final
+
+import msgspec
+import numpy as np
+
+from kscheduler.api.devices import AllocationResult, ResourceClaim
+from kscheduler.config.plugin_args import DynamicResourcesArgs
+from kscheduler.framework.cluster.claim_writing import (
+    BINDING_TIMEOUT_SECONDS,
+    NO_CLAIM_WRITER,
+    ClaimRules,
+    Deallocation,
+    PodReservation,
+    ReservedClaim,
+)
+from kscheduler.framework.cluster.devices import NO_DEVICES_KNOWN, Devices
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import ClusterEventWithHint
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.nodes.label_column import Mask
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
+from kscheduler.framework.plugin import (
+    PASS_ALL,
+    SKIPPED,
+    UNSIGNABLE,
+    Plugin,
+    PostFilterResult,
+    PreFilterResult,
+    PreFlightResult,
+    Signature,
+)
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.reasons.details import Detail
+from kscheduler.framework.reasons.diagnosis import Diagnosis
+from kscheduler.framework.rules.normalize import default_normalize
+from kscheduler.framework.status import SKIP, SUCCESS, Status, error, unresolvable, unschedulable
+from kscheduler.plugins.dynamic_resources import scoring
+from kscheduler.plugins.dynamic_resources.allocators import Allocators
+from kscheduler.plugins.dynamic_resources.binding_state import DeviceFailedError, is_overdue, is_ready
+from kscheduler.plugins.dynamic_resources.details import claim_details
+from kscheduler.plugins.dynamic_resources.events import DeviceEvents
+from kscheduler.plugins.dynamic_resources.in_cycle import ClaimsInCycle, reachable_from
+from kscheduler.plugins.dynamic_resources.pod_claims import ClaimNotReadyError, missing_claim, pod_claims
+from kscheduler.plugins.dynamic_resources.requests import unservable
+from kscheduler.plugins.dynamic_resources.search import NOT_AVAILABLE, REASONS
+
+_PREPARED: Final = PreFilterResult(SUCCESS)
+_NOTHING_TO_WRITE: Final = PreFlightResult(SKIP, allow_parallel=True)
+_WRITES: Final = PreFlightResult(SUCCESS, allow_parallel=True)
+_NO_CLAIMS: Final = ClaimsInCycle()
+"""For all pods without claims: nobody writes to it."""
+
+
+class DynamicResources(Plugin):
+    """Finds and reserves the devices of a pod."""
+
+    name = "DynamicResources"
+    depends_on = ()
+    """Nothing: what is signed is a pod without claims, and every node suits it equally."""
+    reads_pods = False
+    reads_spec_only = True
+    reasons: ClassVar = REASONS
+
+    def __init__(self, args: DynamicResourcesArgs | None, handle: Handle) -> None:
+        args = args or DynamicResourcesArgs()
+        self._handle = handle
+        self._allocators = Allocators(handle, args.filter_timeout)
+        self._events = DeviceEvents(None if handle.devices is None else handle.devices.claims)
+        self._rules = ClaimRules(
+            {"DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"} <= set(handle.features),
+            BINDING_TIMEOUT_SECONDS if args.binding_timeout is None else args.binding_timeout / 1e9,
+            handle.behaviours.claims_stay_pending,
+        )
+        named = handle.behaviours.names_claims_to_deallocate
+        self._nothing_to_deallocate = unschedulable("no new claims to deallocate") if named else unschedulable()
+        self._not_helped = unschedulable("still not schedulable") if named else unschedulable()
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """All events after which a pod's claims may exist, be free or get devices."""
+        return self._events.registered()
+
+    def sign(self, pod: PodInfo) -> Signature:
+        """Pods without claims are all alike; pods with claims cannot share a decision."""
+        return UNSIGNABLE if pod.pod.spec.resource_claims else ()
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        """All claims must exist."""
+        devices = self._handle.devices
+        if not pod.pod.spec.resource_claims or devices is None:
+            return SUCCESS
+        return missing_claim(pod.pod, devices.claims) or SUCCESS
+
+    # --- deciding -----------------------------------------------------------------------------------------------------
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
+        """Skip for pods without claims."""
+        del nodes
+        cycle.write(_NO_CLAIMS)
+        if not pod.pod.spec.resource_claims:
+            return SKIPPED
+        devices = self._handle.devices
+        if devices is None:
+            return PreFilterResult(NO_DEVICES_KNOWN)
+        try:
+            claims = pod_claims(pod.pod, devices.claims)
+        except ClaimNotReadyError as not_ready:
+            return PreFilterResult(unresolvable(str(not_ready), plugin=self.name))
+        if not claims:
+            return SKIPPED
+        for claim in claims:
+            problem = None if claim.status.allocation is not None else self._problem(claim, devices)
+            if problem is not None:
+                return PreFilterResult(problem.by(self.name))
+        allocations = [claim.status.allocation for claim in claims]
+        reachable = [None if allocation is None else reachable_from(allocation) for allocation in allocations]
+        to_allocate = [claim for claim in claims if claim.status.allocation is None]
+        search = self._allocators.search_for(to_allocate, devices) if to_allocate else None
+        cycle.write(ClaimsInCycle(claims, reachable, search))
+        return _PREPARED
+
+    def _problem(self, claim: ResourceClaim, devices: Devices) -> Status | None:
+        """Why no node can give devices to the claim."""
+        if devices.claims.pending(claim.metadata.uid) is not None:
+            return unresolvable(f"resource claim {claim.key} is in the process of being allocated")
+        return unservable(claim, devices, has_alternatives="DRAPrioritizedList" in self._handle.features)
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
+        """The code of what each row lacks, int64 [rows]. As upstream, devices are looked for first."""
+        del pod
+        state = cycle.read(ClaimsInCycle)
+        codes = np.zeros(len(rows), dtype=np.int64)
+        unavailable = self._unavailable(state, nodes, rows)
+        search, found = state.search, {}
+        if search is not None:
+            for place, row in enumerate(rows.tolist()):
+                node = nodes.info(row).node
+                assert node is not None  # noqa: S101  a live row
+                answer = search.on(node)
+                if isinstance(answer, int):
+                    codes[place] = answer
+                else:
+                    found[node.metadata.name] = answer
+        for claim, mask in unavailable:
+            here = mask & ((codes == 0) | (codes == NOT_AVAILABLE))
+            if here.any():
+                state.unavailable.add(claim)
+                codes[here] = NOT_AVAILABLE
+        for place, row in enumerate(rows.tolist() if found else ()):
+            name = nodes.name_of(row)
+            if not codes[place]:
+                state.found[name] = found[name]
+        return codes if codes.any() else PASS_ALL
+
+    def _unavailable(self, state: ClaimsInCycle, nodes: NodeTable, rows: Rows) -> list[tuple[int, Mask]]:
+        """Places of allocated claims, each with the rows that cannot use them: bool [rows]."""
+        found = []
+        for place, (claim, terms) in enumerate(zip(state.claims, state.reachable, strict=True)):
+            if claim.status.allocation is None:
+                continue
+            mask = np.zeros(len(rows), dtype=np.bool_) if terms is None else ~nodes.matches_any(terms, rows)
+            if self._has_failed(claim):
+                mask = np.ones(len(rows), dtype=np.bool_)
+            if mask.any():
+                found.append((place, mask))
+        return found
+
+    def _has_failed(self, claim: ResourceClaim) -> bool:
+        """Whether the claim's devices will not become ready, or have had their time."""
+        if not self._rules.has_binding_conditions:
+            return False
+        try:
+            return not is_ready(claim) and is_overdue(
+                claim, self._rules.binding_timeout_seconds, self._handle.clock.time()
+            )
+        except DeviceFailedError:
+            return True
+
+    def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
+        """Which claim is not served, and why. Where no node was looked at, the message says all."""
+        del pod
+        devices, state = self._handle.devices, cycle.find(ClaimsInCycle)
+        if devices is None or state is None or not len(rows):
+            return ()
+        return claim_details(state, devices, partial(self._allocators.search_for, devices=devices), nodes, rows)
+
+    def post_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
+        """Request that a claim which some node cannot use gives its devices back, if nobody else uses it.
+
+        Fails, as upstream, where another plugin ended PreFilter before this one ran.
+        """
+        del nodes, diagnosis
+        state = cycle.find(ClaimsInCycle)
+        if state is None:
+            return PostFilterResult(error("not found"))
+        if not state.claims:
+            return PostFilterResult(self._nothing_to_deallocate)
+        for place in sorted(state.unavailable):  # upstream: in random order
+            claim = state.claims[place]
+            if all(consumer.uid == pod.pod.metadata.uid for consumer in claim.status.reserved_for):
+                request = Deallocation(pod.pod, claim)
+                return PostFilterResult(unschedulable("deallocation of ResourceClaim completed"), deallocation=request)
+        return PostFilterResult(self._not_helped)
+
+    def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
+        """Points by the alternatives that claims get, int64 [rows], as shares of 100.
+
+        Normalised here: a `normalize` would be called for all pods without claims, too.
+        """
+        del pod
+        points = np.zeros(len(rows), dtype=np.int64)
+        state = cycle.find(ClaimsInCycle)
+        if state is None or "DRAPrioritizedList" not in self._handle.features:
+            return points
+        if not scoring.has_alternatives(state.claims):
+            return points
+        for place, row in enumerate(rows.tolist()):
+            found = state.found.get(nodes.name_of(row))
+            if found is not None:
+                points[place] = scoring.points(state.claims, found)
+        return default_normalize(points, reverse=False)
+
+    # --- reserving and binding ----------------------------------------------------------------------------------------
+
+    def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
+        """Take what Filter has found on the node."""
+        state, devices = cycle.find(ClaimsInCycle), self._handle.devices
+        if state is None or devices is None or not state.claims:
+            return SUCCESS
+        found, claims = state.found.get(node_name, ()), state.to_allocate
+        if claims and not found:
+            return error("claim allocation not found for node")
+        if len(found) != len(claims):
+            counts = f"have {len(found)} allocations, {len(claims)} claims to allocate, want {len(claims)} claims"
+            return error(f"internal error, {counts}")
+        reservation = PodReservation(pod, node_name)
+        cycle.write(reservation)
+        results = iter(found)
+        for claim in state.claims:
+            if claim.status.allocation is not None:
+                reservation.claims.append(ReservedClaim(claim))
+                continue
+            allocation, uid = next(results), claim.metadata.uid
+            devices.claims.signal_pending(uid, _allocated(claim, allocation))
+            reservation.claims.append(ReservedClaim(claim, allocation, uid))
+        return SUCCESS
+
+    def unreserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
+        """Give back what was taken, and what was written meanwhile."""
+        del pod, node_name
+        reservation, devices = cycle.find(PodReservation), self._handle.devices
+        if reservation is None or devices is None:
+            return
+        if self._handle.claim_writer is not None:
+            self._handle.claim_writer.unreserve(reservation)
+            return
+        for reserved in reservation.claims:
+            if reserved.pending_uid and devices.claims.remove_pending(reserved.pending_uid, force=False):
+                devices.claims.restore(reserved.claim.key)
+
+    def pre_bind_pre_flight(self, cycle: CycleState, pod: PodInfo, node_name: str) -> PreFlightResult:
+        """Skip for pods without claims. May run in parallel with the preparation of volumes."""
+        del pod, node_name
+        return _NOTHING_TO_WRITE if cycle.find(PodReservation) is None else _WRITES
+
+    async def pre_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
+        """Write allocations and reservations, and wait until the devices are ready."""
+        del pod, node_name
+        reservation, writer = cycle.find(PodReservation), self._handle.claim_writer
+        if reservation is None:
+            return SUCCESS
+        return NO_CLAIM_WRITER if writer is None else await writer.pre_bind(reservation, self._rules)
+
+
+def _allocated(claim: ResourceClaim, allocation: AllocationResult) -> ResourceClaim:
+    """The claim as it will be written."""
+    return msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, allocation=allocation))
