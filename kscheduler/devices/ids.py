@@ -1,6 +1,6 @@
 """Names of devices, and what is taken of them."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -47,7 +47,7 @@ class AllocatedState:
 
     devices: AbstractSet[DeviceID] = frozenset()
     """Devices that one claim has for itself."""
-    shared: Mapping[DeviceID, AbstractSet[str]] = field(default_factory=dict)
+    shared: Mapping[DeviceID, Collection[str]] = field(default_factory=dict)
     """The shares of devices that several claims may have, by their IDs."""
     consumed: Mapping[DeviceID, Consumed] = field(default_factory=dict)
     """What all shares of a device take together."""
