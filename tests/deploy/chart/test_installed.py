@@ -243,7 +243,8 @@ def claims(cluster: Cluster) -> None:
 def devices(cluster: Cluster) -> None:
     """A device of node-1, its class, and a claim to one."""
     group, kind = "/apis/resource.k8s.io/v1", {"apiVersion": "resource.k8s.io/v1"}
-    cluster.api.create(f"{group}/deviceclasses", kind | {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}})
+    device_class = kind | {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
+    cluster.api.create(f"{group}/deviceclasses", device_class)
     pool = {"name": "node-1", "generation": 1, "resourceSliceCount": 1}
     published = {"driver": "gpu.example.com", "nodeName": "node-1", "pool": pool, "devices": [{"name": "gpu-0"}]}
     slice_of = kind | {"kind": "ResourceSlice", "metadata": {"name": "node-1"}, "spec": published}
