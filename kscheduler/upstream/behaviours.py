@@ -28,6 +28,8 @@ class Behaviours:
     """D8. NodeName restricts the search to the named node in PreFilter."""
     knows_bind_mount_options: bool
     """D12. Pods whose containers set `bindMountOptions` need a node that declares VolumeBindMountOptions."""
+    allocates_as_1_37: bool
+    """Devices: counters by driver and pool, distinct attributes among all devices, capacities that are refused."""
     names_claims_to_deallocate: bool
     """M1. DynamicResources says `no new claims to deallocate` where it has nothing to say."""
     tells_of_preemption: bool
@@ -60,6 +62,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 budgets_stop_at_the_first_broken=False,
                 node_name_narrows=False,
                 knows_bind_mount_options=False,
+                allocates_as_1_37=False,
                 names_claims_to_deallocate=True,
                 tells_of_preemption=False,
                 pod_events_are_narrow=False,
@@ -74,6 +77,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 budgets_stop_at_the_first_broken=True,
                 node_name_narrows=True,
                 knows_bind_mount_options=True,
+                allocates_as_1_37=True,
                 names_claims_to_deallocate=False,
                 tells_of_preemption=True,
                 pod_events_are_narrow=True,

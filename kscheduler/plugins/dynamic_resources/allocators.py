@@ -1,4 +1,4 @@
-"""Making allocators: what they share between cycles is the compiler of selectors and the index of the slices."""
+"""Making allocators: what they share between cycles is the answers of selectors and the index of the slices."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -8,6 +8,7 @@ from kscheduler.api.devices import ResourceClaim, ResourceSlice
 from kscheduler.config.durations import Duration
 from kscheduler.devices.allocator import Allocator
 from kscheduler.devices.features import AllocatorFeatures
+from kscheduler.devices.selection import Selections
 from kscheduler.devices.selectors import Release, SelectorCompiler
 from kscheduler.devices.slices import SliceIndex
 from kscheduler.framework.cluster.devices import Devices
@@ -24,9 +25,10 @@ class Allocators:
 
     def __init__(self, handle: Handle, filter_timeout: Duration | None) -> None:
         self._clock = handle.clock
-        self._features = AllocatorFeatures.of(handle.features)
-        self._compiler = SelectorCompiler(cast("Release", handle.behaviours.version))
-        self._index = SliceIndex(_NO_SLICES)
+        self._features = AllocatorFeatures.of(handle.features, handle.behaviours)
+        compiler = SelectorCompiler(cast("Release", handle.behaviours.version))
+        self._selections = Selections(compiler, self._features)
+        self._index = SliceIndex(_NO_SLICES, self._features)
         self._indexed = _NO_SLICES
         self._timeout_seconds = 0.0
         if "DRASchedulerFilterTimeout" in handle.features:
@@ -40,6 +42,6 @@ class Allocators:
     def _made(self, claims: Sequence[ResourceClaim], devices: Devices) -> Allocator:
         slices = devices.slices()
         if slices is not self._indexed:
-            self._index, self._indexed = SliceIndex(slices), slices
+            self._index, self._indexed = SliceIndex(slices, self._features, self._index), slices
         allocated = devices.claims.allocated_state()
-        return Allocator(self._features, claims, allocated, devices.device_class, self._index, self._compiler)
+        return Allocator(self._features, claims, allocated, devices.device_class, self._index, self._selections)

@@ -6,6 +6,7 @@ allocated since (an extender was asked in between), a new one is made before the
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from kscheduler.aio.clock import Clock
@@ -46,16 +47,21 @@ class DeviceSearch:
         Raises `StatusError`: the claims or their classes are wrong, or the time is over.
         """
         name = node.metadata.name
-        until = self.clock.monotonic() + self.timeout_seconds if self.timeout_seconds else None
+        until = None
+        if self.timeout_seconds:
+            until = partial(self._check_time, name, self.clock.monotonic() + self.timeout_seconds)
         try:
             results = self._current().allocate(name, node.metadata.labels, until)
         except FailedOnThisNodeError:
             return INVALID_POOLS
         except AllocationError as problem:
-            if until is not None and self.clock.monotonic() >= until:
-                raise StatusError(f"node {name}: timed out trying to allocate devices") from None
             raise StatusError(str(problem)) from None
         return NO_DEVICES if results is None or len(results) != len(self.claims) else results
+
+    def _check_time(self, name: str, end: float) -> None:
+        """Raises `StatusError` once the time is over."""
+        if self.clock.monotonic() >= end:
+            raise StatusError(f"node {name}: timed out trying to allocate devices")
 
     def _current(self) -> Allocator:
         revision = self.revision()
