@@ -3,7 +3,6 @@
 Its rules one by one, then all of them against a naive model, which works everything out anew after each step.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -132,12 +131,17 @@ def test_a_written_claim_counts_once_while_it_is_pending() -> None:
     assert amounts(claims) == before
     claims.update(made(version=3))
     assert not amounts(claims)
-    assert not claims.allocated_state().shared_ids
+    assert not shares(claims)
 
 
-def amounts(claims: ClaimTracker) -> Mapping[str, Mapping[str, str]]:
+def amounts(claims: ClaimTracker) -> dict[str, int]:
+    """Of all shares of each device, in units."""
     consumed = claims.allocated_state().consumed
-    return {device.device: {name: str(amount) for name, amount in of.items()} for device, of in consumed.items()}
+    return {device.device: sum(of.values()) // 10**9 for device, of in consumed.items()}
+
+
+def shares(claims: ClaimTracker) -> dict[str, set[str]]:
+    return {device.device: set(of) for device, of in claims.allocated_state().shared.items()}
 
 
 def test_devices_with_admin_access_are_not_taken() -> None:
@@ -152,9 +156,9 @@ def test_a_shared_device_is_not_taken_but_its_shares_and_amounts_count() -> None
 
     claims = tracking(made("c0", results=[share("s0", "1Gi")]), made("c1", results=[share("s1", "512Mi")]))
     assert not taken(claims)
-    assert len(claims.allocated_state().shared_ids) == 2
+    assert (shares(claims), amounts(claims)) == ({"d0": {"s0", "s1"}}, {"d0": 3 << 29})
     claims.delete(made("c0"))
-    assert len(claims.allocated_state().shared_ids) == 1
+    assert (shares(claims), amounts(claims)) == ({"d0": {"s1"}}, {"d0": 1 << 29})
 
 
 def test_a_device_that_two_claims_hold_is_free_when_both_have_gone() -> None:
