@@ -31,7 +31,7 @@ RIGHTS = {
     ("storage.k8s.io", "csidrivers"): {"list", "watch"},
     ("storage.k8s.io", "csistoragecapacities"): {"list", "watch"},
     ("storage.k8s.io", "volumeattachments"): {"list", "watch"},
-    ("resource.k8s.io", "resourceclaims"): {"get", "list", "watch", "update"},
+    ("resource.k8s.io", "resourceclaims"): {"get", "list", "watch", "update", "create", "delete"},
     ("resource.k8s.io", "resourceclaims/status"): {"update", "patch"},
     ("resource.k8s.io", "resourceclaims/binding"): {"update", "patch"},
     ("resource.k8s.io", "resourceslices"): {"list", "watch"},
@@ -93,7 +93,8 @@ def test_the_deployment_elects_on_the_lease_that_its_role_names() -> None:
 
 
 def test_the_table_itself_holds_no_dangerous_right() -> None:
-    assert [what for what, verbs in RIGHTS.items() if "delete" in verbs] == [("", "pods")]  # victims of preemption
+    deleted = [("", "pods"), ("resource.k8s.io", "resourceclaims")]  # victims of preemption; claims that it has made
+    assert [what for what, verbs in RIGHTS.items() if "delete" in verbs] == deleted
     verbs = set().union(*RIGHTS.values()) - {"delete"}
     assert not verbs & {"*", "delete", "deletecollection", "escalate", "bind", "impersonate"}
     updated = [resource for (_, resource), granted in RIGHTS.items() if "update" in granted]

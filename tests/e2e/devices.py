@@ -24,7 +24,9 @@ class DevicesRoom:
         self.driver = f"gpu.{scenario.namespace}.example.com"
         self.device_class = f"gpu-{scenario.namespace}"
         self.claims_path = f"{GROUP}/namespaces/{scenario.namespace}/resourceclaims"
-        self._create("deviceclasses", "DeviceClass", self.device_class, {})
+        self.resource = f"{self.driver}/gpu"
+        """The extended resource that the class stands for."""
+        self._create("deviceclasses", "DeviceClass", self.device_class, {"extendedResourceName": self.resource})
         self._slices: set[str] = set()
         for number in range(4):
             scenario.add_node(f"node-{number}")

@@ -91,7 +91,7 @@ def test_a_claim_that_is_deleted_while_it_is_allocated_gives_its_device_to_the_o
     devices.add_pod("user", "a")
     proxy.before = once(lambda _: scenario.api.delete(f"{devices.claims_path}/a"), "finalizer")
     start_behind()
-    scenario.wait_rejected("user", "a", reason="Unschedulable")
+    scenario.wait_rejected("user", 'resourceclaims.resource.k8s.io "a" not found', reason="SchedulerError")
     assert not scenario.api.answers(f"{devices.claims_path}/a")
     devices.add_claim("a")
     scenario.wait_bound("user")

@@ -136,3 +136,27 @@ def test_a_device_that_fails_is_given_back_and_another_one_is_taken(scenario: Sc
     scenario.wait_bound("user")
     assert scenario.node_of("user") == "node-1"
     assert devices.held_by("a") == ["node-1/gpu-0"]
+
+
+def test_a_pod_asks_for_devices_by_an_extended_resource(scenario: Scenario, devices: DevicesRoom) -> None:
+    devices.publish("node-3", "gpu-0", "gpu-1")
+    amounts = {devices.resource: "2", "cpu": "100m"}
+    container = {
+        "name": "main",
+        "image": "registry.example/app:1",
+        "resources": {"requests": amounts, "limits": amounts},
+    }
+    scenario.start_scheduler()
+    for name in ("first", "second"):
+        scenario.add_pod(name, containers=[container])
+    scenario.wait("one is bound", lambda: len(scenario.pending()) == 1)
+    (waiting,) = scenario.pending()
+    (bound,) = {"first", "second"} - {waiting}
+    scenario.wait_rejected(waiting, "0/4 nodes are available")
+    (claim,) = devices.claims()
+    told = scenario.pod(bound)["status"]["extendedResourceClaimStatus"]
+    assert told["resourceClaimName"] == claim["metadata"]["name"]
+    assert [one["resourceName"] for one in told["requestMappings"]] == [devices.resource]
+    assert sorted(devices.held_by(claim["metadata"]["name"])) == ["node-3/gpu-0", "node-3/gpu-1"]
+    scenario.delete_pod(bound)
+    scenario.wait_bound(waiting)
