@@ -10,9 +10,10 @@ the same device. There are two stages on the way:
 A claim is tracked in each of these stages under its UID: its devices count once, whatever stages it is in.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from kscheduler.api.core import Pod
 from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from kscheduler.framework.status import error
 
@@ -40,6 +41,10 @@ class Claims(Protocol):
 
     def confirmed(self, key: str) -> ResourceClaim | None:
         """The claim `namespace/name` as the API server last showed it."""
+        ...
+
+    def for_extended_resources(self, pod: Pod) -> ResourceClaim | None:
+        """The claim that was written for the pod's extended resources, in this attempt or an earlier one."""
         ...
 
     def assume(self, claim: ResourceClaim) -> None:
@@ -92,6 +97,10 @@ class Devices(Protocol):
 
     def device_class(self, name: str) -> DeviceClass | None:
         """A class of devices."""
+        ...
+
+    def stand_for_any(self, resources: Collection[str]) -> bool:
+        """Whether devices stand for one of these resources."""
         ...
 
     def class_of_resource(self, resource: str) -> DeviceClass | None:

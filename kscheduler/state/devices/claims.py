@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kscheduler.api.devices import AllocationResult, ResourceClaim
+from kscheduler.api.core import Pod
+from kscheduler.api.devices import EXTENDED_RESOURCE_CLAIM, AllocationResult, ResourceClaim
 from kscheduler.framework.cluster.devices import ClaimListener
 from kscheduler.state.devices.allocated_devices import AllocatedDevices
 
@@ -41,6 +42,8 @@ class ClaimTracker:
         """What each claim holds, by UID."""
         self._seen: dict[str, ResourceClaim] = {}
         """The claims that readers see and that are allocated, by UID."""
+        self._extended: dict[str, str] = {}
+        """By UID of a pod, the key of the claim that was made for its extended resources."""
         self._listeners: list[ClaimListener] = []
         self.revision = 0
         """Grows with each change of what is allocated or pending."""
@@ -83,6 +86,11 @@ class ClaimTracker:
     def confirmed(self, key: str) -> ResourceClaim | None:
         """The claim `namespace/name` as the API server last showed it."""
         return self._confirmed.get(key)
+
+    def for_extended_resources(self, pod: Pod) -> ResourceClaim | None:
+        """The claim that was written for the pod's extended resources, in this attempt or an earlier one."""
+        key = self._extended.get(pod.metadata.uid)
+        return None if key is None else self.get(key)
 
     def pending(self, uid: str) -> ResourceClaim | None:
         """The claim of this UID with the devices that were chosen for it and are not written yet."""
@@ -154,11 +162,19 @@ class ClaimTracker:
         if before is now:
             return
         self.changes += 1
+        self._file(before, now)
         for claim in (before, now):
             if claim is not None:
                 self._see(claim.metadata.uid, now)
         for listener in tuple(self._listeners):
             listener(before, now)
+
+    def _file(self, before: ResourceClaim | None, now: ResourceClaim | None) -> None:
+        """Keep who owns the claims for extended resources."""
+        if before is not None and (owner := _owner_of_extended(before)) and self._extended.get(owner) == before.key:
+            del self._extended[owner]
+        if now is not None and (owner := _owner_of_extended(now)):
+            self._extended[owner] = now.key
 
     def _see(self, uid: str, now: ResourceClaim | None) -> None:
         if now is not None and now.metadata.uid == uid and now.status.allocation is not None:
@@ -179,6 +195,14 @@ class ClaimTracker:
             if now is not None:
                 self._allocated.add(now)
             self.revision += 1
+
+
+def _owner_of_extended(claim: ResourceClaim) -> str:
+    """The UID of the pod for whose extended resources the claim was made; empty for other claims."""
+    meta = claim.metadata
+    if meta.annotations.get(EXTENDED_RESOURCE_CLAIM) != "true":
+        return ""
+    return next((owner.uid for owner in meta.owner_references if owner.controller), "")
 
 
 def _is_newer(claim: ResourceClaim, other: ResourceClaim) -> bool:

@@ -4,7 +4,7 @@ Updated by the handlers of these kinds. Everything is synchronous, so each chang
 `framework.cluster.devices.Devices`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from kscheduler.api.devices import DeviceClass, DeviceTaintRule, ResourceSlice
 from kscheduler.state.devices.claims import ClaimTracker
@@ -68,6 +68,10 @@ class DeviceTable:
     def device_class(self, name: str) -> DeviceClass | None:
         """A class of devices."""
         return self._classes.get(name)
+
+    def stand_for_any(self, resources: Collection[str]) -> bool:
+        """Whether devices stand for one of these resources."""
+        return self._extended.has_any(resources)
 
     def class_of_resource(self, resource: str) -> DeviceClass | None:
         """The class whose devices stand for an extended resource."""
