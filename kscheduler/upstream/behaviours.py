@@ -24,6 +24,8 @@ class Behaviours:
     """D2. ImageLocality's upper threshold grows with image volumes, as with containers."""
     budgets_stop_at_the_first_broken: bool
     """D3. A victim that breaks a budget uses up nothing of the budgets behind that one."""
+    has_pod_group_post_filter: bool
+    """C1. Configurations may name plugins at the extension point `podGroupPostFilter`."""
     node_name_narrows: bool
     """D8. NodeName restricts the search to the named node in PreFilter."""
     knows_bind_mount_options: bool
@@ -56,6 +58,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 sums_whole_resizes=False,
                 scales_by_image_volumes=False,
                 budgets_stop_at_the_first_broken=False,
+                has_pod_group_post_filter=False,
                 node_name_narrows=False,
                 knows_bind_mount_options=False,
                 names_claims_to_deallocate=True,
@@ -69,6 +72,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 sums_whole_resizes=True,
                 scales_by_image_volumes=True,
                 budgets_stop_at_the_first_broken=True,
+                has_pod_group_post_filter=True,
                 node_name_narrows=True,
                 knows_bind_mount_options=True,
                 names_claims_to_deallocate=False,
