@@ -38,6 +38,8 @@ class Behaviours:
     """Q2, Q3. Plugins are woken by what they register: by assigned pods, or by the pod itself, not by both."""
     event_names: Mapping[str, str]
     """Q1. Labels of cluster events in metrics, where they differ from those of 1.36."""
+    counts_entities: bool
+    """Metrics count what the queue holds, `queued_entities` and `queue_incoming_entities_total`, besides its pods."""
     gated_pods_wait_for_the_flush: bool
     """Q4. The flush of pods that have waited for five minutes looks at gated pods once in that time."""
 
@@ -65,6 +67,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 tells_of_preemption=False,
                 pod_events_are_narrow=False,
                 event_names=_NO_OTHER_NAMES,
+                counts_entities=False,
                 gated_pods_wait_for_the_flush=False,
             ),
             Behaviours(
@@ -79,6 +82,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 tells_of_preemption=True,
                 pod_events_are_narrow=True,
                 event_names=_EVENT_NAMES_OF_1_37,
+                counts_entities=True,
                 gated_pods_wait_for_the_flush=True,
             ),
         )
