@@ -63,6 +63,9 @@ def gates_of(version: str) -> Mapping[str, Gate]:
 
 ALL_OF_A_STAGE: Final[Mapping[str, Stage]] = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 
+RESIZE_PREEMPTION: Final = "InPlacePodVerticalScalingSchedulerPreemption"
+"""Lower pods are preempted for a running pod whose resize waits for room."""
+
 HONOURED: Final = frozenset(
     (
         "ComponentFlagz",
@@ -74,6 +77,7 @@ HONOURED: Final = frozenset(
         "StorageCapacityScoring",
         "TaintTolerationComparisonOperators",
         "VolumeLimitScaling",
+        RESIZE_PREEMPTION,
     )
 )
 """Gates whose non-default value changes what this service does. A change that builds a gated rule adds its gate."""
@@ -105,7 +109,6 @@ READ_BY_SCHEDULERS: Final = HONOURED | frozenset(
         "GenericWorkload",
         "InPlacePodLevelResourcesVerticalScaling",
         "InPlacePodVerticalScaling",
-        "InPlacePodVerticalScalingSchedulerPreemption",
         "InterPodAffinityHostnameFastPath",
         "MatchLabelKeysInPodTopologySpread",
         "NodeInclusionPolicyInPodTopologySpread",

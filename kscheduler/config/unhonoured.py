@@ -58,7 +58,6 @@ RULES: tuple[Rule, ...] = (
 
 UNBUILT_PLUGINS = frozenset(
     (
-        "DeferredPodScheduling",
         "DynamicResources",
         "GangScheduling",
         "PodGroupPodsCount",

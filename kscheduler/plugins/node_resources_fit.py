@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.quantity import MAX_INT64
+from kscheduler.config.feature_gates import RESIZE_PREEMPTION
 from kscheduler.config.plugin_args import (
     DEFAULT_RESOURCES,
     LEAST_ALLOCATED,
@@ -32,7 +33,17 @@ from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.nodes.row_index import compact, side_by_side, values_at
 from kscheduler.framework.plugin import PASS_ALL, UNSIGNABLE, Plugin, PreFilterResult, Source, status_of_code
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.pods.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Requests, is_extended
+from kscheduler.framework.pods.requests import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    PODS,
+    Requests,
+    Resizing,
+    accounted_requests,
+    is_extended,
+    resize_is_deferred,
+)
 from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.reasons.wording import amount_text
 from kscheduler.framework.rules.resource_scoring import (
@@ -64,8 +75,8 @@ class NodeResourcesFit(Plugin):
     reads_spec_only = True
 
     def __init__(self, args: NodeResourcesFitArgs | None, handle: Handle) -> None:
-        del handle
         args = args or NodeResourcesFitArgs()
+        self._judges_resizes = RESIZE_PREEMPTION in handle.features
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         strategy = args.scoring_strategy or ScoringStrategy(LEAST_ALLOCATED)
@@ -77,12 +88,22 @@ class NodeResourcesFit(Plugin):
         """Room appears when a pod is deleted or scaled down, and when a node is added or grows."""
         pod = ClusterEvent(Resource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN)
         node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
-        return ClusterEventWithHint(pod, _after_pod_change), ClusterEventWithHint(node, self._after_node_change)
+        usual = ClusterEventWithHint(pod, self._after_pod_change), ClusterEventWithHint(node, self._after_node_change)
+        if not self._judges_resizes:
+            return usual
+        # A resize that has grown, or lost its room to another one, may need a preemption now.
+        grown = (
+            ClusterEvent(resource, ActionType.UPDATE_POD_SCALE_UP)
+            for resource in (Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD)
+        )
+        return (*usual, *(ClusterEventWithHint(event, _after_growth) for event in grown))
 
     def sign(self, pod: PodInfo) -> Hashable:
         """The pod's requests, the requests that scoring assumes, and the resources that hints check."""
         if len(pod.requests) + len(_NATIVE) + 1 > _MOST_BITS:
             return UNSIGNABLE  # its codes are numbered within one cycle
+        if self._is_resize(pod):
+            return UNSIGNABLE  # what it counts on its node matters
         presumed = tuple(pod.nonzero_requests.get(name, 0) for name, _ in self._resources)
         needed = frozenset(name for name, amount in pod.accounted.items() if amount)
         return frozenset(pod.requests.items()), presumed, needed
@@ -128,7 +149,12 @@ class NodeResourcesFit(Plugin):
                 yield _short_of(name, amount, nodes, rows[lacking], free[lacking])
 
     def _requirements(self, pod: PodInfo) -> "_Requirements":
-        return _Requirements({name: amount for name, amount in pod.requests.items() if not self._ignores(name)})
+        requests = {name: amount for name, amount in pod.requests.items() if not self._ignores(name)}
+        return _ResizeRequirements(requests, pod) if self._is_resize(pod) else _Requirements(requests)
+
+    def _is_resize(self, pod: PodInfo) -> bool:
+        """Whether the pod runs, and only more room on its node is looked for."""
+        return self._judges_resizes and bool(pod.node_name) and resize_is_deferred(pod.pod)
 
     def _ignores(self, name: str) -> bool:
         """Whether the profile excludes this extended resource, which another component accounts for."""
@@ -143,6 +169,8 @@ class NodeResourcesFit(Plugin):
         """
         if not isinstance(new, Node):
             return QueueingHint.QUEUE
+        if self._is_resize(pod) and new.metadata.name != pod.node_name:
+            return QueueingHint.SKIP
         required = self._requirements(pod).amounts
         after = allocatable_amounts(new.status.allocatable)
         if after.get(PODS, 0) < 1 or any(after.get(name, 0) < amount for name, amount in required):
@@ -152,6 +180,13 @@ class NodeResourcesFit(Plugin):
         before = allocatable_amounts(old.status.allocatable)
         has_grown = any(after.get(name, 0) > before.get(name, 0) for name in (PODS, *(name for name, _ in required)))
         return QueueingHint.QUEUE if has_grown else QueueingHint.SKIP
+
+    def _after_pod_change(self, pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+        """Room that a resize does not find on its own node is of no use to it."""
+        changed = new or old
+        if self._is_resize(pod) and isinstance(changed, Pod) and changed.spec.node_name != pod.node_name:
+            return QueueingHint.SKIP
+        return _after_pod_change(pod, old, new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +200,8 @@ class _Columns:
     """The places of the resources' columns, in the order of `bits`."""
     amounts: NDArray[np.int64]
     """The requested amounts, [resource, 1]."""
+    missing: NDArray[np.int64]
+    """The part of them that the node does not count yet, [resource, 1]: everything, but for a resize."""
     nowhere: tuple[int, ...]
     """Bits of the resources that no node has, or of which an int64 cannot hold the requested amount."""
 
@@ -186,7 +223,7 @@ class _Requirements:
     def codes(self, nodes: NodeTable, rows: Rows) -> Codes | None:
         """One code per row, int64 [rows], or PASS_ALL."""
         where = compact(rows)
-        full = values_at(nodes.pod_count, where) >= values_at(nodes.allowed_pods, where)
+        full = self._full(nodes, where)
         lacks = self._lacks(nodes, where, len(rows))
         if not lacks and not np.count_nonzero(full):
             return PASS_ALL
@@ -198,6 +235,10 @@ class _Requirements:
             codes |= lacking.astype(np.int64) << bit
             hopeless |= too_small
         return np.where(hopeless, -codes, codes)
+
+    def _full(self, nodes: NodeTable, where: slice | Rows) -> NDArray[np.bool_]:
+        """Where one more pod is too many."""
+        return values_at(nodes.pod_count, where) >= values_at(nodes.allowed_pods, where)
 
     def reasons(self, code: int) -> tuple[str, ...]:
         """The reasons that the code stands for."""
@@ -213,7 +254,7 @@ class _Requirements:
         if columns is None or columns.resources != nodes.resources_version:
             columns = self._columns = self._found_in(nodes)
         allocatable = side_by_side(nodes.allocatable, columns.at, where)
-        lacking = allocatable - side_by_side(nodes.requested, columns.at, where) < columns.amounts
+        lacking = allocatable - side_by_side(nodes.requested, columns.at, where) < columns.missing
         lacks: list[Lack] = []
         if np.count_nonzero(lacking):
             each = zip(columns.bits, lacking, allocatable < columns.amounts, strict=True)
@@ -232,8 +273,14 @@ class _Requirements:
             bits=bits,
             at=[nodes.resources[name] for name, _ in present],
             amounts=np.array([amount for _, amount in present], dtype=np.int64).reshape(-1, 1),
+            missing=np.array([self._missing(*each) for each in present], dtype=np.int64).reshape(-1, 1),
             nowhere=tuple(bit_of[name] for name, _ in self.amounts if bit_of[name] not in bits),
         )
+
+    def _missing(self, name: str, amount: int) -> int:
+        """How much of a requested amount must be free."""
+        del name
+        return amount
 
     def _numbered_codes(self, full: NDArray[np.bool_], lacks: list[Lack]) -> Codes:
         """int64 [rows], worked out row by row in Python: a pod with sixty extended resources is rare enough."""
@@ -244,6 +291,27 @@ class _Requirements:
             number = numbers.setdefault(bits, len(numbers) + 1) if bits else 0
             codes[at] = -number if any(too_small[at] for _, _, too_small in lacks) else number
         return codes
+
+
+class _ResizeRequirements(_Requirements):
+    """What a pod requires of its own node, where it counts already: with the largest of what its spec asks for, what
+    the kubelet has allocated and what is in force. So mostly nothing is missing, but the node may be overfilled.
+    """
+
+    __slots__ = ("_counted",)
+
+    def __init__(self, requests: Requests, pod: PodInfo) -> None:
+        counted = accounted_requests(pod.pod, Resizing.BY_POD)
+        # Of other resources nothing can grow: an extended resource that has gone from the node is another matter.
+        super().__init__({n: amount for n, amount in requests.items() if n in _NATIVE or amount > counted.get(n, 0)})
+        self._counted = counted
+
+    def _full(self, nodes: NodeTable, where: slice | Rows) -> NDArray[np.bool_]:
+        """It is one of the node's pods. kube-scheduler counts it once more."""
+        return values_at(nodes.pod_count, where) > values_at(nodes.allowed_pods, where)
+
+    def _missing(self, name: str, amount: int) -> int:
+        return max(0, amount - self._counted.get(name, 0))
 
 
 def _too_many_pods(nodes: NodeTable, rows: Rows) -> Detail:
@@ -321,6 +389,13 @@ def _after_pod_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | No
     if after.uid == pod.uid:
         return QueueingHint.QUEUE
     return QueueingHint.QUEUE if after.node_name and _gives_back(pod, PodInfo(old), after) else QueueingHint.SKIP
+
+
+def _after_growth(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+    """A deferred resize, after the pod itself or another one on its node has grown."""
+    del old
+    is_near = not isinstance(new, Pod) or new.spec.node_name == pod.node_name
+    return QueueingHint.QUEUE if is_near and resize_is_deferred(pod.pod) else QueueingHint.SKIP
 
 
 def _gives_back(pod: PodInfo, before: PodInfo, after: PodInfo) -> bool:

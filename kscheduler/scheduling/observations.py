@@ -140,6 +140,8 @@ class Observations:
     def __init__(self) -> None:
         self.event_names: Mapping[str, str] = {}
         """How the followed version calls events, where it has another name for them."""
+        self.handled_event_names: Mapping[str, str] = {}
+        """The same where their handling is timed."""
         self.counts_entities = False
         """Whether the followed version counts what enters the queue, besides its pods."""
         self.counters: list[Counter] = []
@@ -170,7 +172,8 @@ class Observations:
 
     def follow(self, behaviours: Behaviours) -> None:
         """Count as kube-scheduler of this version does."""
-        self.event_names, self.counts_entities = behaviours.event_names, behaviours.counts_entities
+        self.event_names, self.handled_event_names = behaviours.event_names, behaviours.handled_event_names
+        self.counts_entities = behaviours.counts_entities
         if not self.counts_entities:
             self.queue_incoming_entities.reset()
 
@@ -242,7 +245,7 @@ class Observations:
 
     def event_handling(self, event: str, seconds: float) -> None:
         """A cluster event was taken into cache and queue."""
-        self.event_seconds[(self.event_names.get(event, event),)].observe(seconds)
+        self.event_seconds[(self.handled_event_names.get(event, event),)].observe(seconds)
 
     def queueing_hint(self, plugin: str, event: str, hint: str, seconds: float) -> None:
         """A hint answered `Queue` or `QueueSkip`, or failed (`Error`)."""

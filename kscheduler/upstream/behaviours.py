@@ -37,18 +37,34 @@ class Behaviours:
     pod_events_are_narrow: bool
     """Q2, Q3. Plugins are woken by what they register: by assigned pods, or by the pod itself, not by both."""
     event_names: Mapping[str, str]
-    """Q1. Labels of cluster events in metrics, where they differ from those of 1.36."""
+    """Q1. Labels of cluster events in metrics, by kscheduler's own names: those of 1.36, and of what came later."""
+    handled_event_names: Mapping[str, str]
+    """Q1. The same where the handling of an event is timed: there a pod that changes is not its own target."""
     counts_entities: bool
-    """Metrics count what the queue holds, `queued_entities` and `queue_incoming_entities_total`, besides its pods."""
+    """Metrics count what the queue holds (`scheduler_queued_entities` and what enters it) besides its pods."""
     gated_pods_wait_for_the_flush: bool
     """Q4. The flush of pods that have waited for five minutes looks at gated pods once in that time."""
 
 
-_NO_OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
-_CHANGES_OF_ITSELF: Final = ("Label", "ScaleDown", "Toleration", "SchedulingGatesEliminated", "GeneratedResourceClaim")
+_NAMES_OF_1_36: Final[Mapping[str, str]] = MappingProxyType(
+    {f"{pod}UpdatePodScaleUp": f"{pod}Update" for pod in ("AssignedPod", "UnschedulablePod")}
+)
+_CHANGES_OF_ITSELF: Final = (
+    "Label",
+    "ScaleDown",
+    "ScaleUp",
+    "Toleration",
+    "SchedulingGatesEliminated",
+    "GeneratedResourceClaim",
+)
+_NAMES_OF_1_37: Final = {f"UnschedulablePod{done}": f"UnscheduledPod{done}" for done in ("Add", "Update", "Delete")}
 _EVENT_NAMES_OF_1_37: Final[Mapping[str, str]] = MappingProxyType(
-    {f"UnschedulablePod{action}": f"UnscheduledPod{action}" for action in ("Add", "Update", "Delete")}
+    _NAMES_OF_1_37
     | {f"UnschedulablePodUpdatePod{change}": f"TargetPodUpdatePod{change}" for change in _CHANGES_OF_ITSELF}
+)
+_HANDLED_NAMES_OF_1_37: Final[Mapping[str, str]] = MappingProxyType(
+    _NAMES_OF_1_37
+    | {f"UnschedulablePodUpdatePod{change}": f"UnscheduledPodUpdatePod{change}" for change in _CHANGES_OF_ITSELF}
 )
 
 BEHAVIOURS: Final = MappingProxyType(
@@ -66,7 +82,8 @@ BEHAVIOURS: Final = MappingProxyType(
                 names_claims_to_deallocate=True,
                 tells_of_preemption=False,
                 pod_events_are_narrow=False,
-                event_names=_NO_OTHER_NAMES,
+                event_names=_NAMES_OF_1_36,
+                handled_event_names=_NAMES_OF_1_36,
                 counts_entities=False,
                 gated_pods_wait_for_the_flush=False,
             ),
@@ -82,6 +99,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 tells_of_preemption=True,
                 pod_events_are_narrow=True,
                 event_names=_EVENT_NAMES_OF_1_37,
+                handled_event_names=_HANDLED_NAMES_OF_1_37,
                 counts_entities=True,
                 gated_pods_wait_for_the_flush=True,
             ),

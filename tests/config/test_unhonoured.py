@@ -182,7 +182,6 @@ def test_a_token_that_a_policy_sends_unencrypted_warns(entry: str, path: str) ->
 
 
 POINT_OF_UNBUILT = {
-    "DeferredPodScheduling": "permit",
     "DynamicResources": "filter",
     "GangScheduling": "permit",
     "PodGroupPodsCount": "placementScore",
@@ -200,9 +199,8 @@ def test_a_plugin_that_is_not_built_warns_of_its_arguments_and_where_it_is_switc
     enabled = f"profiles: [{{plugins: {{{point}: {{enabled: [{{name: {plugin}}}]}}}}}}]"
     configured = f"profiles: [{{pluginConfig: [{{name: {plugin}, args: {{filterTimeout: 3s}}}}]}}]"
     is_default = plugin == "DynamicResources"  # to name a default plugin once more changes nothing
-    version = "1.37" if plugin == "DeferredPodScheduling" else VERSION
-    assert paths(enabled, version) == ([] if is_default else [f"profiles[0].plugins.{point}.enabled[0]"])
-    assert paths(configured, version) == ["profiles[0].pluginConfig[0]"]
+    assert paths(enabled) == ([] if is_default else [f"profiles[0].plugins.{point}.enabled[0]"])
+    assert paths(configured) == ["profiles[0].pluginConfig[0]"]
 
 
 def test_plugins_that_make_room_for_pod_groups_warn_while_there_are_no_pod_groups() -> None:

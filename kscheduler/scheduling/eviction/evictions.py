@@ -357,6 +357,8 @@ class AsyncEvictions:
     async def _nominate(self, preemption: Preemption) -> bool:
         """Write the preemptor's nomination now; the failure handler would write it later, after the binds."""
         preemptor = preemption.preemptor
+        if preemptor.node_name:  # a resize: the pod is on the node already
+            return True
         try:
             await self._ports.statuses.patch_pod_status(preemptor.pod, None, preemption.node_name)
         except ClientError as failure:

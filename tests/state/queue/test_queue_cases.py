@@ -371,7 +371,7 @@ CONTAINER = {"name": "c", "resources": {"requests": {"cpu": "2"}}}
         ({}, {"labels": {"a": "b"}}, ["UpdatePodLabel"]),
         ({"requests": {"cpu": "2"}}, {"requests": {"cpu": "1"}}, ["UpdatePodScaleDown"]),
         ({"requests": {"cpu": "2"}}, {}, ["UpdatePodScaleDown"]),
-        ({"requests": {"cpu": "1"}}, {"requests": {"cpu": "2"}}, ["Update"]),
+        ({"requests": {"cpu": "1"}}, {"requests": {"cpu": "2"}}, ["UpdatePodScaleUp"]),
         (GATE, {}, ["UpdatePodSchedulingGatesEliminated"]),
         ({"schedulingGates": [{"name": "a"}, {"name": "b"}]}, GATE, ["Update"]),
         ({}, {"tolerations": [{"key": "a"}]}, ["UpdatePodToleration"]),
