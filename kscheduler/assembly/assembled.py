@@ -275,7 +275,7 @@ class Assembly:
 
     def _follow(self, behaviours: Behaviours) -> None:
         self.cache.follow(behaviours)
-        self.ports.observations.event_names = behaviours.event_names
+        self.ports.observations.follow(behaviours)
 
     def _is_served(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name in self.profiles
@@ -353,8 +353,8 @@ class Assembly:
     ) -> QueuePolicy:
         observations, on_arrival = self.ports.observations, self.ports.on_arrival
 
-        def on_incoming(queue: str, event: str, pods: int) -> None:
-            observations.queue_incoming_many(queue, event, pods)
+        def on_incoming(queue: str, event: str, pods: int, unasked: int) -> None:
+            observations.queue_incoming_many(queue, event, pods, unasked)
             on_arrival()
 
         policy = queue_policy(

@@ -17,9 +17,14 @@ from bisect import bisect_left
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Final
+
+from kscheduler.upstream.behaviours import Behaviours
 
 LabelValues = tuple[str, ...]
+
+SINGLE_POD: Final = "pod"
+"""The `type` label of a pod that belongs to no pod group."""
 
 
 class AttemptResult(StrEnum):
@@ -135,6 +140,8 @@ class Observations:
     def __init__(self) -> None:
         self.event_names: Mapping[str, str] = {}
         """How the followed version calls events, where it has another name for them."""
+        self.counts_entities = False
+        """Whether the followed version counts what enters the queue, besides its pods."""
         self.counters: list[Counter] = []
         self.histograms: list[Histograms] = []
         self._declare_attempts()
@@ -160,6 +167,12 @@ class Observations:
                 place = by_labels.series.labels.index("profile")
                 for values in [values for values in by_labels if values[place] in gone]:
                     del by_labels[values]
+
+    def follow(self, behaviours: Behaviours) -> None:
+        """Count as kube-scheduler of this version does."""
+        self.event_names, self.counts_entities = behaviours.event_names, behaviours.counts_entities
+        if not self.counts_entities:
+            self.queue_incoming_entities.reset()
 
     # ---- attempts ----
 
@@ -216,9 +229,16 @@ class Observations:
 
     # ---- queue and events ----
 
-    def queue_incoming_many(self, queue: str, event: str, pods: int) -> None:
-        """Several pods moved as one element."""
-        self.queue_incoming_pods[queue, self.event_names.get(event, event)] += pods
+    def queue_incoming_many(self, queue: str, event: str, pods: int, unasked: int) -> None:
+        """Several pods moved as one element; `unasked` of them into another queue than their hint has asked for.
+
+        kube-scheduler counts entities in this case only: where hint and queue agree, it takes the entity for one that
+        has not moved.
+        """
+        name = self.event_names.get(event, event)
+        self.queue_incoming_pods[queue, name] += pods
+        if unasked and self.counts_entities:
+            self.queue_incoming_entities[queue, name, SINGLE_POD] += unasked
 
     def event_handling(self, event: str, seconds: float) -> None:
         """A cluster event was taken into cache and queue."""
@@ -359,6 +379,13 @@ class Observations:
     def _declare_queue(self) -> None:
         self.queue_incoming_pods = self._counter(
             "scheduler_queue_incoming_pods_total", "Pods put into a queue, by the event that did it.", "queue", "event"
+        )
+        self.queue_incoming_entities = self._counter(
+            "scheduler_queue_incoming_entities_total",
+            "Pods put into another queue than their hint has meant, by the event that did it (Kubernetes 1.37).",
+            "queue",
+            "event",
+            "type",
         )
         self.event_seconds = self._histogram(
             "scheduler_event_handling_duration_seconds", "Time to take in a cluster event.", _POINT_SECONDS, "event"

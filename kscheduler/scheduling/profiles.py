@@ -32,6 +32,7 @@ from kscheduler.state.queue.backoff import BackoffPolicy
 from kscheduler.state.queue.gated import Gate, HintsAlike, MayLetIn, no_hints_alike
 from kscheduler.state.queue.hints import HintTable, Registrations
 from kscheduler.state.queue.places import SortKey
+from kscheduler.state.queue.policy import OnIncoming
 from kscheduler.state.queue.scheduling_queue import ClassOf, QueuePolicy, no_class
 from kscheduler.upstream.extension_points import IN_TREE_POINTS
 
@@ -69,7 +70,7 @@ def build_profiles(
 def queue_policy(
     profiles: Profiles,
     configuration: KubeSchedulerConfiguration,
-    on_incoming: Callable[[str, str, int], None],
+    on_incoming: OnIncoming,
     class_of: ClassOf = no_class,
     observe_hint: ObserveHint = unobserved,
     hints_alike: HintsAlike = no_hints_alike,

@@ -24,6 +24,8 @@ class Behaviours:
     """D2. ImageLocality's upper threshold grows with image volumes, as with containers."""
     budgets_stop_at_the_first_broken: bool
     """D3. A victim that breaks a budget uses up nothing of the budgets behind that one."""
+    has_pod_group_post_filter: bool
+    """C1. Configurations may name plugins at the extension point `podGroupPostFilter`."""
     node_name_narrows: bool
     """D8. NodeName restricts the search to the named node in PreFilter."""
     knows_bind_mount_options: bool
@@ -36,6 +38,8 @@ class Behaviours:
     """Q2, Q3. Plugins are woken by what they register: by assigned pods, or by the pod itself, not by both."""
     event_names: Mapping[str, str]
     """Q1. Labels of cluster events in metrics, where they differ from those of 1.36."""
+    counts_entities: bool
+    """Metrics count what the queue holds, `queued_entities` and `queue_incoming_entities_total`, besides its pods."""
     gated_pods_wait_for_the_flush: bool
     """Q4. The flush of pods that have waited for five minutes looks at gated pods once in that time."""
 
@@ -56,12 +60,14 @@ BEHAVIOURS: Final = MappingProxyType(
                 sums_whole_resizes=False,
                 scales_by_image_volumes=False,
                 budgets_stop_at_the_first_broken=False,
+                has_pod_group_post_filter=False,
                 node_name_narrows=False,
                 knows_bind_mount_options=False,
                 names_claims_to_deallocate=True,
                 tells_of_preemption=False,
                 pod_events_are_narrow=False,
                 event_names=_NO_OTHER_NAMES,
+                counts_entities=False,
                 gated_pods_wait_for_the_flush=False,
             ),
             Behaviours(
@@ -69,12 +75,14 @@ BEHAVIOURS: Final = MappingProxyType(
                 sums_whole_resizes=True,
                 scales_by_image_volumes=True,
                 budgets_stop_at_the_first_broken=True,
+                has_pod_group_post_filter=True,
                 node_name_narrows=True,
                 knows_bind_mount_options=True,
                 names_claims_to_deallocate=False,
                 tells_of_preemption=True,
                 pod_events_are_narrow=True,
                 event_names=_EVENT_NAMES_OF_1_37,
+                counts_entities=True,
                 gated_pods_wait_for_the_flush=True,
             ),
         )

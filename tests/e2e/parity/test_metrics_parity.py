@@ -30,7 +30,9 @@ from tests.e2e.servers import RealServer, Server
 AFTER_EACH_STEP = (
     "scheduler_schedule_attempts_total",
     "scheduler_queue_incoming_pods_total",
+    "scheduler_queue_incoming_entities_total",
     "scheduler_pending_pods",
+    "scheduler_queued_entities",
     "scheduler_unschedulable_pods",
 )
 AT_THE_END = (
@@ -88,6 +90,8 @@ class Difference:
 WHOLE_SERIES = (
     Difference("scheduler_batch_attempts_total", Kind.ONLY_THEIRS, BATCHING),
     Difference("scheduler_batch_cache_flushed_total", Kind.ONLY_THEIRS, BATCHING),
+    Difference("scheduler_batch_rescore_attempts_total", Kind.ONLY_THEIRS, BATCHING),
+    Difference("scheduler_batch_rescore_duration_seconds", Kind.ONLY_THEIRS, BATCHING),
     Difference("scheduler_get_node_hint_duration_seconds", Kind.ONLY_THEIRS, BATCHING),
     Difference("scheduler_store_schedule_results_duration_seconds", Kind.ONLY_THEIRS, BATCHING),
     Difference("rest_client_exec_plugin_certificate_rotation_age", Kind.ONLY_THEIRS, EXEC),
