@@ -1,6 +1,6 @@
 """From the configuration to profiles that can decide: plugins built, expanded to their points, checked."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast

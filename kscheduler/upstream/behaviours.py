@@ -39,7 +39,7 @@ class Behaviours:
     event_names: Mapping[str, str]
     """Q1. Labels of cluster events in metrics, where they differ from those of 1.36."""
     counts_entities: bool
-    """Metrics count what the queue holds, `queued_entities` and `queue_incoming_entities_total`, besides its pods."""
+    """Metrics count what the queue holds (`queued_entities`, and how many come into it), besides its pods."""
     gated_pods_wait_for_the_flush: bool
     """Q4. The flush of pods that have waited for five minutes looks at gated pods once in that time."""
 
