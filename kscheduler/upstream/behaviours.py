@@ -41,7 +41,7 @@ class Behaviours:
     handled_event_names: Mapping[str, str]
     """Q1. The same where the handling of an event is timed: there a pod that changes is not its own target."""
     counts_entities: bool
-    """Metrics count what the queue holds (`scheduler_queued_entities` and what enters it) besides its pods."""
+    """Metrics count what the queue holds (`queued_entities`, and how many come into it), besides its pods."""
     gated_pods_wait_for_the_flush: bool
     """Q4. The flush of pods that have waited for five minutes looks at gated pods once in that time."""
 
