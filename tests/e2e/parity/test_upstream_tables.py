@@ -73,7 +73,6 @@ SETTINGS = [
     "PodGroupPreemptionPolicy=true",
     "InPlacePodVerticalScalingSchedulerPreemption=true",
     "SchedulerPreQueueingHints=true,InterPodAffinityHostnameFastPath=true",
-    "DRADerivedAttributes=true",
     "DRAFractionalCapacityRange=true,DRAConsumableCapacity=false",
 ]
 
