@@ -150,7 +150,7 @@ class NodeResourcesFit(Plugin):
 
     def _requirements(self, pod: PodInfo) -> "_Requirements":
         requests = {name: amount for name, amount in pod.requests.items() if not self._ignores(name)}
-        return _ResizeRequirements(requests, pod) if self._is_resize(pod) else _Requirements(requests)
+        return _Requirements(requests, accounted_requests(pod.pod, Resizing.BY_POD) if self._is_resize(pod) else None)
 
     def _is_resize(self, pod: PodInfo) -> bool:
         """Whether the pod runs, and only more room on its node is looked for."""
@@ -209,9 +209,15 @@ class _Columns:
 class _Requirements:
     """What a pod requires of a node, and what its codes mean."""
 
-    __slots__ = ("_columns", "_numbered", "amounts", "names")
+    __slots__ = ("_columns", "_counted", "_numbered", "amounts", "names")
 
-    def __init__(self, requests: Requests) -> None:
+    def __init__(self, requests: Requests, counted: Requests | None = None) -> None:
+        """`counted`: what the node counts of the pod already, for a resize. That is the largest of what its spec asks
+        for, what the kubelet has allocated and what is in force: mostly nothing is missing, but the node is overfilled.
+        """
+        self._counted = counted
+        if counted is not None:  # nothing else can grow: an extended resource that has gone from the node is no matter
+            requests = {n: amount for n, amount in requests.items() if n in _NATIVE or amount > counted.get(n, 0)}
         scalars = sorted(name for name, amount in requests.items() if amount > 0 and name not in _NATIVE)
         self.names = (*_NATIVE, *scalars)
         """Bit n stands for `names[n - 1]`; bit 0 is the number of pods."""
@@ -237,8 +243,9 @@ class _Requirements:
         return np.where(hopeless, -codes, codes)
 
     def _full(self, nodes: NodeTable, where: slice | Rows) -> NDArray[np.bool_]:
-        """Where one more pod is too many."""
-        return values_at(nodes.pod_count, where) >= values_at(nodes.allowed_pods, where)
+        """Where one more pod is too many. A resize is one of the node's pods; kube-scheduler counts it once more."""
+        pods, allowed = values_at(nodes.pod_count, where), values_at(nodes.allowed_pods, where)
+        return pods >= allowed if self._counted is None else pods > allowed
 
     def reasons(self, code: int) -> tuple[str, ...]:
         """The reasons that the code stands for."""
@@ -279,8 +286,7 @@ class _Requirements:
 
     def _missing(self, name: str, amount: int) -> int:
         """How much of a requested amount must be free."""
-        del name
-        return amount
+        return amount if self._counted is None else max(0, amount - self._counted.get(name, 0))
 
     def _numbered_codes(self, full: NDArray[np.bool_], lacks: list[Lack]) -> Codes:
         """int64 [rows], worked out row by row in Python: a pod with sixty extended resources is rare enough."""
@@ -291,27 +297,6 @@ class _Requirements:
             number = numbers.setdefault(bits, len(numbers) + 1) if bits else 0
             codes[at] = -number if any(too_small[at] for _, _, too_small in lacks) else number
         return codes
-
-
-class _ResizeRequirements(_Requirements):
-    """What a pod requires of its own node, where it counts already: with the largest of what its spec asks for, what
-    the kubelet has allocated and what is in force. So mostly nothing is missing, but the node may be overfilled.
-    """
-
-    __slots__ = ("_counted",)
-
-    def __init__(self, requests: Requests, pod: PodInfo) -> None:
-        counted = accounted_requests(pod.pod, Resizing.BY_POD)
-        # Of other resources nothing can grow: an extended resource that has gone from the node is another matter.
-        super().__init__({n: amount for n, amount in requests.items() if n in _NATIVE or amount > counted.get(n, 0)})
-        self._counted = counted
-
-    def _full(self, nodes: NodeTable, where: slice | Rows) -> NDArray[np.bool_]:
-        """It is one of the node's pods. kube-scheduler counts it once more."""
-        return values_at(nodes.pod_count, where) > values_at(nodes.allowed_pods, where)
-
-    def _missing(self, name: str, amount: int) -> int:
-        return max(0, amount - self._counted.get(name, 0))
 
 
 def _too_many_pods(nodes: NodeTable, rows: Rows) -> Detail:

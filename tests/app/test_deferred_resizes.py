@@ -41,6 +41,7 @@ async def cluster(gates: str = GATE, **node: Any) -> AsyncIterator[tuple[Embedde
             async with running(server, options(gates=gates, version="1.37")) as (app, _, _):
                 await app.parts.informers.wait_for_sync(SECONDS)
                 yield server, app, seen
+                assert not app.parts.observations.plugin_failures
 
 
 def waits(app: App, name: str = "growing") -> bool:
