@@ -142,6 +142,8 @@ class Observations:
         """How the followed version calls events, where it has another name for them."""
         self.handled_event_names: Mapping[str, str] = {}
         """The same where their handling is timed."""
+        self.counts_victims_at_once = False
+        """Whether victims are counted that are terminating already."""
         self.counts_entities = False
         """Whether the followed version counts what enters the queue, besides its pods."""
         self.counters: list[Counter] = []
@@ -174,6 +176,7 @@ class Observations:
         """Count as kube-scheduler of this version does."""
         self.event_names, self.handled_event_names = behaviours.event_names, behaviours.handled_event_names
         self.counts_entities = behaviours.counts_entities
+        self.counts_victims_at_once = behaviours.counts_victims_at_once
         if not self.counts_entities:
             self.queue_incoming_entities.reset()
 
@@ -206,9 +209,10 @@ class Observations:
         """PostFilter looked for victims."""
         self.preemption_attempts[()] += 1
 
-    def preemption_victims(self, victims: int) -> None:
-        """A preemption chose this many victims."""
-        self._victims.observe(victims)
+    def preemption_victims(self, victims: int, *, to_go: int) -> None:
+        """A preemption chose this many victims, of whom `to_go` are not terminating yet."""
+        if to_go or self.counts_victims_at_once:
+            self._victims.observe(victims)
 
     @property
     def victims(self) -> Histogram:

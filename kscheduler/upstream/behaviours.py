@@ -40,6 +40,8 @@ class Behaviours:
     """Q1. Labels of cluster events in metrics, by kscheduler's own names: those of 1.36, and of what came later."""
     handled_event_names: Mapping[str, str]
     """Q1. The same where the handling of an event is timed: there a pod that changes is not its own target."""
+    counts_victims_at_once: bool
+    """D10. Metrics count a preemption's victims when they are chosen, also if all of them are terminating already."""
     counts_entities: bool
     """Metrics count what the queue holds (`queued_entities`, and how many come into it), besides its pods."""
     gated_pods_wait_for_the_flush: bool
@@ -84,6 +86,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 pod_events_are_narrow=False,
                 event_names=_NAMES_OF_1_36,
                 handled_event_names=_NAMES_OF_1_36,
+                counts_victims_at_once=False,
                 counts_entities=False,
                 gated_pods_wait_for_the_flush=False,
             ),
@@ -100,6 +103,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 pod_events_are_narrow=True,
                 event_names=_EVENT_NAMES_OF_1_37,
                 handled_event_names=_HANDLED_NAMES_OF_1_37,
+                counts_victims_at_once=True,
                 counts_entities=True,
                 gated_pods_wait_for_the_flush=True,
             ),

@@ -182,7 +182,7 @@ def everything_happened_once(observations: Observations) -> None:
     observations.sli(1, 0.02)
     observations.permit_wait("Success", 0.5)
     observations.preemption_attempt()
-    observations.preemption_victims(3)
+    observations.preemption_victims(3, to_go=3)
     observations.extension_point("Filter", "Success", "default-scheduler", 0.0002)
     observations.plugin_execution("NodeName", "Filter", "Success", 0.00002)
     observations.plugin_evaluations["NodeName", "Filter", "default-scheduler"] += 1

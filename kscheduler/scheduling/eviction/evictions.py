@@ -181,9 +181,9 @@ class AsyncEvictions:
         nothing is done.
         """
         victims = [victim for victim in preemption.victims if self._ports.victims.is_to_go(victim)]
+        self._ports.observations.preemption_victims(len(preemption.victims), to_go=len(victims))
         if not victims:
             return
-        self._ports.observations.preemption_victims(len(preemption.victims))
         for outbid in preemption.outbid:
             if outbid.uid in self._under_way:
                 self._under_way[outbid.uid].is_outbid = True
