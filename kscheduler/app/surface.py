@@ -191,6 +191,11 @@ class Surface:
         return own if self.login is None else [*own, *self.login.request_statistics()]
 
     def _pending_pods(self) -> Mapping[str, float]:
+        # Members of pod groups are held, and so wait as pods by themselves.
+        of_groups = {"incomplete": 0, "pending": 0} if self._parts.observations.counts_entities else {}
+        return {**self._single_pods(), **of_groups}
+
+    def _single_pods(self) -> dict[str, float]:
         sizes = self._parts.assembly.queue.statistics()
         return {
             "active": sizes.active,
@@ -203,7 +208,7 @@ class Surface:
         """Single pods only: nothing else waits in the queue. Empty where the followed version has no such series."""
         if not self._parts.observations.counts_entities:
             return {}
-        return {(queue, SINGLE_POD): pods for queue, pods in self._pending_pods().items()}
+        return {(queue, SINGLE_POD): pods for queue, pods in self._single_pods().items()}
 
     def _extender_pods(self) -> dict[tuple[str, str], float]:
         pods: dict[tuple[str, str], float] = {}

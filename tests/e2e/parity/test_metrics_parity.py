@@ -203,6 +203,12 @@ def test_every_series_of_kube_scheduler_has_its_shape_here(pages: Pages) -> None
     assert not shape_differences(theirs, ours, {one.series for one in WHOLE_SERIES})
 
 
+def test_the_queues_have_the_same_names(pages: Pages) -> None:
+    theirs, ours = pages[0][-1], pages[1][-1]
+    for series in ("scheduler_pending_pods", "scheduler_queue_incoming_pods_total"):
+        assert theirs.values_of(series, "queue") == ours.values_of(series, "queue")
+
+
 def test_attempts_arrivals_and_queues_are_equal_after_each_step(pages: Pages) -> None:
     found = {
         (step.name, series): differing
