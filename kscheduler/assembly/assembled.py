@@ -40,6 +40,7 @@ from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionPor
 from kscheduler.scheduling.eviction.victims import Victims
 from kscheduler.scheduling.failures.failures import FailureHandler, failed_condition
 from kscheduler.scheduling.failures.infeasible import KnownInfeasible
+from kscheduler.scheduling.groups.group_reports import GroupReports
 from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
 from kscheduler.scheduling.handlers.namespace_handler import NamespaceHandler
 from kscheduler.scheduling.handlers.storage_handlers import STORAGE_RESOURCES, StorageHandler
@@ -384,6 +385,7 @@ class Assembly:
             in_pre_bind=self.in_pre_bind,
             log=self.ports.log,
             pod_of=self.ports.pod_of,
+            group_reports=GroupReports(self.ports.group_statuses, self.cache.pod_groups),
         )
 
     def _build_pod_handler(self) -> PodHandler:

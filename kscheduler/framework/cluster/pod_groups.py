@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from kscheduler.api.core import Pod
+from kscheduler.api.meta import Condition
 
 
 class GroupKey(NamedTuple):
@@ -37,11 +38,24 @@ class GroupDefinition:
     is_taken_whole: bool = False
     """Preemption takes all of its members or none (`disruptionMode: all`)."""
     uid: str = ""
+    generation: int = 0
+    conditions: tuple[Condition, ...] = ()
+    """What has been reported of it; groups of other APIs than Kubernetes' own have none here."""
 
     @property
     def least(self) -> int:
         """How many members must be placed before any is bound."""
         return 1 if self.min_count is None else self.min_count
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementProgress:
+    """How far an attempt to place a group has come."""
+
+    remaining: int
+    """Members that have not been tried yet."""
+    scheduled: int
+    """Members that have a node, in this attempt or before it."""
 
 
 class PodGroupView(Protocol):

@@ -58,6 +58,8 @@ def _defined_by_kubernetes(group: PodGroup, key: GroupKey) -> GroupDefinition:
         priority=group.spec.priority or 0,
         is_taken_whole=mode is not None and mode.all is not None,
         uid=group.metadata.uid,
+        generation=group.metadata.generation,
+        conditions=group.status.conditions,
     )
 
 

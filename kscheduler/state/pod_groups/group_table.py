@@ -12,9 +12,10 @@ nodes, the handler of pods adds and removes those without a node. With no API, n
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kscheduler.api.core import Pod
+from kscheduler.api.meta import Condition
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.state.pod_groups.group_apis import GroupAPI
@@ -86,6 +87,13 @@ class PodGroupTable:
     def put(self, definition: GroupDefinition) -> None:
         """Add a group, or replace it."""
         self._definitions[definition.key] = definition
+
+    def note_condition(self, key: GroupKey, condition: Condition) -> None:
+        """This is being written to the group's status: the next attempt must know before the watch shows it."""
+        definition = self._definitions.get(key)
+        if definition is not None:
+            others = tuple(known for known in definition.conditions if known.type != condition.type)
+            self._definitions[key] = replace(definition, conditions=(*others, condition))
 
     def remove(self, key: GroupKey) -> None:
         """The group is gone; its members stay."""
