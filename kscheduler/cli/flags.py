@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kscheduler.cli.parser import COMMAND_LINE, StoreText, boolean, duration, text
 from kscheduler.cli.serving_flags import add_serving_flags, flag_values, serving_of, serving_warnings
-from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
+from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates, refuse_unbuilt
 from kscheduler.config.loader import LoadedConfig, to_tree
 from kscheduler.config.overrides import with_settings
 from kscheduler.config.types import OWN_SCHEDULER_NAME, ClientConnectionConfiguration
@@ -216,6 +216,13 @@ def feature_gates(args: argparse.Namespace, version: str = "") -> FeatureGates:
     return parse_feature_gates(",".join(args.feature_gates), version=version or args.emulated_version or VERSION)
 
 
+def gates_to_decide_by(args: argparse.Namespace, version: str = "") -> FeatureGates:
+    """As `feature_gates`, for who decides: what is not built and would be decided wrongly is refused, too."""
+    gates = feature_gates(args, version)
+    refuse_unbuilt(gates)
+    return gates
+
+
 def _add_settings(group: Any, flags: Iterable[SettingFlag]) -> None:
     for flag in flags:
         without_value: dict[str, Any] = {"nargs": "?", "const": True} if flag.read is boolean else {}
@@ -242,7 +249,7 @@ def _add_not_built(parser: argparse.ArgumentParser) -> None:
 def resolve(args: argparse.Namespace) -> Resolved:
     """Combine flags and file. Raises `ConfigError` with all mistakes."""
     given = vars(args)
-    gates = feature_gates(args)
+    gates = gates_to_decide_by(args)
     reader = configuration_reader(args, gates)
     configured = _under_flags(given, reader.read_file(args.config)) if args.config else _by_flags(given, reader)
     resolved = configured.config

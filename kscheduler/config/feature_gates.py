@@ -67,6 +67,7 @@ HONOURED: Final = frozenset(
     (
         "ComponentFlagz",
         "ComponentStatusz",
+        "GenericWorkload",
         "LoggingAlphaOptions",
         "LoggingBetaOptions",
         "NodeDeclaredFeatures",
@@ -102,7 +103,6 @@ READ_BY_SCHEDULERS: Final = HONOURED | frozenset(
         "DRAWorkloadResourceClaims",
         "DynamicResourceAllocation",
         "GangScheduling",
-        "GenericWorkload",
         "InPlacePodLevelResourcesVerticalScaling",
         "InPlacePodVerticalScaling",
         "InPlacePodVerticalScalingSchedulerPreemption",
@@ -202,6 +202,29 @@ def parse_feature_gates(text: str, where: str = "--feature-gates", version: str 
         raise ConfigError(unmet, where)
     all_of_a_stage = {name: settings[name] for name in ALL_OF_A_STAGE if name in settings}
     return FeatureGates(chosen, tuple(_without_effect(settings, known)), all_of_a_stage, version)
+
+
+_NOT_BUILT: Final[Mapping[str, tuple[str, ...]]] = {
+    "1.36": ("GenericWorkload", "GangScheduling", "TopologyAwareWorkloadScheduling", "WorkloadAwarePreemption"),
+    "1.37": ("TopologyAwareWorkloadScheduling", "CompositePodGroup", "PodGroupPreemptionPolicy"),
+}
+"""Gates of pod groups that change decisions in a way which is not built: a scheduler that decided without would be
+wrong. `AllAlpha` does not count as asking for them: it gives a warning."""
+
+
+def refuse_unbuilt(gates: FeatureGates, where: str = "--feature-gates") -> None:
+    """Raise `ConfigError` with each gate that is set to true, and that nothing here can decide by."""
+    problems = [
+        Problem(
+            "", f"feature gate {name}=true: kscheduler has not built this as Kubernetes {gates.version} has it{hint}"
+        )
+        for name in _NOT_BUILT.get(gates.version, ())
+        if gates.chosen.get(name)
+        and (gates.known[name].stage is not Stage.ALPHA or "AllAlpha" not in gates.all_of_a_stage)
+        for hint in (" (--emulated-version=1.37 has)" if name == "GenericWorkload" else "",)
+    ]
+    if problems:
+        raise ConfigError(problems, where)
 
 
 def _settings(text: str) -> tuple[dict[str, bool], list[Problem]]:

@@ -60,7 +60,6 @@ UNBUILT_PLUGINS = frozenset(
     (
         "DeferredPodScheduling",
         "DynamicResources",
-        "GangScheduling",
         "PodGroupPodsCount",
         "TopologyPlacementGenerator",
     )

@@ -196,8 +196,8 @@ class Observations:
 
     def group_attempt(self, result: GroupAttemptResult, profile: str, seconds: float) -> None:
         """An attempt to place a pod group ended; binding its members comes after it."""
-        self.group_attempts[profile, result] += 1
-        self.group_attempt_seconds[profile, result].observe(seconds)
+        self.group_attempts[result, profile] += 1
+        self.group_attempt_seconds[result, profile].observe(seconds)
 
     def group_algorithm(self, seconds: float) -> None:
         """A pod group was decided about, without the search for room by preemption."""
@@ -356,21 +356,22 @@ class Observations:
         self.group_attempts = self._counter(
             "scheduler_podgroup_schedule_attempts_total",
             "Attempts to place pod groups, by how they ended.",
-            "profile",
             "result",
+            "profile",
         )
         self.group_attempt_seconds = self._histogram(
             "scheduler_podgroup_scheduling_attempt_duration_seconds",
             "Time of an attempt to place a pod group, by how it ended.",
             _ATTEMPT_SECONDS,
-            "profile",
             "result",
+            "profile",
         )
         self.group_algorithm_seconds = self._histogram(
             "scheduler_podgroup_scheduling_algorithm_duration_seconds",
             "Time of the decision about a pod group alone.",
             _ATTEMPT_SECONDS,
         )
+        self.group_algorithm_seconds.clear()  # absent where groups are off, as in kube-scheduler
 
     def _declare_plugins(self) -> None:
         self.extension_points = self._histogram(

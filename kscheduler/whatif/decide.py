@@ -30,6 +30,7 @@ from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.refreshing import call_refresh
 from kscheduler.state.cache import Cache
+from kscheduler.state.pod_groups.group_apis import GroupAPI
 from kscheduler.upstream.behaviours import BEHAVIOURS, Behaviours
 from kscheduler.upstream.release import VERSION
 from kscheduler.whatif.budgets import listed_budgets
@@ -186,10 +187,15 @@ def pods_going(decision: Decision, node_name: str) -> tuple[str, ...]:
 
 
 def cluster_cache(
-    objects: ClusterObjects, pod: Pod, behaviours: Behaviours = BEHAVIOURS[VERSION], where: str = ""
+    objects: ClusterObjects,
+    pod: Pod | None,
+    behaviours: Behaviours = BEHAVIOURS[VERSION],
+    where: str = "",
+    apis: Sequence[GroupAPI] = (),
 ) -> Cache:
     """The cluster in a state cache as the scheduler would fill it, without the judged pod. Raises `ScenarioError`."""
-    cache = Cache(behaviours)
+    cache = Cache(behaviours, apis)
+    judged = "" if pod is None else pod.key
     for namespace in objects.namespaces:
         cache.counters.set_namespace(namespace)
     for index, node in enumerate(objects.nodes):
@@ -197,7 +203,7 @@ def cluster_cache(
     for stored in objects.storage():
         cache.volumes.put(stored)
     for index, other in enumerate(objects.pods):
-        if other.spec.node_name and not other.is_terminal and other.key != pod.key:
+        if other.spec.node_name and not other.is_terminal and other.key != judged:
             _add(cache, other, f"{where}: objects.pods[{index}]")
     return cache
 

@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kscheduler.cli.flags import Resolved, add_flags, feature_gates, read_again, resolve
+from kscheduler.cli.flags import Resolved, add_flags, gates_to_decide_by, read_again, resolve
 from kscheduler.cli.log_flags import add_log_flags, configure_logs, size
 from kscheduler.cli.parser import StoreText, boolean, duration
 from kscheduler.cli.quick_imports import collector_pauses
@@ -204,7 +204,7 @@ def _read_under(args: argparse.Namespace, resolved: Resolved) -> "ReadUnder":
     read = read_again(args, resolved.reader)
 
     def read_under(version: str, data: bytes) -> "Configured":
-        resolved.reader.follow(feature_gates(args, version))
+        resolved.reader.follow(gates_to_decide_by(args, version))
         return read(data)
 
     return read_under

@@ -43,6 +43,10 @@ class PodGroupTable:
         self._definitions: dict[GroupKey, GroupDefinition] = {}
         self._members: dict[GroupKey, _Members] = {}
 
+    def follow(self, apis: Sequence[GroupAPI]) -> None:
+        """Look for groups in these APIs from now on; before anything is in the table."""
+        self.apis = tuple(apis)
+
     # --- what plugins and the queue ask -----------------------------------------------------------------------------
 
     def key_of(self, pod: Pod) -> GroupKey | None:

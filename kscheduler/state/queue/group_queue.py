@@ -60,6 +60,8 @@ class GroupQueue:
         self._pending: dict[GroupKey, dict[str, QueuedPodInfo]] = {}
         self._group_of: dict[str, GroupKey] = {}
         """By key of the pod: everyone who waits here."""
+        self._in_attempt: frozenset[str] = frozenset()
+        """Keys of the members of that group which are being tried."""
         self._last_popped: GroupKey | None = None
         """The group that is being tried: deciding about a group never awaits, so there is one at most."""
 
@@ -85,6 +87,10 @@ class GroupQueue:
             if key in pods.get(group, ()):
                 return place, pods[group][key]
         return None
+
+    def is_in_attempt(self, key: str) -> bool:
+        """Whether the pod is a member of the group that is being tried: it needs no activation."""
+        return key in self._in_attempt
 
     def element(self, key: GroupKey) -> QueuedPodGroup | None:
         """The waiting element of a group."""
@@ -233,12 +239,13 @@ class GroupQueue:
         """The group left its heap to be tried; until `attempted` its members are pending."""
         del self._elements[element.key]
         self._last_popped = element.key
+        self._in_attempt = frozenset(element.members)
         for key in element.members:
             del self._group_of[key]
 
     def attempted(self, tried: QueuedPodGroup, outcome: GroupOutcome, now: float) -> None:
         """The attempt has ended: members that are pending go back as one element."""
-        self._last_popped = None
+        self._last_popped, self._in_attempt = None, frozenset()
         pending = self._pending.pop(tried.key, None)
         if not pending:
             return

@@ -68,9 +68,9 @@ class QueuedPodGroup:
 
     def in_order(self) -> list[QueuedPodInfo]:
         """The members in the order in which they are tried."""
-        return sorted(self.members.values(), key=_member_order)
+        return sorted(self.members.values(), key=member_order)
 
 
-def _member_order(queued: QueuedPodInfo) -> tuple[int, int, float, str]:
+def member_order(queued: QueuedPodInfo) -> tuple[int, int, float, str]:
     """Highest priority first, then who has been tried more often, who has waited longer, and by name."""
     return -queued.pod.priority, -queued.attempts, queued.timestamp, queued.pod.name

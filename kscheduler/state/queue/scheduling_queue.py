@@ -249,6 +249,8 @@ class SchedulingQueue:
     def activate(self, keys: Collection[str], now: float) -> None:
         """Move these pods to the active queue, whatever they wait for; a pod in flight returns as soon as it may."""
         for key in keys:
+            if self._groups is not None and self._groups.is_in_attempt(key):
+                continue
             found = self.find(key)
             uid = self._in_flight.uid_of(key)
             if found is None and uid:
