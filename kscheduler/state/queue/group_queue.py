@@ -136,7 +136,7 @@ class GroupQueue:
             first = queued.initial_attempt_timestamp
             element = QueuedPodGroup(definition, timestamp=queued.timestamp, initial_attempt_timestamp=first)
             element.members[queued.key] = queued
-            if queued.consecutive_errors_count:
+            if label == events.SCHEDULE_ATTEMPT_FAILURE and queued.consecutive_errors_count:  # its binding failed
                 element.backoff_expiration = queued.backoff_expiration
             self._place(element, QueueingStrategy.AFTER_BACKOFF, label, now)
 
