@@ -165,7 +165,9 @@ class World:
     def bound(self, group: str = "") -> list[str]:
         """Names of the members that have a node in the API server."""
         return sorted(
-            pod.metadata.name for pod in self.pods.values() if pod.spec.node_name and pod.metadata.name.startswith(group)
+            pod.metadata.name
+            for pod in self.pods.values()
+            if pod.spec.node_name and pod.metadata.name.startswith(group)
         )
 
     def sizes(self) -> Counter[str]:
