@@ -59,7 +59,6 @@ RULES: tuple[Rule, ...] = (
 UNBUILT_PLUGINS = frozenset(
     (
         "DynamicResources",
-        "GangScheduling",
         "PodGroupPodsCount",
         "TopologyPlacementGenerator",
     )
