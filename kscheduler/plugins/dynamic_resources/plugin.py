@@ -73,6 +73,7 @@ class DynamicResources(Plugin):
     """Nothing: what is signed is a pod without claims, and every node suits it equally."""
     reads_pods = False
     reads_spec_only = True
+    normalizes_points_only = True
     reasons: ClassVar = REASONS
 
     def __init__(self, args: DynamicResourcesArgs | None, handle: Handle) -> None:
@@ -85,6 +86,7 @@ class DynamicResources(Plugin):
             BINDING_TIMEOUT_SECONDS if args.binding_timeout is None else args.binding_timeout / 1e9,
             handle.behaviours.claims_stay_pending,
         )
+        self._has_alternatives = "DRAPrioritizedList" in handle.features
         named = handle.behaviours.names_claims_to_deallocate
         self._nothing_to_deallocate = unschedulable("no new claims to deallocate") if named else unschedulable()
         self._not_helped = unschedulable("still not schedulable") if named else unschedulable()
@@ -136,7 +138,7 @@ class DynamicResources(Plugin):
         """Why no node can give devices to the claim."""
         if devices.claims.pending(claim.metadata.uid) is not None:
             return unresolvable(f"resource claim {claim.key} is in the process of being allocated")
-        return unservable(claim, devices, has_alternatives="DRAPrioritizedList" in self._handle.features)
+        return unservable(claim, devices, has_alternatives=self._has_alternatives)
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
         """The code of what each row lacks, int64 [rows]. As upstream, devices are looked for first."""
@@ -216,22 +218,22 @@ class DynamicResources(Plugin):
         return PostFilterResult(self._not_helped)
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
-        """Points by the alternatives that claims get, int64 [rows], as shares of 100.
-
-        Normalised here: a `normalize` would be called for all pods without claims, too.
-        """
+        """Points by the alternatives that claims get, int64 [rows]."""
         del pod
         points = np.zeros(len(rows), dtype=np.int64)
         state = cycle.find(ClaimsInCycle)
-        if state is None or "DRAPrioritizedList" not in self._handle.features:
-            return points
-        if not scoring.has_alternatives(state.claims):
+        if state is None or not self._has_alternatives or not scoring.has_alternatives(state.claims):
             return points
         for place, row in enumerate(rows.tolist()):
             found = state.found.get(nodes.name_of(row))
             if found is not None:
                 points[place] = scoring.points(state.claims, found)
-        return default_normalize(points, reverse=False)
+        return points
+
+    def normalize(self, cycle: CycleState, pod: PodInfo, rows: Rows, scores: Scores) -> Scores:
+        """0..100, int64 [rows]: shares of the most points."""
+        del cycle, pod, rows
+        return default_normalize(scores)
 
     # --- reserving and binding ----------------------------------------------------------------------------------------
 

@@ -22,9 +22,7 @@ def published(name: str = "s0", driver: str = "gpu", pool: str = "p0", *devices:
 
 def rule(name: str, selector: Tree | None, key: str = "") -> DeviceTaintRule:
     taint = {"key": key or name, "effect": "NoSchedule"}
-    return convert(
-        {"metadata": {"name": name}, "spec": {"deviceSelector": selector, "taint": taint}}, DeviceTaintRule
-    )
+    return convert({"metadata": {"name": name}, "spec": {"deviceSelector": selector, "taint": taint}}, DeviceTaintRule)
 
 
 def taints(slices: TaintedSlices) -> dict[str, list[str]]:
