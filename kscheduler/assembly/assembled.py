@@ -23,6 +23,7 @@ from kscheduler.assembly.pod_classes import PodClasses, classes_are_on, pod_clas
 from kscheduler.assembly.ports import Ports
 from kscheduler.assembly.profiles_over import built_profiles, handle_over
 from kscheduler.assembly.ruleset import Adoption, Ruleset
+from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.config.types import KubeSchedulerConfiguration
 from kscheduler.framework.events import ClusterEvent, data_of
@@ -57,7 +58,6 @@ from kscheduler.state.cache import Cache
 from kscheduler.state.holding.pods_in_pre_bind import PodsInPreBind
 from kscheduler.state.holding.waiting_pods import WaitingPodTable
 from kscheduler.state.queue.scheduling_queue import QueuePolicy, SchedulingQueue
-from kscheduler.upstream.behaviours import Behaviours
 
 _log = get_logger(__name__)
 
@@ -142,7 +142,7 @@ class Assembly:
         self.registry = registry
         """The plugins in force, by name."""
         self._has_classes = classes_are_on() if has_classes is None else has_classes
-        self._follow(config.gates.behaviours)
+        self._follow(config.gates)
         first = self.draft(config)
         self.config = config
         """The configuration in force."""
@@ -262,7 +262,7 @@ class Assembly:
         self.profiles.clear()
         self.profiles.update(ruleset.profiles)
         self.config, self.registry, self.classes = ruleset.config, ruleset.registry, ruleset.classes
-        self._follow(ruleset.config.gates.behaviours)
+        self._follow(ruleset.config.gates)
         self.scheduler.adopt(ruleset.judges)
         placed = self.queue.adopt(ruleset.policy, self._is_served, self.clock.time())
         called_back = self._call_back()
@@ -278,9 +278,10 @@ class Assembly:
                 taken_up += self._take_up(pod)
         return Adoption(placed.kept, let_go, taken_up, called_back, sorted(added), sorted(removed))
 
-    def _follow(self, behaviours: Behaviours) -> None:
-        self.cache.follow(behaviours)
-        self.ports.observations.event_names = behaviours.event_names
+    def _follow(self, gates: FeatureGates) -> None:
+        self.cache.follow(gates.behaviours)
+        self.cache.devices.follow(taint_rules=gates.enabled("DRADeviceTaintRules"))
+        self.ports.observations.event_names = gates.behaviours.event_names
 
     def _is_served(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name in self.profiles
@@ -417,6 +418,5 @@ class Assembly:
         seen = self.queue, self.clock, self.ports.observations
         namespaces = NamespaceHandler(self.cache.counters, *seen)
         storage = storage_handlers(self.cache.volumes, *seen)
-        has_rules = self.config.gates.enabled("DRADeviceTaintRules")
-        devices = device_handlers(self.cache.devices, *seen, taint_rules=has_rules)
+        devices = device_handlers(self.cache.devices, *seen)
         return {PODS: self.pod_handler, NODES: self.node_handler, NAMESPACES: namespaces, **storage, **devices}
