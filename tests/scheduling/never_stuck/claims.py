@@ -1,5 +1,6 @@
 """The API server of a never-stuck run as writers of claims see it: each write is applied at once."""
 
+import asyncio
 from copy import deepcopy
 from typing import Any
 
@@ -24,6 +25,8 @@ class StoredClaims:
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self.refusal: asyncio.Future[None] | None = None
+        """Set: whoever wants to write an allocation waits until this is done, and is refused."""
 
     async def get_claim(self, namespace: str, name: str) -> StoredClaim:
         """The claim as it is stored. Raises `APIError` where it is gone."""
@@ -44,8 +47,11 @@ class StoredClaims:
         allocation: AllocationResult | None,
         allocated_at: str | None,
     ) -> StoredClaim:
-        """With allocation and reservation."""
+        """With allocation and reservation. Raises `APIError` where a test refuses it."""
         del allocated_at
+        if self.refusal is not None:
+            await self.refusal
+            raise APIError(StatusAnswer(kind="Status", code=403, message="refused", reason="Forbidden"))
 
         def change(tree: Tree) -> None:
             status = tree.setdefault("status", {})

@@ -44,12 +44,12 @@ def claim(name: str = "d0", *held: str, **metadata: Any) -> Step:
     return lambda state: state.server.put(RESOURCE_CLAIMS, {"metadata": {"name": name, **metadata}, **tree}) and None
 
 
-def user(**entry: str) -> Step:
+def user(name: str = "p0", **entry: str) -> Step:
     """The pod, with a claim of this source."""
     entries = [{"name": "d", **entry}]
 
     def step(state: NeverStuck) -> None:
-        tree = words.pod_tree("p0", "default", "", [])
+        tree = words.pod_tree(name, "default", "", [])
         state.server.put(PODS, words.merged(tree, {"spec": {"resourceClaims": entries}}))
 
     return step

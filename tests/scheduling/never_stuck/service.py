@@ -75,6 +75,7 @@ class Service:
         """By UID."""
         self.held: list[Held] = []
         self.volume_writes_fail = False
+        self.claims = StoredClaims(self.server)
         self._tasks: set[asyncio.Task[None]] = set()
         self.observations = _HeardHints()
         assembly = Assembly(CONFIG, registry(), self._ports(), self.clock)
@@ -88,7 +89,7 @@ class Service:
             evictor=_VictimWriter(self.server),
             statuses=_Conditions(self.server),
             volume_writer=_VolumeWriter(self),
-            claim_storage=StoredClaims(self.server),
+            claim_storage=self.claims,
             pod_of=self.informers[PODS].store.get,
             workloads=StoredWorkloads(*(self.informers[kind].store for kind in WORKLOAD_KINDS)),
             observations=self.observations,
