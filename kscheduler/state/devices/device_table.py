@@ -19,13 +19,19 @@ class DeviceTable:
         self.claims = ClaimTracker()
         self._slices = TaintedSlices()
         self._classes: dict[str, DeviceClass] = {}
-        self._class_changes = 0
+        self.class_changes = 0
+        """The number of changes of classes."""
         self._extended = ExtendedResourceClasses()
 
     @property
     def changes(self) -> int:
         """The number of changes, assumed and pending claims included."""
-        return self.claims.changes + self._slices.revision + self._class_changes
+        return self.claims.changes + self.revision
+
+    @property
+    def revision(self) -> int:
+        """Grows with each change of slices, taints, classes, and of what is allocated or pending."""
+        return self.claims.revision + self._slices.revision + self.class_changes
 
     # --- updated by the watches ---------------------------------------------------------------------------------------
 
@@ -50,14 +56,14 @@ class DeviceTable:
         name = device_class.metadata.name
         self._extended.put(self._classes.get(name), device_class)
         self._classes[name] = device_class
-        self._class_changes += 1
+        self.class_changes += 1
 
     def remove_class(self, name: str) -> None:
         """Remove a class."""
         gone = self._classes.pop(name, None)
         if gone is not None:
             self._extended.remove(gone)
-            self._class_changes += 1
+            self.class_changes += 1
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
