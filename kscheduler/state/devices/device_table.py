@@ -7,6 +7,8 @@ Updated by the handlers of these kinds. Everything is synchronous, so each chang
 from collections.abc import Collection, Sequence
 
 from kscheduler.api.devices import DeviceClass, DeviceTaintRule, ResourceSlice
+from kscheduler.api.quantity import QuantityError
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.state.devices.claims import ClaimTracker
 from kscheduler.state.devices.extended_resources import ExtendedResourceClasses
 from kscheduler.state.devices.tainted_slices import TaintedSlices
@@ -78,6 +80,13 @@ class DeviceTable:
     def stand_for_any(self, resources: Collection[str]) -> bool:
         """Whether devices stand for one of these resources."""
         return self._extended.has_any(resources)
+
+    def serve(self, pod: PodInfo) -> bool:
+        """Whether devices stand for a resource of the pod; not where its amounts cannot be read: its cycle says so."""
+        try:
+            return self._extended.has_any(pod.requests)
+        except QuantityError:
+            return False
 
     def class_of_resource(self, resource: str) -> DeviceClass | None:
         """The class whose devices stand for an extended resource."""
