@@ -184,7 +184,7 @@ class Assembly:
         classes = pod_classes(profiles, self.cache.nominator) if self._has_classes else PodClasses()
         judges = judges_of(
             profiles,
-            KnownInfeasible(classes.class_of, lambda: self.cache.generation),
+            KnownInfeasible(classes.class_of, lambda: self.cache.generation, self.cache.devices.serve),
             self.cache,
             self.ports.observations,
             self.clock,

@@ -77,7 +77,7 @@ class NodeResourcesFit(Plugin):
         self._resources = tuple((resource.name, resource.weight or 1) for resource in resources)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Room appears when a pod is deleted or scaled down, a node is added or grows, or devices stand for a resource."""
+        """Room appears when a pod goes or is scaled down, a node comes or grows, or devices stand for a resource."""
         pod = ClusterEvent(Resource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN)
         node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
         registered = ClusterEventWithHint(pod, _after_pod_change), ClusterEventWithHint(node, self._after_node_change)
