@@ -52,6 +52,7 @@ from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles, queue_policy
 from kscheduler.scheduling.quarantined_profiles import quarantined
 from kscheduler.scheduling.reports import Reporter
+from kscheduler.scheduling.resizes import DeferredResizes
 from kscheduler.scheduling.stopwatch import timed_pre_enqueue
 from kscheduler.scheduling.supervision.supervisor import STRIKES, Quarantine, Supervisor
 from kscheduler.state.cache import Cache
@@ -111,6 +112,7 @@ class Assembly:
         self.cache = Cache() if cache is None else cache
         self.waiting = WaitingPodTable()
         self.in_pre_bind = PodsInPreBind() if config.gates.enabled(EXPECTATION) else None
+        self.resizes = DeferredResizes()
         self.reporter = Reporter(ports.events)
         self.plugin_reports = self._build_plugin_reports()
         self.evictions = self._build_evictions()
@@ -153,7 +155,7 @@ class Assembly:
         self._move_pods = lambda event, old, new: self.queue.move_all(event, old, new, clock.time())
         ports.log.awaited_events = self.queue.awaited_events
         self.failures = FailureHandler(
-            self.queue, self.cache.nominator, ports.pod_of, ports.statuses, ports.log, self._is_served
+            self.queue, self.cache.nominator, ports.pod_of, ports.statuses, ports.log, self._is_served, self.resizes
         )
         self.scheduler = Scheduler(self._surroundings(preemptions or self.evictions), first.judges)
         self.pod_handler = self._build_pod_handler()
@@ -279,9 +281,10 @@ class Assembly:
         return Adoption(placed.kept, let_go, taken_up, called_back, sorted(added), sorted(removed))
 
     def _follow(self, gates: FeatureGates) -> None:
+        self.resizes.follow(gates)
         self.cache.follow(gates.behaviours)
         self.cache.devices.follow(taint_rules=gates.enabled("DRADeviceTaintRules"))
-        self.ports.observations.event_names = gates.behaviours.event_names
+        self.ports.observations.follow(gates.behaviours)
 
     def _is_served(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name in self.profiles
@@ -375,8 +378,8 @@ class Assembly:
     ) -> QueuePolicy:
         observations, on_arrival = self.ports.observations, self.ports.on_arrival
 
-        def on_incoming(queue: str, event: str, pods: int) -> None:
-            observations.queue_incoming_many(queue, event, pods)
+        def on_incoming(queue: str, event: str, pods: int, unasked: int) -> None:
+            observations.queue_incoming_many(queue, event, pods, unasked)
             on_arrival()
 
         policy = queue_policy(
@@ -407,11 +410,12 @@ class Assembly:
             in_pre_bind=self.in_pre_bind,
             log=self.ports.log,
             pod_of=self.ports.pod_of,
+            resizes=self.resizes,
         )
 
     def _build_pod_handler(self) -> PodHandler:
-        seen = self.clock, self.ports.observations
-        return PodHandler(self.cache, self.queue, self.waiting, self.profiles, *seen, self.ports.log, self.ports.taken)
+        seen = self.clock, self.ports.observations, self.ports.log, self.ports.taken
+        return PodHandler(self.cache, self.queue, self.waiting, self.profiles, *seen, self.resizes)
 
     def _handlers(self) -> Mapping[Kind, Handler[Any]]:
         """The handlers, by kind, that turn watch events into changes of cache and queue."""
