@@ -38,7 +38,7 @@ class CompiledSelector:
 class SelectorCompiler:
     """Compiles selectors as one release of Kubernetes does, and keeps those that were used last."""
 
-    def __init__(self, version: Release, list_attributes: bool = False, consumable_capacity: bool = True) -> None:
+    def __init__(self, version: Release, list_attributes: bool = False, consumable_capacity: bool = True) -> None:  # noqa: FBT001, FBT002
         self._version = version
         self._list_attributes = list_attributes
         self._consumable_capacity = consumable_capacity
