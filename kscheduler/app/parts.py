@@ -26,7 +26,6 @@ from kscheduler.api.kinds import (
     PODS,
     STORAGE_KINDS,
     WORKLOAD_KINDS,
-    Kind,
 )
 from kscheduler.app.api_server_monitor import APIServerMonitor
 from kscheduler.app.extender_connections import ExtenderConnections
@@ -44,7 +43,6 @@ from kscheduler.client.writes.pod_groups import PodGroupStatusPatcher
 from kscheduler.client.writes.pod_status import PodStatusPatcher
 from kscheduler.client.writes.pods import PodWriter
 from kscheduler.client.writes.volumes import ApiVolumeWriter
-from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.informers.catch_up import CatchUp
 from kscheduler.informers.factory import InformerFactory
 from kscheduler.informers.informer import InformerStatistics
@@ -79,12 +77,6 @@ CONNECTIONS_BESIDE_BINDS: Final = 32
 """For conditions, evictions, volumes and lists: a storm of such requests must not delay the binds."""
 
 
-def watched(gates: FeatureGates) -> Sequence[Kind]:
-    """The kinds that are watched; rules of device taints only where their gate is on."""
-    has_rules = gates.enabled("DRADeviceTaintRules")
-    return [kind for kind in WATCHED if has_rules or kind is not DEVICE_TAINT_RULES]
-
-
 class Parts:
     """All parts of a service, built and connected, but not running yet."""
 
@@ -108,8 +100,10 @@ class Parts:
         self.status_writer = self._build_status_writer()
         self.group_status_writer = GroupStatusWriter(PodGroupStatusPatcher(self.client, self.clock), self.clock)
         annotated = {"pods": AnnotatedPodTransform()} if self._configuration.honor_scheduler_name_annotation else None
-        kinds = (*watched(options.config.gates), *(api.kind for api in group_apis(options.config)))
-        self.informers = InformerFactory(self.client, kinds, transforms=annotated, clock=self.clock)
+        kinds = (*WATCHED, *(api.kind for api in group_apis(options.config)))
+        self.informers = InformerFactory(
+            self.client, kinds, transforms=annotated, clock=self.clock, may_be_absent=(DEVICE_TAINT_RULES,)
+        )
         self.catch_up = CatchUp(self.client, self.informers, PODS, self.clock)
         self.api_server_monitor = APIServerMonitor(self.reachability, self.event_client, self.informers, self.clock)
         self.server_version = ServerVersion(self.client, self.clock)

@@ -190,7 +190,7 @@ class Assembly:
         classes = pod_classes(profiles, self.cache.nominator) if self._has_classes else PodClasses()
         judges = judges_of(
             profiles,
-            KnownInfeasible(classes.class_of, lambda: self.cache.generation),
+            KnownInfeasible(classes.class_of, lambda: self.cache.generation, self.cache.devices.serve),
             self.cache,
             self.ports.observations,
             self.clock,
@@ -287,6 +287,7 @@ class Assembly:
     def _follow(self, gates: FeatureGates) -> None:
         self.resizes.follow(gates)
         self.cache.follow(gates.behaviours)
+        self.cache.devices.follow(taint_rules=gates.enabled("DRADeviceTaintRules"))
         self.ports.observations.follow(gates.behaviours)
 
     def _is_served(self, pod: Pod) -> bool:
@@ -428,8 +429,7 @@ class Assembly:
         seen = self.queue, self.clock, self.ports.observations
         namespaces = NamespaceHandler(self.cache.counters, *seen)
         storage = storage_handlers(self.cache.volumes, *seen)
-        has_rules = self.config.gates.enabled("DRADeviceTaintRules")
-        devices = device_handlers(self.cache.devices, *seen, taint_rules=has_rules)
+        devices = device_handlers(self.cache.devices, *seen)
         table = self.cache.pod_groups
         groups = {api.kind: PodGroupHandler(api, table, *seen) for api in table.apis}
         pods = {PODS: self.pod_handler, NODES: self.node_handler, NAMESPACES: namespaces}
