@@ -308,6 +308,28 @@ class ContainerStatus(Value, frozen=True):
     allocated_resources: ResourceList = {}
 
 
+class PodResourceClaimStatus(Value, frozen=True):
+    """Which claim was made from the template of an entry of `spec.resourceClaims`; no name: none is needed."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+class ContainerExtendedResourceRequest(Value, frozen=True):
+    """The request of a claim that stands for an extended resource of a container."""
+
+    container_name: str = ""
+    resource_name: str = ""
+    request_name: str = ""
+
+
+class PodExtendedResourceClaimStatus(Value, frozen=True):
+    """The claim that the scheduler made for the extended resources of a pod."""
+
+    request_mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
+    resource_claim_name: str = ""
+
+
 class PodStatus(Value, frozen=True):
     """The status of a pod."""
 
@@ -319,6 +341,8 @@ class PodStatus(Value, frozen=True):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     resources: ResourceRequirements | None = None
     allocated_resources: ResourceList = {}
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+    extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
 
 
 class Pod(KubeObject):

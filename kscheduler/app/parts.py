@@ -17,7 +17,17 @@ from typing import Final
 
 from kscheduler.aio.ratelimit import TokenBucket
 from kscheduler.api.core import Node, Pod
-from kscheduler.api.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, STORAGE_KINDS, WORKLOAD_KINDS
+from kscheduler.api.kinds import (
+    DEVICE_KINDS,
+    DEVICE_TAINT_RULES,
+    NAMESPACES,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    STORAGE_KINDS,
+    WORKLOAD_KINDS,
+    Kind,
+)
 from kscheduler.app.api_server_monitor import APIServerMonitor
 from kscheduler.app.extender_connections import ExtenderConnections
 from kscheduler.app.leadership import Leadership, fence_of
@@ -29,9 +39,11 @@ from kscheduler.client.access.connection import Connection, host_of
 from kscheduler.client.events.recorder import EventRecorder
 from kscheduler.client.reachability import APIServerReachability
 from kscheduler.client.rest import APIClient
+from kscheduler.client.writes.claims import ApiClaimWriter
 from kscheduler.client.writes.pod_status import PodStatusPatcher
 from kscheduler.client.writes.pods import PodWriter
 from kscheduler.client.writes.volumes import ApiVolumeWriter
+from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.informers.catch_up import CatchUp
 from kscheduler.informers.factory import InformerFactory
 from kscheduler.informers.informer import InformerStatistics
@@ -53,7 +65,7 @@ from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.taken_pods import TakenPods
 from kscheduler.scheduling.truth.truth_keeping import Periods, TruthKeeping
 
-WATCHED: Final = (NODES, PODS, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS, POD_DISRUPTION_BUDGETS)
+WATCHED: Final = (NODES, PODS, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS, POD_DISRUPTION_BUDGETS, *DEVICE_KINDS)
 """The resources that the plugins read."""
 QUEUED_EVENTS: Final = 10_000
 """Events that may wait behind the binds: a burst of bindings keeps its "Scheduled" Events, and memory stays bounded."""
@@ -63,6 +75,12 @@ CONNECTIONS_OF_PLUGINS: Final = 8
 """For what plugins ask the API server by themselves."""
 CONNECTIONS_BESIDE_BINDS: Final = 32
 """For conditions, evictions, volumes and lists: a storm of such requests must not delay the binds."""
+
+
+def watched(gates: FeatureGates) -> Sequence[Kind]:
+    """The kinds that are watched; rules of device taints only where their gate is on."""
+    has_rules = gates.enabled("DRADeviceTaintRules")
+    return [kind for kind in WATCHED if has_rules or kind is not DEVICE_TAINT_RULES]
 
 
 class Parts:
@@ -87,7 +105,9 @@ class Parts:
         """`None`: `leaderElect` is off, and this process schedules at once."""
         self.status_writer = self._build_status_writer()
         annotated = {"pods": AnnotatedPodTransform()} if self._configuration.honor_scheduler_name_annotation else None
-        self.informers = InformerFactory(self.client, WATCHED, transforms=annotated, clock=self.clock)
+        self.informers = InformerFactory(
+            self.client, watched(options.config.gates), transforms=annotated, clock=self.clock
+        )
         self.catch_up = CatchUp(self.client, self.informers, PODS, self.clock)
         self.api_server_monitor = APIServerMonitor(self.reachability, self.event_client, self.informers, self.clock)
         self.server_version = ServerVersion(self.client, self.clock)
@@ -230,6 +250,7 @@ class Parts:
             statuses=self.status_writer,
             events=self.recorder,
             volume_writer=VolumeBindingWriter(ApiVolumeWriter(self.client)),
+            claim_storage=ApiClaimWriter(self.client),
             pod_of=self._pod,
             workloads=StoredWorkloads(*(self.informers[kind].store for kind in WORKLOAD_KINDS)),
             budgets=StoredBudgets(self.informers[POD_DISRUPTION_BUDGETS].store),

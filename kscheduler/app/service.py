@@ -198,6 +198,7 @@ class App:
             BackgroundService(
                 "evictions", self.parts.assembly.evictions.run, self._unless_lost(self.parts.assembly.evictions.stop)
             ),
+            *self._claims_service(),
             *self.parts.overfill.services_beside_workers(),
             BackgroundService("back-off", self.parts.workers.keep_flushing),
             BackgroundService("workers", self.parts.workers.run, self._unless_lost(self._drain)),
@@ -209,6 +210,11 @@ class App:
             await stop.wait()
             self.diary.stopping(_reason(stop))
             self.surface.is_stopping = True
+
+    def _claims_service(self) -> tuple[BackgroundService, ...]:
+        """Beside the workers, and to the end of what they have begun."""
+        claims = self.parts.assembly.claims
+        return () if claims is None else (BackgroundService("claims", claims.run, self._unless_lost(claims.stop)),)
 
     async def _wait_for_version(self) -> None:
         """Decide by the API server's version from the first pod on, if it tells it in time."""

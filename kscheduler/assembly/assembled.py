@@ -37,13 +37,15 @@ from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.judges import judges_of
 from kscheduler.scheduling.attempt.surroundings import PreemptionRunner, Surroundings
+from kscheduler.scheduling.claims.claim_commits import ClaimCommits, ClaimPorts
 from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionPorts
 from kscheduler.scheduling.eviction.victims import Victims
 from kscheduler.scheduling.failures.failures import FailureHandler, failed_condition
 from kscheduler.scheduling.failures.infeasible import KnownInfeasible
+from kscheduler.scheduling.handlers.device_handlers import device_handlers
 from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
 from kscheduler.scheduling.handlers.namespace_handler import NamespaceHandler
-from kscheduler.scheduling.handlers.storage_handlers import STORAGE_RESOURCES, StorageHandler
+from kscheduler.scheduling.handlers.storage_handlers import storage_handlers
 from kscheduler.scheduling.plugin_reports import PluginReports
 from kscheduler.scheduling.pod_log.lines import WAKING
 from kscheduler.scheduling.profile import Profile
@@ -114,6 +116,8 @@ class Assembly:
         self.reporter = Reporter(ports.events)
         self.plugin_reports = self._build_plugin_reports()
         self.evictions = self._build_evictions()
+        self.claims = self._build_claims()
+        """Writes claims to devices; `None` where nothing can be written."""
         self.on_quarantine: Callable[[], None] = _wait_for_nobody
         """Called when `draft_quarantines` has something to draft; to be adopted after the decision."""
         self._quarantines: list[tuple[Supervisor, Quarantine]] = []
@@ -126,6 +130,7 @@ class Assembly:
             clock=clock,
             waiting=self.waiting,
             evictions=self.evictions,
+            claim_writer=self.claims,
             nodes_changed=self._nodes_changed,
         )
         reports = self.plugin_reports
@@ -351,6 +356,22 @@ class Assembly:
             )
         )
 
+    def _build_claims(self) -> ClaimCommits | None:
+        """Like the evictions, built before the profiles."""
+        storage = self.ports.claim_storage
+        if storage is None:
+            return None
+        return ClaimCommits(
+            ClaimPorts(
+                storage=storage,
+                claims=self.cache.devices.claims,
+                reporter=self.reporter,
+                activate=lambda keys: self.queue.activate(keys, self.clock.time()),
+                observations=self.ports.observations,
+                clock=self.clock,
+            )
+        )
+
     def _queue_policy(
         self, configuration: KubeSchedulerConfiguration, profiles: Profiles, classes: PodClasses
     ) -> QueuePolicy:
@@ -383,6 +404,7 @@ class Assembly:
             observations=self.ports.observations,
             clock=self.clock,
             evictions=preemptions,
+            claims=self.claims,
             announcer=self.ports.statuses if self.in_pre_bind is not None else None,
             in_pre_bind=self.in_pre_bind,
             log=self.ports.log,
@@ -397,8 +419,8 @@ class Assembly:
     def _handlers(self) -> Mapping[Kind, Handler[Any]]:
         """The handlers, by kind, that turn watch events into changes of cache and queue."""
         seen = self.queue, self.clock, self.ports.observations
-        storage = {
-            kind: StorageHandler(resource, self.cache.volumes, *seen) for kind, resource in STORAGE_RESOURCES.items()
-        }
         namespaces = NamespaceHandler(self.cache.counters, *seen)
-        return {PODS: self.pod_handler, NODES: self.node_handler, NAMESPACES: namespaces, **storage}
+        storage = storage_handlers(self.cache.volumes, *seen)
+        has_rules = self.config.gates.enabled("DRADeviceTaintRules")
+        devices = device_handlers(self.cache.devices, *seen, taint_rules=has_rules)
+        return {PODS: self.pod_handler, NODES: self.node_handler, NAMESPACES: namespaces, **storage, **devices}

@@ -27,6 +27,7 @@ from kscheduler.framework.cluster.preemption import DisruptionBudgets
 from kscheduler.framework.cluster.volumes import VolumeWriter
 from kscheduler.framework.cluster.workload_listers import NO_WORKLOADS, WorkloadListers
 from kscheduler.framework.handle import Writer
+from kscheduler.scheduling.claims.claim_storage import ClaimStorage
 from kscheduler.scheduling.eviction.evictions import NominationWriter
 from kscheduler.scheduling.eviction.victims import VictimWriter
 from kscheduler.scheduling.extenders.answers import Extenders
@@ -57,6 +58,8 @@ class Ports:
     """Records Events. By default they are dropped."""
     volume_writer: VolumeWriter | None = None
     """Writes claims and volumes. `None`: a pod whose volumes must be bound first fails in PreBind."""
+    claim_storage: ClaimStorage | None = None
+    """Writes claims to devices. `None`: a pod with such claims fails in PreBind, and no claim is freed."""
 
     # --- what is read -------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,9 @@ from typing import Protocol
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.api.core import Pod
+from kscheduler.framework.cluster.claim_writing import ClaimWriter
 from kscheduler.framework.cluster.client import ClusterClient
+from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.cluster.lister import ListerOf, nothing_listed
 from kscheduler.framework.cluster.preemption import NO_EVICTIONS, DisruptionBudgets, Evictions
 from kscheduler.framework.cluster.topology import TopologyCounters
@@ -129,6 +131,8 @@ class Handle:
     nominator: Nominator | None = None
     volumes: Volumes | None = None
     volume_writer: VolumeWriter | None = None
+    devices: Devices | None = None
+    claim_writer: ClaimWriter | None = None
     clock: Clock = REAL_CLOCK
     workloads: WorkloadListers = NO_WORKLOADS
     budgets: DisruptionBudgets | None = None

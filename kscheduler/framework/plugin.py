@@ -25,6 +25,7 @@ from enum import Enum
 from typing import Any, ClassVar, Final, Protocol
 
 from kscheduler.api import well_known
+from kscheduler.framework.cluster.claim_writing import Deallocation
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ClusterEventWithHint
@@ -154,6 +155,8 @@ class PostFilterResult:
     """A node that will have room; empty clears an earlier nomination, `None` leaves it."""
     preemption: Preemption | None = None
     """With Success: the victims to evict. The plugin itself evicts no pod; the attempt starts it after the cycle."""
+    deallocation: Deallocation | None = None
+    """With Unschedulable: the claim whose devices to free. The attempt starts it; other plugins are still called."""
 
 
 @dataclass(frozen=True, slots=True)

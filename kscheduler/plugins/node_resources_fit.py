@@ -2,10 +2,11 @@
 
 A code is a set of bits, one per resource that is lacking; it is negative where the node could not hold the pod even if
 it were empty. The reasons follow from the code and the pod's resource names alone, so no text is built while nodes are
-judged. Limit: extended resources backed by device claims (DRAExtendedResource) are looked up on the node only.
+judged. An extended resource that a class of devices stands for is left to DynamicResources where a node lists none of
+it. Limit: the points count what nodes list, and no devices, also where the strategy names such a resource.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.api.core import Node, Pod
+from kscheduler.api.devices import IMPLICIT_EXTENDED_RESOURCE, DeviceClass
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.quantity import MAX_INT64
 from kscheduler.config.feature_gates import RESIZE_PREEMPTION
@@ -59,6 +61,7 @@ from kscheduler.framework.status import SUCCESS, Status
 _NATIVE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _MOST_BITS: Final = 62
 """How many bits of a positive int64 code are used; a pod with more resources gets numbered sets of bits instead."""
+_NONE: Final[frozenset[str]] = frozenset()
 _CLOSEST: Final = 3
 """Nodes that an explanation names for each resource."""
 
@@ -75,6 +78,7 @@ class NodeResourcesFit(Plugin):
     reads_spec_only = True
 
     def __init__(self, args: NodeResourcesFitArgs | None, handle: Handle) -> None:
+        self._devices = handle.devices if "DRAExtendedResource" in handle.features else None
         args = args or NodeResourcesFitArgs()
         self._judges_resizes = RESIZE_PREEMPTION in handle.features
         self._ignored = frozenset(args.ignored_resources)
@@ -85,18 +89,22 @@ class NodeResourcesFit(Plugin):
         self._resources = tuple((resource.name, resource.weight or 1) for resource in resources)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Room appears when a pod is deleted or scaled down, and when a node is added or grows."""
+        """Room appears when a pod goes or shrinks, a node is added or grows, or devices stand for a resource."""
         pod = ClusterEvent(Resource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN)
         node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
         usual = ClusterEventWithHint(pod, self._after_pod_change), ClusterEventWithHint(node, self._after_node_change)
-        if not self._judges_resizes:
-            return usual
-        # A resize that has grown, or lost its room to another one, may need a preemption now.
-        grown = (
-            ClusterEvent(resource, ActionType.UPDATE_POD_SCALE_UP)
-            for resource in (Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD)
-        )
-        return (*usual, *(ClusterEventWithHint(event, _after_growth) for event in grown))
+        return (*usual, *self._device_events(), *self._resize_events())
+
+    def _device_events(self) -> Iterator[ClusterEventWithHint]:
+        if self._devices is not None:
+            device_class = ClusterEvent(Resource.DEVICE_CLASS, ActionType.ADD | ActionType.UPDATE)
+            yield ClusterEventWithHint(device_class, _after_class_change)
+
+    def _resize_events(self) -> Iterator[ClusterEventWithHint]:
+        """A resize that has grown, or lost its room to another one, may need a preemption now."""
+        if self._judges_resizes:
+            for resource in (Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD):
+                yield ClusterEventWithHint(ClusterEvent(resource, ActionType.UPDATE_POD_SCALE_UP), _after_growth)
 
     def sign(self, pod: PodInfo) -> Hashable:
         """The pod's requests, the requests that scoring assumes, and the resources that hints check."""
@@ -142,15 +150,26 @@ class NodeResourcesFit(Plugin):
         full = rows[nodes.pod_count[rows] >= nodes.allowed_pods[rows]]
         if len(full):
             yield _too_many_pods(nodes, full)
-        for name, amount in self._requirements(pod).amounts:
+        requirements = self._requirements(pod)
+        for name, amount in requirements.amounts:
             free = nodes.amounts(nodes.allocatable, name, rows) - nodes.amounts(nodes.requested, name, rows)
-            lacking = np.flatnonzero(free < amount)
+            lacks = free < amount
+            if name in requirements.delegated:
+                lacks &= nodes.amounts(nodes.allocatable, name, rows) > 0
+            lacking = np.flatnonzero(lacks)
             if len(lacking):
                 yield _short_of(name, amount, nodes, rows[lacking], free[lacking])
 
     def _requirements(self, pod: PodInfo) -> "_Requirements":
         requests = {name: amount for name, amount in pod.requests.items() if not self._ignores(name)}
-        return _Requirements(requests, accounted_requests(pod.pod, Resizing.BY_POD) if self._is_resize(pod) else None)
+        counted = accounted_requests(pod.pod, Resizing.BY_POD) if self._is_resize(pod) else None
+        return _Requirements(requests, self._delegated(requests), counted)
+
+    def _delegated(self, requests: Requests) -> frozenset[str]:
+        """The resources that a class of devices stands for: DynamicResources looks for them where a node lists none."""
+        if self._devices is None or not self._devices.stand_for_any(requests):
+            return _NONE
+        return frozenset(name for name in requests if self._devices.class_of_resource(name) is not None)
 
     def _is_resize(self, pod: PodInfo) -> bool:
         """Whether the pod runs, and only more room on its node is looked for."""
@@ -171,11 +190,13 @@ class NodeResourcesFit(Plugin):
             return QueueingHint.QUEUE
         if self._is_resize(pod) and new.metadata.name != pod.node_name:
             return QueueingHint.SKIP
-        required = self._requirements(pod).amounts
+        requirements = self._requirements(pod)
         after = allocatable_amounts(new.status.allocatable)
+        from_devices = {name for name in requirements.delegated if not after.get(name, 0)}
+        required = [each for each in requirements.amounts if each[0] not in from_devices]
         if after.get(PODS, 0) < 1 or any(after.get(name, 0) < amount for name, amount in required):
             return QueueingHint.SKIP
-        if not isinstance(old, Node):
+        if not isinstance(old, Node) or from_devices:
             return QueueingHint.QUEUE
         before = allocatable_amounts(old.status.allocatable)
         has_grown = any(after.get(name, 0) > before.get(name, 0) for name in (PODS, *(name for name, _ in required)))
@@ -204,14 +225,16 @@ class _Columns:
     """The part of them that the node does not count yet, [resource, 1]: everything, but for a resize."""
     nowhere: tuple[int, ...]
     """Bits of the resources that no node has, or of which an int64 cannot hold the requested amount."""
+    counted: NDArray[np.bool_]
+    """Whether the resource is required on every node, [resource, 1]."""
 
 
 class _Requirements:
     """What a pod requires of a node, and what its codes mean."""
 
-    __slots__ = ("_columns", "_counted", "_numbered", "amounts", "names")
+    __slots__ = ("_columns", "_counted", "_numbered", "amounts", "delegated", "names")
 
-    def __init__(self, requests: Requests, counted: Requests | None = None) -> None:
+    def __init__(self, requests: Requests, delegated: frozenset[str], counted: Requests | None = None) -> None:
         """`counted`: what the node counts of the pod already, for a resize. That is the largest of what its spec asks
         for, what the kubelet has allocated and what is in force: mostly nothing is missing, but the node is overfilled.
         """
@@ -222,6 +245,8 @@ class _Requirements:
         self.names = (*_NATIVE, *scalars)
         """Bit n stands for `names[n - 1]`; bit 0 is the number of pods."""
         self.amounts = tuple((name, requests[name]) for name in self.names if requests.get(name, 0) > 0)
+        self.delegated = delegated
+        """Names of resources that are required only on nodes that have some."""
         self._columns: _Columns | None = None
         self._numbered: dict[int, int] | None = {} if len(self.names) >= _MOST_BITS else None
         """Where a pod has too many resources for the bits of a code: each set of bits to its number, from 1."""
@@ -262,6 +287,8 @@ class _Requirements:
             columns = self._columns = self._found_in(nodes)
         allocatable = side_by_side(nodes.allocatable, columns.at, where)
         lacking = allocatable - side_by_side(nodes.requested, columns.at, where) < columns.missing
+        if self.delegated:
+            lacking &= (allocatable > 0) | columns.counted
         lacks: list[Lack] = []
         if np.count_nonzero(lacking):
             each = zip(columns.bits, lacking, allocatable < columns.amounts, strict=True)
@@ -281,7 +308,10 @@ class _Requirements:
             at=[nodes.resources[name] for name, _ in present],
             amounts=np.array([amount for _, amount in present], dtype=np.int64).reshape(-1, 1),
             missing=np.array([self._missing(*each) for each in present], dtype=np.int64).reshape(-1, 1),
-            nowhere=tuple(bit_of[name] for name, _ in self.amounts if bit_of[name] not in bits),
+            nowhere=tuple(
+                bit_of[name] for name, _ in self.amounts if bit_of[name] not in bits and name not in self.delegated
+            ),
+            counted=np.array([name not in self.delegated for name, _ in present], dtype=np.bool_).reshape(-1, 1),
         )
 
     def _missing(self, name: str, amount: int) -> int:
@@ -374,6 +404,18 @@ def _after_pod_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | No
     if after.uid == pod.uid:
         return QueueingHint.QUEUE
     return QueueingHint.QUEUE if after.node_name and _gives_back(pod, PodInfo(old), after) else QueueingHint.SKIP
+
+
+def _after_class_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+    """A class that stands for a resource of the pod: it is new, or names another resource than before."""
+    if not isinstance(new, DeviceClass):
+        return QueueingHint.QUEUE
+    named = new.spec.extended_resource_name
+    if isinstance(old, DeviceClass):
+        is_needed = named != old.spec.extended_resource_name and named in pod.requests
+    else:
+        is_needed = named in pod.requests or f"{IMPLICIT_EXTENDED_RESOURCE}{new.metadata.name}" in pod.requests
+    return QueueingHint.QUEUE if is_needed else QueueingHint.SKIP
 
 
 def _after_growth(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:

@@ -23,7 +23,6 @@ class MissingRule:
 
 
 MISSING_RULES = (
-    MissingRule("DynamicResources", "spec.resourceClaims", lambda pod: bool(pod.spec.resource_claims)),
     MissingRule("GangScheduling", "spec.schedulingGroup", lambda pod: pod.spec.scheduling_group is not None),
 )
 

@@ -8,7 +8,7 @@ an inner loop binds a child once (`observations.extension_points["Filter", "Succ
 Limits: one event loop; nothing here is safe across threads, so the collector copies on the loop and renders elsewhere.
 Label values are names of profiles, plugins, events and outcomes, never a user's text. Current states (pods per queue,
 cache sizes) are not kept here: the collector reads them from their owners. Metrics of parts that are not built
-(resource claims, pod groups, batching) are absent, as in kube-scheduler until something is observed under one of their
+(pod groups, batching) are absent, as in kube-scheduler until something is observed under one of their
 labels. The two metrics of preemption have no label: kube-scheduler exposes them from the start and dashboards divide by
 them, so they start here at zero.
 """
@@ -124,6 +124,9 @@ _ATTEMPT_SECONDS = exponential_bounds(0.001, 2, 15)
 _POINT_SECONDS = exponential_bounds(0.0001, 2, 12)
 _SLI_SECONDS = exponential_bounds(0.01, 2, 20)
 _PLUGIN_SECONDS = exponential_bounds(0.00001, 1.5, 20)
+_DEVICE_SECONDS = exponential_bounds(0.1, 2, 14)
+_MOST_DRIVERS = 100
+"""Drivers with a label of their own."""
 _ATTEMPTS = exponential_bounds(1, 2, 5)
 _VICTIMS = exponential_bounds(1, 2, 7)
 _MOST_ATTEMPTS = 15
@@ -140,6 +143,7 @@ class Observations:
     def __init__(self) -> None:
         self.event_names: Mapping[str, str] = {}
         """How the followed version calls events, where it has another name for them."""
+        self._drivers: set[str] = set()
         self.handled_event_names: Mapping[str, str] = {}
         """The same where their handling is timed."""
         self.counts_victims_at_once = False
@@ -152,6 +156,7 @@ class Observations:
         self._declare_plugins()
         self._declare_queue()
         self._declare_api_calls_and_volumes()
+        self._declare_claims()
         self._declare_our_own()
 
     # ---- the whole ----
@@ -271,6 +276,26 @@ class Observations:
         self.volume_seconds[(operation,)].observe(seconds)
         if not is_ok:
             self.volume_errors[(operation,)] += 1
+
+    # ---- claims to devices ----
+
+    def claim_created(self, *, is_created: bool) -> None:
+        """A claim for a pod's extended resources was created, or could not be."""
+        self.claims_created["success" if is_created else "failure", "false", "", "Pod"] += 1
+
+    def device_with_conditions(self, profile: str, driver: str, result: str) -> None:
+        """An attempt has waited for this device of a driver, with this result."""
+        self.devices_with_conditions[profile, self._known_driver(driver), result] += 1
+
+    def waited_for_device(self, profile: str, driver: str, result: str, seconds: float) -> None:
+        """An attempt with this device has waited for binding conditions, its own or those of another device."""
+        self.device_wait_seconds[profile, self._known_driver(driver), result].observe(seconds)
+
+    def _known_driver(self, driver: str) -> str:
+        """The driver as a label: administrators install drivers, but whoever publishes devices names them."""
+        if len(self._drivers) < _MOST_DRIVERS:
+            self._drivers.add(driver)
+        return driver if driver in self._drivers else "other"
 
     # ---- beyond kube-scheduler ----
 
@@ -431,6 +456,31 @@ class Observations:
         )
         self.volume_errors = self._counter(
             "scheduler_volume_scheduling_stage_error_total", "Failures of these.", "operation"
+        )
+
+    def _declare_claims(self) -> None:
+        self.claims_created = self._counter(
+            "dynamic_resource_allocation_resourceclaim_creates_total",
+            "Claims created for the extended resources of pods, by how it ended.",
+            "status",
+            "admin_access",
+            "owner_api_group",
+            "owner_api_kind",
+        )
+        self.devices_with_conditions = self._counter(
+            "scheduler_dra_bindingconditions_allocations_total",
+            "Devices with binding conditions that attempts have waited for, by how the wait ended.",
+            "profile",
+            "driver",
+            "status",
+        )
+        self.device_wait_seconds = self._histogram(
+            "scheduler_dra_bindingconditions_wait_duration_seconds",
+            "Time that PreBind has waited for binding conditions, by driver of each device of the pod.",
+            _DEVICE_SECONDS,
+            "profile",
+            "driver",
+            "status",
         )
 
     def _declare_our_own(self) -> None:

@@ -22,6 +22,7 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo, WholeResizePodInfo
+from kscheduler.state.devices.device_table import DeviceTable
 from kscheduler.state.nominations.nominated_columns import NominatedColumns
 from kscheduler.state.nominations.nominator import NominatedPods
 from kscheduler.state.storage.volumes import VolumeTable
@@ -60,6 +61,8 @@ class Cache:
         """Counts of pods per row. The cache updates the pods, the handler of namespaces their labels."""
         self.volumes = VolumeTable(self.nodes)
         """Storage. The cache updates pods and nodes, the handlers of storage objects everything else."""
+        self.devices = DeviceTable()
+        """Devices and claims to them, updated by their handlers."""
         self.nominator = NominatedPods()
         """Pods that are expected on a node; a pod that counts on a node is not nominated."""
         self.nominated = NominatedColumns(self.nodes, self.nominator)
@@ -71,9 +74,9 @@ class Cache:
 
     @property
     def generation(self) -> int:
-        """Changes with everything that a verdict may depend on: nodes, pods, counters, storage, nominations."""
+        """Changes with all that a verdict may depend on: nodes, pods, counters, storage, devices, nominations."""
         parts = self.nodes.last_generation + self.counters.changes + self.volumes.changes + self.nominator.changes
-        return parts + self._changes
+        return parts + self.devices.changes + self._changes
 
     def statistics(self) -> CacheStatistics:
         """Sizes, for metrics."""

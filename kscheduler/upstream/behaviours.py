@@ -30,6 +30,8 @@ class Behaviours:
     """D8. NodeName restricts the search to the named node in PreFilter."""
     knows_bind_mount_options: bool
     """D12. Pods whose containers set `bindMountOptions` need a node that declares VolumeBindMountOptions."""
+    allocates_as_1_37: bool
+    """Devices: counters by driver and pool, distinct attributes among all devices, capacities that are refused."""
     names_claims_to_deallocate: bool
     """M1. DynamicResources says `no new claims to deallocate` where it has nothing to say."""
     tells_of_preemption: bool
@@ -44,6 +46,8 @@ class Behaviours:
     """D10. Metrics count a preemption's victims when they are chosen, also if all of them are terminating already."""
     counts_entities: bool
     """Metrics count what the queue holds (`queued_entities`, and how many come into it), besides its pods."""
+    claims_stay_pending: bool
+    """Devices of a claim stay pending until all claims of its pod are written, not until their own claim is."""
     gated_pods_wait_for_the_flush: bool
     """Q4. The flush of pods that have waited for five minutes looks at gated pods once in that time."""
 
@@ -81,6 +85,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 has_pod_group_post_filter=False,
                 node_name_narrows=False,
                 knows_bind_mount_options=False,
+                allocates_as_1_37=False,
                 names_claims_to_deallocate=True,
                 tells_of_preemption=False,
                 pod_events_are_narrow=False,
@@ -88,6 +93,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 handled_event_names=_NAMES_OF_1_36,
                 counts_victims_at_once=False,
                 counts_entities=False,
+                claims_stay_pending=False,
                 gated_pods_wait_for_the_flush=False,
             ),
             Behaviours(
@@ -98,6 +104,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 has_pod_group_post_filter=True,
                 node_name_narrows=True,
                 knows_bind_mount_options=True,
+                allocates_as_1_37=True,
                 names_claims_to_deallocate=False,
                 tells_of_preemption=True,
                 pod_events_are_narrow=True,
@@ -105,6 +112,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 handled_event_names=_HANDLED_NAMES_OF_1_37,
                 counts_victims_at_once=True,
                 counts_entities=True,
+                claims_stay_pending=True,
                 gated_pods_wait_for_the_flush=True,
             ),
         )

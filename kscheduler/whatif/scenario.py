@@ -28,6 +28,7 @@ import yaml
 
 from kscheduler.api.codec import Decoder, UndecodableError
 from kscheduler.api.core import Namespace, Node, Pod
+from kscheduler.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.api.storage import (
@@ -66,7 +67,7 @@ class ScenarioError(ValueError):
     """A scenario cannot be read. The text is one line: `FILE:LINE: field: what is wrong`."""
 
 
-_NOT_READ = frozenset(("resourceslices", "resourceclaims", "deviceclasses", "podgroups", "priorityclasses"))
+_NOT_READ = frozenset(("podgroups", "priorityclasses"))
 """Lists that scenarios may have although no built rule reads them."""
 
 
@@ -90,6 +91,11 @@ class ClusterObjects(msgspec.Struct, frozen=True):
     replicasets: tuple[ReplicaSet, ...] = ()
     statefulsets: tuple[StatefulSet, ...] = ()
     poddisruptionbudgets: tuple[PodDisruptionBudget, ...] = ()
+    resourceclaims: tuple[ResourceClaim, ...] = ()
+    resourceslices: tuple[ResourceSlice, ...] = ()
+    deviceclasses: tuple[DeviceClass, ...] = ()
+    devicetaintrules: tuple[DeviceTaintRule, ...] = ()
+    """Read with the gate DRADeviceTaintRules only."""
 
     def storage(self) -> Iterator[KubeObject]:
         """All that volume plugins read."""

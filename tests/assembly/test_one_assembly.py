@@ -16,6 +16,8 @@ ASSEMBLY = "kscheduler/assembly"
 PARTS = frozenset(
     (
         "AsyncEvictions",
+        "ClaimCommits",
+        "ClaimPorts",
         "EvictionPorts",
         "FailureHandler",
         "KnownInfeasible",
@@ -27,7 +29,8 @@ PARTS = frozenset(
         "Scheduler",
         "SchedulingQueue",
         "Signatures",
-        "StorageHandler",
+        "device_handlers",
+        "storage_handlers",
         "Surroundings",
         "Victims",
         "build_profiles",
@@ -41,6 +44,10 @@ EXCEPTIONS = {
     "tests/scheduling/eviction/stage.py": (
         ("AsyncEvictions", "EvictionPorts", "Reporter", "Victims"),
         "evictions alone: who counts on which node is in the test's hands",
+    ),
+    "tests/scheduling/claims/stage.py": (
+        ("ClaimCommits", "ClaimPorts", "Reporter"),
+        "writing claims alone: answers and the watch are in the test's hands",
     ),
     "tests/scheduling/cycle/test_extenders.py": (("Signatures",), "whether a profile signs pods"),
     "tests/scheduling/failures/test_infeasible.py": (("KnownInfeasible",), "what is kept and forgotten, by itself"),

@@ -18,6 +18,7 @@ from tests.controlplane import binaries
 from tests.controlplane.hollow_kubelets import HollowKubelets
 from tests.controlplane.process import wait_until
 from tests.controlplane.releases import pinned
+from tests.e2e.devices import DevicesRoom
 from tests.e2e.provisioner import Provisioner
 from tests.e2e.recorder import Recorder
 from tests.e2e.scenario import Scenario
@@ -135,6 +136,17 @@ def storage(scenario: Scenario) -> Iterator[Storage]:
             play.audit()
         finally:
             play.remove()
+
+
+@pytest.fixture
+def devices(scenario: Scenario) -> Iterator[DevicesRoom]:
+    """Four nodes and a class of devices. After the test: the audit of devices, while the scheduler runs."""
+    play = DevicesRoom(scenario)
+    try:
+        yield play
+        play.audit()
+    finally:
+        play.remove()
 
 
 @pytest.fixture

@@ -19,11 +19,12 @@ import aiohttp
 
 from kscheduler.aio import Clock
 from kscheduler.aio.clock import REAL_CLOCK
-from kscheduler.api.kinds import PODS
+from kscheduler.api.kinds import PODS, RESOURCE_CLAIMS
 from kscheduler.api.meta import Condition
 from kscheduler.app import App, Options, source_of
 from kscheduler.client.errors import FencedError
 from kscheduler.client.reachability import ReachabilityStatistics
+from kscheduler.client.rest import MERGE
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import default_configuration, from_tree, load_file
 from kscheduler.config.overrides import with_settings
@@ -50,6 +51,7 @@ from tests.informers.test_audit import HastyClock
 from tests.server.pki import Authority, trusting
 
 BINDING = "*/binding"
+BEFORE = "2026-01-01T00:00:00Z"
 KIND = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
 
@@ -410,6 +412,31 @@ async def a_volume_cannot_be_bound(world: World) -> None:
     )
     volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
     put(world.server, "pods", pod_tree("p", volumes=volumes))
+
+
+@story(
+    "scheduler_dra_bindingconditions_allocations_total",
+    "scheduler_dra_bindingconditions_wait_duration_seconds",
+    "dynamic_resource_allocation_resourceclaim_creates_total",
+)
+async def a_device_for_an_extended_resource_fails(world: World) -> None:
+    group = "/apis/resource.k8s.io/v1"
+    put(world.server, "nodes", node_tree("node"))
+    stands_for = {"extendedResourceName": "example.com/gpu"}
+    await world.create(f"{group}/deviceclasses", {"metadata": {"name": "gpu"}, "spec": stands_for})
+    pool = {"name": "node", "generation": 1, "resourceSliceCount": 1}
+    device = {"name": "gpu-0", "bindingConditions": ["Attached"], "bindingFailureConditions": ["Broken"]}
+    published = {"driver": "gpu.example.com", "pool": pool, "nodeName": "node", "devices": [device]}
+    await world.create(f"{group}/resourceslices", {"metadata": {"name": "node"}, "spec": published})
+    claims = world.app.parts.informers[RESOURCE_CLAIMS].store
+    await world.until_true(lambda: bool(world.app.parts.assembly.cache.devices.slices()))
+    put(world.server, "pods", pod_tree("p", requests={"cpu": "1", "example.com/gpu": "1"}))
+    await world.until_true(lambda: any(claim.status.allocation for claim in claims.list()))
+    (claim,) = claims.list()
+    said = {"type": "Broken", "status": "True", "reason": "Test", "message": "", "lastTransitionTime": BEFORE}
+    status = {"devices": [{"driver": "gpu.example.com", "pool": "node", "device": "gpu-0", "conditions": [said]}]}
+    path = f"{group}/namespaces/default/resourceclaims/{claim.metadata.name}/status"
+    await world.app.parts.client.patch(path, json.dumps({"status": status}).encode(), MERGE)
 
 
 # --- the API server ---------------------------------------------------------------------------------------------------

@@ -41,7 +41,10 @@ POINTS = {
     "VolumeZone": {Point.PRE_FILTER, Point.FILTER},
     "PodTopologySpread": {Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE},
     "InterPodAffinity": {Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE},
-    "DynamicResources": {Point.PRE_FILTER, Point.POST_FILTER, Point.SCORE},
+    "DynamicResources": {
+        *(Point.PRE_ENQUEUE, Point.PRE_FILTER, Point.FILTER, Point.POST_FILTER),
+        *(Point.SCORE, Point.RESERVE, Point.PRE_BIND),
+    },
     "DefaultPreemption": {Point.PRE_ENQUEUE, Point.POST_FILTER},
     "NodeResourcesBalancedAllocation": {Point.PRE_SCORE, Point.SCORE},
     "ImageLocality": {Point.SCORE},

@@ -9,19 +9,18 @@ from kscheduler.scheduling.missing_rules import MISSING_RULES, held_status
 from tests.builders import Tree, pod_info
 from tests.scheduling.plugins_for_tests import cluster, profile
 
-DEVICE: Tree = {"resourceClaims": [{"name": "gpu"}]}
+GROUPED: Tree = {"schedulingGroup": {"podGroupName": "g"}}
 
-NEEDS: list[tuple[str, Tree]] = [("DynamicResources", DEVICE)]
+NEEDS: list[tuple[str, Tree]] = [("GangScheduling", GROUPED)]
 
 
 @pytest.mark.parametrize(("plugin", "fields"), NEEDS, ids=lambda value: value if isinstance(value, str) else "")
-def test_held_where_the_profile_asks_for_the_rule_and_only_there(plugin: str, fields: Tree) -> None:
+def test_held_where_the_profile_asks_for_the_rule(plugin: str, fields: Tree) -> None:
     pod = pod_info(**fields)
     held = held_status(pod, frozenset({plugin}))
     assert held.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     assert held.plugin == plugin
     assert f"has not built {plugin} yet" in held.message
-    assert held_status(pod, frozenset()).is_success
 
 
 def test_a_group_is_held_even_where_the_gate_is_off() -> None:
@@ -54,12 +53,12 @@ def test_whoever_needs_none_of_them_is_not_held(fields: Tree) -> None:
 
 
 def test_a_held_pod_is_turned_down_for_all_nodes_and_says_why() -> None:
-    record = schedule(profile(enabled=frozenset({"DynamicResources"})), pod_info(**DEVICE), cluster("a", "b"))
+    record = schedule(profile(enabled=frozenset({"GangScheduling"})), pod_info(**GROUPED), cluster("a", "b"))
     assert record.message == (
-        "0/2 nodes are available: pod is held because kscheduler has not built DynamicResources yet "
-        "(its spec.resourceClaims needs it)."
+        "0/2 nodes are available: pod is held because kscheduler has not built GangScheduling yet "
+        "(its spec.schedulingGroup needs it)."
     )
-    assert record.diagnosis.plugins == {"DynamicResources"}
+    assert record.diagnosis.plugins == {"GangScheduling"}
 
 
 def test_the_default_profile_asks_for_every_rule_but_the_gated_one() -> None:

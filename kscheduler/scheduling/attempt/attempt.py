@@ -148,6 +148,8 @@ class Scheduler:
         if not record.status.is_success:
             if record.preemption is not None:  # before requeueing: PreEnqueue checks whether the pod must wait
                 context.evictions.begin(record.preemption)
+            if record.deallocation is not None and context.claims is not None:
+                context.claims.free(record.deallocation)
             context.log.nominated(record)
             self._fail(queued, self._failure_of(attempt), profile, started)
             return False

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Pod
+from kscheduler.framework.cluster.claim_writing import ClaimWriter
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
@@ -92,6 +93,8 @@ class Surroundings:
     in_pre_bind: PodsInPreBind | None
     """`None` if the same gate is off: as in kube-scheduler, PreBind cannot be cancelled then."""
     log: PodLog
+    claims: ClaimWriter | None
+    """Frees claims of their devices; `None` where nothing is written."""
     pod_of: Callable[[str], Pod | None]
     """The newest version of a pod that the watch has shown, by key."""
     resizes: DeferredResizes

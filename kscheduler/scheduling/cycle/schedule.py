@@ -60,7 +60,9 @@ def schedule(
     if record.status.is_success:
         inputs = CycleInputs(profile, pod, cache.nodes, cache.nominated.before(pod), stopwatch)
         try:
-            evaluator = _find_feasible(inputs, record, cache, sampler, None if answers is not None else engine, answers)
+            # A row's amounts do not tell whether devices stand for a resource: such pods are judged without columns.
+            by_class = None if answers is not None or cache.devices.stand_for_any(pod.requests) else engine
+            evaluator = _find_feasible(inputs, record, cache, sampler, by_class, answers)
             if not record.questions and record.status.is_success:
                 row = (
                     record.feasible.item()

@@ -27,6 +27,7 @@ from kscheduler.simulation.scenarios.disturbance import Churning, Disturbance, d
 from kscheduler.simulation.scenarios.figures import Figures
 from kscheduler.simulation.scenarios.meter import Meter, resident_mebibytes
 from kscheduler.simulation.scenarios.scenario import (
+    DEFAULT_NAMESPACE,
     BenchmarkScenario,
     Churn,
     CreateNamespaces,
@@ -131,8 +132,9 @@ class Player:
             node.metadata.labels = {**node.metadata.labels, HOSTNAME: name, **zone}
             self.cluster.create(operation.template.kind, node)
             self._nodes.append(name)
-            if operation.csi_node is not None:
-                self.cluster.create(operation.csi_node.kind, self._make(operation.csi_node, index, "", node=name))
+            for companion in operation.companions:
+                namespace = DEFAULT_NAMESPACE if companion.kind.namespaced else ""
+                self.cluster.create(companion.kind, self._make(companion, index, namespace, node=name))
 
     def _create_namespaces(self, operation: CreateNamespaces) -> None:
         made = template(NAMESPACES, f"{operation.prefix}-$index", {"metadata": {"labels": dict(operation.labels)}})
@@ -169,6 +171,7 @@ class Player:
         for index in range(operation.count):
             values = self._values(operation, index)
             values["namespace"] = namespace.replace("$set", values["set"])
+            values["pod"], values["poduid"] = operation.template.name(values), operation.template.uid(values)
             for companion in operation.companions:
                 self.cluster.create(companion.kind, companion.make(values))
             pod: Pod = operation.template.make(values)
@@ -186,6 +189,7 @@ class Player:
 
     def _make(self, made_of: Template, index: int, namespace: str, node: str = "") -> KubeObject:
         values = {"index": str(index), "set": str(index), "member": "0", "node": node, "namespace": namespace}
+        values |= {"pod": "", "poduid": ""}
         made: KubeObject = made_of.make(values)
         return made
 

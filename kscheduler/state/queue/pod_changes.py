@@ -78,10 +78,15 @@ def _tolerations_differ(old: Pod, new: Pod) -> bool:
     return len(old.spec.tolerations) != len(new.spec.tolerations)
 
 
+def _generated_claims_differ(old: Pod, new: Pod) -> bool:
+    return old.status.resource_claim_statuses != new.status.resource_claim_statuses
+
+
 _EXTRACTORS = (
     (ActionType.UPDATE_POD_LABEL, _labels_differ),
     (ActionType.UPDATE_POD_SCALE_DOWN, _is_scaled_down),
     (ActionType.UPDATE_POD_SCALE_UP, _is_scaled_up),
     (ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, _gates_are_gone),
     (ActionType.UPDATE_POD_TOLERATION, _tolerations_differ),
+    (ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, _generated_claims_differ),
 )

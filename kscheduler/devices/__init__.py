@@ -1,0 +1,1 @@
+"""Devices of Dynamic Resource Allocation: which of them a selector wants."""

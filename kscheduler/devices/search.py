@@ -1,0 +1,297 @@
+"""The search: devices for all claims of a pod on one node, the first solution in the order of pools and devices.
+
+One device after the other is chosen, for one request after the other; where it does not go on, the last choice is
+undone. The devices of a request come in the order of the pools, so that no set of devices is tried twice. The steps
+are generators that one loop drives: as many devices as a pod may claim do not fit on Python's stack.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from kscheduler.api.devices import DeviceToleration
+from kscheduler.devices.capacity import Amount, CapacityError, consumption, has_room, is_allowed
+from kscheduler.devices.counters import PoolCounters
+from kscheduler.devices.errors import AllocationError
+from kscheduler.devices.features import AllocatorFeatures
+from kscheduler.devices.ids import AllocatedState, DeviceID
+from kscheduler.devices.plan import MOST_RESULTS, ClaimPlan, Request, is_selectable
+from kscheduler.devices.pools import NodeIdentity, Pool, PoolDevice
+
+
+class Outcome(Enum):
+    """How a step of the search ended."""
+
+    FOUND = auto()
+    NONE = auto()
+    TOO_MANY = auto()
+    """The claim would have more devices than its status can list."""
+
+
+Step = Generator["Step", Outcome, Outcome]
+
+
+@dataclass(slots=True)
+class Chosen:
+    """A device that a request gets."""
+
+    found: PoolDevice
+    request: Request
+    is_shared: bool
+    """Whether others may have shares of it."""
+    share_id: str | None = None
+    consumed: dict[str, Amount] | None = None
+    """What the share takes."""
+    counted: bool = False
+    marked: bool = False
+    constraints: int = 0
+    """How many constraints have taken it in."""
+
+
+class Search:
+    """One search on one node."""
+
+    def __init__(
+        self,
+        features: AllocatorFeatures,
+        plans: Sequence[ClaimPlan],
+        pools: Sequence[Pool],
+        node: NodeIdentity,
+        allocated: AllocatedState,
+        counters: PoolCounters,
+        new_share_id: Callable[[], str],
+        until: Callable[[], None] | None,
+    ) -> None:
+        self._features = features
+        self._plans = plans
+        self._node = node
+        self._allocated = allocated
+        self._counters = counters
+        self._new_share_id = new_share_id
+        self._until = until
+        self._devices = [found for pool in pools if pool.is_usable for found in pool.devices]
+        self.chosen: list[list[Chosen]] = [[] for _ in plans]
+        """By claim."""
+        self._taken: dict[DeviceID, set[int]] = {}
+        """Devices that are chosen, and by which claims; shares are not in it."""
+        self._shares: dict[DeviceID, list[dict[str, Amount]]] = {}
+        """What the chosen shares of each device take."""
+
+    def run(self) -> bool:
+        """Whether there is a solution; it is in `chosen`. Raises `AllocationError`, and what `until` raises."""
+        steps, answer = [self._claim(0)], None
+        while steps:
+            try:
+                steps.append(steps[-1].send(answer))  # type: ignore[arg-type]  # a new generator is sent None
+                answer = None
+            except StopIteration as ended:
+                steps.pop()
+                answer = ended.value
+        if answer is Outcome.TOO_MANY:  # of the first claim; those of later claims end as NONE
+            raise AllocationError("allocation max size exceeded")
+        return answer is Outcome.FOUND
+
+    # --- the order ----------------------------------------------------------------------------------------------------
+
+    def _claim(self, number: int) -> Step:
+        if number == len(self._plans):
+            return Outcome.FOUND
+        outcome = yield self._next_request(number, 0)
+        return outcome
+
+    def _next_request(self, claim: int, place: int) -> Step:
+        """This request of the claim and all that follow."""
+        if self._until is not None:
+            self._until()
+        alternatives = self._plans[claim].requests
+        if place == len(alternatives):
+            outcome = yield self._claim(claim + 1)
+            return Outcome.NONE if outcome is Outcome.TOO_MANY else outcome
+        if not alternatives[place][0].wanted.parent:
+            outcome = yield self._request(claim, place, alternatives[place][0], 0, 0)
+            return outcome
+        outcomes = set()
+        for request in alternatives[place]:
+            outcome = yield self._request(claim, place, request, 0, 0)
+            if outcome is Outcome.FOUND:
+                return outcome
+            outcomes.add(outcome)
+        return Outcome.TOO_MANY if outcomes == {Outcome.TOO_MANY} else Outcome.NONE
+
+    def _request(self, claim: int, place: int, request: Request, number: int, start: int) -> Step:
+        """The `number`th device of a request and all that follow; `start`: where to look for it."""
+        if self._until is not None:
+            self._until()
+        if request.devices is not None and not request.devices:
+            return Outcome.NONE
+        if number >= request.count:
+            outcome = yield self._next_request(claim, place + 1)
+            return outcome
+        if request.count - number > MOST_RESULTS - len(self.chosen[claim]):
+            return Outcome.TOO_MANY
+        if request.devices is not None:
+            chosen = self._choose(claim, request, request.devices[number], must=True)
+            if chosen is None:
+                return Outcome.NONE
+            outcome = yield self._request(claim, place, request, number + 1, 0)
+            if outcome is not Outcome.FOUND:
+                self._undo(claim, chosen)
+            return outcome
+        outcome = yield self._next_device(claim, place, request, number, start)
+        return outcome
+
+    def _next_device(self, claim: int, place: int, request: Request, number: int, start: int) -> Step:
+        """The `number`th device, each that fits in turn, and all that follow."""
+        if number + 1 < request.count and not self._are_enough(claim, request, request.count - number, start):
+            return Outcome.NONE
+        for at in range(start, len(self._devices)):
+            chosen = self._choose_if_fit(claim, request, self._devices[at])
+            if chosen is None:
+                continue
+            outcome = yield self._request(claim, place, request, number + 1, at + 1)
+            if outcome is Outcome.FOUND:
+                return outcome
+            self._undo(claim, chosen)
+            if outcome is Outcome.TOO_MANY:
+                return outcome
+        return Outcome.NONE
+
+    def _are_enough(self, claim: int, request: Request, count: int, start: int) -> bool:
+        """Whether so many devices would do one by one: if not, no way to combine them need be tried.
+
+        All of them are asked about, in order, as a search that finds nothing does; so errors are the same.
+        """
+        fitting = 0
+        for at in range(start, len(self._devices)):
+            fitting += self._fits(claim, request, self._devices[at])
+            if fitting == count:
+                return True
+        return False
+
+    # --- one device ---------------------------------------------------------------------------------------------------
+
+    def _choose_if_fit(self, claim: int, request: Request, found: PoolDevice) -> Chosen | None:
+        """Choose a device that is free, selected and large enough; `None` if it is not, or if it does not go."""
+        return self._choose(claim, request, found, must=False) if self._fits(claim, request, found) else None
+
+    def _fits(self, claim: int, request: Request, found: PoolDevice) -> bool:
+        """Whether the device, looked at by itself, is free, selected and large enough. Raises `AllocationError`."""
+        if self._is_in_use(found.id, claim, is_admin=request.wanted.is_admin):
+            return False
+        if not is_selectable(request, found, self._node, self._features):
+            return False
+        return not self._features.consumable_capacity or self._has_room(claim, request, found, "checking")
+
+    def _choose(self, claim: int, request: Request, found: PoolDevice, *, must: bool) -> Chosen | None:
+        """Choose a selectable device. `must`: it is this one or none."""
+        chosen = Chosen(found, request, is_shared=self._is_shared(found))
+        if not self._mark(claim, chosen, must=must):
+            self._give_up(claim, chosen)
+            return None
+        if chosen.is_shared:
+            wanted = request.wanted
+            chosen.consumed = consumption(wanted.capacity, found.device.capacity, self._features) or {}
+            chosen.share_id = self._new_share_id()
+            self._shares.setdefault(found.id, []).append(chosen.consumed)
+        self.chosen[claim].append(chosen)
+        return chosen
+
+    def _mark(self, claim: int, chosen: Chosen, *, must: bool) -> bool:
+        """Whether the device goes with what is chosen already; marked as far as it does."""
+        found, wanted = chosen.found, chosen.request.wanted
+        may_be_twice = wanted.is_admin and chosen.is_shared
+        if not may_be_twice and self._is_in_use(found.id, claim, is_admin=wanted.is_admin):
+            return False
+        if found.device.consumes_counters and not self._count(chosen):
+            return False
+        if self._features.device_taints and not _tolerates(wanted.tolerations, found):
+            return False
+        for constraint in self._plans[claim].constraints:
+            if not constraint.add(wanted, found.device, found.id):
+                if must:
+                    raise self._unsatisfiable(claim, chosen.request, found)
+                return False
+            chosen.constraints += 1
+        if not chosen.is_shared:
+            self._taken.setdefault(found.id, set()).add(claim)
+            chosen.marked = True
+        return not self._features.consumable_capacity or self._has_room(claim, chosen.request, found, "rechecking")
+
+    def _count(self, chosen: Chosen) -> bool:
+        """Whether the pool's counters are enough for the device; a shared device is counted with its first share."""
+        if not self._features.partitionable_devices:
+            return False
+        if chosen.is_shared and self._is_partly_used(chosen.found.id):
+            return True
+        chosen.counted = self._counters.take(chosen.found)
+        return chosen.counted
+
+    def _undo(self, claim: int, chosen: Chosen) -> None:
+        """Take back a choice: the last one of the claim."""
+        self.chosen[claim].pop()
+        if chosen.consumed is not None:
+            self._shares[chosen.found.id].pop()
+            if not self._shares[chosen.found.id]:
+                del self._shares[chosen.found.id]
+        self._give_up(claim, chosen)
+
+    def _give_up(self, claim: int, chosen: Chosen) -> None:
+        """Undo what a choice has marked so far."""
+        if chosen.marked:
+            self._taken[chosen.found.id].discard(claim)
+        for constraint in self._plans[claim].constraints[: chosen.constraints]:
+            constraint.remove(chosen.request.wanted)
+        if chosen.counted:
+            self._counters.give_back(chosen.found)
+
+    # --- what is in use -----------------------------------------------------------------------------------------------
+
+    def _is_in_use(self, device: DeviceID, claim: int, *, is_admin: bool) -> bool:
+        takers = self._taken.get(device)
+        if is_admin:
+            return bool(takers) and claim in takers  # type: ignore[operator]
+        return bool(takers) or device in self._allocated.devices
+
+    def _is_shared(self, found: PoolDevice) -> bool:
+        return self._features.consumable_capacity and bool(found.device.allow_multiple_allocations)
+
+    def _is_partly_used(self, device: DeviceID) -> bool:
+        """Whether the counters of a device that may be shared are counted already."""
+        if device in self._shares or device in self._allocated.consumed:
+            return True
+        return self._features.counts_by_pool_and_driver and device in self._allocated.shared
+
+    def _has_room(self, claim: int, request: Request, found: PoolDevice, doing: str) -> bool:
+        wanted, capacities = request.wanted, found.device.capacity
+        try:
+            taken = consumption(wanted.capacity, capacities, self._features)
+        except CapacityError as problem:
+            where = f"claim {self._plans[claim].claim.key}, request {wanted.name}"
+            raise AllocationError(f"{where}: {doing} capacity for device {found.id}: {problem}") from None
+        if taken is None or not is_allowed(taken, capacities, self._features):
+            return False
+        planned: dict[str, int] = {}
+        for share in self._shares.get(found.id, ()):
+            for name, amount in share.items():
+                planned[name] = planned.get(name, 0) + amount.nano
+        return has_room(taken, capacities, self._allocated.consumed.get(found.id, {}), planned)
+
+    def _unsatisfiable(self, claim: int, request: Request, found: PoolDevice) -> AllocationError:
+        where = f"claim {self._plans[claim].claim.key}, request {request.wanted.name}"
+        why = "because a claim constraint would not be satisfied"
+        return AllocationError(f"{where}: cannot add device {found.id} {why}")
+
+
+def _tolerates(tolerations: Sequence[DeviceToleration], found: PoolDevice) -> bool:
+    """Whether no taint keeps the device from being allocated."""
+    for taint in found.device.taints:
+        if taint.effect not in ("NoSchedule", "NoExecute"):
+            continue
+        if not any(
+            each.effect in ("", taint.effect)
+            and each.key in ("", taint.key)
+            and (each.operator == "Exists" or (each.operator in ("", "Equal") and each.value == taint.value))
+            for each in tolerations
+        ):
+            return False
+    return True
