@@ -23,6 +23,7 @@ from kscheduler.assembly.pod_classes import PodClasses, classes_are_on, pod_clas
 from kscheduler.assembly.ports import Ports
 from kscheduler.assembly.profiles_over import built_profiles, handle_over
 from kscheduler.assembly.ruleset import Adoption, Ruleset
+from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.config.types import KubeSchedulerConfiguration
 from kscheduler.framework.events import ClusterEvent, data_of
@@ -51,13 +52,13 @@ from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles, queue_policy
 from kscheduler.scheduling.quarantined_profiles import quarantined
 from kscheduler.scheduling.reports import Reporter
+from kscheduler.scheduling.resizes import DeferredResizes
 from kscheduler.scheduling.stopwatch import timed_pre_enqueue
 from kscheduler.scheduling.supervision.supervisor import STRIKES, Quarantine, Supervisor
 from kscheduler.state.cache import Cache
 from kscheduler.state.holding.pods_in_pre_bind import PodsInPreBind
 from kscheduler.state.holding.waiting_pods import WaitingPodTable
 from kscheduler.state.queue.scheduling_queue import QueuePolicy, SchedulingQueue
-from kscheduler.upstream.behaviours import Behaviours
 
 _log = get_logger(__name__)
 
@@ -111,6 +112,7 @@ class Assembly:
         self.cache = Cache() if cache is None else cache
         self.waiting = WaitingPodTable()
         self.in_pre_bind = PodsInPreBind() if config.gates.enabled(EXPECTATION) else None
+        self.resizes = DeferredResizes()
         self.reporter = Reporter(ports.events)
         self.plugin_reports = self._build_plugin_reports()
         self.evictions = self._build_evictions()
@@ -142,7 +144,7 @@ class Assembly:
         self.registry = registry
         """The plugins in force, by name."""
         self._has_classes = classes_are_on() if has_classes is None else has_classes
-        self._follow(config.gates.behaviours)
+        self._follow(config.gates)
         first = self.draft(config)
         self.config = config
         """The configuration in force."""
@@ -153,7 +155,7 @@ class Assembly:
         self._move_pods = lambda event, old, new: self.queue.move_all(event, old, new, clock.time())
         ports.log.awaited_events = self.queue.awaited_events
         self.failures = FailureHandler(
-            self.queue, self.cache.nominator, ports.pod_of, ports.statuses, ports.log, self._is_served
+            self.queue, self.cache.nominator, ports.pod_of, ports.statuses, ports.log, self._is_served, self.resizes
         )
         self.scheduler = Scheduler(self._surroundings(preemptions or self.evictions), first.judges)
         self.pod_handler = self._build_pod_handler()
@@ -262,7 +264,7 @@ class Assembly:
         self.profiles.clear()
         self.profiles.update(ruleset.profiles)
         self.config, self.registry, self.classes = ruleset.config, ruleset.registry, ruleset.classes
-        self._follow(ruleset.config.gates.behaviours)
+        self._follow(ruleset.config.gates)
         self.scheduler.adopt(ruleset.judges)
         placed = self.queue.adopt(ruleset.policy, self._is_served, self.clock.time())
         called_back = self._call_back()
@@ -278,9 +280,10 @@ class Assembly:
                 taken_up += self._take_up(pod)
         return Adoption(placed.kept, let_go, taken_up, called_back, sorted(added), sorted(removed))
 
-    def _follow(self, behaviours: Behaviours) -> None:
-        self.cache.follow(behaviours)
-        self.ports.observations.event_names = behaviours.event_names
+    def _follow(self, gates: FeatureGates) -> None:
+        self.resizes.follow(gates)
+        self.cache.follow(gates.behaviours)
+        self.ports.observations.follow(gates.behaviours)
 
     def _is_served(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name in self.profiles
@@ -374,8 +377,8 @@ class Assembly:
     ) -> QueuePolicy:
         observations, on_arrival = self.ports.observations, self.ports.on_arrival
 
-        def on_incoming(queue: str, event: str, pods: int) -> None:
-            observations.queue_incoming_many(queue, event, pods)
+        def on_incoming(queue: str, event: str, pods: int, unasked: int) -> None:
+            observations.queue_incoming_many(queue, event, pods, unasked)
             on_arrival()
 
         policy = queue_policy(
@@ -406,11 +409,12 @@ class Assembly:
             in_pre_bind=self.in_pre_bind,
             log=self.ports.log,
             pod_of=self.ports.pod_of,
+            resizes=self.resizes,
         )
 
     def _build_pod_handler(self) -> PodHandler:
-        seen = self.clock, self.ports.observations
-        return PodHandler(self.cache, self.queue, self.waiting, self.profiles, *seen, self.ports.log, self.ports.taken)
+        seen = self.clock, self.ports.observations, self.ports.log, self.ports.taken
+        return PodHandler(self.cache, self.queue, self.waiting, self.profiles, *seen, self.resizes)
 
     def _handlers(self) -> Mapping[Kind, Handler[Any]]:
         """The handlers, by kind, that turn watch events into changes of cache and queue."""

@@ -4,9 +4,10 @@ kube-scheduler accepts every gate of Kubernetes, because it is built from the sa
 The table (`upstream/feature_gates_1_36.json`) has all gates, with stage, default, lock and needs; another version of
 Kubernetes is another file.
 
-Setting an unknown or a locked gate is an error that names the gate, in kube-scheduler's words. Setting a gate that a
-scheduler reads, but that changes nothing here, gives a warning, because silence would suggest that it works. All other
-gates (a kubelet's, a controller's) are accepted silently, so that every component of a cluster can get the same list.
+Setting an unknown or a locked gate is an error that names the gate, in kube-scheduler's words; so is switching on one
+that changes decisions and is not built. Setting a gate that a scheduler reads, but that changes nothing here, gives a
+warning, because silence would suggest that it works. All other gates (a kubelet's, a controller's) are accepted
+silently, so that every component of a cluster can get the same list. `AllAlpha` leaves out what is not built.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -63,6 +64,9 @@ def gates_of(version: str) -> Mapping[str, Gate]:
 
 ALL_OF_A_STAGE: Final[Mapping[str, Stage]] = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 
+RESIZE_PREEMPTION: Final = "InPlacePodVerticalScalingSchedulerPreemption"
+"""Lower pods are preempted for a running pod whose resize waits for room."""
+
 HONOURED: Final = frozenset(
     (
         "ComponentFlagz",
@@ -74,6 +78,7 @@ HONOURED: Final = frozenset(
         "StorageCapacityScoring",
         "TaintTolerationComparisonOperators",
         "VolumeLimitScaling",
+        RESIZE_PREEMPTION,
     )
 )
 """Gates whose non-default value changes what this service does. A change that builds a gated rule adds its gate."""
@@ -105,7 +110,6 @@ READ_BY_SCHEDULERS: Final = HONOURED | frozenset(
         "GenericWorkload",
         "InPlacePodLevelResourcesVerticalScaling",
         "InPlacePodVerticalScaling",
-        "InPlacePodVerticalScalingSchedulerPreemption",
         "InterPodAffinityHostnameFastPath",
         "MatchLabelKeysInPodTopologySpread",
         "NodeInclusionPolicyInPodTopologySpread",
@@ -126,9 +130,23 @@ READ_BY_SCHEDULERS: Final = HONOURED | frozenset(
 """Gates that kube-scheduler reads (pkg/scheduler and cmd/kube-scheduler); all others belong to other components."""
 
 _WHY_NOT: Final[Mapping[str, str]] = {
+    "CoordinatedLeaderElection": "replicas agree by a Lease, with and without it",
+    "InterPodAffinityHostnameFastPath": "terms about the host name are counted by node, with and without it",
+    "OpportunisticBatching": "pods that are alike share their verdicts, with and without it",
+    "SchedulerAsyncAPICalls": "no decision waits for a condition to be written, with or without it",
     "SchedulerAsyncPreemption": "victims are always taken away beside the decisions, never within one",
+    "SchedulerPreQueueingHints": "it saves calls of hints, and here pods that are alike share one call",
 }
-"""Gates that will never be honoured, with the reason."""
+"""Gates that will never be honoured, with the reason: with and without them the same pods get the same nodes."""
+
+_NOT_BUILT: Final[Mapping[str, str]] = {
+    "DRADerivedAttributes": "device requests would be judged without the values that they derive",
+    "DRANodeAllocatableResources": "what devices take of a node's cpu and memory would not be counted",
+    "DRAOptionalNodeOperations": "devices would be allocated on nodes that cannot leave out their preparation",
+    "DRAPartitionableDevicesType": "the type of a partition would not be seen",
+    "DRAWorkloadResourceClaims": "claims that the pods of a group share would be taken for those of one pod",
+}
+"""Gates that may not be switched on, with what would go wrong: kube-scheduler decides otherwise with them."""
 
 _TRUE: Final = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _FALSE: Final = frozenset(("0", "f", "F", "false", "FALSE", "False"))
@@ -241,6 +259,8 @@ def _refusals(name: str, known: Mapping[str, Gate], *, value: bool) -> list[Prob
         fixed = str(gate.default).lower()
         message = f"cannot set feature gate {name} to {str(value).lower()}, feature is locked to {fixed}"
         return [Problem("", message)]
+    if value and name in _NOT_BUILT:
+        return [Problem("", f"feature gate {name} cannot be switched on, it is not built: {_NOT_BUILT[name]}")]
     return []
 
 
@@ -249,7 +269,8 @@ def _chosen(settings: Mapping[str, bool], known: Mapping[str, Gate]) -> dict[str
     chosen: dict[str, bool] = {}
     for word, stage in ALL_OF_A_STAGE.items():
         if word in settings:
-            chosen.update({gate.name: settings[word] for gate in known.values() if gate.stage is stage})
+            of_stage = (gate.name for gate in known.values() if gate.stage is stage)
+            chosen.update({name: settings[word] for name in of_stage if not (settings[word] and name in _NOT_BUILT)})
     chosen.update({name: value for name, value in settings.items() if name in known})
     return chosen
 

@@ -104,6 +104,8 @@ class Plugins(Settings, frozen=True):
     """Pod groups (alpha): candidate placements; at most one."""
     placement_score: PluginSet = PluginSet()
     """Pod groups (alpha): which placement is best."""
+    pod_group_post_filter: PluginSet = PluginSet()
+    """Pod groups (from Kubernetes 1.37 on): what to do if the group fits nowhere: preemption."""
 
 
 class PluginConfig(Settings, frozen=True):

@@ -14,7 +14,7 @@ from kscheduler.config.errors import shown
 from kscheduler.config.extenders import decides
 from kscheduler.config.loader import LoadedConfig, default_configuration
 from kscheduler.config.plugin_args import HTTPSource, LoadAwareArgs
-from kscheduler.config.types import Extender, Plugins
+from kscheduler.config.types import Extender, Plugins, PluginSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,6 @@ RULES: tuple[Rule, ...] = (
 
 UNBUILT_PLUGINS = frozenset(
     (
-        "DeferredPodScheduling",
         "GangScheduling",
         "PodGroupPodsCount",
         "TopologyPlacementGenerator",
@@ -80,6 +79,7 @@ def unhonoured(
     warnings = [
         *_from_rules(loaded, rules),
         *_from_plugins(loaded, unbuilt),
+        *_from_points_of_pod_groups(loaded),
         *_from_extenders(loaded),
         *_from_unencrypted_sources(loaded),
         *_from_empty_names(loaded),
@@ -121,6 +121,16 @@ def _from_plugins(loaded: LoadedConfig, unbuilt: frozenset[str]) -> Iterator[Set
             for number, plugin in enumerate(getattr(profile.plugins, field).enabled):
                 if plugin.name in unbuilt - by_default:
                     yield _unbuilt(f"{path}.plugins.{name}.enabled[{number}]", plugin.name)
+
+
+def _from_points_of_pod_groups(loaded: LoadedConfig) -> Iterator[SettingWarning]:
+    """Plugins at a point that only pod groups reach, while there are none: kube-scheduler takes them without a word."""
+    if loaded.gates.enabled("GenericWorkload"):
+        return
+    for index, profile in enumerate(loaded.as_given.profiles):
+        if profile.plugins.pod_group_post_filter != PluginSet():
+            path = f"profiles[{index}].plugins.podGroupPostFilter"
+            yield SettingWarning(path, "has no effect: it is for pod groups, and feature gate GenericWorkload is off")
 
 
 def _unbuilt(path: str, plugin: str) -> SettingWarning:

@@ -37,6 +37,8 @@ class AllocatorFeatures:
     """The text of a selector's error names the device, and that of too many devices the request."""
     shortens_config: bool = True
     """A configuration for all requests lists none of them."""
+    repeats_config: bool = False
+    """A configuration of the claim is listed once for each request that it names."""
     ignores_compatibility_groups: bool = True
     """Slices whose devices have compatibility groups are left out, because that gate is off."""
 
@@ -63,5 +65,6 @@ class AllocatorFeatures:
             all_means_static_capacity=as_1_37,
             tells_device_of_error=as_1_37,
             shortens_config=as_1_37,
+            repeats_config=not as_1_37,
             ignores_compatibility_groups=as_1_37 and not has_groups,
         )

@@ -60,12 +60,10 @@ def _config(
         for name, names in by_class.items()
         for part in classes[name].spec.config
     ]
-    names = {name for request in picked for name in (request.wanted.base, request.wanted.full_name)}
-    config += [
-        DeviceAllocationConfiguration(source=FROM_CLAIM, requests=part.requests, opaque=part.opaque)
-        for part in plan.claim.spec.devices.config
-        if not part.requests or not names.isdisjoint(part.requests)
-    ]
+    for part in plan.claim.spec.devices.config:
+        named = sum(not {each.wanted.base, each.wanted.full_name}.isdisjoint(part.requests) for each in picked)
+        times = named if features.repeats_config and part.requests else min(named or not part.requests, 1)
+        config += [DeviceAllocationConfiguration(source=FROM_CLAIM, requests=part.requests, opaque=part.opaque)] * times
     if not features.shortens_config:
         return tuple(config)
     return tuple(_without_all(part, picked) for part in config)

@@ -137,6 +137,13 @@ class Search:
             if outcome is not Outcome.FOUND:
                 self._undo(claim, chosen)
             return outcome
+        outcome = yield self._next_device(claim, place, request, number, start)
+        return outcome
+
+    def _next_device(self, claim: int, place: int, request: Request, number: int, start: int) -> Step:
+        """The `number`th device, each that fits in turn, and all that follow."""
+        if number + 1 < request.count and not self._are_enough(claim, request, request.count - number, start):
+            return Outcome.NONE
         for at in range(start, len(self._devices)):
             chosen = self._choose_if_fit(claim, request, self._devices[at])
             if chosen is None:
@@ -149,17 +156,31 @@ class Search:
                 return outcome
         return Outcome.NONE
 
+    def _are_enough(self, claim: int, request: Request, count: int, start: int) -> bool:
+        """Whether so many devices would do one by one: if not, no way to combine them need be tried.
+
+        All of them are asked about, in order, as a search that finds nothing does; so errors are the same.
+        """
+        fitting = 0
+        for at in range(start, len(self._devices)):
+            fitting += self._fits(claim, request, self._devices[at])
+            if fitting == count:
+                return True
+        return False
+
     # --- one device ---------------------------------------------------------------------------------------------------
 
     def _choose_if_fit(self, claim: int, request: Request, found: PoolDevice) -> Chosen | None:
         """Choose a device that is free, selected and large enough; `None` if it is not, or if it does not go."""
+        return self._choose(claim, request, found, must=False) if self._fits(claim, request, found) else None
+
+    def _fits(self, claim: int, request: Request, found: PoolDevice) -> bool:
+        """Whether the device, looked at by itself, is free, selected and large enough. Raises `AllocationError`."""
         if self._is_in_use(found.id, claim, is_admin=request.wanted.is_admin):
-            return None
+            return False
         if not is_selectable(request, found, self._node, self._features):
-            return None
-        if self._features.consumable_capacity and not self._has_room(claim, request, found, "checking"):
-            return None
-        return self._choose(claim, request, found, must=False)
+            return False
+        return not self._features.consumable_capacity or self._has_room(claim, request, found, "checking")
 
     def _choose(self, claim: int, request: Request, found: PoolDevice, *, must: bool) -> Chosen | None:
         """Choose a selectable device. `must`: it is this one or none."""

@@ -4,6 +4,7 @@ from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.registry import PluginFactory, Registry
 from kscheduler.plugins.default_binder import DefaultBinder
 from kscheduler.plugins.default_preemption import DefaultPreemption
+from kscheduler.plugins.deferred_pod_scheduling import DeferredPodScheduling
 from kscheduler.plugins.dynamic_resources import DynamicResources
 from kscheduler.plugins.image_locality import ImageLocality
 from kscheduler.plugins.inter_pod_affinity import InterPodAffinity
@@ -32,6 +33,7 @@ IN_TREE: tuple[type[Plugin], ...] = (
     TaintToleration,
     NodeAffinity,
     NodePorts,
+    DeferredPodScheduling,
     NodeResourcesFit,
     VolumeRestrictions,
     NodeVolumeLimits,

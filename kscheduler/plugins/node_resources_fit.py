@@ -6,7 +6,7 @@ judged. An extended resource that a class of devices stands for is left to Dynam
 it. Limit: the points count what nodes list, and no devices, also where the strategy names such a resource.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -18,6 +18,7 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.api.devices import IMPLICIT_EXTENDED_RESOURCE, DeviceClass
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.quantity import MAX_INT64
+from kscheduler.config.feature_gates import RESIZE_PREEMPTION
 from kscheduler.config.plugin_args import (
     DEFAULT_RESOURCES,
     LEAST_ALLOCATED,
@@ -34,7 +35,17 @@ from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.nodes.row_index import compact, side_by_side, values_at
 from kscheduler.framework.plugin import PASS_ALL, UNSIGNABLE, Plugin, PreFilterResult, Source, status_of_code
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.pods.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Requests, is_extended
+from kscheduler.framework.pods.requests import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    PODS,
+    Requests,
+    Resizing,
+    accounted_requests,
+    is_extended,
+    resize_is_deferred,
+)
 from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.reasons.wording import amount_text
 from kscheduler.framework.rules.resource_scoring import (
@@ -69,6 +80,7 @@ class NodeResourcesFit(Plugin):
     def __init__(self, args: NodeResourcesFitArgs | None, handle: Handle) -> None:
         self._devices = handle.devices if "DRAExtendedResource" in handle.features else None
         args = args or NodeResourcesFitArgs()
+        self._judges_resizes = RESIZE_PREEMPTION in handle.features
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         strategy = args.scoring_strategy or ScoringStrategy(LEAST_ALLOCATED)
@@ -77,19 +89,29 @@ class NodeResourcesFit(Plugin):
         self._resources = tuple((resource.name, resource.weight or 1) for resource in resources)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Room appears when a pod goes or is scaled down, a node comes or grows, or devices stand for a resource."""
+        """Room appears when a pod goes or shrinks, a node is added or grows, or devices stand for a resource."""
         pod = ClusterEvent(Resource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN)
         node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
-        registered = ClusterEventWithHint(pod, _after_pod_change), ClusterEventWithHint(node, self._after_node_change)
-        if self._devices is None:
-            return registered
-        device_class = ClusterEvent(Resource.DEVICE_CLASS, ActionType.ADD | ActionType.UPDATE)
-        return (*registered, ClusterEventWithHint(device_class, _after_class_change))
+        usual = ClusterEventWithHint(pod, self._after_pod_change), ClusterEventWithHint(node, self._after_node_change)
+        return (*usual, *self._device_events(), *self._resize_events())
+
+    def _device_events(self) -> Iterator[ClusterEventWithHint]:
+        if self._devices is not None:
+            device_class = ClusterEvent(Resource.DEVICE_CLASS, ActionType.ADD | ActionType.UPDATE)
+            yield ClusterEventWithHint(device_class, _after_class_change)
+
+    def _resize_events(self) -> Iterator[ClusterEventWithHint]:
+        """A resize that has grown, or lost its room to another one, may need a preemption now."""
+        if self._judges_resizes:
+            for resource in (Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD):
+                yield ClusterEventWithHint(ClusterEvent(resource, ActionType.UPDATE_POD_SCALE_UP), _after_growth)
 
     def sign(self, pod: PodInfo) -> Hashable:
         """The pod's requests, the requests that scoring assumes, and the resources that hints check."""
         if len(pod.requests) + len(_NATIVE) + 1 > _MOST_BITS:
             return UNSIGNABLE  # its codes are numbered within one cycle
+        if self._is_resize(pod):
+            return UNSIGNABLE  # what it counts on its node matters
         presumed = tuple(pod.nonzero_requests.get(name, 0) for name, _ in self._resources)
         needed = frozenset(name for name, amount in pod.accounted.items() if amount)
         return frozenset(pod.requests.items()), presumed, needed
@@ -140,13 +162,18 @@ class NodeResourcesFit(Plugin):
 
     def _requirements(self, pod: PodInfo) -> "_Requirements":
         requests = {name: amount for name, amount in pod.requests.items() if not self._ignores(name)}
-        return _Requirements(requests, self._delegated(requests))
+        counted = accounted_requests(pod.pod, Resizing.BY_POD) if self._is_resize(pod) else None
+        return _Requirements(requests, self._delegated(requests), counted)
 
     def _delegated(self, requests: Requests) -> frozenset[str]:
         """The resources that a class of devices stands for: DynamicResources looks for them where a node lists none."""
         if self._devices is None or not self._devices.stand_for_any(requests):
             return _NONE
         return frozenset(name for name in requests if self._devices.class_of_resource(name) is not None)
+
+    def _is_resize(self, pod: PodInfo) -> bool:
+        """Whether the pod runs, and only more room on its node is looked for."""
+        return self._judges_resizes and bool(pod.node_name) and resize_is_deferred(pod.pod)
 
     def _ignores(self, name: str) -> bool:
         """Whether the profile excludes this extended resource, which another component accounts for."""
@@ -161,6 +188,8 @@ class NodeResourcesFit(Plugin):
         """
         if not isinstance(new, Node):
             return QueueingHint.QUEUE
+        if self._is_resize(pod) and new.metadata.name != pod.node_name:
+            return QueueingHint.SKIP
         requirements = self._requirements(pod)
         after = allocatable_amounts(new.status.allocatable)
         from_devices = {name for name in requirements.delegated if not after.get(name, 0)}
@@ -172,6 +201,13 @@ class NodeResourcesFit(Plugin):
         before = allocatable_amounts(old.status.allocatable)
         has_grown = any(after.get(name, 0) > before.get(name, 0) for name in (PODS, *(name for name, _ in required)))
         return QueueingHint.QUEUE if has_grown else QueueingHint.SKIP
+
+    def _after_pod_change(self, pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+        """Room that a resize does not find on its own node is of no use to it."""
+        changed = new or old
+        if self._is_resize(pod) and isinstance(changed, Pod) and changed.spec.node_name != pod.node_name:
+            return QueueingHint.SKIP
+        return _after_pod_change(pod, old, new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +221,8 @@ class _Columns:
     """The places of the resources' columns, in the order of `bits`."""
     amounts: NDArray[np.int64]
     """The requested amounts, [resource, 1]."""
+    missing: NDArray[np.int64]
+    """The part of them that the node does not count yet, [resource, 1]: everything, but for a resize."""
     nowhere: tuple[int, ...]
     """Bits of the resources that no node has, or of which an int64 cannot hold the requested amount."""
     counted: NDArray[np.bool_]
@@ -194,9 +232,15 @@ class _Columns:
 class _Requirements:
     """What a pod requires of a node, and what its codes mean."""
 
-    __slots__ = ("_columns", "_numbered", "amounts", "delegated", "names")
+    __slots__ = ("_columns", "_counted", "_numbered", "amounts", "delegated", "names")
 
-    def __init__(self, requests: Requests, delegated: frozenset[str]) -> None:
+    def __init__(self, requests: Requests, delegated: frozenset[str], counted: Requests | None = None) -> None:
+        """`counted`: what the node counts of the pod already, for a resize. That is the largest of what its spec asks
+        for, what the kubelet has allocated and what is in force: mostly nothing is missing, but the node is overfilled.
+        """
+        self._counted = counted
+        if counted is not None:  # nothing else can grow: an extended resource that has gone from the node is no matter
+            requests = {n: amount for n, amount in requests.items() if n in _NATIVE or amount > counted.get(n, 0)}
         scalars = sorted(name for name, amount in requests.items() if amount > 0 and name not in _NATIVE)
         self.names = (*_NATIVE, *scalars)
         """Bit n stands for `names[n - 1]`; bit 0 is the number of pods."""
@@ -210,7 +254,7 @@ class _Requirements:
     def codes(self, nodes: NodeTable, rows: Rows) -> Codes | None:
         """One code per row, int64 [rows], or PASS_ALL."""
         where = compact(rows)
-        full = values_at(nodes.pod_count, where) >= values_at(nodes.allowed_pods, where)
+        full = self._full(nodes, where)
         lacks = self._lacks(nodes, where, len(rows))
         if not lacks and not np.count_nonzero(full):
             return PASS_ALL
@@ -222,6 +266,11 @@ class _Requirements:
             codes |= lacking.astype(np.int64) << bit
             hopeless |= too_small
         return np.where(hopeless, -codes, codes)
+
+    def _full(self, nodes: NodeTable, where: slice | Rows) -> NDArray[np.bool_]:
+        """Where one more pod is too many. A resize is one of the node's pods; kube-scheduler counts it once more."""
+        pods, allowed = values_at(nodes.pod_count, where), values_at(nodes.allowed_pods, where)
+        return pods >= allowed if self._counted is None else pods > allowed
 
     def reasons(self, code: int) -> tuple[str, ...]:
         """The reasons that the code stands for."""
@@ -237,7 +286,7 @@ class _Requirements:
         if columns is None or columns.resources != nodes.resources_version:
             columns = self._columns = self._found_in(nodes)
         allocatable = side_by_side(nodes.allocatable, columns.at, where)
-        lacking = allocatable - side_by_side(nodes.requested, columns.at, where) < columns.amounts
+        lacking = allocatable - side_by_side(nodes.requested, columns.at, where) < columns.missing
         if self.delegated:
             lacking &= (allocatable > 0) | columns.counted
         lacks: list[Lack] = []
@@ -258,11 +307,16 @@ class _Requirements:
             bits=bits,
             at=[nodes.resources[name] for name, _ in present],
             amounts=np.array([amount for _, amount in present], dtype=np.int64).reshape(-1, 1),
+            missing=np.array([self._missing(*each) for each in present], dtype=np.int64).reshape(-1, 1),
             nowhere=tuple(
                 bit_of[name] for name, _ in self.amounts if bit_of[name] not in bits and name not in self.delegated
             ),
             counted=np.array([name not in self.delegated for name, _ in present], dtype=np.bool_).reshape(-1, 1),
         )
+
+    def _missing(self, name: str, amount: int) -> int:
+        """How much of a requested amount must be free."""
+        return amount if self._counted is None else max(0, amount - self._counted.get(name, 0))
 
     def _numbered_codes(self, full: NDArray[np.bool_], lacks: list[Lack]) -> Codes:
         """int64 [rows], worked out row by row in Python: a pod with sixty extended resources is rare enough."""
@@ -362,6 +416,13 @@ def _after_class_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | 
     else:
         is_needed = named in pod.requests or f"{IMPLICIT_EXTENDED_RESOURCE}{new.metadata.name}" in pod.requests
     return QueueingHint.QUEUE if is_needed else QueueingHint.SKIP
+
+
+def _after_growth(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+    """A deferred resize, after the pod itself or another one on its node has grown."""
+    del old
+    is_near = not isinstance(new, Pod) or new.spec.node_name == pod.node_name
+    return QueueingHint.QUEUE if is_near and resize_is_deferred(pod.pod) else QueueingHint.SKIP
 
 
 def _gives_back(pod: PodInfo, before: PodInfo, after: PodInfo) -> bool:

@@ -17,9 +17,14 @@ from bisect import bisect_left
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Final
+
+from kscheduler.upstream.behaviours import Behaviours
 
 LabelValues = tuple[str, ...]
+
+SINGLE_POD: Final = "pod"
+"""The `type` label of a pod that belongs to no pod group."""
 
 
 class AttemptResult(StrEnum):
@@ -139,6 +144,12 @@ class Observations:
         self.event_names: Mapping[str, str] = {}
         """How the followed version calls events, where it has another name for them."""
         self._drivers: set[str] = set()
+        self.handled_event_names: Mapping[str, str] = {}
+        """The same where their handling is timed."""
+        self.counts_victims_at_once = False
+        """Whether victims are counted that are terminating already."""
+        self.counts_entities = False
+        """Whether the followed version counts what enters the queue, besides its pods."""
         self.counters: list[Counter] = []
         self.histograms: list[Histograms] = []
         self._declare_attempts()
@@ -165,6 +176,14 @@ class Observations:
                 place = by_labels.series.labels.index("profile")
                 for values in [values for values in by_labels if values[place] in gone]:
                     del by_labels[values]
+
+    def follow(self, behaviours: Behaviours) -> None:
+        """Count as kube-scheduler of this version does."""
+        self.event_names, self.handled_event_names = behaviours.event_names, behaviours.handled_event_names
+        self.counts_entities = behaviours.counts_entities
+        self.counts_victims_at_once = behaviours.counts_victims_at_once
+        if not self.counts_entities:
+            self.queue_incoming_entities.reset()
 
     # ---- attempts ----
 
@@ -195,9 +214,10 @@ class Observations:
         """PostFilter looked for victims."""
         self.preemption_attempts[()] += 1
 
-    def preemption_victims(self, victims: int) -> None:
-        """A preemption chose this many victims."""
-        self._victims.observe(victims)
+    def preemption_victims(self, victims: int, *, to_go: int) -> None:
+        """A preemption chose this many victims, of whom `to_go` are not terminating yet."""
+        if to_go or self.counts_victims_at_once:
+            self._victims.observe(victims)
 
     @property
     def victims(self) -> Histogram:
@@ -221,13 +241,20 @@ class Observations:
 
     # ---- queue and events ----
 
-    def queue_incoming_many(self, queue: str, event: str, pods: int) -> None:
-        """Several pods moved as one element."""
-        self.queue_incoming_pods[queue, self.event_names.get(event, event)] += pods
+    def queue_incoming_many(self, queue: str, event: str, pods: int, unasked: int) -> None:
+        """Several pods moved as one element; `unasked` of them into another queue than their hint has asked for.
+
+        kube-scheduler counts entities in this case only: where hint and queue agree, it takes the entity for one that
+        has not moved.
+        """
+        name = self.event_names.get(event, event)
+        self.queue_incoming_pods[queue, name] += pods
+        if unasked and self.counts_entities:
+            self.queue_incoming_entities[queue, name, SINGLE_POD] += unasked
 
     def event_handling(self, event: str, seconds: float) -> None:
         """A cluster event was taken into cache and queue."""
-        self.event_seconds[(self.event_names.get(event, event),)].observe(seconds)
+        self.event_seconds[(self.handled_event_names.get(event, event),)].observe(seconds)
 
     def queueing_hint(self, plugin: str, event: str, hint: str, seconds: float) -> None:
         """A hint answered `Queue` or `QueueSkip`, or failed (`Error`)."""
@@ -384,6 +411,13 @@ class Observations:
     def _declare_queue(self) -> None:
         self.queue_incoming_pods = self._counter(
             "scheduler_queue_incoming_pods_total", "Pods put into a queue, by the event that did it.", "queue", "event"
+        )
+        self.queue_incoming_entities = self._counter(
+            "scheduler_queue_incoming_entities_total",
+            "Pods put into another queue than their hint has meant, by the event that did it (Kubernetes 1.37).",
+            "queue",
+            "event",
+            "type",
         )
         self.event_seconds = self._histogram(
             "scheduler_event_handling_duration_seconds", "Time to take in a cluster event.", _POINT_SECONDS, "event"

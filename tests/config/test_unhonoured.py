@@ -2,7 +2,7 @@
 
 import pytest
 
-from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from kscheduler.config.loader import default_configuration, dump_default, load_bytes
 from kscheduler.config.unhonoured import RULES, UNBUILT_PLUGINS, unhonoured
 from kscheduler.scheduling.missing_rules import MISSING_RULES
@@ -182,7 +182,6 @@ def test_a_token_that_a_policy_sends_unencrypted_warns(entry: str, path: str) ->
 
 
 POINT_OF_UNBUILT = {
-    "DeferredPodScheduling": "permit",
     "GangScheduling": "permit",
     "PodGroupPodsCount": "placementScore",
     "TopologyPlacementGenerator": "placementGenerate",
@@ -198,9 +197,15 @@ def test_the_unbuilt_plugins_are_these() -> None:
 def test_a_plugin_that_is_not_built_warns_of_its_arguments_and_where_it_is_switched_on(plugin: str, point: str) -> None:
     enabled = f"profiles: [{{plugins: {{{point}: {{enabled: [{{name: {plugin}}}]}}}}}}]"
     configured = f"profiles: [{{pluginConfig: [{{name: {plugin}, args: {{filterTimeout: 3s}}}}]}}]"
-    version = "1.37" if plugin == "DeferredPodScheduling" else VERSION
-    assert paths(enabled, version) == [f"profiles[0].plugins.{point}.enabled[0]"]
-    assert paths(configured, version) == ["profiles[0].pluginConfig[0]"]
+    assert paths(enabled) == [f"profiles[0].plugins.{point}.enabled[0]"]
+    assert paths(configured) == ["profiles[0].pluginConfig[0]"]
+
+
+def test_plugins_that_make_room_for_pod_groups_warn_while_there_are_no_pod_groups() -> None:
+    text = "profiles: [{plugins: {podGroupPostFilter: {disabled: [{name: '*'}]}}}]"
+    gates = parse_feature_gates("GenericWorkload=true", version="1.37")
+    assert paths(text, "1.37") == ["profiles[0].plugins.podGroupPostFilter"]
+    assert unhonoured(load_bytes((HEAD + text).encode(), "f", gates)) == ()
 
 
 def test_unbuilt_plugins_are_in_tree_plugins_and_every_missing_rule_is_one_of_theirs() -> None:

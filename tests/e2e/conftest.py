@@ -48,10 +48,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    marker = item.get_closest_marker("kubernetes_1_36")
     release = pinned.chosen()
-    if marker and release.minor != pinned.parse(pinned.DEFAULT).minor:
-        pytest.skip(f"{marker.args[0]}; this run is on {release}")
+    recorded = item.get_closest_marker("kubernetes_1_36")
+    if recorded and release.minor != pinned.parse(pinned.DEFAULT).minor:
+        pytest.skip(f"{recorded.args[0]}; this run is on {release}")
+    compared = item.get_closest_marker("followed_kubernetes")
+    if compared and pinned.oracle(release).version != release.version:
+        pytest.skip(f"{compared.args[0]}; its kube-scheduler is not that of {release}")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

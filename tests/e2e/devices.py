@@ -52,6 +52,16 @@ class DevicesRoom:
             self._create("resourceslices", "ResourceSlice", name, spec)
         self._slices.add(name)
 
+    def add_rule(self, name: str, device: str) -> None:
+        """An administrator taints all devices of this name."""
+        selector = {"driver": self.driver, "device": device}
+        taint = {"key": "example.com/broken", "effect": "NoSchedule"}
+        spec = {"deviceSelector": selector, "taint": taint}
+        self._create("devicetaintrules", "DeviceTaintRule", f"{self.device_class}-{name}", spec)
+
+    def remove_rule(self, name: str) -> None:
+        self.api.delete(f"{GROUP}/devicetaintrules/{self.device_class}-{name}")
+
     def withdraw(self, node: str) -> None:
         """The driver is gone from a node."""
         name = f"{self.device_class}-{node}"

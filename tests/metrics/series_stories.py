@@ -25,7 +25,9 @@ from kscheduler.app import App, Options, source_of
 from kscheduler.client.errors import FencedError
 from kscheduler.client.reachability import ReachabilityStatistics
 from kscheduler.client.rest import MERGE
+from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import default_configuration, from_tree, load_file
+from kscheduler.config.overrides import with_settings
 from kscheduler.election import Role
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle, PluginArgs
@@ -204,6 +206,20 @@ async def pods_wait_for_room(world: World) -> None:
     await world.until_true(lambda: world.app.parts.assembly.queue.statistics().unschedulable == 20)
     put(world.server, "nodes", node_tree("large", cpu="1000"))
     await until(world.server, lambda: bool(node_of(world.server, "p0")))
+
+
+def of_kubernetes_1_37() -> Options:
+    """With the series that 1.37 has brought."""
+    config = default_configuration(gates=FeatureGates(version="1.37"))
+    unelected = with_settings(config, {"leaderElection.leaderElect": False}, "test")
+    return Options(unelected, serving=HTTPServing.plain_on_loopback())
+
+
+@story("scheduler_queue_incoming_entities_total", "scheduler_queued_entities", options=of_kubernetes_1_37)
+async def pods_are_counted_as_entities(world: World) -> None:
+    put(world.server, "nodes", node_tree("small", cpu="1"))
+    put(world.server, "pods", pod_tree("large", requests={"cpu": "2"}))
+    await world.until_true(lambda: world.app.parts.assembly.queue.statistics().unschedulable == 1)
 
 
 @story("kscheduler_status_classes_pending")

@@ -62,6 +62,8 @@ def test_all_families_of_the_built_plugins_are_here() -> None:
         "edge",
         "host_ports",
         "image_locality",
+        "mixed",
+        "mixed_large",
         "node_affinity",
         "pod_affinity",
         "pod_affinity_scores",

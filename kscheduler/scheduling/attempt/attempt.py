@@ -46,6 +46,7 @@ from kscheduler.scheduling.observations import AttemptResult, Histogram
 from kscheduler.scheduling.pod_log.lines import MOVES, OUTCOMES, STEPS
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.scheduling.resize_attempts import ResizeAttempts
 from kscheduler.scheduling.runtime.points import (
     BIND,
     PERMIT,
@@ -72,6 +73,9 @@ class Scheduler:
         self._histograms: dict[tuple[str, Code, str], Histogram] = {}
         """By extension point, code and profile: each pod needs six of them."""
         self._skipping = PodSkipping(context, lambda: self._judges.profiles)
+        self._resizing = ResizeAttempts(
+            context.cache, context.failures, context.observations, context.clock, context.evictions, self._skipping.end
+        )
         self._consultation = ExtenderConsultation(context, self._skipping, lambda: self._judges)
         self.lines = self._consultation.lines
         """Pods that wait until extenders can be asked about them."""
@@ -111,6 +115,9 @@ class Scheduler:
         profile = judges.profiles.get(queued.pod.pod.spec.scheduler_name)
         if profile is None:
             self._skipping.end(queued, "no profile has its name")
+            return None
+        if context.resizes.concerns(queued.pod.pod):
+            self._resizing.judge(queued, profile, started)
             return None
         if self._skipping.skips(queued):
             return None

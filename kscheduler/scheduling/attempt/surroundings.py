@@ -19,6 +19,7 @@ from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.reports import Reporter
+from kscheduler.scheduling.resizes import DeferredResizes
 from kscheduler.state.cache import Cache
 from kscheduler.state.holding.pods_in_pre_bind import PodInPreBind, PodsInPreBind
 from kscheduler.state.holding.waiting_pods import HeldPod, WaitingPodTable
@@ -96,3 +97,4 @@ class Surroundings:
     """Frees claims of their devices; `None` where nothing is written."""
     pod_of: Callable[[str], Pod | None]
     """The newest version of a pod that the watch has shown, by key."""
+    resizes: DeferredResizes

@@ -16,6 +16,9 @@ ClassOf = Callable[[PodInfo], Hashable | None]
 """Equal for pods that every plugin treats alike; `None` for a unique pod."""
 
 
+OnIncoming = Callable[[str, str, int, int], None]
+"""Called on arrivals: queue, event label, number of pods, and for how many of them it is another queue than the hint
+(or the failed attempt) has meant. kube-scheduler counts these only as arrivals of entities."""
 OnMoved = Callable[[Element, str, str, float], None]
 
 
@@ -34,8 +37,7 @@ class QueuePolicy:
     """The profile's PreEnqueue plugins, the named one first; Success lets the pod in."""
     hints: HintTable
     backoff: BackoffPolicy
-    on_incoming: Callable[[str, str, int], None]
-    """Called on arrivals: queue, event label, number of pods."""
+    on_incoming: OnIncoming
     class_of: ClassOf = no_class
     standing_gates: Mapping[Gate, MayLetIn] = field(default_factory=dict)
     """The PreEnqueue plugins that know which pods they would reject again."""

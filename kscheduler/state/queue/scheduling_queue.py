@@ -225,7 +225,7 @@ class SchedulingQueue:
         while (popped := self._places.pop()) is not None:
             place, queued = popped
             if place == BACKOFF:
-                self._policy.on_incoming(ACTIVE, events.POP_FROM_BACKOFF, 1)
+                self._policy.on_incoming(ACTIVE, events.POP_FROM_BACKOFF, 1, 1)
             self._places.count_rejections(queued, -1)
             if queued.pod.uid in self._in_flight:
                 continue
@@ -309,7 +309,7 @@ class SchedulingQueue:
         strategy = self._strategy_of_missed_events(queued) if is_rejected else QueueingStrategy.AFTER_BACKOFF
         is_shared = holds_for is not None and strategy is QueueingStrategy.SKIP
         if is_shared and self._policy.class_of(queued.pod) == holds_for:
-            self._policy.on_incoming(UNSCHEDULABLE, events.SCHEDULE_ATTEMPT_FAILURE, 1)
+            self._policy.on_incoming(UNSCHEDULABLE, events.SCHEDULE_ATTEMPT_FAILURE, 1, 0)
             return self._places.join_class(holds_for, queued)
         self._places.count_rejections(queued, 1)
         self._place(queued, strategy, events.SCHEDULE_ATTEMPT_FAILURE, now)
@@ -367,7 +367,7 @@ class SchedulingQueue:
             if pre_check is not None and not pre_check(representative.pod):
                 continue
             if self._policy.hints.strategy(representative, event, old, new) is not QueueingStrategy.SKIP:
-                self._policy.on_incoming(UNSCHEDULABLE, event.label, pods)
+                self._policy.on_incoming(UNSCHEDULABLE, event.label, pods, pods)
         return self._that_may_be_asked(found)
 
     def _move(
@@ -421,6 +421,8 @@ class SchedulingQueue:
 
     # --- putting elements into places ---------------------------------------------------------------------------------
 
+    # `meant` is the queue that an event's hint or a failed attempt asks for; empty where nobody has asked for one.
+
     def _place(self, element: Element, strategy: QueueingStrategy, label: str, now: float) -> None:
         """Put an element where it belongs; it must be in no place yet, except that a pod may be parked."""
         if isinstance(element, Bundle):
@@ -429,43 +431,45 @@ class SchedulingQueue:
                     self._place(member, strategy, label, now)
                 return
         elif strategy is QueueingStrategy.SKIP:
-            self._park(element, label)
+            self._park(element, label, meant=UNSCHEDULABLE)
             return
-        if strategy is QueueingStrategy.AFTER_BACKOFF and is_backing_off(element, now):
-            self._to_backoff(element, label, now)
+        if strategy is QueueingStrategy.IMMEDIATELY:
+            self._to_active(element, label, now, meant=ACTIVE)
+        elif is_backing_off(element, now):
+            self._to_backoff(element, label, now, meant=BACKOFF)
         else:
-            self._to_active(element, label, now)
+            self._to_active(element, label, now, meant=BACKOFF)
 
-    def _to_active(self, element: Element, label: str, now: float) -> None:
-        if self._is_let_in(element, label):
-            self._enter(ACTIVE, element, label, now)
+    def _to_active(self, element: Element, label: str, now: float, meant: str = "") -> None:
+        if self._is_let_in(element, label, meant):
+            self._enter(ACTIVE, element, label, now, meant)
 
-    def _to_backoff(self, element: Element, label: str, now: float) -> None:
-        if self._is_let_in(element, label):
-            self._enter(BACKOFF, element, label, now)
+    def _to_backoff(self, element: Element, label: str, now: float, meant: str) -> None:
+        if self._is_let_in(element, label, meant):
+            self._enter(BACKOFF, element, label, now, meant)
 
-    def _enter(self, place: str, element: Element, label: str, now: float) -> None:
+    def _enter(self, place: str, element: Element, label: str, now: float, meant: str = "") -> None:
         pods = 1
         if isinstance(element, Bundle):
             pods = len(element)
         elif place == ACTIVE:
             element.initial_attempt_timestamp = element.initial_attempt_timestamp or now
         self._places.put(element, place)
-        self._policy.on_incoming(place, label, pods)
+        self._policy.on_incoming(place, label, pods, 0 if place == meant else pods)
         if self._policy.on_moved is not None:
             self._policy.on_moved(element, place, label, now)
 
-    def _park(self, queued: QueuedPodInfo, label: str) -> None:
+    def _park(self, queued: QueuedPodInfo, label: str, meant: str) -> None:
         """Park a pod in the pool or behind its gate; counted as incoming unless it was parked before."""
         was_here = self._places.unpark(queued.key) is not None
         place = GATED if queued.gating_plugin else UNSCHEDULABLE
         self._places.put(queued, place)
         if not was_here:
-            self._policy.on_incoming(UNSCHEDULABLE, label, 1)
+            self._policy.on_incoming(UNSCHEDULABLE, label, 1, 0 if meant == UNSCHEDULABLE else 1)
             if self._policy.on_moved is not None:
                 self._policy.on_moved(queued, place, label, queued.timestamp)
 
-    def _is_let_in(self, element: Element, label: str) -> bool:
+    def _is_let_in(self, element: Element, label: str, meant: str) -> bool:
         """Call PreEnqueue; a rejected pod is parked as gated. For a bundle it was called before."""
         if isinstance(element, Bundle):
             return True
@@ -479,5 +483,5 @@ class SchedulingQueue:
         if status.plugin not in element.unschedulable_plugins | element.pending_plugins:
             self._places.count((status.plugin,), element.pod.pod.spec.scheduler_name, 1)
         element.unschedulable_plugins |= {status.plugin}
-        self._park(element, label)
+        self._park(element, label, meant)
         return False

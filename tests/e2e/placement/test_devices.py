@@ -5,8 +5,14 @@ In every scenario a pod ends bound rightly or pending with a true reason, and th
 
 import time
 
+import pytest
+
+from tests.controlplane.releases import pinned
+from tests.controlplane.rest import Object
 from tests.e2e.devices import PROTECTION, DevicesRoom
+from tests.e2e.embedded import EmbeddedServer
 from tests.e2e.scenario import Scenario
+from tests.e2e.servers import Server
 
 NO_DEVICE = "cannot allocate all claims"
 
@@ -93,6 +99,27 @@ def test_a_tainted_device_is_left_alone_until_the_taint_is_gone(scenario: Scenar
     scenario.wait_bound("user")
 
 
+@pytest.mark.skipif(pinned.chosen().minor < 37, reason="rules of taints are served in v1 since 1.37")
+def test_a_rule_taints_devices_and_its_end_gives_them_free(
+    scenario: Scenario, devices: DevicesRoom, server: Server
+) -> None:
+    if isinstance(server, EmbeddedServer):
+        pytest.skip("the embedded server does not serve rules of taints")
+    devices.publish("node-0", "gpu-0", "gpu-1")
+    for name in ("a", "b"):
+        devices.add_claim(name)
+    devices.add_rule("broken", device="gpu-0")
+    scenario.start_scheduler()
+    devices.add_pod("first", "a")
+    scenario.wait_bound("first")
+    assert devices.held_by("a") == ["node-0/gpu-1"]
+    devices.add_pod("second", "b")
+    scenario.wait_rejected("second", NO_DEVICE)
+    devices.remove_rule("broken")
+    scenario.wait_bound("second")
+    assert devices.held_by("b") == ["node-0/gpu-0"]
+
+
 def test_an_allocated_claim_whose_node_cannot_take_its_pod_is_given_back_and_allocated_elsewhere(
     scenario: Scenario, devices: DevicesRoom
 ) -> None:
@@ -110,7 +137,7 @@ def test_an_allocated_claim_whose_node_cannot_take_its_pod_is_given_back_and_all
 
 
 def test_a_pod_is_bound_when_its_device_is_ready_and_not_before(scenario: Scenario, devices: DevicesRoom) -> None:
-    fields = {"bindingConditions": ["example.com/attached"], "bindingFailureConditions": ["example.com/broken"]}
+    fields: Object = {"bindingConditions": ["example.com/attached"], "bindingFailureConditions": ["example.com/broken"]}
     devices.publish("node-0", "gpu-0", bindsToNode=True, **fields)
     devices.add_claim("a")
     scenario.start_scheduler()
@@ -124,7 +151,7 @@ def test_a_pod_is_bound_when_its_device_is_ready_and_not_before(scenario: Scenar
 
 
 def test_a_device_that_fails_is_given_back_and_another_one_is_taken(scenario: Scenario, devices: DevicesRoom) -> None:
-    fields = {"bindingConditions": ["example.com/attached"], "bindingFailureConditions": ["example.com/broken"]}
+    fields: Object = {"bindingConditions": ["example.com/attached"], "bindingFailureConditions": ["example.com/broken"]}
     devices.publish("node-0", "gpu-0", **fields)
     devices.add_claim("a")
     scenario.start_scheduler()

@@ -65,8 +65,8 @@ class ClaimServer(APIClient):
         self.objects: dict[str, dict[str, Any]] = {}
         self.version = 100
         self.requests: list[str] = []
-        self.before: Callable[[str], Awaitable[None] | None] = lambda _request: None
-        self.after: Callable[[str], Awaitable[None] | None] = lambda _request: None
+        self.before: Callable[[str], Awaitable[object] | None] = lambda _request: None
+        self.after: Callable[[str], Awaitable[object] | None] = lambda _request: None
         self.on_change: Callable[[dict[str, Any] | None, dict[str, Any]], None] = lambda _now, _last: None
         self.pod_patches: list[dict[str, Any]] = []
 

@@ -283,7 +283,7 @@ async def test_a_cancelled_pre_bind_gives_its_devices_back_when_the_write_is_ove
     stage.catch_up()
     reservation = stage.reserve(POD, a=allocation("gpu-0"))
     gate = asyncio.Event()
-    stage.server.before = lambda request: gate.wait() if request.endswith("/status") else None  # type: ignore[return-value]
+    stage.server.before = lambda request: gate.wait() if request.endswith("/status") else None
     running = asyncio.ensure_future(stage.commits.pre_bind(reservation, RULES))
     await stage.settle()
     running.cancel()
@@ -305,7 +305,7 @@ async def test_a_new_attempt_waits_until_the_old_reservation_is_taken_away() -> 
     stage = Stage()
     stage.server.put_object("a", allocation={"devices": {}}, reservedFor=[{"name": "p", "uid": "pod-uid"}])
     gate = asyncio.Event()
-    stage.server.before = lambda request: gate.wait() if request.startswith("PATCH") else None  # type: ignore[return-value]
+    stage.server.before = lambda request: gate.wait() if request.startswith("PATCH") else None
     stage.commits.unreserve(stage.reserve(POD, a=None))
     running = asyncio.ensure_future(stage.commits.pre_bind(stage.reserve(POD, a=None), RULES))
     await stage.settle()

@@ -38,7 +38,12 @@ class World:
         self.stage.server.before = partial(self._maybe_fail, UNAPPLIED)
         self.stage.server.after = partial(self._maybe_fail, APPLIED)
         changed = self.stage.server.on_change
-        self.stage.server.on_change = lambda now, last: (changed(now, last), self.check_server())[0]
+
+        def on_change(now: dict[str, Any] | None, last: dict[str, Any]) -> None:
+            changed(now, last)
+            assert all(len(claims) == 1 for claims in self.held().values()), self.held()
+
+        self.stage.server.on_change = on_change
         for number in range(6):
             self.stage.server.put_object(f"c{number}")
         self.stage.catch_up()
@@ -54,9 +59,6 @@ class World:
             for result in (tree["status"].get("allocation") or {"devices": {}})["devices"].get("results", ()):
                 found.setdefault(result["device"], []).append(name)
         return found
-
-    def check_server(self) -> None:
-        assert all(len(claims) == 1 for claims in self.held().values()), self.held()
 
     def check_tracker(self) -> None:
         """What is held is taken, unless the watch has yet to show that it was given back and taken again."""
