@@ -59,6 +59,7 @@ def test_all_families_of_the_built_plugins_are_here() -> None:
     assert sorted(path.name.removesuffix(".jsonl.gz") for path in FOLDERS["1.37"].glob("*.jsonl.gz")) == FAMILIES
     assert FAMILIES == [
         "csi_limits",
+        "dra",
         "edge",
         "host_ports",
         "image_locality",
