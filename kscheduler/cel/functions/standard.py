@@ -5,7 +5,6 @@ the types of their overload.
 """
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
 from kscheduler.cel.checking import types
@@ -28,7 +27,7 @@ from kscheduler.cel.values.kinds import (
     Timestamp,
 )
 from kscheduler.cel.values.show import shown
-from kscheduler.cel.values.times import in_zone
+from kscheduler.cel.values.times import WallClock, in_zone
 from kscheduler.cel.values.typing import size_of
 
 _NUMBERS = ("int", "uint", "double")
@@ -130,11 +129,11 @@ def _conversions() -> dict[str, Implementation]:
     return {f"{origin}_to_{kind}": to(described) for origin in kinds for kind, described in wanted.items()}
 
 
-_PARTS: dict[str, Callable[[datetime], int]] = {
+_PARTS: dict[str, Callable[[WallClock], int]] = {
     "day_of_month": lambda moment: moment.day - 1,
     "day_of_month_1_based": lambda moment: moment.day,
-    "day_of_week": lambda moment: moment.isoweekday() % 7,
-    "day_of_year": lambda moment: moment.timetuple().tm_yday - 1,
+    "day_of_week": lambda moment: moment.day_of_week,
+    "day_of_year": lambda moment: moment.day_of_year - 1,
     "year": lambda moment: moment.year,
     "hours": lambda moment: moment.hour,
     "minutes": lambda moment: moment.minute,
@@ -144,7 +143,7 @@ _PARTS: dict[str, Callable[[datetime], int]] = {
 _SPANS = {"hours": 3600 * 10**9, "minutes": 60 * 10**9, "seconds": 10**9, "milliseconds": 10**6}
 
 
-def _part(part: Callable[[datetime], int]) -> Implementation:
+def _part(part: Callable[[WallClock], int]) -> Implementation:
     def call(moment: Timestamp, zone: str = "UTC") -> Any:
         wall = in_zone(moment, zone)
         return wall if isinstance(wall, Failure) else part(wall)

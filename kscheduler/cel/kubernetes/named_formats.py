@@ -35,8 +35,8 @@ def _regex_error(message: str, shape: str, *examples: str) -> str:
     return f"{message} (e.g. {listed}regex used for validation is '{shape}')"
 
 
-def _too_long(value: str, most: int) -> list[str]:
-    return [f"must be no more than {most} bytes"] if len(value.encode()) > most else []
+def _too_long(value: str, most: int, unit: str) -> list[str]:
+    return [f"must be no more than {most} {unit}"] if len(value.encode()) > most else []
 
 
 def _masked(name: str) -> str:
@@ -45,7 +45,7 @@ def _masked(name: str) -> str:
 
 
 def _label(value: str) -> list[str]:
-    errors = _too_long(value, 63)
+    errors = _too_long(value, 63, "characters")
     if not re.fullmatch(_LABEL, value):
         dots = re.fullmatch(_SUBDOMAIN, value) is not None
         wrong = _regex_error(_LABEL_ERROR, _LABEL, "my-name", "123-abc")
@@ -53,15 +53,15 @@ def _label(value: str) -> list[str]:
     return errors
 
 
-def _subdomain(value: str) -> list[str]:
-    errors = _too_long(value, 253)
+def _subdomain(value: str, unit: str = "characters") -> list[str]:
+    errors = _too_long(value, 253, unit)
     if not re.fullmatch(_SUBDOMAIN, value):
         errors.append(_regex_error(_SUBDOMAIN_ERROR, _SUBDOMAIN, "example.com"))
     return errors
 
 
 def _dns1035(value: str) -> list[str]:
-    errors = _too_long(value, 63)
+    errors = _too_long(value, 63, "characters")
     if not re.fullmatch(_DNS1035, value):
         errors.append(_regex_error(_DNS1035_ERROR, _DNS1035, "my-name", "abc-123"))
     return errors
@@ -74,19 +74,19 @@ def _qualified_name(value: str) -> list[str]:
         return [f"a valid label key {wrong} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
     errors: list[str] = []
     if len(parts) == 2:  # noqa: PLR2004
-        prefix = ["must be non-empty"] if not parts[0] else _subdomain(parts[0])
+        prefix = ["must be non-empty"] if not parts[0] else _subdomain(parts[0], "bytes")
         errors = [f"prefix part {error}" for error in prefix]
     name = parts[-1]
     if not name:
         errors.append("name part must be non-empty")
-    errors += [f"name part {error}" for error in _too_long(name, 63)]
+    errors += [f"name part {error}" for error in _too_long(name, 63, "bytes")]
     if not re.fullmatch(_KEY, name):
         errors.append(f"name part {wrong}")
     return errors
 
 
 def _label_value(value: str) -> list[str]:
-    errors = _too_long(value, 63)
+    errors = _too_long(value, 63, "bytes")
     if not re.fullmatch(f"({_KEY})?", value):
         errors.append(_regex_error(_VALUE_ERROR, f"({_KEY})?", "MyValue", "my_value", "12345"))
     return errors

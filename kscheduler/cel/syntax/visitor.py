@@ -228,6 +228,8 @@ class Visitor:
         entries: list[Entry] = []
         for colon, optional, key, value in parts:
             number = self._take(colon)
+            if value is not None and value.rule == "broken":
+                return []
             key_node = self.visit(key)
             entries.append(Entry(number, key_node, self.visit(value), optional=optional))
         return entries

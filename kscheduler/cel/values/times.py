@@ -1,6 +1,7 @@
 """Durations and moments: reading, zones, and sums that stay within their bounds."""
 
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -75,11 +76,43 @@ def _days(year: int, month: int, day: int) -> int | None:
         return None
 
 
-def in_zone(moment: Timestamp, zone: str) -> datetime | Failure:
+@dataclass(frozen=True, slots=True)
+class WallClock:
+    """What a clock and a calendar show: Python's own end with the year 9999, and a zone may be beyond."""
+
+    year: int
+    month: int
+    day: int
+    hour: int
+    minute: int
+    second: int
+    day_of_year: int
+    day_of_week: int
+
+
+def wall_clock(seconds: int) -> WallClock:
+    """The wall clock of a moment, given in seconds since 1970 on that clock."""
+    days, rest = divmod(seconds, 86400)
+    # 400 years are 146,097 days, always: count from a year that Python knows.
+    eras, days = divmod(days, 146097)
+    moment = _EPOCH + timedelta(days=days)
+    return WallClock(
+        year=moment.year + 400 * eras,
+        month=moment.month,
+        day=moment.day,
+        hour=rest // 3600,
+        minute=rest // 60 % 60,
+        second=rest % 60,
+        day_of_year=moment.timetuple().tm_yday,
+        day_of_week=moment.isoweekday() % 7,
+    )
+
+
+def in_zone(moment: Timestamp, zone: str) -> WallClock | Failure:
     """The wall clock of a zone: a name of the time zone database, or `+hh:mm`."""
     if ":" not in zone:
         named = _named_zone(zone)
-        return named if isinstance(named, Failure) else _wall(moment.seconds, named)
+        return named if isinstance(named, Failure) else wall_clock(moment.seconds + _east(moment.seconds, named))
     hours, _, minutes = zone.partition(":")
     parts: list[int] = []
     for part in (hours, minutes):
@@ -87,7 +120,7 @@ def in_zone(moment: Timestamp, zone: str) -> datetime | Failure:
             return Failure(f'strconv.Atoi: parsing "{part}": invalid syntax')
         parts.append(int(part))
     offset = parts[0] * 60 - parts[1] if zone.startswith("-") else parts[0] * 60 + parts[1]
-    return _EPOCH + timedelta(seconds=moment.seconds + offset * 60)
+    return wall_clock(moment.seconds + offset * 60)
 
 
 def _named_zone(zone: str) -> ZoneInfo | timezone | Failure:
@@ -102,10 +135,10 @@ def _named_zone(zone: str) -> ZoneInfo | timezone | Failure:
         return unknown
 
 
-def _wall(seconds: int, zone: ZoneInfo | timezone) -> datetime:
-    moment = _EPOCH + timedelta(seconds=seconds)
-    offset = moment.astimezone(zone).utcoffset() or timedelta()
-    return moment + offset
+def _east(seconds: int, zone: ZoneInfo | timezone) -> int:
+    """Seconds east of UTC in a zone; at the ends of the calendar as a year within."""
+    moment = _EPOCH + timedelta(seconds=min(max(seconds, LEAST_SECONDS + 86400), MOST_SECONDS - 86400))
+    return int((moment.astimezone(zone).utcoffset() or timedelta()).total_seconds())
 
 
 def checked(nanos: int) -> Duration | Failure:
