@@ -60,6 +60,7 @@ def test_all_families_of_the_built_plugins_are_here() -> None:
     assert [family for family in later if family != "pod_groups"] == FAMILIES, "groups: test_recorded_groups"
     assert FAMILIES == [
         "csi_limits",
+        "dra",
         "edge",
         "host_ports",
         "image_locality",
