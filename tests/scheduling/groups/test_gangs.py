@@ -1,5 +1,7 @@
 """Gangs: all or nothing, through the real queue, cycle, Permit and workers."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -8,7 +10,7 @@ from kscheduler.framework.status import error
 from tests.builders import make_node, make_pod
 from tests.scheduling.groups.world import World, member, pod_group, without_gates
 
-HALF = {"requests": {"cpu": "2"}}
+HALF: dict[str, Any] = {"requests": {"cpu": "2"}}
 """Two fit on a node."""
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -68,7 +68,7 @@ class World:
         self.reported = ReportedFailures()
         self.events = RecordedEvents()
         self.config = config or default_configuration("kscheduler", parse_feature_gates(gates, version="1.37"))
-        self.wake = lambda: None
+        self.wake: Callable[[], None] = lambda: None
         ports = Ports(
             binder=self,
             statuses=self.reported,
