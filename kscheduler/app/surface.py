@@ -190,11 +190,13 @@ class Surface:
 
     def _pending_pods(self) -> Mapping[str, float]:
         sizes = self._parts.assembly.queue.statistics()
+        of_groups = {"incomplete": sizes.incomplete, "pending": sizes.pending}
         return {
             "active": sizes.active,
             "backoff": sizes.backoff,
             "unschedulable": sizes.unschedulable,
             "gated": sizes.gated,
+            **{place: count for place, count in of_groups.items() if count is not None},
         }
 
     def _extender_pods(self) -> dict[tuple[str, str], float]:

@@ -17,6 +17,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Code, Status, error
 from kscheduler.logs import get_logger, verbose
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt.judges import Judges
 from kscheduler.scheduling.attempt.skipping import PodSkipping
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
@@ -176,6 +177,7 @@ class GroupAttempts:
                 if self._steps.take(attempt):
                     attempts.append(attempt)
             except BaseException as failure:  # noqa: BLE001  the other members' attempts must not be lost
+                count_caught(Boundary.WORKER)
                 self._steps.give_up(queued, failure)
         for attempt in attempts:
             self._let_go_if_decided(attempt)
