@@ -155,6 +155,14 @@ class World:
         for _ in range(turns):
             await asyncio.sleep(0)
 
+    async def rest(self) -> None:
+        """Wait until nobody is ready to be tried, or being tried."""
+        while True:
+            sizes = self.queue.statistics()
+            if not (sizes.active or sizes.in_flight or self.workers.binding):
+                return
+            await self.settle(5)
+
     async def pass_seconds(self, seconds: int) -> None:
         """Time passes; back-off is flushed each second."""
         for _ in range(seconds):
