@@ -187,7 +187,7 @@ def read_source(path: str, gates: FeatureGates = DEFAULT_GATES) -> Iterator[Scen
                 if tree is not None:
                     yield from flattened(tree, f"{name}: document {number}")
                 elif not isinstance(document, dict):
-                    yield parse_question(document, f"{name}:{number}", built_in)
+                    yield parse_line(document, f"{name}:{number}", built_in)
     except EOFError:
         raise ScenarioError(f"{name}: the gzip stream ends in the middle") from None
     except zlib.error as error:
@@ -197,16 +197,14 @@ def read_source(path: str, gates: FeatureGates = DEFAULT_GATES) -> Iterator[Scen
 
 
 def parse_scenario(line: bytes | msgspec.Raw, where: str, built_in: LoadedConfig | None = None) -> Scenario:
-    """A scenario about a pod, as `parse_question` reads it. Raises `ScenarioError`."""
-    found = parse_question(line, where, built_in)
-    if isinstance(found, GroupScenario):
+    """A scenario about a pod, as `parse_line`. Raises `ScenarioError`, also for one about a group."""
+    scenario = parse_line(line, where, built_in)
+    if isinstance(scenario, GroupScenario):
         raise ScenarioError(f"{where}: podGroup: a scenario about a pod was expected")
-    return found
+    return scenario
 
 
-def parse_question(
-    line: bytes | msgspec.Raw, where: str, built_in: LoadedConfig | None = None
-) -> Scenario | GroupScenario:
+def parse_line(line: bytes | msgspec.Raw, where: str, built_in: LoadedConfig | None = None) -> Scenario | GroupScenario:
     """A scenario from JSON. Raises `ScenarioError` whose text begins with `where`.
 
     `built_in`: the configuration for `config: null`; by default kube-scheduler's, including its profile's name.

@@ -17,6 +17,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Code, Status, error
 from kscheduler.logs import get_logger, verbose
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt.judges import Judges
 from kscheduler.scheduling.attempt.skipping import PodSkipping
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
@@ -76,6 +77,8 @@ class GroupAttempts:
         self._skipping = skipping
         self._judges = judges
         self._steps = steps
+        self._alone: dict[str, tuple[Profile, Profile]] = {}
+        """By name a profile, and the same without PostFilter."""
 
     def decide(self, group: QueuedPodGroup) -> list[Attempt]:
         """Find nodes for the group's members, and reserve them; the attempts of those that have one, to be bound."""
@@ -156,10 +159,17 @@ class GroupAttempts:
         name = tried.profile.name
         stopwatch = judges.stopwatches[name]
         stopwatch.start(pod)
-        alone = replace(tried.profile, post_filter=())
+        alone = self._without_post_filter(tried.profile)
         record = schedule(alone, pod, self._context.cache, stopwatch, judges.samplers[name], judges.engines.get(name))
         tried.seconds[pod.uid] = self._now() - began
         return record
+
+    def _without_post_filter(self, profile: Profile) -> Profile:
+        """The profile for members. Kept, because a copy works out the traits of all plugins anew."""
+        known = self._alone.get(profile.name)
+        if known is None or known[0] is not profile:
+            known = self._alone[profile.name] = profile, replace(profile, post_filter=())
+        return known[1]
 
     # --- what follows -------------------------------------------------------------------------------------------------
 
@@ -176,6 +186,7 @@ class GroupAttempts:
                 if self._steps.take(attempt):
                     attempts.append(attempt)
             except BaseException as failure:  # noqa: BLE001  the other members' attempts must not be lost
+                count_caught(Boundary.WORKER)
                 self._steps.give_up(queued, failure)
         for attempt in attempts:
             self._let_go_if_decided(attempt)

@@ -5,6 +5,7 @@ again with growing pauses, as often as `MOST_TRIES`. At most `MOST_WAITING` grou
 because its next attempt reports it again. Limit: what waits when the process is killed is lost, likewise.
 """
 
+import asyncio
 from typing import Final, Protocol
 
 from kscheduler.aio.backoff import Backoff
@@ -53,6 +54,13 @@ class GroupStatusWriter:
         if group.key not in self._sending:
             self._sending.add(group.key)
             self._tasks.spawn(group.key.text, self._send_all(group.key))
+
+    async def run(self) -> None:
+        """Own the requests until cancelled; those that are under way then are cancelled, too."""
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await self._tasks.cancel_all()
 
     async def flush(self, seconds: float) -> bool:
         """Wait until all that was reported is sent; whether that was so in time."""

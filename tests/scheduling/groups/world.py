@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -68,7 +68,7 @@ class World:
         self.reported = ReportedFailures()
         self.events = RecordedEvents()
         self.config = config or default_configuration("kscheduler", parse_feature_gates(gates, version="1.37"))
-        self.wake = lambda: None
+        self.wake: Callable[[], None] = lambda: None
         ports = Ports(
             binder=self,
             statuses=self.reported,
@@ -154,6 +154,14 @@ class World:
         """Let every task do what it can."""
         for _ in range(turns):
             await asyncio.sleep(0)
+
+    async def rest(self) -> None:
+        """Wait until nobody is ready to be tried, or being tried."""
+        while True:
+            sizes = self.queue.statistics()
+            if not (sizes.active or sizes.in_flight or self.workers.binding):
+                return
+            await self.settle(5)
 
     async def pass_seconds(self, seconds: int) -> None:
         """Time passes; back-off is flushed each second."""
