@@ -196,6 +196,11 @@ class App:
                 self._unless_lost(lambda: self.parts.status_writer.flush(FLUSH_PATCHES_SECONDS)),
             ),
             BackgroundService(
+                "conditions of groups",
+                self.parts.group_status_writer.run,
+                self._unless_lost(lambda: self.parts.group_status_writer.flush(FLUSH_PATCHES_SECONDS)),
+            ),
+            BackgroundService(
                 "evictions", self.parts.assembly.evictions.run, self._unless_lost(self.parts.assembly.evictions.stop)
             ),
             *self._claims_service(),
