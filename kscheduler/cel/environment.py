@@ -1,9 +1,9 @@
 """An environment compiles expressions: variables and functions that they may use, and the rules of a release."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-import sys
 from typing import Any
 
 from kscheduler.cel.checking.checker import Checker

@@ -58,7 +58,6 @@ RULES: tuple[Rule, ...] = (
 
 UNBUILT_PLUGINS = frozenset(
     (
-        "GangScheduling",
         "PodGroupPodsCount",
         "TopologyPlacementGenerator",
     )

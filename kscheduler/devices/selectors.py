@@ -35,9 +35,7 @@ COMPILED_KEPT = 256
 DEVICES_KEPT = 8192
 """Devices whose attributes stay ready to be asked about: about two kilobytes each."""
 
-_HINT = (
-    ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional fields"
-)
+_HINT = ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional fields"
 
 
 class SelectorError(ValueError):
@@ -206,7 +204,7 @@ class CompiledSelector:
 class SelectorCompiler:
     """Compiles selectors as one release of Kubernetes does, and keeps those that were used last."""
 
-    def __init__(self, version: Release, list_attributes: bool = False, consumable_capacity: bool = True) -> None:  # noqa: FBT001, FBT002
+    def __init__(self, version: Release, list_attributes: bool = False, consumable_capacity: bool = True) -> None:
         # `device.allowMultipleAllocations` is known to stored expressions whether the gate is on or off.
         del consumable_capacity
         self._version = version

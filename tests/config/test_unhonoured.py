@@ -59,7 +59,7 @@ def test_leader_election_is_honoured_with_all_its_fields(elects: str) -> None:
             [],
         ),
         (
-            "profiles: [{plugins: {multiPoint: {enabled: [{name: NodeName}, {name: GangScheduling}]}}}]",
+            "profiles: [{plugins: {multiPoint: {enabled: [{name: NodeName}, {name: PodGroupPodsCount}]}}}]",
             ["profiles[0].plugins.multiPoint.enabled[1]"],
         ),
         ("profiles: [{plugins: {multiPoint: {disabled: [{name: InterPodAffinity}]}}}]", []),
@@ -182,7 +182,6 @@ def test_a_token_that_a_policy_sends_unencrypted_warns(entry: str, path: str) ->
 
 
 POINT_OF_UNBUILT = {
-    "GangScheduling": "permit",
     "PodGroupPodsCount": "placementScore",
     "TopologyPlacementGenerator": "placementGenerate",
 }

@@ -30,12 +30,10 @@ def all_assignable(mapping: Mapping, ones: list[Type], others: list[Type]) -> Ma
 
 
 def _all_fit(mapping: Mapping, ones: "list[Type] | tuple[Type, ...]", others: "list[Type] | tuple[Type, ...]") -> bool:
-    return len(ones) == len(others) and all(
-        _fits(mapping, one, other) for one, other in zip(ones, others, strict=True)
-    )
+    return len(ones) == len(others) and all(_fits(mapping, one, other) for one, other in zip(ones, others, strict=True))
 
 
-def _fits(mapping: Mapping, one: Type, other: Type) -> bool:  # noqa: PLR0911 : one rule after the other
+def _fits(mapping: Mapping, one: Type, other: Type) -> bool:
     if other.kind == "param":
         valid, known = _substitutes(mapping, one, other)
         if valid:

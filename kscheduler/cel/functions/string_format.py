@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from kscheduler.cel.checking import types
 from kscheduler.cel.checking.types import Type
 from kscheduler.cel.values import go_text
 from kscheduler.cel.values.converting import convert
 from kscheduler.cel.values.kinds import ANY_MAP, Failure, Uint
-from kscheduler.cel.checking import types
 from kscheduler.cel.values.typing import type_name, type_of
 
 _DEFAULT_PRECISION = 6
@@ -99,7 +99,7 @@ def _clause(data: bytes, at: int) -> tuple[Clause, int]:
 
 def _precision(digits: str, wrong: str) -> int:
     reason = "" if digits else "invalid syntax"
-    if digits and (len(digits) > 19 or int(digits) > 2**63 - 1):  # noqa: PLR2004 : the digits of 64 bits
+    if digits and (len(digits) > 19 or int(digits) > 2**63 - 1):
         reason = "value out of range"
     if reason:
         cause = f'strconv.Atoi: parsing "{digits}": {reason}'

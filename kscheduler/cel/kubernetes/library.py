@@ -69,7 +69,7 @@ def _quantities(*, shared: bool) -> dict[str, Implementation]:
     }
 
 
-def _read_version(text: str, normalize: bool = False) -> semvers.Semver:  # noqa: FBT001, FBT002 : an argument of CEL
+def _read_version(text: str, normalize: bool = False) -> semvers.Semver:
     return semvers.normalized(text) if normalize else semvers.parse(text)
 
 
@@ -153,9 +153,9 @@ _ADDRESSES: dict[str, Implementation] = {
 
 def _is_link_local_multicast(ip: networks.IP) -> bool:
     packed = ip.address.packed
-    if len(packed) == 4:  # noqa: PLR2004
+    if len(packed) == 4:
         return _first(ip.address, "224.0.0.0/24")
-    return packed[0] == 0xFF and packed[1] & 0x0F == 0x02  # noqa: PLR2004 : ff02::/16 of any flags
+    return packed[0] == 0xFF and packed[1] & 0x0F == 0x02
 
 
 def _url(text: str) -> Any:

@@ -70,10 +70,10 @@ def _dns1035(value: str) -> list[str]:
 def _qualified_name(value: str) -> list[str]:
     wrong = _regex_error(_KEY_ERROR, _KEY, "MyName", "my.name", "123-abc")
     parts = value.split("/")
-    if len(parts) > 2:  # noqa: PLR2004 : prefix and name
+    if len(parts) > 2:
         return [f"a valid label key {wrong} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
     errors: list[str] = []
-    if len(parts) == 2:  # noqa: PLR2004
+    if len(parts) == 2:
         prefix = ["must be non-empty"] if not parts[0] else _subdomain(parts[0], "bytes")
         errors = [f"prefix part {error}" for error in prefix]
     name = parts[-1]

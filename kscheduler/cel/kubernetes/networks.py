@@ -131,9 +131,9 @@ def _network(text: str) -> CIDR:
         message = "IPv6 zones cannot be present in a prefix"
         raise AddressError(message)
     digits = bits.isascii() and bits.isdigit()
-    if not digits or (len(bits) > 1 and bits[0] == "0") or len(bits) > 18:  # noqa: PLR2004 : what an int holds
+    if not digits or (len(bits) > 1 and bits[0] == "0") or len(bits) > 18:
         signed = len(bits) > 1 and bits[0] not in "123456789"
-        if not digits or signed or len(bits) > 18:  # noqa: PLR2004
+        if not digits or signed or len(bits) > 18:
             message = f"bad bits after slash: {quoted(bits)}"
             raise AddressError(message)
     if int(bits) > address.max_prefixlen:
@@ -171,18 +171,18 @@ def _octets(whole: str, text: str) -> list[int]:
             if digits == 1 and value == 0:
                 raise _wrong(whole, "IPv4 field has octet with leading zero")
             value, digits = value * 10 + int(letter), digits + 1
-            if value > 255:  # noqa: PLR2004 : a byte
+            if value > 255:
                 raise _wrong(whole, "IPv4 field has value >255")
         elif letter == ".":
             if at in (0, len(text) - 1) or text[at - 1] == ".":
                 raise _wrong(whole, "IPv4 field must have at least one digit", text[at:])
-            if len(octets) == 3:  # noqa: PLR2004 : four octets
+            if len(octets) == 3:
                 raise _wrong(whole, "IPv4 address too long")
             octets.append(value)
             value = digits = 0
         else:
             raise _wrong(whole, "unexpected character", text[at:])
-    if len(octets) < 3:  # noqa: PLR2004
+    if len(octets) < 3:
         raise _wrong(whole, "IPv4 address too short")
     return [*octets, value]
 
@@ -208,7 +208,7 @@ class _Groups:
             self._gap, text = 0, text[2:]
             if not text:
                 return bytes(16)
-        while len(self._out) < 16:  # noqa: PLR2004 : the bytes of an address
+        while len(self._out) < 16:
             text, more = self._group(text)
             if not more:
                 break
@@ -256,10 +256,10 @@ class _Groups:
         return rest[1:], len(rest) > 1
 
     def _embedded(self, text: str) -> None:
-        if self._gap is None and len(self._out) != 12:  # noqa: PLR2004 : the last four bytes
+        if self._gap is None and len(self._out) != 12:
             wanted = "embedded IPv4 address must replace the final 2 fields of the address"
             raise _wrong(self._whole, wanted, text)
-        if len(self._out) + 4 > 16:  # noqa: PLR2004
+        if len(self._out) + 4 > 16:
             wanted = "too many hex fields to fit an embedded IPv4 at the end of the address"
             raise _wrong(self._whole, wanted, text)
         self._out += bytes(_octets(self._whole, text))

@@ -38,7 +38,8 @@ class Decimal:
 
 class Quantity(Opaque):
     """An amount: `value * 10^scale` while `decimal` is None, else the decimal. `pointer`: what a sum gives, which equals
-    no quantity that was read (`a == b.add(c)` is an error in Kubernetes)."""
+    no quantity that was read (`a == b.add(c)` is an error in Kubernetes).
+    """
 
     __slots__ = ("decimal", "pointer", "scale", "value")
     TYPE_NAME = "kubernetes.Quantity"
@@ -75,7 +76,7 @@ class Quantity(Opaque):
         while scale < 0 and value % 10 == 0 and value:
             value, scale = value // 10, scale + 1
         suffix = {-9: "n", -6: "u", -3: "m", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
-        while value and value % 1000 == 0 and scale < 18:  # noqa: PLR2004 : the largest suffix
+        while value and value % 1000 == 0 and scale < 18:
             value, scale = value // 1000, scale + 3
         while scale % 3:
             value, scale = value * 10, scale - 1
@@ -134,9 +135,9 @@ class Quantity(Opaque):
 
 def _power_of_ten(scale: int) -> float:
     """Go's math.Pow10: 0 below 1e-323, infinite above 1e308."""
-    if scale < -323:  # noqa: PLR2004
+    if scale < -323:
         return 0.0
-    return float(f"1e{scale}") if scale <= 308 else float("inf")  # noqa: PLR2004
+    return float(f"1e{scale}") if scale <= 308 else float("inf")
 
 
 def _compared(one: tuple[int, int], other: tuple[int, int]) -> int:
@@ -204,10 +205,10 @@ def _suffix(suffix: str) -> tuple[int, int]:
     raise QuantityTextError(_SUFFIX_WRONG)
 
 
-def _quick(negative: bool, whole: str, fraction: str, base: int, exponent: int) -> Quantity | None:  # noqa: FBT001
+def _quick(negative: bool, whole: str, fraction: str, base: int, exponent: int) -> Quantity | None:
     """The quantity as a 64-bit integer, if it is small enough."""
-    scale, factor = (exponent, 1) if base == 10 else (0, 1 << exponent)  # noqa: PLR2004
-    if base == 10:  # noqa: PLR2004
+    scale, factor = (exponent, 1) if base == 10 else (0, 1 << exponent)
+    if base == 10:
         precision = _DIGITS - len(whole) - len(fraction)
     else:
         precision = 15 - len(whole) - exponent * 3 // 10 - 1 if not fraction else -1
@@ -220,11 +221,11 @@ def _quick(negative: bool, whole: str, fraction: str, base: int, exponent: int) 
     return Quantity(-value if negative else value, scale)
 
 
-def _slow(negative: bool, whole: str, fraction: str, base: int, exponent: int) -> Quantity:  # noqa: FBT001
+def _slow(negative: bool, whole: str, fraction: str, base: int, exponent: int) -> Quantity:
     """The quantity as a decimal: at most nine places, rounded away from zero; binary ones end at the largest int64."""
     digits = int(whole + fraction)
     scale = -len(fraction)
-    if base == 10:  # noqa: PLR2004
+    if base == 10:
         scale += exponent
     else:
         digits <<= exponent
@@ -235,7 +236,7 @@ def _slow(negative: bool, whole: str, fraction: str, base: int, exponent: int) -
         scale = max(scale, _NANO)
     if scale > _LARGEST_EXPONENT:
         raise QuantityTextError(_NUMERIC_WRONG)
-    if base == 2 and _compared((digits, scale), (_MOST, 0)) > 0:  # noqa: PLR2004
+    if base == 2 and _compared((digits, scale), (_MOST, 0)) > 0:
         digits, scale = _MOST, 0
     return Quantity(0, 0, Decimal(-digits if negative else digits, scale))
 

@@ -65,7 +65,7 @@ def _unsigned(text: str) -> int:
     if not text:
         message = 'strconv.ParseUint: parsing "": invalid syntax'
         raise VersionError(message)
-    if len(text) > 20 or int(text) > _MOST:  # noqa: PLR2004 : the digits of 64 bits
+    if len(text) > 20 or int(text) > _MOST:
         message = f"strconv.ParseUint: parsing {go_text.quoted(text)}: value out of range"
         raise VersionError(message)
     return int(text)
@@ -77,7 +77,7 @@ def parse(text: str) -> Semver:
         message = "Version string empty"
         raise VersionError(message)
     parts = text.split(".", 2)
-    if len(parts) != 3:  # noqa: PLR2004 : major, minor, patch
+    if len(parts) != 3:
         message = "No Major.Minor.Patch elements found"
         raise VersionError(message)
     major = _number(parts[0], "major number", leading="Major number")
@@ -115,7 +115,7 @@ def _build_part(text: str) -> str:
 def normalized(text: str) -> Semver:
     """A version that may start with `v`, have leading zeros, or lack numbers. Raises `VersionError`."""
     parts = [_without_zeros(part) for part in text.removeprefix("v").split(".", 2)]
-    if len(parts) < 3:  # noqa: PLR2004 : major, minor, patch
+    if len(parts) < 3:
         if "+" in parts[-1] or "-" in parts[-1]:
             message = "short version cannot contain PreRelease/Build meta data"
             raise VersionError(message)

@@ -115,18 +115,18 @@ def _unescape(value: bytes, mode: str) -> bytes:
     at = 0
     while at < len(value):
         byte = value[at]
-        if byte == 0x25:  # noqa: PLR2004 : a percent sign
+        if byte == 0x25:
             piece = value[at : at + 3]
-            if len(piece) < 3 or not set(piece[1:]) <= _HEX or _forbidden(piece, mode):  # noqa: PLR2004
+            if len(piece) < 3 or not set(piece[1:]) <= _HEX or _forbidden(piece, mode):
                 message = f"invalid URL escape {quoted(piece.decode('utf-8', 'replace'))}"
                 raise UrlError(message)
             out.append(int(piece[1:], 16))
             at += 3
             continue
-        if mode in ("host", "zone") and byte < 0x80 and byte not in _HOST:  # noqa: PLR2004 : ASCII
+        if mode in ("host", "zone") and byte < 0x80 and byte not in _HOST:
             message = f"invalid character {quoted(chr(byte))} in host name"
             raise UrlError(message)
-        out.append(0x20 if mode == "query" and byte == 0x2B else byte)  # noqa: PLR2004 : a plus is a space
+        out.append(0x20 if mode == "query" and byte == 0x2B else byte)
         at += 1
     return bytes(out)
 
@@ -137,8 +137,8 @@ def _forbidden(piece: bytes, mode: str) -> bool:
         return False
     code = int(piece[1:], 16)
     if mode == "host":
-        return code < 0x80  # noqa: PLR2004 : only what is no ASCII
-    return mode == "zone" and code != 0x20 and code not in _HOST  # noqa: PLR2004 : a space
+        return code < 0x80
+    return mode == "zone" and code != 0x20 and code not in _HOST
 
 
 def _is_port(text: str) -> bool:
@@ -275,7 +275,7 @@ def _literal(host: str) -> str:
     except AddressError as error:
         message = f"invalid host: {error}"
         raise UrlError(message) from None
-    if address.version == 4:  # noqa: PLR2004
+    if address.version == 4:
         message = "invalid IP-literal"
         raise UrlError(message)
     return f"[{text}]{port}"

@@ -32,7 +32,7 @@ class Qualifier:
 
 
 def _by_constant(index: Any) -> Callable[[Frame, Any, bool], Any]:
-    def qualify(frame: Frame, value: Any, optional: bool) -> Any:  # noqa: FBT001
+    def qualify(frame: Frame, value: Any, optional: bool) -> Any:
         found = qualified(value, index, presence=optional)
         if not optional or (found is not ABSENT and type(found) is not Failure):
             frame.charge_ones(1)
@@ -42,7 +42,7 @@ def _by_constant(index: Any) -> Callable[[Frame, Any, bool], Any]:
 
 
 def _by_presence(index: Any) -> Callable[[Frame, Any, bool], Any]:
-    def qualify(frame: Frame, value: Any, optional: bool) -> Any:  # noqa: FBT001
+    def qualify(frame: Frame, value: Any, optional: bool) -> Any:
         found = qualified(value, index, presence=True)
         if optional:
             if found is not ABSENT and type(found) is not Failure:
@@ -55,7 +55,7 @@ def _by_presence(index: Any) -> Callable[[Frame, Any, bool], Any]:
 
 
 def _by_attribute(resolve: Run) -> Callable[[Frame, Any, bool], Any]:
-    def qualify(frame: Frame, value: Any, optional: bool) -> Any:  # noqa: FBT001
+    def qualify(frame: Frame, value: Any, optional: bool) -> Any:
         index = resolve(frame)
         if type(index) is Failure:
             found: Any = index

@@ -90,7 +90,7 @@ def equals(left: Run, right: Run, *, negated: bool) -> Run:
     return run
 
 
-def logic(terms: list[Run], decisive: bool) -> Run:  # noqa: FBT001 : what decides
+def logic(terms: list[Run], decisive: bool) -> Run:
     """`||` (decided by true) and `&&` (by false): an error counts only if no later term decides."""
 
     def run(frame: Frame) -> Any:

@@ -2,13 +2,13 @@
 
 from typing import Any
 
+from kscheduler.cel.checking import types
+from kscheduler.cel.checking.types import Type
 from kscheduler.cel.functions.regexes import RegexError, compiled, find, find_all, matches
 from kscheduler.cel.planning.attributes import Run
 from kscheduler.cel.planning.dispatch import Binding
 from kscheduler.cel.planning.frame import Frame
 from kscheduler.cel.values.converting import convert
-from kscheduler.cel.checking import types
-from kscheduler.cel.checking.types import Type
 from kscheduler.cel.values.kinds import NO_SUCH_OVERLOAD, Failure, Uint, map_key
 
 CONVERSIONS = frozenset(("bool", "bytes", "double", "dyn", "duration", "int", "string", "timestamp", "type", "uint"))

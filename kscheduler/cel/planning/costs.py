@@ -95,18 +95,14 @@ def _validate(args: list[Any], _result: Any) -> int:
 
 _TRAVERSING = frozenset(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"))
 _BY_FIRST = frozenset(
-    "url lowerAscii upperAscii substring trim jsonpatch.escapeKey cidr isIP isCIDR quantity isQuantity semver"
-    " isSemver".split()
+    ["url", "lowerAscii", "upperAscii", "substring", "trim", "jsonpatch.escapeKey", "cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver"]
 )
 _ONE = frozenset(
-    "serviceAccount path group resource subresource namespace name allowed reason error errored masked prefixLength"
-    " family isUnspecified isLoopback isLinkLocalMulticast isLinkLocalUnicast isGlobalUnicast format.named sign asInteger"
-    " isInteger asApproximateFloat isGreaterThan isLessThan compareTo add sub major minor patch getScheme getHostname"
-    " getHost getPort getEscapedPath getQuery".split()
+    ["serviceAccount", "path", "group", "resource", "subresource", "namespace", "name", "allowed", "reason", "error", "errored", "masked", "prefixLength", "family", "isUnspecified", "isLoopback", "isLinkLocalMulticast", "isLinkLocalUnicast", "isGlobalUnicast", "format.named", "sign", "asInteger", "isInteger", "asApproximateFloat", "isGreaterThan", "isLessThan", "compareTo", "add", "sub", "major", "minor", "patch", "getScheme", "getHostname", "getHost", "getPort", "getEscapedPath", "getQuery"]
 )
 
 
-def _kubernetes(function: str, overload: str, *, includes: bool) -> Cost | None:  # noqa: C901, PLR0911 : a table
+def _kubernetes(function: str, overload: str, *, includes: bool) -> Cost | None:
     if function in _ONE:
         return 1
     if function in _BY_FIRST:
@@ -211,7 +207,7 @@ def _need_list(value: Any) -> None:
 
 def _flatten(args: list[Any], _result: Any) -> int:
     depth = 1.0
-    if len(args) == 2:  # noqa: PLR2004 : a depth is given
+    if len(args) == 2:
         if type(args[1]) is not int:
             message = f"interface conversion: ref.Val is {go_type(args[1])}, not types.Int"
             raise PanicError(message)

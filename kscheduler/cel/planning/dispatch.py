@@ -34,7 +34,7 @@ class Dispatcher:
         """The binding of a call with `count` arguments; None if there is none."""
         if name in SINGLETONS:
             call, kinds = SINGLETONS[name]
-            return Binding(_with_trait(name, call, kinds) if kinds else call, stops=count > 2)  # noqa: PLR2004
+            return Binding(_with_trait(name, call, kinds) if kinds else call, stops=count > 2)
         function = self._functions[name]
         bound = [overload for overload in function.overloads if overload.name in self._implementations]
         if len(overloads) == 1:
@@ -42,7 +42,7 @@ class Dispatcher:
         if not bound:
             return None
         if len(bound) == 1:
-            stops = count > 2 or bound[0].name in _ONE_BY_ONE  # noqa: PLR2004
+            stops = count > 2 or bound[0].name in _ONE_BY_ONE
             return Binding(self._guarded(function, bound[0]), stops=stops)
         return Binding(self._dispatching(function, bound), stops=True)
 

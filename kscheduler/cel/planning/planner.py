@@ -159,7 +159,7 @@ class Planner:
     def _function(self, node: Call, args: list[Part]) -> Part:
         overloads = self._checked.references[node.id].overloads
         overload = overloads[0] if len(overloads) == 1 else ""
-        if node.function in ("or", "orValue") and len(args) == 2:  # noqa: PLR2004
+        if node.function in ("or", "orValue") and len(args) == 2:
             left, right = (arg.build() for arg in args)
             is_value = node.function == "orValue"
             return Part(calls.optional_or(left, right, value=is_value, lenient=self._rules.lenient_or))
@@ -194,7 +194,7 @@ class Planner:
         runs = [arg.build() for arg in args]
         if not runs:
             return calls.nullary(binding.call, cost)
-        if binding.stops or len(runs) > 2:  # noqa: PLR2004
+        if binding.stops or len(runs) > 2:
             return calls.stopping(runs, binding.call, cost)
         if len(runs) == 1:
             return calls.unary(runs[0], binding.call, cost, strict=node.function != "@not_strictly_false")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from kscheduler.cel.checking.types import Type
-from kscheduler.cel.values.kinds import ANY_MAP, NO_SUCH_OVERLOAD, Failure, Opaque, Optional, StringMap, Uint
+from kscheduler.cel.values.kinds import ANY_MAP, Failure, Opaque, Optional, StringMap, Uint
 from kscheduler.cel.values.show import shown
 from kscheduler.cel.values.typing import go_type, type_of
 
@@ -46,7 +46,7 @@ def position(index: Any) -> int | Failure:
     if type(index) is int:
         return index
     if type(index) is float:
-        whole = index == index and abs(index) < float(2**63) and index == int(index)  # noqa: PLR0124 : not for NaN
+        whole = index == index and abs(index) < float(2**63) and index == int(index)
         return int(index) if whole else Failure(f"unsupported index value {shown(index)} in list")
     if type(index) is Uint:
         return int(index) if index <= _MOST_INT else Failure(f"unsupported index value {shown(index)} in list")
@@ -64,5 +64,3 @@ def go_value(value: Any) -> Any:
     if isinstance(value, Opaque) and value.GO_VALUE:
         return Failure(f"unsupported conversion to ref.Val: ({value.GO_VALUE}){value.text()}")
     return value
-
-

@@ -38,9 +38,9 @@ def unquote(text: str, *, as_bytes: bool) -> str | bytes:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     raw = text[:1] in ("r", "R")
     text = text[1:] if raw else text
-    if len(text) < 2 or text[0] != text[-1] or text[0] not in "\"'":  # noqa: PLR2004 : two quotes
+    if len(text) < 2 or text[0] != text[-1] or text[0] not in "\"'":
         raise LiteralError(_BAD)
-    quotes = 3 if len(text) >= 6 and text[:3] in ('"""', "'''") else 1  # noqa: PLR2004 : three and three
+    quotes = 3 if len(text) >= 6 and text[:3] in ('"""', "'''") else 1
     inner = text[quotes:-quotes]
     if raw or "\\" not in inner:
         return inner.encode() if as_bytes else inner
@@ -56,7 +56,7 @@ def _pieces(inner: str) -> list[str]:
             at += 1
             continue
         code, at = _escape(inner, at)
-        if code > _LARGEST_CODE_POINT or 0xD800 <= code <= 0xDFFF:  # noqa: PLR2004 : surrogates
+        if code > _LARGEST_CODE_POINT or 0xD800 <= code <= 0xDFFF:
             message = "invalid unicode code point"
             raise LiteralError(message)
         pieces.append(chr(code))

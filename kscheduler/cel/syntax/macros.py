@@ -41,7 +41,7 @@ def _one(args: list[Node], otherwise: str) -> tuple[str, str, str]:
 
 def _quantified(args: list[Node]) -> tuple[tuple[str, str, str], Node]:
     """The variables (one or two) and the predicate."""
-    if len(args) == 3:  # noqa: PLR2004 : two variables and the predicate
+    if len(args) == 3:
         return _variables(args), args[2]
     return _one(args, "argument must be a simple name"), args[1]
 

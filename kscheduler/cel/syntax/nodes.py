@@ -109,7 +109,7 @@ class StructNode(Node):
 class Fold(Node):
     """A comprehension: what all macros over lists and maps become."""
 
-    __slots__ = ("condition", "init", "range", "result", "step", "var", "var2", "accu")
+    __slots__ = ("accu", "condition", "init", "range", "result", "step", "var", "var2")
 
     def __init__(
         self,

@@ -103,7 +103,7 @@ class _Reader:
         if self._calcs > DEEPEST:
             raise TooDeepError
         tree = self._unary()
-        while (self.kind in _TIMES and binding <= 2) or (self.kind in _PLUS and binding <= 1):  # noqa: PLR2004
+        while (self.kind in _TIMES and binding <= 2) or (self.kind in _PLUS and binding <= 1):
             right = 3 if self.kind in _TIMES else 2
             op = self._next()
             tree = Tree("calc", tree.start, op, [tree, self._calc(right)])

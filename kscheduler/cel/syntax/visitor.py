@@ -24,8 +24,7 @@ from kscheduler.cel.syntax.tree import Token, Tree
 from kscheduler.cel.values.kinds import Uint
 
 _RESERVED = frozenset(
-    "as break const continue else false for function if import in let loop package namespace null return true var void"
-    " while".split()
+    ["as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop", "package", "namespace", "null", "return", "true", "var", "void", "while"]
 )
 _OPERATORS = {
     "<": "_<_", "<=": "_<=_", ">=": "_>=_", ">": "_>_", "==": "_==_", "!=": "_!=_", "in": "@in",
@@ -59,7 +58,7 @@ class Visitor:
             self._depth -= 1
         return node
 
-    def _visited(self, tree: Tree) -> Node:  # noqa: C901, PLR0911 : the grammar's choices
+    def _visited(self, tree: Tree) -> Node:  # noqa: C901 : the grammar's choices
         match tree.rule:
             case "expr":
                 return self._ternary(tree)

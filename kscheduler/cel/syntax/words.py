@@ -4,9 +4,7 @@ import re
 
 from kscheduler.cel.syntax.tree import Token
 
-_ESCAPE = (
-    r"\\(?:[abfnrtv\"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7][0-7])"
-)
+_ESCAPE = r"\\(?:[abfnrtv\"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7][0-7])"
 _STRING = (
     rf'"""(?:{_ESCAPE}|[^\\])*?"""'
     rf"|'''(?:{_ESCAPE}|[^\\])*?'''"

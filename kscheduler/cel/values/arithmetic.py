@@ -35,7 +35,7 @@ def _mixed(other: Any) -> Failure:
     return other if type(other) is Failure else NO_SUCH_OVERLOAD
 
 
-def add(one: Any, other: Any) -> Any:  # noqa: PLR0911 : one kind after the other
+def add(one: Any, other: Any) -> Any:
     """`+`."""
     kind = type(one)
     if isinstance(one, list):
@@ -66,7 +66,7 @@ def _joined(one: list[Any], other: Any) -> Any:
     return ConcatList([*one, *other]) if other else one
 
 
-def subtract(one: Any, other: Any) -> Any:  # noqa: PLR0911 : one kind after the other
+def subtract(one: Any, other: Any) -> Any:
     """`-`."""
     kind = type(one)
     if kind is Timestamp:

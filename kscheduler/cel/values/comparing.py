@@ -26,7 +26,7 @@ def equal(one: Any, other: Any) -> bool | Failure:
     return equal_method(one, other)
 
 
-def equal_method(one: Any, other: Any) -> bool | Failure:  # noqa: C901, PLR0911, PLR0912 : one kind after the other
+def equal_method(one: Any, other: Any) -> bool | Failure:  # noqa: C901 : one kind after the other
     """What the left value says about the right one."""
     kind = type(one)
     if kind is str or kind is bool or kind is bytes:
@@ -69,7 +69,7 @@ def _entries_equal(one: Any, other: Any) -> bool:
     return True
 
 
-def compare(one: Any, other: Any) -> int | Failure:  # noqa: PLR0911 : one kind after the other
+def compare(one: Any, other: Any) -> int | Failure:
     """-1, 0 or 1; an error if the values have no order."""
     kind = type(one)
     if kind in _NUMBERS:

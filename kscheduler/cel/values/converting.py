@@ -45,7 +45,7 @@ def _origin(own: Type) -> str:
     return str(own)
 
 
-def _converted(value: Any, kind: str) -> Any:  # noqa: PLR0911 : one kind after the other
+def _converted(value: Any, kind: str) -> Any:
     match value:
         case bool():
             return ("true" if value else "false") if kind == "string" else None
@@ -113,7 +113,7 @@ def _from_duration(value: Duration, kind: str) -> Any:
     return value.nanos if kind == "int" else None
 
 
-def _from_string(value: str, kind: str) -> Any:  # noqa: PLR0911 : one kind after the other
+def _from_string(value: str, kind: str) -> Any:
     match kind:
         case "int":
             number = _integer(value, r"[+-]?[0-9]+")
@@ -136,7 +136,7 @@ def _from_string(value: str, kind: str) -> Any:  # noqa: PLR0911 : one kind afte
 
 def _integer(text: str, shape: str) -> int | None:
     # Digits beyond the 20 of 64 bits are counted before int() reads them all.
-    if re.fullmatch(shape, text) is None or len(text.lstrip("+-0")) > 20:  # noqa: PLR2004
+    if re.fullmatch(shape, text) is None or len(text.lstrip("+-0")) > 20:
         return None
     return int(text)
 

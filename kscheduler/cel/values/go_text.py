@@ -22,9 +22,9 @@ def _quoted_letter(letter: str) -> str:
     if letter == " " or unicodedata.category(letter) not in _INVISIBLE:
         return letter
     code = ord(letter)
-    if code < 0x80:  # noqa: PLR2004 : ASCII
+    if code < 0x80:
         return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"  # noqa: PLR2004 : the basic plane
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def quoted_bytes(value: bytes) -> str:
@@ -57,7 +57,7 @@ def float_g(value: float) -> str:
         return _not_finite(value)
     sign, digits, point = _digits(value)
     exponent = point - 1
-    if exponent < -4 or exponent >= _MOST_PLAIN_EXPONENT:  # noqa: PLR2004
+    if exponent < -4 or exponent >= _MOST_PLAIN_EXPONENT:
         mantissa = digits[0] + (f".{digits[1:]}" if len(digits) > 1 else "")
         return f"{sign}{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
     return sign + _plain(digits, point)

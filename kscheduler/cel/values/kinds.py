@@ -110,7 +110,7 @@ def map_key(value: Any) -> Any:
     if kind is bool or kind is Uint:
         return (kind, int(value))
     if kind is float:
-        return (kind, value) if value == value else object()  # noqa: PLR0124 : not for NaN
+        return (kind, value) if value == value else object()
     if value is None:
         return (kind,)
     if kind is bytes:
@@ -191,7 +191,7 @@ def _equal_numbers(key: Any) -> tuple[Any, ...]:
         return (Uint(key),) if key >= 0 else ()
     if kind is Uint:
         return (int(key),) if key <= _MOST_INT else ()
-    if kind is float and key == key and abs(key) < float(2**64) and key == int(key):  # noqa: PLR0124
+    if kind is float and key == key and abs(key) < float(2**64) and key == int(key):
         whole = int(key)
         signed = (whole,) if -(2**63) < whole < 2**63 else ()
         return (*signed, Uint(whole)) if whole >= 0 else signed

@@ -7,7 +7,7 @@ from kscheduler.cel.values.kinds import ANY_MAP, Duration, Opaque, Timestamp, Ui
 from kscheduler.cel.values.typing import type_of
 
 
-def unconvertible(value: Any, native: str) -> str:  # noqa: C901, PLR0911 : one kind after the other
+def unconvertible(value: Any, native: str) -> str:  # noqa: C901 : one kind after the other
     """Why a value is no `native`."""
     match value:
         case bool():

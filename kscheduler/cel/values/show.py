@@ -7,7 +7,7 @@ from kscheduler.cel.values import go_text
 from kscheduler.cel.values.kinds import ANY_MAP, Duration, Failure, Opaque, Optional, Timestamp
 
 
-def shown(value: Any) -> str:  # noqa: C901, PLR0911 : one kind after the other
+def shown(value: Any) -> str:  # noqa: C901 : one kind after the other
     """`%v` of a value."""
     match value:
         case bool():

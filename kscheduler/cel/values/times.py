@@ -13,7 +13,16 @@ LEAST_SECONDS, MOST_SECONDS = -62135596800, 253402300799
 TIMESTAMP_OVERFLOW = Failure("timestamp overflow")
 _INT_OVERFLOW = Failure("integer overflow")
 _NANOS = 10**9
-_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": _NANOS, "m": 60 * _NANOS, "h": 3600 * _NANOS}
+_UNITS = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,
+    "μs": 10**3,
+    "ms": 10**6,
+    "s": _NANOS,
+    "m": 60 * _NANOS,
+    "h": 3600 * _NANOS,
+}
 _SPAN = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
 _MOMENT = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?"
@@ -54,11 +63,11 @@ def parse_timestamp(text: str) -> Timestamp | Failure | None:
     year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
     zone = match[8]
     offset = 0 if zone == "Z" else int(zone[1:3]) * 3600 + int(zone[4:6]) * 60
-    if zone != "Z" and (int(zone[1:3]) > 24 or int(zone[4:6]) > 60):  # noqa: PLR2004 : as Go's time reads zones
+    if zone != "Z" and (int(zone[1:3]) > 24 or int(zone[4:6]) > 60):
         return None
     offset = -offset if zone[0] == "-" else offset
     days = _days(year, month, day)
-    if days is None or hour > 23 or minute > 59 or second > 59:  # noqa: PLR2004 : a clock
+    if days is None or hour > 23 or minute > 59 or second > 59:
         return None
     nanos = int((match[7] or "0")[:9].ljust(9, "0"))
     seconds = days * 86400 + hour * 3600 + minute * 60 + second - offset

@@ -37,6 +37,10 @@ class DeviceTable:
 
     # --- updated by the watches ---------------------------------------------------------------------------------------
 
+    def follow(self, *, taint_rules: bool) -> None:
+        """Whether rules of taints count from now on (gate DRADeviceTaintRules). By default they do."""
+        self._slices.follow(rules_count=taint_rules)
+
     def put_slice(self, published: ResourceSlice) -> None:
         """Store a slice."""
         self._slices.put(published)

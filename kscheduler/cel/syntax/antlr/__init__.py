@@ -35,7 +35,7 @@ def parse_with_errors(source: Source, issues: Issues) -> Tree | None:
     rules.removeErrorListeners()
     rules.addErrorListener(listener)
     rules.addParseListener(_Depths())
-    rules._errHandler = GoRecovery()  # noqa: SLF001 : ANTLR's way to set it
+    rules._errHandler = GoRecovery()
     try:
         return to_tree(rules.start(), source)
     except TooDeepError:
@@ -52,7 +52,7 @@ class _Errors(ErrorListener):  # type: ignore[misc]
         super().__init__()
         self._issues, self._count = issues, 0
 
-    def syntaxError(self, recognizer, offendingSymbol, line, column, msg, e) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001, ARG002, N802, N803
+    def syntaxError(self, recognizer, offendingSymbol, line, column, msg, e) -> None:  # type: ignore[no-untyped-def]  # noqa: ARG002, N802, N803
         location = (line, column)
         for word in ("true", "false", "null"):
             # As older versions of CEL said it.

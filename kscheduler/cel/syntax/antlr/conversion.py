@@ -30,7 +30,7 @@ class _Conversion:
         found = context.of(rule)
         return self.tree(found[0]) if found else None
 
-    def tree(self, context: Context | None) -> Tree | None:  # noqa: C901, PLR0911 : the grammar's rules
+    def tree(self, context: Context | None) -> Tree | None:
         """The tree of a context; rules that made no choice are left out."""
         if context is None:
             return None
@@ -146,7 +146,9 @@ class _Conversion:
                 entries.append((self._token(colon), False, None, Tree("broken", 0)))
                 break
             key = keys[at].words
-            entries.append((self._token(colon), key.get("opt") is not None, self.tree(key.get("e")), self.tree(values[at])))
+            entries.append(
+                (self._token(colon), key.get("opt") is not None, self.tree(key.get("e")), self.tree(values[at]))
+            )
         return entries
 
     def _fields(self, context: Context | None) -> list[Any]:

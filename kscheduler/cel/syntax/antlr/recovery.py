@@ -38,7 +38,7 @@ class GoRecovery(DefaultErrorStrategy):  # type: ignore[misc]
         """Look whether the next word fits, before a choice is made."""
         if self.inErrorRecoveryMode(recognizer):
             return
-        state = recognizer._interp.atn.states[recognizer.state]  # noqa: SLF001
+        state = recognizer._interp.atn.states[recognizer.state]
         expected = recognizer.atn.nextTokens(state)
         if Token.EPSILON in expected or recognizer.getTokenStream().LA(1) in expected:
             return

@@ -197,7 +197,7 @@ class CelRules(Parser):  # type: ignore[misc]
             context.alternative = {1: "member", 2: "not", 3: "negate"}.get(alternative, "")
             if alternative == 1:
                 self.state = 86
-            elif alternative == 2:  # noqa: PLR2004
+            elif alternative == 2:
                 self.state = 88
                 self._errHandler.sync(self)
                 while True:
@@ -248,7 +248,7 @@ class CelRules(Parser):  # type: ignore[misc]
                 context.words["opt"] = self._match(106, _QUESTION)
             self.state = 109
             context.words["id"] = self._escape_ident()
-        elif alternative == 2:  # noqa: PLR2004
+        elif alternative == 2:
             context.words["op"] = self._match(111, _DOT)
             context.words["id"] = self._match(112, _IDENT)
             context.words["open"] = self._match(113, _LPAREN)
@@ -437,7 +437,7 @@ class _Chain:
 
     def __init__(self, rules: CelRules, rule: int, binding: int) -> None:
         self._rules, self._rule = rules, rule
-        self.parent, self._state = rules._ctx, rules.state  # noqa: SLF001
+        self.parent, self._state = rules._ctx, rules.state
         self.context = Context(self.parent, self._state, rule)
         rules.enterRecursionRule(self.context, 2 * rule, rule, binding)
 
@@ -453,4 +453,4 @@ class _Chain:
 
 
 def _among(kind: int, mask: int) -> bool:
-    return 0 <= kind < 64 and bool(1 << kind & mask)  # noqa: PLR2004 : the bits of the mask
+    return 0 <= kind < 64 and bool(1 << kind & mask)
