@@ -83,7 +83,7 @@ class Problems:
         if "per-device" in self._features and self._chance(0.5):
             spec["perDeviceNodeSelection"] = True
             for device in spec["devices"]:
-                device |= self._choice_of_nodes()
+                device.update(self._choice_of_nodes())
         else:
             spec |= self._choice_of_nodes()
         return {"spec": spec}
