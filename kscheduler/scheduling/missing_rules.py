@@ -22,19 +22,13 @@ class MissingRule:
     is_needed: Callable[[Pod], bool]
 
 
-MISSING_RULES = (
-    MissingRule("GangScheduling", "spec.schedulingGroup", lambda pod: pod.spec.scheduling_group is not None),
-)
-
-_ALWAYS_HELD = frozenset({"GangScheduling"})
-"""Rules that hold pods also where the plugin is disabled: with its feature gate off, kube-scheduler would place the
-members of a group one by one."""
+MISSING_RULES: tuple[MissingRule, ...] = ()
 
 
 def held_status(pod: PodInfo, enabled: Collection[str]) -> Status:
     """Success, or why the pod is held. `enabled` are the plugins that the pod's profile enables."""
     for rule in MISSING_RULES:
-        if (rule.plugin in enabled or rule.plugin in _ALWAYS_HELD) and rule.is_needed(pod.pod):
+        if rule.plugin in enabled and rule.is_needed(pod.pod):
             return _held(rule.plugin, rule.plugin, f"its {rule.field} needs it")
     return SUCCESS
 

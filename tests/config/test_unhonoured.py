@@ -56,10 +56,10 @@ def test_leader_election_is_honoured_with_all_its_fields(elects: str) -> None:
         ("podInitialBackoffSeconds: 2", []),
         (
             "profiles: [{pluginConfig: [{name: NodeAffinity}, {name: DynamicResources, args: {filterTimeout: 3s}}]}]",
-            ["profiles[0].pluginConfig[1]"],
+            [],
         ),
         (
-            "profiles: [{plugins: {multiPoint: {enabled: [{name: NodeName}, {name: GangScheduling}]}}}]",
+            "profiles: [{plugins: {multiPoint: {enabled: [{name: NodeName}, {name: PodGroupPodsCount}]}}}]",
             ["profiles[0].plugins.multiPoint.enabled[1]"],
         ),
         ("profiles: [{plugins: {multiPoint: {disabled: [{name: InterPodAffinity}]}}}]", []),
@@ -182,8 +182,6 @@ def test_a_token_that_a_policy_sends_unencrypted_warns(entry: str, path: str) ->
 
 
 POINT_OF_UNBUILT = {
-    "DynamicResources": "filter",
-    "GangScheduling": "permit",
     "PodGroupPodsCount": "placementScore",
     "TopologyPlacementGenerator": "placementGenerate",
 }
@@ -198,8 +196,7 @@ def test_the_unbuilt_plugins_are_these() -> None:
 def test_a_plugin_that_is_not_built_warns_of_its_arguments_and_where_it_is_switched_on(plugin: str, point: str) -> None:
     enabled = f"profiles: [{{plugins: {{{point}: {{enabled: [{{name: {plugin}}}]}}}}}}]"
     configured = f"profiles: [{{pluginConfig: [{{name: {plugin}, args: {{filterTimeout: 3s}}}}]}}]"
-    is_default = plugin == "DynamicResources"  # to name a default plugin once more changes nothing
-    assert paths(enabled) == ([] if is_default else [f"profiles[0].plugins.{point}.enabled[0]"])
+    assert paths(enabled) == [f"profiles[0].plugins.{point}.enabled[0]"]
     assert paths(configured) == ["profiles[0].pluginConfig[0]"]
 
 

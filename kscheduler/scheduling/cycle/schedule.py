@@ -61,7 +61,7 @@ def schedule(
         inputs = CycleInputs(profile, pod, cache.nodes, cache.nominated.before(pod), stopwatch)
         try:
             # A row's amounts do not tell whether devices stand for a resource: such pods are judged without columns.
-            by_class = None if answers is not None or cache.devices.stand_for_any(pod.requests) else engine
+            by_class = None if answers is not None or cache.devices.serve(pod) else engine
             evaluator = _find_feasible(inputs, record, cache, sampler, by_class, answers)
             if not record.questions and record.status.is_success:
                 row = (
