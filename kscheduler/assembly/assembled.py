@@ -10,7 +10,7 @@ the queue what a parked pod waits for.
 What follows from the configuration is a `Ruleset`. Another one can be drafted at any time, and adopted in one step.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
@@ -337,7 +337,7 @@ class Assembly:
         """Report a pod that a failure keeps out of the queue: no attempt will report it."""
         self.ports.statuses.report(pod, failed_condition(note), note)
 
-    def _activate(self, keys: Iterable[str]) -> None:
+    def _activate(self, keys: Collection[str]) -> None:
         """Wake these pods. The queue is built after those who call this."""
         self.queue.activate(keys, self.clock.time())
 

@@ -1,6 +1,6 @@
 """Those who write beside the cycles: evictions and claims. Built before the profiles, whose plugins hold them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 
 from kscheduler.aio.clock import Clock
 from kscheduler.assembly.ports import Ports
@@ -12,7 +12,7 @@ from kscheduler.state.cache import Cache
 from kscheduler.state.holding.pods_in_pre_bind import PodsInPreBind
 from kscheduler.state.holding.waiting_pods import WaitingPodTable
 
-Activate = Callable[[Iterable[str]], None]
+Activate = Callable[[Collection[str]], None]
 """Wakes pods by their keys."""
 
 
