@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from kscheduler.api.devices import AllocationResult, ResourceClaim
+from kscheduler.config.feature_gates import RESIZE_PREEMPTION
 from kscheduler.config.plugin_args import DynamicResourcesArgs
 from kscheduler.framework.cluster.claim_writing import (
     BINDING_TIMEOUT_SECONDS,
@@ -44,6 +45,7 @@ from kscheduler.framework.plugin import (
     Signature,
 )
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.requests import resize_is_deferred
 from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.rules.normalize import default_normalize
@@ -88,6 +90,7 @@ class DynamicResources(Plugin):
             handle.behaviours.claims_stay_pending,
         )
         self._has_alternatives = "DRAPrioritizedList" in handle.features
+        self._judges_resizes = RESIZE_PREEMPTION in handle.features
         self._has_extended = "DRAExtendedResource" in handle.features
         named = handle.behaviours.names_claims_to_deallocate
         self._nothing_to_deallocate = unschedulable("no new claims to deallocate") if named else unschedulable()
@@ -113,6 +116,8 @@ class DynamicResources(Plugin):
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
         """Skip for pods without claims."""
         del nodes
+        if self._grows_in_place(pod):
+            return SKIPPED
         cycle.write(_NO_CLAIMS)
         devices = self._handle.devices
         if not pod.pod.spec.resource_claims and (devices is None or not self._may_have_extended(pod, devices)):
@@ -139,6 +144,10 @@ class DynamicResources(Plugin):
         search = search_for(to_allocate) if to_allocate and backed is None else None
         cycle.write(ClaimsInCycle(claims, reachable, search, backed))
         return _PREPARED
+
+    def _grows_in_place(self, pod: PodInfo) -> bool:
+        """Whether the pod runs and waits for room on its node: its devices are there."""
+        return self._judges_resizes and bool(pod.node_name) and resize_is_deferred(pod.pod)
 
     def _may_have_extended(self, pod: PodInfo, devices: Devices) -> bool:
         return self._has_extended and devices.stand_for_any(pod.requests)
@@ -221,6 +230,8 @@ class DynamicResources(Plugin):
         Fails, as upstream, where another plugin ended PreFilter before this one ran.
         """
         del nodes, diagnosis
+        if self._grows_in_place(pod):
+            return PostFilterResult(unschedulable())
         state = cycle.find(ClaimsInCycle)
         if state is None:
             return PostFilterResult(error("not found"))
