@@ -7,6 +7,7 @@ from kscheduler.api.devices import AllocationResult, ResourceClaim
 from kscheduler.api.selectors import NodeTerm, parse_node_term
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.plugins.dynamic_resources.extended import ExtendedResources
+from kscheduler.plugins.dynamic_resources.kept_answers import Answer
 from kscheduler.plugins.dynamic_resources.search import DeviceSearch
 
 
@@ -22,8 +23,8 @@ class ClaimsInCycle:
     """The search for devices of the claims that have none; `None`: all have, or `extended` is what is searched for."""
     extended: ExtendedResources | None = None
     """Extended resources that devices may stand for; the pod's claim for them is not among `claims`."""
-    found: dict[str, Sequence[AllocationResult]] = field(default_factory=dict)
-    """By node that passed, what each of `to_allocate` would get there, the claim for extended resources last."""
+    found: dict[str, Answer] = field(default_factory=dict)
+    """By node that passed, what each of `claims_on` would get there, if the search does not keep that."""
     unavailable: set[int] = field(default_factory=set)
     """Places in `claims` of allocated claims that some node cannot use."""
 
@@ -38,6 +39,16 @@ class ClaimsInCycle:
             return self.extended.on(info)
         node = info.node
         return () if self.search is None or node is None else self.search.on(node)
+
+    def found_on(self, info: NodeInfo) -> Sequence[AllocationResult] | None:
+        """What Filter has found on a node for each of `claims_on`; `None` where the node did not pass.
+
+        Raises `StatusError`.
+        """
+        found = self.found.get(info.name)
+        if found is None and self.search is not None and info.node is not None:
+            found = self.search.on(info.node)
+        return None if isinstance(found, int) else found
 
     def claims_on(self, info: NodeInfo) -> Sequence[ResourceClaim]:
         """The claims that must get devices on a node, in the order of what is found for them."""

@@ -7,21 +7,25 @@ same as the one before. Most pools are those of one node, so that a decision cha
 An answer with shares of devices is not kept: each share has an identity of its own.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
+import numpy as np
 
 from kscheduler.api.core import Node
 from kscheduler.api.devices import AllocationResult, ResourceClaim
 from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.devices.slices import SliceIndex
 from kscheduler.framework.cluster.devices import Devices
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
 
 Answer = Sequence[AllocationResult] | int
 """What each claim gets, or a code of Filter."""
 
+_UNKNOWN: Final = 1
+"""No code of Filter: those are negative, and 0 passes."""
 MOST_TEMPLATES: Final = 16
 MOST_ANSWERS: Final = 50_000
 """Of all templates together: a kilobyte each."""
@@ -35,6 +39,43 @@ class KeptAnswers:
     """By name of a node, with its labels."""
     revision: int = -1
     """Of what is allocated, as far as the answers know of it."""
+    _codes: Codes = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """By row of the live table: the answer as a code of Filter, or `_UNKNOWN`."""
+    _nodes_seen: int = 0
+    """The position in the table's log of changed nodes."""
+    _forgotten: list[str] = field(default_factory=list)
+    """Nodes whose rows are not unknown yet."""
+
+    def on_rows(self, nodes: NodeTable, rows: Rows, ask: Callable[[Node], Answer]) -> tuple[Codes, dict[str, Answer]]:
+        """The codes of Filter at rows of the live table, int64 [rows], and what was found there and is not kept.
+
+        `ask`: the answer about a node, which `put` has kept if it may be kept.
+        """
+        self._follow_rows(nodes)
+        codes: Codes = self._codes[rows]
+        passing: dict[str, Answer] = {}
+        for place in np.flatnonzero(codes == _UNKNOWN).tolist():
+            node = nodes.info(int(rows[place])).node
+            assert node is not None  # noqa: S101  a live row
+            answer = ask(node)
+            codes[place] = answer if isinstance(answer, int) else 0
+            if node.metadata.name in self.answers:
+                self._codes[rows[place]] = codes[place]
+            else:
+                passing[node.metadata.name] = answer
+        return codes, passing
+
+    def _follow_rows(self, nodes: NodeTable) -> None:
+        """Mark the rows unknown of which the answer may be another one now."""
+        changed = nodes.node_changes.since(self._nodes_seen)
+        self._nodes_seen = nodes.node_changes.position
+        if changed is None or len(self._codes) != nodes.capacity:
+            self._codes = np.full(nodes.capacity, _UNKNOWN, dtype=np.int64)
+        else:
+            self._codes[changed] = _UNKNOWN
+            gone = [row for name in self._forgotten if (row := nodes.row_of(name)) >= 0]
+            self._codes[gone] = _UNKNOWN
+        self._forgotten.clear()
 
     def get(self, node: Node) -> Answer | None:
         """What is known of the node."""
@@ -53,9 +94,12 @@ class KeptAnswers:
         """Drop what is known of these nodes; `None`: of all."""
         if names is None:
             self.answers.clear()
+            self._codes.fill(_UNKNOWN)
+            self._forgotten.clear()
             return
         for name in names:
-            self.answers.pop(name, None)
+            if self.answers.pop(name, None) is not None:
+                self._forgotten.append(name)
 
 
 class AnswersByTemplate:

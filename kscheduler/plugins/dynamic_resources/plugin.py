@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from kscheduler.api.devices import AllocationResult, ResourceClaim
+from kscheduler.config.feature_gates import RESIZE_PREEMPTION
 from kscheduler.config.plugin_args import DynamicResourcesArgs
 from kscheduler.framework.cluster.claim_writing import (
     BINDING_TIMEOUT_SECONDS,
@@ -44,16 +45,18 @@ from kscheduler.framework.plugin import (
     Signature,
 )
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.requests import resize_is_deferred
 from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.rules.normalize import default_normalize
-from kscheduler.framework.status import SKIP, SUCCESS, Status, error, unresolvable, unschedulable
+from kscheduler.framework.status import SKIP, SUCCESS, Status, StatusError, error, unresolvable, unschedulable
 from kscheduler.plugins.dynamic_resources import extended, scoring
 from kscheduler.plugins.dynamic_resources.allocators import Allocators
 from kscheduler.plugins.dynamic_resources.binding_state import DeviceFailedError, is_overdue, is_ready
 from kscheduler.plugins.dynamic_resources.details import claim_details
 from kscheduler.plugins.dynamic_resources.events import DeviceEvents
 from kscheduler.plugins.dynamic_resources.in_cycle import ClaimsInCycle, reachable_from
+from kscheduler.plugins.dynamic_resources.kept_answers import Answer
 from kscheduler.plugins.dynamic_resources.pod_claims import ClaimNotReadyError, missing_claim, pod_claims
 from kscheduler.plugins.dynamic_resources.requests import unservable
 from kscheduler.plugins.dynamic_resources.search import NOT_AVAILABLE, REASONS
@@ -87,6 +90,7 @@ class DynamicResources(Plugin):
             handle.behaviours.claims_stay_pending,
         )
         self._has_alternatives = "DRAPrioritizedList" in handle.features
+        self._judges_resizes = RESIZE_PREEMPTION in handle.features
         self._has_extended = "DRAExtendedResource" in handle.features
         named = handle.behaviours.names_claims_to_deallocate
         self._nothing_to_deallocate = unschedulable("no new claims to deallocate") if named else unschedulable()
@@ -112,6 +116,8 @@ class DynamicResources(Plugin):
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
         """Skip for pods without claims."""
         del nodes
+        if self._grows_in_place(pod):
+            return SKIPPED
         cycle.write(_NO_CLAIMS)
         devices = self._handle.devices
         if not pod.pod.spec.resource_claims and (devices is None or not self._may_have_extended(pod, devices)):
@@ -139,6 +145,10 @@ class DynamicResources(Plugin):
         cycle.write(ClaimsInCycle(claims, reachable, search, backed))
         return _PREPARED
 
+    def _grows_in_place(self, pod: PodInfo) -> bool:
+        """Whether the pod runs and waits for room on its node: its devices are there."""
+        return self._judges_resizes and bool(pod.node_name) and resize_is_deferred(pod.pod)
+
     def _may_have_extended(self, pod: PodInfo, devices: Devices) -> bool:
         return self._has_extended and devices.stand_for_any(pod.requests)
 
@@ -152,16 +162,7 @@ class DynamicResources(Plugin):
         """The code of what each row lacks, int64 [rows]. As upstream, devices are looked for first."""
         del pod
         state = cycle.read(ClaimsInCycle)
-        codes = np.zeros(len(rows), dtype=np.int64)
-        found: dict[str, Sequence[AllocationResult]] = {}
-        if state.search is not None or state.extended is not None:
-            for place, row in enumerate(rows.tolist()):
-                info = nodes.info(row)
-                answer = state.devices_on(info)
-                if isinstance(answer, int):
-                    codes[place] = answer
-                else:
-                    found[info.name] = answer
+        codes, found = self._devices_on(state, nodes, rows)
         for claim, mask in self._unavailable(state, nodes, rows):
             here = mask & ((codes == 0) | (codes == NOT_AVAILABLE))
             if here.any():
@@ -171,6 +172,23 @@ class DynamicResources(Plugin):
                     found.pop(nodes.name_of(row), None)
         state.found.update(found)
         return codes if codes.any() else PASS_ALL
+
+    def _devices_on(self, state: ClaimsInCycle, nodes: NodeTable, rows: Rows) -> tuple[Codes, dict[str, Answer]]:
+        """The codes of rows without devices, int64 [rows], and by node what was found and is not kept."""
+        if state.search is not None and nodes is self._handle.view.nodes:
+            return state.search.on_rows(nodes, rows)
+        codes = np.zeros(len(rows), dtype=np.int64)
+        found: dict[str, Answer] = {}
+        if state.search is None and state.extended is None:
+            return codes, found
+        for place, row in enumerate(rows.tolist()):
+            info = nodes.info(row)
+            answer = state.devices_on(info)
+            if isinstance(answer, int):
+                codes[place] = answer
+            else:
+                found[info.name] = answer
+        return codes, found
 
     def _unavailable(self, state: ClaimsInCycle, nodes: NodeTable, rows: Rows) -> list[tuple[int, Mask]]:
         """Places of allocated claims, each with the rows that cannot use them: bool [rows]."""
@@ -212,6 +230,8 @@ class DynamicResources(Plugin):
         Fails, as upstream, where another plugin ended PreFilter before this one ran.
         """
         del nodes, diagnosis
+        if self._grows_in_place(pod):
+            return PostFilterResult(unschedulable())
         state = cycle.find(ClaimsInCycle)
         if state is None:
             return PostFilterResult(error("not found"))
@@ -235,7 +255,7 @@ class DynamicResources(Plugin):
         if state is None or not self._has_alternatives or not scoring.has_alternatives(state.claims):
             return points
         for place, row in enumerate(rows.tolist()):
-            found = state.found.get(nodes.name_of(row))
+            found = state.found_on(nodes.info(row))
             if found is not None:
                 points[place] = scoring.points(state.claims, found)
         return points
@@ -253,7 +273,10 @@ class DynamicResources(Plugin):
         if state is None or devices is None or state.is_empty:
             return SUCCESS
         info = self._handle.view.nodes.info(self._handle.view.nodes.row_of(node_name))
-        claims, found = state.claims_on(info), state.found.get(node_name)
+        try:
+            claims, found = state.claims_on(info), state.found_on(info)
+        except StatusError as problem:
+            return error(str(problem))
         if found is None and state.to_allocate:
             return error("claim allocation not found for node")
         if found and len(found) != len(claims):

@@ -14,6 +14,7 @@ from kscheduler.api.core import Node
 from kscheduler.api.devices import ResourceClaim
 from kscheduler.devices.allocator import AllocationError, Allocator, FailedOnThisNodeError
 from kscheduler.framework.cluster.devices import Devices
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.status import StatusError
 from kscheduler.plugins.dynamic_resources.kept_answers import Answer, KeptAnswers
 
@@ -51,14 +52,22 @@ class DeviceSearch:
 
         Raises `StatusError`: the claims or their classes are wrong, or the time is over.
         """
-        if self._seen != self.devices.revision:
-            self._seen, self._allocator = self.devices.revision, None
-            self.follow()
+        self._catch_up()
         answer = self.kept.get(node)
         if answer is None:
             answer = self._searched(node)
             self.kept.put(node, answer)
         return answer
+
+    def on_rows(self, nodes: NodeTable, rows: Rows) -> tuple[Codes, dict[str, Answer]]:
+        """The same for rows of the live table, as `KeptAnswers.on_rows` returns it. Raises `StatusError`."""
+        self._catch_up()
+        return self.kept.on_rows(nodes, rows, self.on)
+
+    def _catch_up(self) -> None:
+        if self._seen != self.devices.revision:
+            self._seen, self._allocator = self.devices.revision, None
+            self.follow()
 
     def _searched(self, node: Node) -> Answer:
         name = node.metadata.name

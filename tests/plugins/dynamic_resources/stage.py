@@ -134,14 +134,14 @@ class Stage:
         nodes = self.cache.nodes
         rows = nodes.rows()
         codes = self.plugin.filter(self.cycle, PodInfo(pod), nodes, rows)
-        found = self.cycle.read(ClaimsInCycle).found
+        state = self.cycle.read(ClaimsInCycle)
         verdicts = {}
         for row, code in zip(rows.tolist(), [0] * len(rows) if codes is None else codes.tolist(), strict=True):
             name = nodes.name_of(row)
             if code:
                 verdicts[name] = self.plugin.status(self.cycle, code).message
             else:
-                verdicts[name] = ",".join(names(each) for each in found.get(name, ()))
+                verdicts[name] = ",".join(names(each) for each in state.found_on(nodes.info(row)) or ())
         return verdicts
 
     def points(self, pod: Pod) -> dict[str, int]:

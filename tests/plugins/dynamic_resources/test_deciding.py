@@ -10,7 +10,9 @@ import pytest
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.codec import convert
 from kscheduler.api.devices import DeviceClaim, ResourceClaim
+from kscheduler.config.feature_gates import RESIZE_PREEMPTION
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.status import Code, StatusError
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.points import FILTER
@@ -303,3 +305,15 @@ def _with_constraint(wants: ResourceClaim, constraint: Tree) -> ResourceClaim:
 def test_a_pool_that_contradicts_itself_is_told_by_node() -> None:
     stage = Stage(device_class(), claim(), devices_of("n0", "a", "a"), devices_of("n1", "a"))
     assert stage.judge(user("c0")) == {"n0": "invalid resource pools were encountered", "n1": "a"}
+
+
+def test_a_running_pod_that_waits_to_grow_has_its_devices() -> None:
+    """Whatever has become of its claims: with the gate, preemption makes room for it on its node."""
+    conditions = [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}]
+    stage = Stage(claim(allocated=allocation("n7", "a")))
+    pod = user("c0", node="n0", status={"conditions": conditions})
+    plugin = stage.without(features={*stage.handle.features, RESIZE_PREEMPTION})
+    assert plugin.pre_filter(stage.cycle, PodInfo(pod), stage.cache.nodes).status.is_skip
+    assert not plugin.post_filter(stage.cycle, PodInfo(pod), stage.cache.nodes, Diagnosis()).status.reasons
+    without = stage.without(features={*stage.handle.features} - {RESIZE_PREEMPTION})
+    assert without.pre_filter(stage.cycle, PodInfo(pod), stage.cache.nodes).status.is_success

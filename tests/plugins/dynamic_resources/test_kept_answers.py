@@ -6,6 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from kscheduler.api.core import Pod
 from kscheduler.api.devices import AllocationResult
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.dynamic_resources.in_cycle import ClaimsInCycle
@@ -55,6 +56,14 @@ class KeptMachine(RuleBasedStateMachine):
         where: Tree = {"nodeSelector": {"nodeSelectorTerms": [term]}} if pool else {"allNodes": True}
         self.stage.put(devices_of("net", *devices, nodeName=None, **where))
 
+    @rule(node=nodes)
+    def replace_node(self, node: str) -> None:
+        """Its row may be given to another one."""
+        self.stage.cache.remove_node(node)
+        self.stage.cache.add_node(make_node(f"new-{node}"))
+        self.stage.cache.add_node(make_node(node))
+        self.stage.cache.remove_node(f"new-{node}")
+
     @rule(node=nodes, pool=st.sampled_from(["x", "y"]))
     def label(self, node: str, pool: str) -> None:
         self.stage.cache.add_node(make_node(node, labels={"pool": pool}))
@@ -84,7 +93,18 @@ class KeptMachine(RuleBasedStateMachine):
         for number in range(len(TEMPLATES)):
             pod = user(f"c{number}")
             if self.stage.begin(pod).is_success:
-                assert answers(self.stage, self.stage.plugin, pod) == answers(self.stage, self.stage.without(), pod)
+                kept = answers(self.stage, self.stage.plugin, pod)
+                assert kept == answers(self.stage, self.stage.without(), pod)
+                assert {name: each if isinstance(each, int) else 0 for name, each in kept.items()} == self.codes(pod)
+
+    def codes(self, pod: Pod) -> dict[str, int]:
+        """By node, the code of Filter, which comes from the rows."""
+        table = self.stage.cache.nodes
+        self.stage.begin(pod)
+        codes = self.stage.plugin.filter(self.stage.cycle, PodInfo(pod), table, table.rows())
+        rows = table.rows().tolist()
+        values = [0] * len(rows) if codes is None else codes.tolist()
+        return {table.name_of(row): code for row, code in zip(rows, values, strict=True)}
 
 
 def answers(stage: Stage, plugin: Any, pod: Any) -> dict[str, Any]:
@@ -111,7 +131,7 @@ def test_shares_of_devices_are_not_kept() -> None:
     shares = set()
     for name in ("c0", "c1"):
         stage.judge(user(name))
-        (found,) = stage.cycle.read(ClaimsInCycle).found["n0"]
+        (found,) = stage.cycle.read(ClaimsInCycle).found_on(stage.cache.nodes.info(0)) or ()
         shares |= {result.share_id for result in found.devices.results}
     assert len(shares) == 2
 
