@@ -375,11 +375,19 @@ class ContainerImage(Value, frozen=True):
     size_bytes: int = 0
 
 
+class NodePodPreemptionPolicy(Value, frozen=True):
+    """For whom pods on a node may be preempted (from Kubernetes 1.37 on)."""
+
+    disable_resize_preemption: tuple[str, ...] = ()
+    """Who does not want pods to go for another pod's resize; empty allows it."""
+
+
 class NodeSpec(Value, frozen=True):
     """An administrator's settings of a node."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
+    pod_preemption_policy: NodePodPreemptionPolicy | None = None
     provider_id: str = msgspec.field(default="", name="providerID")
 
 

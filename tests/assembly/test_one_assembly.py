@@ -16,6 +16,8 @@ ASSEMBLY = "kscheduler/assembly"
 PARTS = frozenset(
     (
         "AsyncEvictions",
+        "ClaimCommits",
+        "ClaimPorts",
         "EvictionPorts",
         "FailureHandler",
         "KnownInfeasible",
@@ -42,6 +44,10 @@ EXCEPTIONS = {
     "tests/scheduling/eviction/stage.py": (
         ("AsyncEvictions", "EvictionPorts", "Reporter", "Victims"),
         "evictions alone: who counts on which node is in the test's hands",
+    ),
+    "tests/scheduling/claims/stage.py": (
+        ("ClaimCommits", "ClaimPorts", "Reporter"),
+        "writing claims alone: answers and the watch are in the test's hands",
     ),
     "tests/scheduling/cycle/test_extenders.py": (("Signatures",), "whether a profile signs pods"),
     "tests/scheduling/failures/test_infeasible.py": (("KnownInfeasible",), "what is kept and forgotten, by itself"),

@@ -82,14 +82,49 @@ def test_a_locked_gate_may_be_set_to_what_it_is() -> None:
 
 
 def test_a_known_gate_without_effect_is_a_warning_that_names_it() -> None:
-    gates = parse_feature_gates("SchedulerAsyncAPICalls=true,OpportunisticBatching=true")
-    assert gates.warnings == ("feature gate SchedulerAsyncAPICalls=true is known but has no effect yet",)
+    gates = parse_feature_gates("SchedulerPopFromBackoffQ=false,OpportunisticBatching=true")
+    assert gates.warnings == ("feature gate SchedulerPopFromBackoffQ=false is known but has no effect yet",)
 
 
 def test_all_alpha_turns_on_alpha_gates_and_a_gate_of_its_own_wins() -> None:
     gates = parse_feature_gates("GangScheduling=false,WorkloadAwarePreemption=false,AllAlpha=true")
     alphas = {name for name, gate in gates.known.items() if gate.stage is Stage.ALPHA}
-    assert {name for name in alphas if not gates.enabled(name)} == {"GangScheduling", "WorkloadAwarePreemption"}
+    not_built = {"DRANodeAllocatableResources", "DRAWorkloadResourceClaims"}
+    off = {"GangScheduling", "WorkloadAwarePreemption"} | not_built
+    assert {name for name in alphas if not gates.enabled(name)} == off
+    assert all(name in gates.warnings[0] for name in not_built)
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("DRADerivedAttributes", "1.37"),
+        ("DRANodeAllocatableResources", "1.36"),
+        ("DRANodeAllocatableResources", "1.37"),
+        ("DRAOptionalNodeOperations", "1.37"),
+        ("DRAPartitionableDevicesType", "1.37"),
+        ("DRAWorkloadResourceClaims", "1.37"),
+    ],
+)
+def test_a_gate_that_changes_decisions_and_is_not_built_cannot_be_switched_on(name: str, version: str) -> None:
+    with pytest.raises(ConfigError, match=f"feature gate {name} cannot be switched on, it is not built: "):
+        parse_feature_gates(f"GenericWorkload=true,{name}=true", version=version)
+    assert not parse_feature_gates(f"{name}=false", version=version).enabled(name)
+
+
+@pytest.mark.parametrize("name", ["SchedulerPreQueueingHints", "InterPodAffinityHostnameFastPath"])
+def test_a_gate_that_changes_nothing_but_the_speed_of_kube_scheduler_is_accepted_and_says_so(name: str) -> None:
+    (warning,) = parse_feature_gates(f"{name}=true", version="1.37").warnings
+    assert warning.startswith(f"feature gate {name}=true has no effect: ")
+
+
+@pytest.mark.parametrize(
+    "name", ["GangScheduling", "WorkloadAwarePreemption", "SchedulerQueueingHints", "SidecarContainers"]
+)
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_gates_that_1_37_has_removed_are_unknown_there(name: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=f"unrecognized feature gate: {name}"):
+        parse_feature_gates(f"{name}={value}", version="1.37")
 
 
 @pytest.mark.parametrize("version", BEHAVIOURS)

@@ -31,6 +31,7 @@ POINTS = {
     "TaintToleration": {Point.FILTER, Point.SCORE},
     "NodeAffinity": {Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE},
     "NodePorts": {Point.PRE_FILTER, Point.FILTER},
+    "DeferredPodScheduling": {Point.PRE_FILTER, Point.FILTER, Point.PERMIT},
     "NodeResourcesFit": {Point.PRE_FILTER, Point.FILTER, Point.SCORE},
     "VolumeRestrictions": {Point.PRE_FILTER, Point.FILTER},
     "NodeVolumeLimits": {Point.PRE_FILTER, Point.FILTER},

@@ -1,7 +1,8 @@
 """A scheduler's writes to resource claims.
 
 A claim has fields that we do not know. So a claim is read as JSON, what is ours is changed in that tree, and the tree
-is sent back (PUT) with the resource version that was read: the API server answers 409 if the claim has changed. Only a reservation is taken away by a patch, which needs no version.
+is sent back (PUT) with the resource version that was read: the API server answers 409 if the claim has changed. Only a
+reservation is taken away by a patch, which needs no version.
 """
 
 from dataclasses import dataclass

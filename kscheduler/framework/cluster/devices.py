@@ -10,14 +10,15 @@ the same device. There are two stages on the way:
 A claim is tracked in each of these stages under its UID: its devices count once, whatever stages it is in.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from kscheduler.api.core import Pod
 from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from kscheduler.framework.status import error
 
 if TYPE_CHECKING:
-    from kscheduler.devices.ids import AllocatedState
+    from kscheduler.devices.ids import AllocatedState, PoolID
 
 NO_DEVICES_KNOWN = error("devices and claims to them are not available here")
 """For pods with claims if the `Handle` has no devices: a pod must not be placed with a part of the rules."""
@@ -40,6 +41,10 @@ class Claims(Protocol):
 
     def confirmed(self, key: str) -> ResourceClaim | None:
         """The claim `namespace/name` as the API server last showed it."""
+        ...
+
+    def for_extended_resources(self, pod: Pod) -> ResourceClaim | None:
+        """The claim that was written for the pod's extended resources, in this attempt or an earlier one."""
         ...
 
     def assume(self, claim: ResourceClaim) -> None:
@@ -69,6 +74,10 @@ class Claims(Protocol):
         """Take one sharer away, or all (`force`). Returns whether the claim is no longer pending because of this."""
         ...
 
+    def pools_changed_since(self, revision: int) -> Collection["PoolID"] | None:
+        """The pools in which anything has been taken or given back since; `None`: too much to tell."""
+        ...
+
     def allocated_state(self) -> "AllocatedState":
         """The devices that allocated and pending claims hold. It must not be kept across an `await`."""
         ...
@@ -82,6 +91,16 @@ class Devices(Protocol):
     """The state of devices."""
 
     @property
+    def revision(self) -> int:
+        """Grows with each change of slices, taints, classes, and of what is allocated or pending."""
+        ...
+
+    @property
+    def class_changes(self) -> int:
+        """The number of changes of classes."""
+        ...
+
+    @property
     def claims(self) -> Claims:
         """The claims and what is allocated."""
         ...
@@ -92,6 +111,10 @@ class Devices(Protocol):
 
     def device_class(self, name: str) -> DeviceClass | None:
         """A class of devices."""
+        ...
+
+    def stand_for_any(self, resources: Collection[str]) -> bool:
+        """Whether devices stand for one of these resources."""
         ...
 
     def class_of_resource(self, resource: str) -> DeviceClass | None:

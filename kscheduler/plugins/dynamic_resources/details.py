@@ -6,10 +6,17 @@ selectors, constraints and counters say: they show the order of magnitude, not t
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from kscheduler.api.core import Node
-from kscheduler.api.devices import ALL, AllocationResult, Device, DeviceRequest, ResourceClaim, ResourceSlice
+from kscheduler.api.devices import (
+    ALL,
+    AllocationResult,
+    Device,
+    DeviceRequest,
+    ResourceClaim,
+    ResourceSlice,
+)
 from kscheduler.api.selectors import parse_node_term
 from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
@@ -18,8 +25,9 @@ from kscheduler.framework.reasons.wording import term_text
 from kscheduler.framework.status import StatusError
 from kscheduler.plugins.dynamic_resources.binding_state import DeviceFailedError, is_ready
 from kscheduler.plugins.dynamic_resources.in_cycle import ClaimsInCycle
-from kscheduler.plugins.dynamic_resources.search import INVALID_POOLS, DeviceSearch
+from kscheduler.plugins.dynamic_resources.search import INVALID_POOLS, NO_DEVICES, DeviceSearch
 
+T = TypeVar("T")
 SearchFor = Callable[[Sequence[ResourceClaim]], DeviceSearch]
 """Makes a search for some of the pod's claims."""
 
@@ -35,52 +43,52 @@ def claim_details(
             yield _elsewhere(claim, elsewhere)
         if len(elsewhere) < len(rows) and (failure := _failure(claim)):
             yield Detail("devicesNotReady", failure, rows, {"claim": claim.metadata.name, "message": failure})
-    if state.search is not None:
-        yield from _unserved(state.search, devices, search_for, nodes, rows)
+    if state.search is not None or state.extended is not None:
+        yield from _unserved(state, devices, search_for, nodes, rows)
 
 
 def _unserved(
-    search: DeviceSearch, devices: Devices, search_for: SearchFor, nodes: NodeTable, rows: Rows
+    state: ClaimsInCycle, devices: Devices, search_for: SearchFor, nodes: NodeTable, rows: Rows
 ) -> Iterator[Detail]:
-    separate = {claim.metadata.name: search_for([claim]) for claim in search.claims}
     reach = _Reach(devices)
+    alone: dict[int, tuple[ResourceClaim, DeviceSearch]] = {}
+    """By identity, because the claim for extended resources has several variants: the search for that claim alone."""
 
     def lacking(row: int) -> tuple[object, ...]:
         """What the details of the row depend on."""
-        node = _node(nodes, row)
-        together = _answer(search, node)
-        if not isinstance(together, int):
+        info = nodes.info(row)
+        together = _answered(state.devices_on, info)
+        if together not in (NO_DEVICES, INVALID_POOLS) or info.node is None:
             return ()
         if together == INVALID_POOLS:
             return (INVALID_POOLS,)
-        names = tuple(name for name, alone in separate.items() if isinstance(_answer(alone, node), int))
-        return (together, names, *reach.counts(node)) if names else (together, names)
+        unserved = []
+        for claim in state.claims_on(info):
+            if id(claim) not in alone:
+                alone[id(claim)] = claim, search_for([claim])
+            if isinstance(_answered(alone[id(claim)][1].on, info.node), int):
+                unserved.append(id(claim))
+        return (together, tuple(unserved), *reach.counts(info.node)) if unserved else (together, ())
 
-    by_name = {claim.metadata.name: claim for claim in search.claims}
     for why, group in grouped(rows, lacking).items():
         match why:
-            case (int(), tuple(names), int(reached), int(used)):
-                for name in names:
-                    yield _lacking(by_name[name], reached, used, group)
+            case (int(), tuple(keys), int(reached), int(used)):
+                for key in keys:
+                    yield _lacking(alone[key][0], reached, used, group)
             case (int(), tuple()):
-                text = f"the claims {', '.join(by_name)} cannot all be served here, though each of them could be alone"
-                yield Detail("claimsCompete", text, group, {"claims": list(by_name)})
+                names = list(dict.fromkeys(claim.metadata.name for claim, _ in alone.values()))
+                text = f"the claims {', '.join(names)} cannot all be served here, though each of them could be alone"
+                yield Detail("claimsCompete", text, group, {"claims": names})
             case (int(),):
                 text = "a pool of devices contradicts itself (a device named twice, or counters that do not exist)"
                 yield Detail("poolInvalid", text, group)
 
 
-def _answer(search: DeviceSearch, node: Node) -> Sequence[AllocationResult] | int:
+def _answered(ask: Callable[[T], Sequence[AllocationResult] | int], about: T) -> Sequence[AllocationResult] | int:
     try:
-        return search.on(node)
+        return ask(about)
     except StatusError:
-        return 0
-
-
-def _node(nodes: NodeTable, row: int) -> Node:
-    node = nodes.info(row).node
-    assert node is not None  # noqa: S101  a live row
-    return node
+        return ()
 
 
 def _elsewhere(claim: ResourceClaim, rows: Rows) -> Detail:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from kscheduler.api.devices import AllocationResult, ResourceClaim
 from kscheduler.api.selectors import NodeTerm, parse_node_term
+from kscheduler.framework.nodes.node_info import NodeInfo
+from kscheduler.plugins.dynamic_resources.extended import ExtendedResources
 from kscheduler.plugins.dynamic_resources.search import DeviceSearch
 
 
@@ -13,15 +15,33 @@ class ClaimsInCycle:
     """The claims of one pod in one cycle. Without claims it says that PreFilter has run, and ended early."""
 
     claims: Sequence[ResourceClaim] = ()
-    """In the pod's order, as they were when the cycle began."""
+    """Those that the pod names, in its order, as they were when the cycle began."""
     reachable: Sequence[Sequence[NodeTerm] | None] = ()
     """By claim, the nodes that can use its allocation: those that satisfy one of the terms; `None`: all."""
     search: DeviceSearch | None = None
-    """The search for devices of the claims that have none; `None`: all have."""
+    """The search for devices of the claims that have none; `None`: all have, or `extended` is what is searched for."""
+    extended: ExtendedResources | None = None
+    """Extended resources that devices may stand for; the pod's claim for them is not among `claims`."""
     found: dict[str, Sequence[AllocationResult]] = field(default_factory=dict)
-    """By node that passed, what each of `to_allocate` would get there."""
+    """By node that passed, what each of `to_allocate` would get there, the claim for extended resources last."""
     unavailable: set[int] = field(default_factory=set)
     """Places in `claims` of allocated claims that some node cannot use."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to be judged."""
+        return not self.claims and self.extended is None
+
+    def devices_on(self, info: NodeInfo) -> Sequence[AllocationResult] | int:
+        """What each claim that needs devices gets on a node, or a code of Filter. Raises `StatusError`."""
+        if self.extended is not None:
+            return self.extended.on(info)
+        node = info.node
+        return () if self.search is None or node is None else self.search.on(node)
+
+    def claims_on(self, info: NodeInfo) -> Sequence[ResourceClaim]:
+        """The claims that must get devices on a node, in the order of what is found for them."""
+        return self.to_allocate if self.extended is None else self.extended.claims_on(info)
 
     @property
     def to_allocate(self) -> Sequence[ResourceClaim]:

@@ -48,7 +48,7 @@ from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.rules.normalize import default_normalize
 from kscheduler.framework.status import SKIP, SUCCESS, Status, error, unresolvable, unschedulable
-from kscheduler.plugins.dynamic_resources import scoring
+from kscheduler.plugins.dynamic_resources import extended, scoring
 from kscheduler.plugins.dynamic_resources.allocators import Allocators
 from kscheduler.plugins.dynamic_resources.binding_state import DeviceFailedError, is_overdue, is_ready
 from kscheduler.plugins.dynamic_resources.details import claim_details
@@ -74,7 +74,7 @@ class DynamicResources(Plugin):
     reads_pods = False
     reads_spec_only = True
     normalizes_points_only = True
-    reasons: ClassVar = REASONS
+    reasons: ClassVar = REASONS | extended.REASONS
 
     def __init__(self, args: DynamicResourcesArgs | None, handle: Handle) -> None:
         args = args or DynamicResourcesArgs()
@@ -87,6 +87,7 @@ class DynamicResources(Plugin):
             handle.behaviours.claims_stay_pending,
         )
         self._has_alternatives = "DRAPrioritizedList" in handle.features
+        self._has_extended = "DRAExtendedResource" in handle.features
         named = handle.behaviours.names_claims_to_deallocate
         self._nothing_to_deallocate = unschedulable("no new claims to deallocate") if named else unschedulable()
         self._not_helped = unschedulable("still not schedulable") if named else unschedulable()
@@ -112,16 +113,20 @@ class DynamicResources(Plugin):
         """Skip for pods without claims."""
         del nodes
         cycle.write(_NO_CLAIMS)
-        if not pod.pod.spec.resource_claims:
-            return SKIPPED
         devices = self._handle.devices
+        if not pod.pod.spec.resource_claims and (devices is None or not self._may_have_extended(pod, devices)):
+            return SKIPPED
         if devices is None:
             return PreFilterResult(NO_DEVICES_KNOWN)
         try:
             claims = pod_claims(pod.pod, devices.claims)
         except ClaimNotReadyError as not_ready:
             return PreFilterResult(unresolvable(str(not_ready), plugin=self.name))
-        if not claims:
+        search_for = partial(self._allocators.search_for, devices=devices)
+        backed = None
+        if self._may_have_extended(pod, devices):
+            backed = extended.extended_resources(pod, claims, devices, search_for)
+        if not claims and backed is None:
             return SKIPPED
         for claim in claims:
             problem = None if claim.status.allocation is not None else self._problem(claim, devices)
@@ -130,9 +135,12 @@ class DynamicResources(Plugin):
         allocations = [claim.status.allocation for claim in claims]
         reachable = [None if allocation is None else reachable_from(allocation) for allocation in allocations]
         to_allocate = [claim for claim in claims if claim.status.allocation is None]
-        search = self._allocators.search_for(to_allocate, devices) if to_allocate else None
-        cycle.write(ClaimsInCycle(claims, reachable, search))
+        search = search_for(to_allocate) if to_allocate and backed is None else None
+        cycle.write(ClaimsInCycle(claims, reachable, search, backed))
         return _PREPARED
+
+    def _may_have_extended(self, pod: PodInfo, devices: Devices) -> bool:
+        return self._has_extended and devices.stand_for_any(pod.requests)
 
     def _problem(self, claim: ResourceClaim, devices: Devices) -> Status | None:
         """Why no node can give devices to the claim."""
@@ -145,26 +153,23 @@ class DynamicResources(Plugin):
         del pod
         state = cycle.read(ClaimsInCycle)
         codes = np.zeros(len(rows), dtype=np.int64)
-        unavailable = self._unavailable(state, nodes, rows)
-        search, found = state.search, {}
-        if search is not None:
+        found: dict[str, Sequence[AllocationResult]] = {}
+        if state.search is not None or state.extended is not None:
             for place, row in enumerate(rows.tolist()):
-                node = nodes.info(row).node
-                assert node is not None  # noqa: S101  a live row
-                answer = search.on(node)
+                info = nodes.info(row)
+                answer = state.devices_on(info)
                 if isinstance(answer, int):
                     codes[place] = answer
                 else:
-                    found[node.metadata.name] = answer
-        for claim, mask in unavailable:
+                    found[info.name] = answer
+        for claim, mask in self._unavailable(state, nodes, rows):
             here = mask & ((codes == 0) | (codes == NOT_AVAILABLE))
             if here.any():
                 state.unavailable.add(claim)
                 codes[here] = NOT_AVAILABLE
-        for place, row in enumerate(rows.tolist() if found else ()):
-            name = nodes.name_of(row)
-            if not codes[place]:
-                state.found[name] = found[name]
+                for row in rows[here].tolist():
+                    found.pop(nodes.name_of(row), None)
+        state.found.update(found)
         return codes if codes.any() else PASS_ALL
 
     def _unavailable(self, state: ClaimsInCycle, nodes: NodeTable, rows: Rows) -> list[tuple[int, Mask]]:
@@ -202,19 +207,24 @@ class DynamicResources(Plugin):
     def post_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
         """Request that a claim which some node cannot use gives its devices back, if nobody else uses it.
 
+        Else that a claim for extended resources goes which is left over from an earlier attempt.
+
         Fails, as upstream, where another plugin ended PreFilter before this one ran.
         """
         del nodes, diagnosis
         state = cycle.find(ClaimsInCycle)
         if state is None:
             return PostFilterResult(error("not found"))
-        if not state.claims:
+        if state.is_empty:
             return PostFilterResult(self._nothing_to_deallocate)
         for place in sorted(state.unavailable):  # upstream: in random order
             claim = state.claims[place]
             if all(consumer.uid == pod.pod.metadata.uid for consumer in claim.status.reserved_for):
                 request = Deallocation(pod.pod, claim)
                 return PostFilterResult(unschedulable("deallocation of ResourceClaim completed"), deallocation=request)
+        if state.extended is not None and not state.extended.is_in_memory:
+            request = Deallocation(pod.pod, state.extended.claim, is_deletion=True)
+            return PostFilterResult(unschedulable("deletion of ResourceClaim completed"), deallocation=request)
         return PostFilterResult(self._not_helped)
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
@@ -240,24 +250,26 @@ class DynamicResources(Plugin):
     def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
         """Take what Filter has found on the node."""
         state, devices = cycle.find(ClaimsInCycle), self._handle.devices
-        if state is None or devices is None or not state.claims:
+        if state is None or devices is None or state.is_empty:
             return SUCCESS
-        found, claims = state.found.get(node_name, ()), state.to_allocate
-        if claims and not found:
+        info = self._handle.view.nodes.info(self._handle.view.nodes.row_of(node_name))
+        claims, found = state.claims_on(info), state.found.get(node_name)
+        if found is None and state.to_allocate:
             return error("claim allocation not found for node")
-        if len(found) != len(claims):
+        if found and len(found) != len(claims):
             counts = f"have {len(found)} allocations, {len(claims)} claims to allocate, want {len(claims)} claims"
             return error(f"internal error, {counts}")
         reservation = PodReservation(pod, node_name)
         cycle.write(reservation)
-        results = iter(found)
+        chosen = {claim.metadata.uid: allocation for claim, allocation in zip(claims, found or (), strict=False)}
         for claim in state.claims:
-            if claim.status.allocation is not None:
-                reservation.claims.append(ReservedClaim(claim))
-                continue
-            allocation, uid = next(results), claim.metadata.uid
-            devices.claims.signal_pending(uid, _allocated(claim, allocation))
-            reservation.claims.append(ReservedClaim(claim, allocation, uid))
+            reservation.claims.append(_taken(devices, claim, chosen.get(claim.metadata.uid)))
+        if state.extended is not None and found:
+            claim, mappings = state.extended.claim_on(info)
+            if mappings:  # else the node counts all of them itself
+                taken = _taken(devices, claim, chosen[claim.metadata.uid])
+                taken.mappings = mappings
+                reservation.claims.append(taken)
         return SUCCESS
 
     def unreserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
@@ -287,6 +299,10 @@ class DynamicResources(Plugin):
         return NO_CLAIM_WRITER if writer is None else await writer.pre_bind(reservation, self._rules)
 
 
-def _allocated(claim: ResourceClaim, allocation: AllocationResult) -> ResourceClaim:
-    """The claim as it will be written."""
-    return msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, allocation=allocation))
+def _taken(devices: Devices, claim: ResourceClaim, allocation: AllocationResult | None) -> ReservedClaim:
+    """Count what was chosen for the claim as taken; `None`: it is allocated already."""
+    if allocation is None:
+        return ReservedClaim(claim)
+    uid, status = claim.metadata.uid, msgspec.structs.replace(claim.status, allocation=allocation)
+    devices.claims.signal_pending(uid, msgspec.structs.replace(claim, status=status))
+    return ReservedClaim(claim, allocation, uid)

@@ -14,11 +14,13 @@ from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
 from kscheduler.scheduling.eviction.evictions import NominationWriter
 from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.failures.failures import FailureHandler
+from kscheduler.scheduling.groups.group_reports import GroupReports
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.reports import Reporter
+from kscheduler.scheduling.resizes import DeferredResizes
 from kscheduler.state.cache import Cache
 from kscheduler.state.holding.pods_in_pre_bind import PodInPreBind, PodsInPreBind
 from kscheduler.state.holding.waiting_pods import HeldPod, WaitingPodTable
@@ -96,3 +98,6 @@ class Surroundings:
     """Frees claims of their devices; `None` where nothing is written."""
     pod_of: Callable[[str], Pod | None]
     """The newest version of a pod that the watch has shown, by key."""
+    resizes: DeferredResizes
+    group_reports: GroupReports
+    """Conditions of pod groups."""

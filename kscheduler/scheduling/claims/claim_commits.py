@@ -4,8 +4,8 @@ Three rules keep a device from being given away twice:
 
 - The devices of a claim stay pending until its write is certain, applied or not; then the answer of the API server is
   what decisions see (`Claims.assume`), before anything pending is given back.
-- A write that was sent is never cancelled: it has a task of its own. If PreBind is cancelled meanwhile, what the pod has
-  reserved is given back when the outcome is known.
+- A write that was sent is never cancelled: it has a task of its own. If PreBind is cancelled meanwhile, what the pod
+  has reserved is given back when the outcome is known.
 - Requests for one claim and pod follow each other: a pod that is tried again waits until its earlier reservation is
   taken away, or its claim freed. Otherwise a late request would undo what the new attempt has written.
 
@@ -15,7 +15,7 @@ Until the watch catches up, the devices of the written claim then seem free; her
 
 import asyncio
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 

@@ -164,7 +164,7 @@ class ClaimWrite:
         self._is_in_doubt = True
 
     def _doing(self) -> str:
-        """The step in kube-scheduler's words; it knows no first reading, so that one is named by what comes after it."""
+        """The step in kube-scheduler's words. It does not read first: that step has the name of what comes after it."""
         key = self.claim.key
         if self._step is _Step.READ and (self._conflicts or self._is_in_doubt):
             return f"get updated claim {key} after conflict"

@@ -9,16 +9,18 @@ write is newer than what the watch shows, until the watch has caught up. What a 
 UID: its allocation as readers see it, else the pending one. Implements `framework.cluster.devices.Claims`.
 """
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Final
 
-from kscheduler.api.devices import AllocationResult, ResourceClaim
+from kscheduler.api.core import Pod
+from kscheduler.api.devices import EXTENDED_RESOURCE_CLAIM, AllocationResult, ResourceClaim
+from kscheduler.devices.ids import AllocatedState, PoolID
 from kscheduler.framework.cluster.devices import ClaimListener
 from kscheduler.state.devices.allocated_devices import AllocatedDevices
 
-if TYPE_CHECKING:
-    from kscheduler.devices.ids import AllocatedState
+_LONGEST_LOG: Final = 4096
 
 
 @dataclass(slots=True)
@@ -41,9 +43,13 @@ class ClaimTracker:
         """What each claim holds, by UID."""
         self._seen: dict[str, ResourceClaim] = {}
         """The claims that readers see and that are allocated, by UID."""
+        self._extended: dict[str, str] = {}
+        """By UID of a pod, the key of the claim that was made for its extended resources."""
         self._listeners: list[ClaimListener] = []
         self.revision = 0
         """Grows with each change of what is allocated or pending."""
+        self._log: deque[tuple[int, frozenset[PoolID]]] = deque(maxlen=_LONGEST_LOG)
+        """The pools of each change, by its revision."""
         self.changes = 0
         """The number of changes of claims, assumed ones included."""
 
@@ -84,12 +90,28 @@ class ClaimTracker:
         """The claim `namespace/name` as the API server last showed it."""
         return self._confirmed.get(key)
 
+    def for_extended_resources(self, pod: Pod) -> ResourceClaim | None:
+        """The claim that was written for the pod's extended resources, in this attempt or an earlier one."""
+        key = self._extended.get(pod.metadata.uid)
+        return None if key is None else self.get(key)
+
     def pending(self, uid: str) -> ResourceClaim | None:
         """The claim of this UID with the devices that were chosen for it and are not written yet."""
         entry = self._pending.get(uid)
         return None if entry is None else entry.claim
 
-    def allocated_state(self) -> "AllocatedState":
+    def pools_changed_since(self, revision: int) -> Collection[PoolID] | None:
+        """The pools in which anything has been taken or given back since; `None`: too much to tell."""
+        if self.revision - revision > len(self._log):
+            return None
+        pools: set[PoolID] = set()
+        for number, changed in reversed(self._log):
+            if number <= revision:
+                break
+            pools |= changed
+        return pools
+
+    def allocated_state(self) -> AllocatedState:
         """The devices that allocated and pending claims hold. It must not be kept across an `await`."""
         return self._allocated.state()
 
@@ -133,7 +155,6 @@ class ClaimTracker:
         elif uid not in self._seen:
             self._pending[uid] = _Pending(claim)
             self._recount(uid)
-            self.revision += 1
 
     def remove_pending(self, uid: str, *, force: bool) -> bool:
         """Take one sharer away, or all (`force`). Returns whether the claim is no longer pending because of this."""
@@ -145,7 +166,6 @@ class ClaimTracker:
             return False
         del self._pending[uid]
         self._recount(uid)
-        self.revision += 1
         return True
 
     # --- counting -----------------------------------------------------------------------------------------------------
@@ -154,11 +174,19 @@ class ClaimTracker:
         if before is now:
             return
         self.changes += 1
+        self._file(before, now)
         for claim in (before, now):
             if claim is not None:
                 self._see(claim.metadata.uid, now)
         for listener in tuple(self._listeners):
             listener(before, now)
+
+    def _file(self, before: ResourceClaim | None, now: ResourceClaim | None) -> None:
+        """Keep who owns the claims for extended resources."""
+        if before is not None and (owner := _owner_of_extended(before)) and self._extended.get(owner) == before.key:
+            del self._extended[owner]
+        if now is not None and (owner := _owner_of_extended(now)):
+            self._extended[owner] = now.key
 
     def _see(self, uid: str, now: ResourceClaim | None) -> None:
         if now is not None and now.metadata.uid == uid and now.status.allocation is not None:
@@ -179,6 +207,20 @@ class ClaimTracker:
             if now is not None:
                 self._allocated.add(now)
             self.revision += 1
+            self._log.append((self.revision, _pools(before) | _pools(now)))
+
+
+def _pools(allocation: AllocationResult | None) -> frozenset[PoolID]:
+    results = () if allocation is None else allocation.devices.results
+    return frozenset(PoolID(result.driver, result.pool) for result in results)
+
+
+def _owner_of_extended(claim: ResourceClaim) -> str:
+    """The UID of the pod for whose extended resources the claim was made; empty for other claims."""
+    meta = claim.metadata
+    if meta.annotations.get(EXTENDED_RESOURCE_CLAIM) != "true":
+        return ""
+    return next((owner.uid for owner in meta.owner_references if owner.controller), "")
 
 
 def _is_newer(claim: ResourceClaim, other: ResourceClaim) -> bool:

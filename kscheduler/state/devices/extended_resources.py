@@ -8,6 +8,8 @@ As in kube-scheduler, a class that loses has not even its implicit name, and a w
 name to nobody: an older class gets it with the next event about itself.
 """
 
+from collections.abc import Collection
+
 from kscheduler.api.devices import IMPLICIT_EXTENDED_RESOURCE, DeviceClass
 
 
@@ -22,6 +24,10 @@ class ExtendedResourceClasses:
     def class_of(self, resource: str) -> DeviceClass | None:
         """The class whose devices stand for a resource."""
         return self._winners.get(resource)
+
+    def has_any(self, resources: Collection[str]) -> bool:
+        """Whether a class stands for one of these resources."""
+        return not self._winners.keys().isdisjoint(resources)
 
     def put(self, before: DeviceClass | None, now: DeviceClass) -> None:
         """A class has appeared, or changed."""

@@ -28,6 +28,13 @@ def taken(claims: ClaimTracker) -> set[str]:
     return {device for _, _, device in claims.allocated_state().devices}
 
 
+def seen(claims: ClaimTracker) -> ResourceClaim:
+    """Claim `c0` as readers see it."""
+    found = claims.get("default/c0")
+    assert found is not None
+    return found
+
+
 def tracking(*known: ResourceClaim) -> ClaimTracker:
     claims = ClaimTracker()
     for claim in known:
@@ -61,7 +68,7 @@ def test_an_assumption_can_be_taken_back() -> None:
     claims = tracking(made(version=1))
     claims.assume(made("c0", 2, "d0"))
     claims.restore("default/c0")
-    assert claims.get("default/c0").metadata.resource_version == "1"
+    assert seen(claims).metadata.resource_version == "1"
     assert not taken(claims)
 
 
@@ -84,7 +91,7 @@ def test_a_claim_that_is_made_anew_under_its_name_ends_the_assumption() -> None:
     claims = tracking(made("c0", 1))
     claims.assume(made("c0", 5, "d0"))
     claims.update(made("c0", 3, uid="new"))
-    assert claims.get("default/c0").metadata.uid == "new"
+    assert seen(claims).metadata.uid == "new"
     assert not taken(claims)
 
 
@@ -95,7 +102,7 @@ def test_pending_devices_are_taken_until_the_last_sharer_has_gone() -> None:
     claims.signal_pending("uid-c0", made("c0", 1, "d1"))
     assert claims.pending("uid-c0") is chosen
     assert taken(claims) == {"d0"}, "the second sharer uses what the first has got"
-    assert claims.get("default/c0").status.allocation is None, "nothing is written"
+    assert seen(claims).status.allocation is None, "nothing is written"
     assert not claims.remove_pending("uid-c0", force=False)
     assert claims.remove_pending("uid-c0", force=False)
     assert not claims.remove_pending("uid-c0", force=False), "it was not pending"
