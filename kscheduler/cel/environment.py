@@ -52,12 +52,15 @@ class LanguageRules:
     """What differs between releases of Kubernetes, each as its cel-go has it.
 
     `qualified_locals`: a variable of a comprehension hides no qualified name. `old_positions`: `indexOf("")` is where it
-    starts. `shared_decimals`: adding to a large quantity changes it. `duration_of_int`: `duration(1)` is declared.
+    starts. `shared_decimals`: adding to a large quantity changes it. `bounded_ranges`: `lists.range` ends at a million.
+    `quoted_fields`: names of fields may stand in backquotes. `duration_of_int`: `duration(1)` is declared.
     """
 
     qualified_locals: bool
     old_positions: bool
     shared_decimals: bool
+    bounded_ranges: bool
+    quoted_fields: bool
     duration_of_int: bool
     evaluation: EvaluationRules
 
@@ -100,7 +103,7 @@ class Environment:
         implementations = {
             **standard_functions(),
             **string_functions(old_positions=rules.old_positions),
-            **list_functions(),
+            **list_functions(bounded_ranges=rules.bounded_ranges),
             **kubernetes_functions(shared_decimals=rules.shared_decimals),
         }
         self._dispatcher = Dispatcher(self._functions, implementations)
@@ -113,7 +116,7 @@ class Environment:
     def _compile(self, text: str, refusal: Callable[[Type], str]) -> Program:
         source = Source(text)
         issues = Issues(source)
-        visitor = Visitor(source, issues)
+        visitor = Visitor(source, issues, quoted_fields=self._rules.quoted_fields)
         node = _syntax(source, issues, visitor)
         _refuse(issues)
         names = Names(self._variables, self._structs, qualified_locals=self._rules.qualified_locals)

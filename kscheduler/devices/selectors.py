@@ -59,15 +59,19 @@ _RULES: dict[str, LanguageRules] = {
         qualified_locals=True,
         old_positions=True,
         shared_decimals=True,
+        bounded_ranges=False,
+        quoted_fields=False,
         duration_of_int=True,
-        evaluation=EvaluationRules(optionals_through_go=True, lenient_or=True, charged_includes=False),
+        evaluation=EvaluationRules(optionals_through_go=True, lenient_or=True, old_costs=True),
     ),
     "1.37": LanguageRules(
         qualified_locals=False,
         old_positions=False,
         shared_decimals=False,
+        bounded_ranges=True,
+        quoted_fields=True,
         duration_of_int=False,
-        evaluation=EvaluationRules(optionals_through_go=False, lenient_or=False, charged_includes=True),
+        evaluation=EvaluationRules(optionals_through_go=False, lenient_or=False, old_costs=False),
     ),
 }
 

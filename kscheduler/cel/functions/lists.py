@@ -74,6 +74,24 @@ def sort(values: list[Any]) -> list[Any] | Failure:
     return sort_by_keys(values, values)
 
 
+class _HugeList(list[int]):
+    """A list of which only the length is known: nothing may be done with it, since it costs too much."""
+
+    __slots__ = ("_size",)
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+
+def _old_range(size: int) -> list[int]:
+    """As of cel-go 0.26: without bounds (what is beyond them costs more than an evaluation may)."""
+    return list(range(size)) if size <= _LONGEST_RANGE else _HugeList(size)
+
+
 def _range(size: int) -> list[int] | Failure:
     if size < 0:
         return Failure(f"lists.range: size must be non-negative, got {size}")
@@ -102,13 +120,13 @@ def _intersects(one: list[Any], other: list[Any]) -> bool:
     return any(contains(other, value) for value in one)
 
 
-def list_functions() -> dict[str, Implementation]:
-    """By overload."""
+def list_functions(*, bounded_ranges: bool) -> dict[str, Implementation]:
+    """By overload. `bounded_ranges`: as of cel-go 0.29."""
     return {
         "list_slice": _slice,
         "list_flatten": _flatten,
         "list_flatten_int": _flatten,
-        "lists_range": _range,
+        "lists_range": _range if bounded_ranges else _old_range,
         "list_reverse": lambda values: values[::-1],
         "list_distinct": _distinct,
         "list_sets_contains_list": _includes_all,

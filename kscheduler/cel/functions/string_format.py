@@ -180,6 +180,9 @@ def _hexadecimal(value: Any) -> str:
     return f"{value:x}"
 
 
+_LARGEST_NUMBER = 1_000_000
+"""Go stops to read a width or precision beyond."""
+
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -189,14 +192,26 @@ def _floating(clause: Clause, value: Any) -> str:
         value = _SPECIAL[value]
     if type(value) is not float:
         raise unfit(clause.letter, type_name(value))
-    precision = _DEFAULT_PRECISION if clause.precision is None else clause.precision
+    if clause.precision is not None and clause.precision // 10 > _LARGEST_NUMBER:
+        return "%!(NOVERB)"
     if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "∞" if value > 0 else "-∞"
+        text = "NaN"
+    elif math.isinf(value):
+        text = "∞" if value > 0 else "-∞"
+    elif clause.letter == "f":
+        # Go keeps eight bits of the precision, and no sign of a zero.
+        precision = _DEFAULT_PRECISION if clause.precision is None else clause.precision % 256
+        return f"{value or 0.0:,.{precision}f}"
+    else:
+        text = _scientific(value)
     if clause.letter == "f":
-        return f"{value:,.{precision}f}"
-    # cel-go writes the precision where Go reads a width.
+        return text
+    # cel-go writes the precision where Go reads a width, of which sixteen bits are kept.
+    width = _DEFAULT_PRECISION if clause.precision is None else clause.precision % 65536
+    return text.rjust(width)
+
+
+def _scientific(value: float) -> str:
     mantissa, _, exponent = f"{value:.{_DEFAULT_PRECISION}e}".partition("e")
     power = int(exponent)
     raised = f"{'-' if power < 0 else ''}{abs(power):02d}".translate(_SUPERSCRIPTS)

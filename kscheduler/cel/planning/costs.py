@@ -215,6 +215,12 @@ def _flatten(args: list[Any], _result: Any) -> int:
     return _allocating(depth, _full_size(args[0]))
 
 
+def _old_flatten(args: list[Any], result: Any) -> int:
+    """A negative depth is a negative cost, which wraps around."""
+    _flatten(args, result)
+    return (int(float(_full_size(args[0])) * args[1]) + 1 + _NEW_LIST) % 2**64
+
+
 def _self_compare(at: int) -> Cost:
     def cost(args: list[Any], _result: Any) -> int:
         values = args[at]
@@ -244,13 +250,21 @@ _TRACKED: dict[str, Cost] = {
 }
 
 
-def cost_of(function: str, overload: str, *, includes: bool) -> Cost:
-    """`includes`: whether `includes` is charged by its list, as of 1.37."""
+def cost_of(function: str, overload: str, *, old: bool) -> Cost:
+    """`old`: as of 1.36."""
+    if old and overload == "list_flatten_int":
+        return _old_flatten
     if overload in _TRACKED:
         return _TRACKED[overload]
     if overload.startswith("list_") and overload.endswith("_sort"):
         return _self_compare(0)
     if overload.startswith("list_") and overload.endswith("_sortByAssociatedKeys"):
         return _self_compare(1)
-    known = _kubernetes(function, overload, includes=includes)
-    return known if known is not None else _STANDARD.get(overload, 1)
+    known = _kubernetes(function, overload, includes=not old)
+    if known is not None:
+        return known
+    if old and overload in ("starts_with_string", "ends_with_string"):
+        return _full_first
+    if old and overload == "matches":
+        return 1
+    return _STANDARD.get(overload, 1)

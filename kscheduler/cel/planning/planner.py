@@ -190,7 +190,7 @@ class Planner:
         return None
 
     def _called(self, node: Call, args: list[Part], overload: str, binding: Binding) -> Run:
-        cost = cost_of(node.function, overload, includes=self._rules.charged_includes)
+        cost = cost_of(node.function, overload, old=self._rules.old_costs)
         runs = [arg.build() for arg in args]
         if not runs:
             return calls.nullary(binding.call, cost)

@@ -39,9 +39,9 @@ _NUMBERS = {"int": "invalid int literal", "uint": "invalid uint literal", "doubl
 class Visitor:
     """Visits one tree; errors go to the issues of the numbering."""
 
-    def __init__(self, source: Source, issues: Issues) -> None:
+    def __init__(self, source: Source, issues: Issues, *, quoted_fields: bool) -> None:
         self.numbering = Numbering(source, issues)
-        self._issues = issues
+        self._issues, self._quoted_fields = issues, quoted_fields
         self._depth = 0
 
     def visit(self, tree: Tree | None) -> Node:
@@ -167,6 +167,8 @@ class Visitor:
         if word is None:
             return "", "unsupported ident kind"
         if word.text.startswith("`"):
+            if not self._quoted_fields:
+                return "", "unsupported syntax: '`'"
             return word.text[1:-1], ""
         return word.text, ""
 
@@ -177,7 +179,7 @@ class Visitor:
         word = tree.words[0]
         name, wrong = self._field_name(word)
         if wrong:
-            self.report(tree.parts[1] if len(tree.parts) > 1 else tree.start, wrong)
+            self.report(word.offset if word else tree.parts[1], wrong)
         place = word.offset if word else tree.parts[1]
         if tree.optional:
             literal = Literal(self.numbering.take(place), name)

@@ -46,3 +46,7 @@ class CelLexer(Lexer):  # type: ignore[misc]
         self._interp = LexerATNSimulator(self, *automaton("lexer"))
         self._actions = None
         self._predicates = None
+
+    def getErrorDisplay(self, s: str) -> str:  # noqa: N802 : ANTLR's name
+        """The text as it is: the Go runtime escapes nothing here."""
+        return s

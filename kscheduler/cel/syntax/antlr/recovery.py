@@ -8,6 +8,7 @@ from typing import Any
 from antlr4.atn.ATNState import ATNState
 from antlr4.error.Errors import InputMismatchException
 from antlr4.error.ErrorStrategy import DefaultErrorStrategy
+from antlr4.IntervalSet import IntervalSet
 from antlr4.Token import Token
 
 _MOST_RECOVERIES = 30
@@ -47,7 +48,9 @@ class GoRecovery(DefaultErrorStrategy):  # type: ignore[misc]
                 raise InputMismatchException(recognizer)
         elif state.stateType in _LOOPS:
             self.reportUnwantedToken(recognizer)
-            expecting = recognizer.getExpectedTokens()
+            # A set of its own: the automaton keeps the one that it gives.
+            expecting = IntervalSet()
+            expecting.addSet(recognizer.getExpectedTokens())
             expecting.addSet(self.getErrorRecoverySet(recognizer))
             self._skipped = -1
             self.consumeUntil(recognizer, expecting)
