@@ -18,6 +18,8 @@ class Source:
 
     def location(self, offset: int) -> tuple[int, int]:
         """Line (from 1) and column (from 0) of an offset; offsets behind the end are in the last line."""
+        if not self.text:
+            return 1, -1
         line = 0
         for start in self._line_starts[1:]:
             if start > offset:

@@ -76,6 +76,7 @@ class _Problem:
         counters = "counters" in self._themes and self._is(0.8)
         home = self._nodes() if self._is(0.3) else None
         self._sets = ["c0", "c1"][: self._count(1, 2)] if counters else []
+        self._numbers = self._random.sample(range(40), 15)
         pieces = [self._slice(driver, pool, home) for _ in range(self._count(1, 3))]
         for name in [*self._sets, "c1"] if self._is(0.03) else self._sets:
             if self._is(0.97):
@@ -95,7 +96,7 @@ class _Problem:
         return slices
 
     def _slice(self, driver: str, pool: str, home: Json | None) -> Json:
-        names = self._random.sample(range(40), self._count(1, 5))
+        names = [self._numbers.pop() if self._is(0.997) else 0 for _ in range(self._count(1, 5))]
         devices = [{"name": f"{pool}{name:02}", **self._device(driver)} for name in names]
         if "own nodes" in self._themes and self._is(0.6):
             devices = [device | self._nodes() for device in devices]
@@ -198,7 +199,7 @@ class _Problem:
         return {"key": self._of(("k", "l")), "value": self._of(("v", "w")), "effect": self._of(effects)}
 
     def _taken(self, slices: list[Json]) -> list[Json]:
-        taken = []
+        taken: list[Json] = []
         for piece in slices:
             for device in piece["spec"].get("devices", ()):
                 if not self._is(0.15):

@@ -53,13 +53,16 @@ MESSAGES: Final[dict[str, dict[str, Type]]] = {
 
 ENUMS: Final = {"google.protobuf.NullValue.NULL_VALUE": 0}
 
-SCALARS: Final = {
-    kind.name: kind for kind in (BOOL, BYTES, DOUBLE, DURATION, INT, LIST, MAP, NULL, STRING, TIMESTAMP, TYPE, UINT)
-}
-"""Types of CEL that are names too."""
+_PLAIN: Final = {kind.name: kind for kind in (BOOL, BYTES, DOUBLE, INT, LIST, MAP, NULL, STRING, UINT)}
+
+SCALARS: Final = {**_PLAIN, "duration": DURATION, "timestamp": TIMESTAMP}
+"""Types of CEL by the names that Kubernetes gives them: known to the checker, but no values."""
 
 TYPE_NAMES: Final[dict[str, Type]] = {
-    **SCALARS,
+    **_PLAIN,
+    DURATION.name: DURATION,
+    TIMESTAMP.name: TIMESTAMP,
+    TYPE.name: TYPE,
     OPTIONAL.name: OPTIONAL,
     "net.IP": Type("opaque", "net.IP"),
     "net.CIDR": Type("opaque", "net.CIDR"),

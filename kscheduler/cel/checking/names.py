@@ -5,7 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from kscheduler.cel.checking.messages import ENUMS, MESSAGES, SCALARS, TYPE_NAMES, message_type
-from kscheduler.cel.checking.types import DYN, INT, Type, list_of, type_of
+from kscheduler.cel.checking.types import DYN, INT, Type, list_of, map_of, param, type_of
+
+
+_OLD_TYPES = {"list": list_of(param("A")), "map": map_of(param("A"), param("B"))}
+"""As cel-go 0.26 declares these names: with parameters, which some error texts show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,7 @@ class Names:
             return Meaning(name, self._variables[name], None, hidden)
         described = TYPE_NAMES.get(name) or self.struct_type(name)
         if described is not None:
+            described = _OLD_TYPES.get(name, described) if self._old else described
             return Meaning(name, type_of(described), None, hidden)
         if name in ENUMS:
             return Meaning(name, INT, ENUMS[name], hidden)
@@ -78,11 +83,7 @@ class Names:
     def message(self, name: str) -> Meaning | None:
         """The type of a message that is written out."""
         if self._old:
-            meaning = self.simple(name)
-            # The variable `list` of cel-go 0.26 is a list of a parameter, which no message is.
-            if meaning is not None and meaning.name == "list":
-                return Meaning("list", type_of(list_of(Type("param", "A"))))
-            return meaning
+            return self.simple(name)
         bare = name.removeprefix(".")
         described = TYPE_NAMES.get(bare) or self.struct_type(bare)
         return None if described is None else Meaning(bare, type_of(described))

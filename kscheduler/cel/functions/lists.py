@@ -29,11 +29,11 @@ def _slice(values: list[Any], start: int, end: int) -> list[Any] | Failure:
     return Failure(f"cannot slice({start}, {end}), {wrong}") if wrong else values[start:end]
 
 
-def _flatten(values: Any, depth: Any = 1) -> Any:
-    if not isinstance(values, list):
-        return values if type(values) is Failure else Failure(f"no such overload: {_typed(values)}.flatten()")
-    if type(depth) is not int:
-        return Failure(f"no such overload: {_typed(values)}.flatten({_typed(depth)})")
+def _flatten(values: Any, *depths: Any) -> Any:
+    if not isinstance(values, list) or any(type(depth) is not int for depth in depths):
+        given = ", ".join(_typed(depth) for depth in depths)
+        return values if type(values) is Failure else Failure(f"no such overload: {_typed(values)}.flatten({given})")
+    depth = depths[0] if depths else 1
     if depth < 0:
         return Failure("level must be non-negative")
     flat: list[Any] = []

@@ -15,6 +15,7 @@ _NUMERIC_WRONG = "unable to parse numeric part of quantity"
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _PARTS = re.compile(r"([+-]?)(0*)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.DOTALL)
+_SUFFIXES = {power: suffix for suffix, power in _DECIMAL.items()}
 _MOST = 2**63 - 1
 _LEAST = -(2**63)
 _DIGITS = 18
@@ -41,7 +42,7 @@ class Quantity(Opaque):
     no quantity that was read (`a == b.add(c)` is an error in Kubernetes).
     """
 
-    __slots__ = ("decimal", "pointer", "scale", "value")
+    __slots__ = ("decimal", "notation", "pointer", "scale", "value")
     TYPE_NAME = "kubernetes.Quantity"
     SHORT_NAME = "Quantity"
     GO_VALUE = "*resource.Quantity"
@@ -49,6 +50,7 @@ class Quantity(Opaque):
     def __init__(self, value: int, scale: int, decimal: Decimal | None = None, *, pointer: bool = False) -> None:
         self.value, self.scale, self.decimal = value, scale, decimal
         self.pointer = pointer
+        self.notation = "decimal"
 
     @property
     def GO_TYPE(self) -> str:  # type: ignore[override]  # noqa: N802 : the name of what it overrides
@@ -68,19 +70,26 @@ class Quantity(Opaque):
     def fresh(self) -> "Quantity":
         """The same amount, on its own."""
         decimal = None if self.decimal is None else Decimal(self.decimal.value, self.decimal.scale)
-        return Quantity(self.value, self.scale, decimal)
+        copy = Quantity(self.value, self.scale, decimal)
+        copy.notation = self.notation
+        return copy
 
     def text(self) -> str:
-        """Digits with a power of ten (not always the canonical form: only error texts show it)."""
+        """The canonical form, in the notation in which the quantity was written."""
         value, scale = self.amount()
-        while scale < 0 and value % 10 == 0 and value:
+        if not value:
+            return "0"
+        if self.notation == "binary" and scale >= 0 and not -1024 < value * 10**scale < 1024:  # noqa: PLR2004
+            whole, power = value * 10**scale, 0
+            while whole % 1024 == 0:
+                whole, power = whole // 1024, power + 1
+            return f"{whole}{('', 'Ki', 'Mi', 'Gi', 'Ti', 'Pi', 'Ei')[min(power, 6)]}"
+        while value % 10 == 0:
             value, scale = value // 10, scale + 1
-        suffix = {-9: "n", -6: "u", -3: "m", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
-        while value and value % 1000 == 0 and scale < 18:
-            value, scale = value // 1000, scale + 3
-        while scale % 3:
-            value, scale = value * 10, scale - 1
-        return "0" if not value else f"{value}{suffix.get(scale, '')}"
+        value, scale = value * 10 ** (scale % 3), scale - scale % 3
+        if self.notation == "exponent":
+            return f"{value}e{scale}" if scale else str(value)
+        return f"{value}{_SUFFIXES.get(scale, '')}"
 
     def to_decimal(self) -> Decimal:
         """The decimal, which the quantity is from now on."""
@@ -121,6 +130,7 @@ class Quantity(Opaque):
     def plus(self, other: "Quantity", *, sign: int, shared: bool) -> "Quantity":
         """The sum or difference. `shared`: the decimal of a quantity is changed in place, as 1.36 does it."""
         result = Quantity(self.value, self.scale, self.decimal, pointer=True)
+        result.notation = self.notation if self.amount()[0] else other.notation
         if not shared and self.decimal is not None:
             result.decimal = Decimal(self.decimal.value, self.decimal.scale)
         if self.decimal is None and other.decimal is None:
@@ -184,11 +194,15 @@ def parse(text: str) -> Quantity:
     base, exponent = _suffix(suffix)
     # No digits at all count as 0, as long as the number is small enough for the quick way.
     quick = _quick(negative, whole or "0", fraction, base, exponent)
+    notation = "binary" if base == 2 else "decimal" if suffix in _DECIMAL else "exponent"  # noqa: PLR2004
     if quick is not None:
+        quick.notation = notation
         return quick
     if not zeros + whole + fraction:
         raise QuantityTextError(_NUMERIC_WRONG)
-    return _slow(negative, zeros + whole, fraction, base, exponent)
+    slow = _slow(negative, zeros + whole, fraction, base, exponent)
+    slow.notation = notation
+    return slow
 
 
 def _suffix(suffix: str) -> tuple[int, int]:

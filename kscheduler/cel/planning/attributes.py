@@ -81,10 +81,14 @@ class Attribute:
 
 
 class Rooted(Attribute):
-    """Fields and indexes of what a closure gives: a variable, or any expression."""
+    """Fields and indexes of what a closure gives: a variable, or any expression.
 
-    def __init__(self, root: Run, *, through_go: bool) -> None:
+    `uncounted`: of a variable behind a leading point, which a local one hides: cel-go does not count what is asked of it.
+    """
+
+    def __init__(self, root: Run, *, through_go: bool, uncounted: bool = False) -> None:
         self.root, self._through_go = root, through_go
+        self._uncounted = uncounted
         self._qualifiers: list[Qualifier] = []
 
     def add(self, qualifier: Qualifier) -> None:
@@ -95,6 +99,7 @@ class Rooted(Attribute):
     def constant_fields(self) -> list[Any] | None:
         """The fields if all are constants that must be there."""
         plain = all(not (item.optional or item.presence or item.index) for item in self._qualifiers)
+        plain = plain and not self._uncounted
         return [item.value for item in self._qualifiers] if plain else None
 
     def build(self) -> Run:
@@ -105,10 +110,12 @@ class Rooted(Attribute):
     def qualify_value(self) -> Callable[[Frame, Any], Any]:
         """What finds the fields and indexes of a root."""
         steps = [(qualifier.build(), qualifier.optional) for qualifier in self._qualifiers]
-        through_go = self._through_go
+        through_go, uncounted = self._through_go, self._uncounted
 
         def resolve(frame: Frame, value: Any) -> Any:
             optional = False
+            if uncounted:
+                frame = frame.beside()
             if type(value) is Optional:
                 if not value.present:
                     return value

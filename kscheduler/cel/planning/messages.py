@@ -43,6 +43,7 @@ class Message(Opaque):
     __slots__ = ()
     TYPE_NAME = "google.protobuf.Empty"
     GO_TYPE = "*types.protoObj"
+    COMPARES_ALL = True
 
     def equals(self, other: Any) -> bool:
         """It has no fields to differ in."""

@@ -88,10 +88,10 @@ class Planner:
                 message = f"reference to undefined type: {reference.name}"
                 raise PlanError(message)
             return _constant(described)
-        return Part(attribute=self._rooted(self._variable(reference)))
+        return Part(attribute=self._rooted(self._variable(reference), uncounted=reference.is_global))
 
-    def _rooted(self, root: Run) -> Rooted:
-        return Rooted(root, through_go=self._rules.optionals_through_go)
+    def _rooted(self, root: Run, *, uncounted: bool = False) -> Rooted:
+        return Rooted(root, through_go=self._rules.optionals_through_go, uncounted=uncounted)
 
     def _variable(self, reference: Reference) -> Run:
         name = reference.name

@@ -168,7 +168,7 @@ class _Reader:
             case "{":
                 op = self._next()
                 return Tree("map", start, op, self._entries())
-            case "-":
+            case "-" if self._kinds[self._at + 1] in ("int", "float"):
                 sign = self._next()
                 return Tree(_LITERALS[self.kind], start, sign, [], [self._next()])
         if self.kind in _LITERALS:

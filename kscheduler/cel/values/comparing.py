@@ -49,6 +49,8 @@ def equal_method(one: Any, other: Any) -> bool | Failure:  # noqa: C901 : one ki
         return type(other) is Type and bool(one.name == other.name)
     if isinstance(one, Opaque):
         if type(other) is not kind:
+            if one.COMPARES_ALL:
+                return False
             return other if type(other) is Failure else NO_SUCH_OVERLOAD
         return one.equals(other)
     if one is None:

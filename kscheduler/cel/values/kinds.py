@@ -84,6 +84,8 @@ class Opaque:
     """The type in Go of what it wraps; empty if that is itself."""
     SHORT_NAME = ""
     HASHABLE = True
+    COMPARES_ALL = False
+    """Whether it is unequal to values of other kinds; else comparing them is an error."""
 
     def text(self) -> str:
         """How Go prints it."""

@@ -7,6 +7,7 @@ stands.
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from kscheduler.simulation.controllers.devices.claims import ClaimRelease, PodClaims
 from kscheduler.simulation.controllers.engine.plan import Controller
 from kscheduler.simulation.controllers.storage.binder import VolumeBinder
 from kscheduler.simulation.controllers.storage.protection import ClaimProtection, EphemeralVolumes, VolumeProtection
@@ -56,13 +57,16 @@ CONTROLLERS: Mapping[str, Callable[[], Controller]] = MappingProxyType(
         "pod-garbage-collector-controller": PodGarbageController,
         "replicaset-controller": _replica_sets,
         "replicationcontroller-controller": _replication_controllers,
+        "resourceclaim-controller": PodClaims,
+        "resourceclaim-release": ClaimRelease,
         "serviceaccount-controller": ServiceAccountController,
         "statefulset-controller": StatefulSetController,
         "taint-eviction-controller": TaintEvictionController,
         "ttl-after-finished-controller": FinishedJobController,
     }
 )
-"""Factories by kube-controller-manager's names; `hollow-provisioner` and `job-pod-finalizer` are our own."""
+"""Factories by kube-controller-manager's names; `hollow-provisioner`, `job-pod-finalizer`, `resourceclaim-release` are
+our own."""
 
 
 class UnknownControllerError(ValueError):

@@ -1,4 +1,4 @@
-"""Many gangs in a cluster with room for nine in ten: `python -m tests.scheduling.groups.many_gangs [GANGS [SIZE [NODES]]]`.
+"""Many gangs in a cluster with room for nine in ten: `python -m tests.scheduling.groups.many_gangs`.
 
 The members of all gangs arrive mixed, so that a scheduler which places them one by one ends with parts of many gangs.
 Prints, and returns, what is so at rest: partial gangs, gangs that wait although they would fit, and the cost.
@@ -69,10 +69,12 @@ def main(gangs: int = 500, size: int = 8, nodes: int = 1000) -> None:
         rest = asyncio.run(play(gangs, size, nodes, as_groups=as_groups))
         how = "as pod groups" if as_groups else "one by one"
         per_pod = 1e6 * rest.seconds / max(rest.bindings, 1)
-        print(f"{how}: {rest.placed} of {gangs} gangs whole, {rest.partial} partial, {rest.free_slots} slots free,")
-        print(
-            f"    {rest.waiting_though_it_would_fit} wait though they would fit; {per_pod:.0f} us of CPU per bound pod"
+        late = rest.waiting_though_it_would_fit
+        lines = (
+            f"{how}: {rest.placed} of {gangs} gangs whole, {rest.partial} partial, {rest.free_slots} slots free,",
+            f"    {late} wait though they would fit; {per_pod:.0f} us of CPU per bound pod",
         )
+        sys.stdout.write("\n".join((*lines, "")))
 
 
 if __name__ == "__main__":

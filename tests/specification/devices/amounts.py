@@ -47,7 +47,7 @@ def takes(asked: Json | None, capacities: Json, version: str, *, fractions: bool
 def taken_of(asked: str | None, capacity: Json, version: str, *, fractions: bool) -> str:
     policy = capacity.get("requestPolicy") or {}
     if asked is None:
-        return policy.get("default") or capacity["value"]
+        return str(policy.get("default") or capacity["value"])
     between = policy.get("validRange")
     if between is not None and between.get("min") is not None:
         return up_in_range(asked, between, version, fractions=fractions)

@@ -35,6 +35,27 @@ ON_CREATE: Mapping[str, Callable[[Object], None]] = MappingProxyType(
 """Defaults by kind; a manifest may be sent again without them."""
 
 
+def drop_deallocated(old: Object, new: Object) -> None:
+    """Drop what the new status says of devices that were allocated and are no longer."""
+    before, after = old.get("status") or {}, new.get("status") or {}
+    gone = _allocated(before) - _allocated(after)
+    if not gone or not after.get("devices"):
+        return
+    kept = [device for device in after["devices"] if _identity(device) not in gone]
+    new["status"] = {name: part for name, part in after.items() if name != "devices"} | (
+        {"devices": kept} if kept else {}
+    )
+
+
+def _allocated(status: Object) -> set[tuple[str | None, ...]]:
+    results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
+    return {_identity(result) for result in results}
+
+
+def _identity(device: Object) -> tuple[str | None, ...]:
+    return tuple(device.get(name) for name in ("driver", "pool", "device", "shareID"))
+
+
 def stamp_taints(resource: ServedResource, value: Object, now: str) -> None:
     """Note the time of each taint that has none."""
     spec = value.get("spec") or {}

@@ -218,6 +218,8 @@ def on_update(resource: ServedResource, old: Object, new: Object, subresource: s
     # The order matters: defaults are filled in before the specs are compared, or each write would be a new generation.
     _keep_metadata(old["metadata"], new["metadata"])
     if subresource == "status":
+        if resource.kind == "ResourceClaim":
+            device_defaults.drop_deallocated(old, new)
         _keep(old, new, *(name for name in old.keys() | new.keys() if name not in {"status", "metadata"}))
         return
     if resource.key == "services" and (old.get("spec") or {}).get("type") == (new.get("spec") or {}).get("type"):
