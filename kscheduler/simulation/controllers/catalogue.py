@@ -7,7 +7,7 @@ stands.
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from kscheduler.simulation.controllers.devices.claims import ClaimRelease, PodClaims
+from kscheduler.simulation.controllers.devices.claims import ResourceClaimController, ResourceClaimRelease
 from kscheduler.simulation.controllers.engine.plan import Controller
 from kscheduler.simulation.controllers.storage.binder import VolumeBinder
 from kscheduler.simulation.controllers.storage.protection import ClaimProtection, EphemeralVolumes, VolumeProtection
@@ -57,8 +57,8 @@ CONTROLLERS: Mapping[str, Callable[[], Controller]] = MappingProxyType(
         "pod-garbage-collector-controller": PodGarbageController,
         "replicaset-controller": _replica_sets,
         "replicationcontroller-controller": _replication_controllers,
-        "resourceclaim-controller": PodClaims,
-        "resourceclaim-release": ClaimRelease,
+        "resourceclaim-controller": ResourceClaimController,
+        "resourceclaim-release": ResourceClaimRelease,
         "serviceaccount-controller": ServiceAccountController,
         "statefulset-controller": StatefulSetController,
         "taint-eviction-controller": TaintEvictionController,
