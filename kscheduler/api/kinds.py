@@ -113,7 +113,7 @@ RESOURCE_CLAIMS = Kind(GROUP, "v1", "resourceclaims", "ResourceClaim", ResourceC
 RESOURCE_SLICES = Kind(GROUP, "v1", "resourceslices", "ResourceSlice", ResourceSlice)
 DEVICE_CLASSES = Kind(GROUP, "v1", "deviceclasses", "DeviceClass", DeviceClass)
 DEVICE_TAINT_RULES = Kind(GROUP, "v1", "devicetaintrules", "DeviceTaintRule", DeviceTaintRule)
-"""In v1 since Kubernetes 1.37. Read with the gate DRADeviceTaintRules only."""
+"""In v1 since Kubernetes 1.37. Rules count with the gate DRADeviceTaintRules only."""
 DEVICE_KINDS = (RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES, DEVICE_TAINT_RULES)
 """DynamicResources reads these."""
 

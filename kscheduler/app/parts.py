@@ -26,7 +26,6 @@ from kscheduler.api.kinds import (
     PODS,
     STORAGE_KINDS,
     WORKLOAD_KINDS,
-    Kind,
 )
 from kscheduler.app.api_server_monitor import APIServerMonitor
 from kscheduler.app.extender_connections import ExtenderConnections
@@ -34,16 +33,16 @@ from kscheduler.app.leadership import Leadership, fence_of
 from kscheduler.app.memory_watch import MemoryWatch, cgroup_limit, limit_with_alarm, resident_bytes
 from kscheduler.app.options import Options
 from kscheduler.app.server_version import ServerVersion
-from kscheduler.assembly import Adoption, Assembly, Ports, Ruleset
+from kscheduler.assembly import Adoption, Assembly, Ports, Ruleset, group_apis
 from kscheduler.client.access.connection import Connection, host_of
 from kscheduler.client.events.recorder import EventRecorder
 from kscheduler.client.reachability import APIServerReachability
 from kscheduler.client.rest import APIClient
 from kscheduler.client.writes.claims import ApiClaimWriter
+from kscheduler.client.writes.pod_groups import PodGroupStatusPatcher
 from kscheduler.client.writes.pod_status import PodStatusPatcher
 from kscheduler.client.writes.pods import PodWriter
 from kscheduler.client.writes.volumes import ApiVolumeWriter
-from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.informers.catch_up import CatchUp
 from kscheduler.informers.factory import InformerFactory
 from kscheduler.informers.informer import InformerStatistics
@@ -57,6 +56,7 @@ from kscheduler.scheduling.attempt.workers import Workers
 from kscheduler.scheduling.beside.refreshed_plugins import RefreshedPlugins
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.failures.status_writer import StatusWriter
+from kscheduler.scheduling.groups.group_status_writer import GroupStatusWriter
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.overfill.overfill_keeping import OverfillKeeping
@@ -75,12 +75,6 @@ CONNECTIONS_OF_PLUGINS: Final = 8
 """For what plugins ask the API server by themselves."""
 CONNECTIONS_BESIDE_BINDS: Final = 32
 """For conditions, evictions, volumes and lists: a storm of such requests must not delay the binds."""
-
-
-def watched(gates: FeatureGates) -> Sequence[Kind]:
-    """The kinds that are watched; rules of device taints only where their gate is on."""
-    has_rules = gates.enabled("DRADeviceTaintRules")
-    return [kind for kind in WATCHED if has_rules or kind is not DEVICE_TAINT_RULES]
 
 
 class Parts:
@@ -104,9 +98,11 @@ class Parts:
         self.election = self.leadership.election(self.recorder) if self.leadership is not None else None
         """`None`: `leaderElect` is off, and this process schedules at once."""
         self.status_writer = self._build_status_writer()
+        self.group_status_writer = GroupStatusWriter(PodGroupStatusPatcher(self.client, self.clock), self.clock)
         annotated = {"pods": AnnotatedPodTransform()} if self._configuration.honor_scheduler_name_annotation else None
+        kinds = (*WATCHED, *(api.kind for api in group_apis(options.config)))
         self.informers = InformerFactory(
-            self.client, watched(options.config.gates), transforms=annotated, clock=self.clock
+            self.client, kinds, transforms=annotated, clock=self.clock, may_be_absent=(DEVICE_TAINT_RULES,)
         )
         self.catch_up = CatchUp(self.client, self.informers, PODS, self.clock)
         self.api_server_monitor = APIServerMonitor(self.reachability, self.event_client, self.informers, self.clock)
@@ -248,6 +244,7 @@ class Parts:
             binder=BindingWriter(pods, self.clock, self.observations, self.limit.refused, self.pod_log, self.taken),
             evictor=pods,
             statuses=self.status_writer,
+            group_statuses=self.group_status_writer,
             events=self.recorder,
             volume_writer=VolumeBindingWriter(ApiVolumeWriter(self.client)),
             claim_storage=ApiClaimWriter(self.client),

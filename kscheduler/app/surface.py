@@ -197,11 +197,13 @@ class Surface:
 
     def _single_pods(self) -> dict[str, float]:
         sizes = self._parts.assembly.queue.statistics()
+        of_groups = {"incomplete": sizes.incomplete, "pending": sizes.pending}
         return {
             "active": sizes.active,
             "backoff": sizes.backoff,
             "unschedulable": sizes.unschedulable,
             "gated": sizes.gated,
+            **{place: count for place, count in of_groups.items() if count is not None},
         }
 
     def _queued_entities(self) -> Mapping[tuple[str, str], float]:

@@ -19,6 +19,7 @@ from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NAMESPACES, NODES, PODS, Kind
 from kscheduler.api.meta import KubeObject
+from kscheduler.assembly.followed_groups import group_apis
 from kscheduler.assembly.pod_classes import PodClasses, classes_are_on, pod_classes
 from kscheduler.assembly.ports import Ports
 from kscheduler.assembly.profiles_over import built_profiles, handle_over
@@ -42,9 +43,11 @@ from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionPor
 from kscheduler.scheduling.eviction.victims import Victims
 from kscheduler.scheduling.failures.failures import FailureHandler, failed_condition
 from kscheduler.scheduling.failures.infeasible import KnownInfeasible
+from kscheduler.scheduling.groups.group_reports import GroupReports
 from kscheduler.scheduling.handlers.device_handlers import device_handlers
 from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
 from kscheduler.scheduling.handlers.namespace_handler import NamespaceHandler
+from kscheduler.scheduling.handlers.pod_group_handler import PodGroupHandler
 from kscheduler.scheduling.handlers.storage_handlers import storage_handlers
 from kscheduler.scheduling.plugin_reports import PluginReports
 from kscheduler.scheduling.pod_log.lines import WAKING
@@ -110,6 +113,7 @@ class Assembly:
         self.ports = ports
         self.clock = clock
         self.cache = Cache() if cache is None else cache
+        self.cache.pod_groups.follow(group_apis(config))
         self.waiting = WaitingPodTable()
         self.in_pre_bind = PodsInPreBind() if config.gates.enabled(EXPECTATION) else None
         self.resizes = DeferredResizes()
@@ -186,7 +190,7 @@ class Assembly:
         classes = pod_classes(profiles, self.cache.nominator) if self._has_classes else PodClasses()
         judges = judges_of(
             profiles,
-            KnownInfeasible(classes.class_of, lambda: self.cache.generation),
+            KnownInfeasible(classes.class_of, lambda: self.cache.generation, self.cache.devices.serve),
             self.cache,
             self.ports.observations,
             self.clock,
@@ -283,6 +287,7 @@ class Assembly:
     def _follow(self, gates: FeatureGates) -> None:
         self.resizes.follow(gates)
         self.cache.follow(gates.behaviours)
+        self.cache.devices.follow(taint_rules=gates.enabled("DRADeviceTaintRules"))
         self.ports.observations.follow(gates.behaviours)
 
     def _is_served(self, pod: Pod) -> bool:
@@ -309,6 +314,7 @@ class Assembly:
     def _let_go(self, pod: Pod) -> None:
         uid = pod.metadata.uid
         self.cache.nominator.remove(uid)
+        self.cache.pod_groups.remove_member(PodInfo(pod))
         self.ports.statuses.withdraw(uid)
         self.evictions.call_off(uid)
 
@@ -392,7 +398,8 @@ class Assembly:
         observe = observations.extension_point
         timed = partial(timed_pre_enqueue, policy.pre_enqueue, observe, self.clock.monotonic)
         on_moved = self.ports.log.moved if verbose(WAKING) else None
-        return replace(policy, pre_enqueue=timed, on_moved=on_moved)
+        groups = self.cache.pod_groups if self.cache.pod_groups.apis else None
+        return replace(policy, pre_enqueue=timed, on_moved=on_moved, groups=groups)
 
     def _surroundings(self, preemptions: PreemptionRunner) -> Surroundings:
         return Surroundings(
@@ -410,6 +417,7 @@ class Assembly:
             log=self.ports.log,
             pod_of=self.ports.pod_of,
             resizes=self.resizes,
+            group_reports=GroupReports(self.ports.group_statuses, self.cache.pod_groups),
         )
 
     def _build_pod_handler(self) -> PodHandler:
@@ -421,6 +429,8 @@ class Assembly:
         seen = self.queue, self.clock, self.ports.observations
         namespaces = NamespaceHandler(self.cache.counters, *seen)
         storage = storage_handlers(self.cache.volumes, *seen)
-        has_rules = self.config.gates.enabled("DRADeviceTaintRules")
-        devices = device_handlers(self.cache.devices, *seen, taint_rules=has_rules)
-        return {PODS: self.pod_handler, NODES: self.node_handler, NAMESPACES: namespaces, **storage, **devices}
+        devices = device_handlers(self.cache.devices, *seen)
+        table = self.cache.pod_groups
+        groups = {api.kind: PodGroupHandler(api, table, *seen) for api in table.apis}
+        pods = {PODS: self.pod_handler, NODES: self.node_handler, NAMESPACES: namespaces}
+        return {**pods, **storage, **devices, **groups}

@@ -32,6 +32,7 @@ from kscheduler.scheduling.eviction.evictions import NominationWriter
 from kscheduler.scheduling.eviction.victims import VictimWriter
 from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.failures.failures import FailureSink
+from kscheduler.scheduling.groups.group_reports import GroupStatusSink, NoGroupStatuses
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.reports import EventSink
@@ -54,6 +55,8 @@ class Ports:
     """Deletes a victim of preemption. By default each victim counts as gone already."""
     statuses: StatusPort = field(default_factory=NoStatuses)
     """Takes conditions and nominations, which are written after the binds. By default they are dropped."""
+    group_statuses: GroupStatusSink = field(default_factory=NoGroupStatuses)
+    """Writes conditions of pod groups. By default they are dropped."""
     events: EventSink = field(default_factory=NoEvents)
     """Records Events. By default they are dropped."""
     volume_writer: VolumeWriter | None = None

@@ -78,6 +78,7 @@ def handle_over(
         observe_volumes=ports.observations.volume_scheduling,
         lister=ports.lister,
         client=ports.client,
+        pod_groups=cache.pod_groups,
         nodes_changed=partial(_touch, cache) if nodes_changed is None else nodes_changed,
     )
 

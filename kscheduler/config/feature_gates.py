@@ -71,6 +71,7 @@ HONOURED: Final = frozenset(
     (
         "ComponentFlagz",
         "ComponentStatusz",
+        "GenericWorkload",
         "LoggingAlphaOptions",
         "LoggingBetaOptions",
         "NodeDeclaredFeatures",
@@ -107,7 +108,6 @@ READ_BY_SCHEDULERS: Final = HONOURED | frozenset(
         "DRAWorkloadResourceClaims",
         "DynamicResourceAllocation",
         "GangScheduling",
-        "GenericWorkload",
         "InPlacePodLevelResourcesVerticalScaling",
         "InPlacePodVerticalScaling",
         "InterPodAffinityHostnameFastPath",
@@ -139,14 +139,31 @@ _WHY_NOT: Final[Mapping[str, str]] = {
 }
 """Gates that will never be honoured, with the reason: with and without them the same pods get the same nodes."""
 
-_NOT_BUILT: Final[Mapping[str, str]] = {
-    "DRADerivedAttributes": "device requests would be judged without the values that they derive",
-    "DRANodeAllocatableResources": "what devices take of a node's cpu and memory would not be counted",
-    "DRAOptionalNodeOperations": "devices would be allocated on nodes that cannot leave out their preparation",
-    "DRAPartitionableDevicesType": "the type of a partition would not be seen",
-    "DRAWorkloadResourceClaims": "claims that the pods of a group share would be taken for those of one pod",
+_NO_GROUPS: Final = "pod groups are built as 1.37 has them"
+_NOT_BUILT: Final[Mapping[str, Mapping[str, str]]] = {
+    "1.36": {
+        "DRAListTypeAttributes": "attributes with several values would not be seen",
+        "DRANodeAllocatableResources": "what devices take of a node's cpu and memory would not be counted",
+        "GangScheduling": _NO_GROUPS,
+        "GenericWorkload": _NO_GROUPS,
+        "TopologyAwareWorkloadScheduling": _NO_GROUPS,
+        "WorkloadAwarePreemption": _NO_GROUPS,
+    },
+    "1.37": {
+        "CompositePodGroup": "groups of groups would be decided as if they were apart",
+        "DRADerivedAttributes": "device requests would be judged without the values that they derive",
+        "DRADeviceCompatibilityGroups": "devices would be allocated together that may not be",
+        "DRAListTypeAttributes": "attributes with several values would not be seen",
+        "DRANodeAllocatableResources": "what devices take of a node's cpu and memory would not be counted",
+        "DRAOptionalNodeOperations": "devices would be allocated on nodes that cannot leave out their preparation",
+        "DRAPartitionableDevicesType": "the type of a partition would not be seen",
+        "DRAWorkloadResourceClaims": "claims that the pods of a group share would be taken for those of one pod",
+        "PodGroupPreemptionPolicy": "a group would preempt as its pods say, not as the group does",
+        "TopologyAwareWorkloadScheduling": "groups would be placed without their topology constraints",
+    },
 }
-"""Gates that may not be switched on, with what would go wrong: kube-scheduler decides otherwise with them."""
+"""Gates that may not be switched on, by version, with what would go wrong: kube-scheduler decides otherwise with them.
+`AllAlpha` does not count as asking for them."""
 
 _TRUE: Final = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _FALSE: Final = frozenset(("0", "f", "F", "false", "FALSE", "False"))
@@ -211,10 +228,10 @@ def parse_feature_gates(text: str, where: str = "--feature-gates", version: str 
     """Read `A=true,B=false`. Raises `ConfigError` with every unknown, locked or unsatisfied gate of the version."""
     known = gates_of(version)
     settings, problems = _settings(text)
-    problems += [problem for name, value in settings.items() for problem in _refusals(name, known, value=value)]
+    problems += [problem for name, value in settings.items() for problem in _refusals(name, version, value=value)]
     if problems:
         raise ConfigError(problems, where)
-    chosen = _chosen(settings, known)
+    chosen = _chosen(settings, version)
     unmet = _unmet_needs(FeatureGates(chosen, version=version))
     if unmet:
         raise ConfigError(unmet, where)
@@ -247,30 +264,32 @@ def _component_problems(components: set[str]) -> Iterator[Problem]:
         yield Problem("", mixed)
 
 
-def _refusals(name: str, known: Mapping[str, Gate], *, value: bool) -> list[Problem]:
+def _refusals(name: str, version: str, *, value: bool) -> list[Problem]:
     if name in ALL_OF_A_STAGE:
         return []
-    gate = known.get(name)
+    gate = gates_of(version).get(name)
     if gate is None:
-        others = [version for version in BEHAVIOURS if name in gates_of(version)]
+        others = [other for other in BEHAVIOURS if name in gates_of(other)]
         hint = f" (Kubernetes {', '.join(others)} has it: see --emulated-version)" if others else ""
         return [Problem("", f"unrecognized feature gate: {name}{hint}")]
     if gate.locked and value != gate.default:
         fixed = str(gate.default).lower()
         message = f"cannot set feature gate {name} to {str(value).lower()}, feature is locked to {fixed}"
         return [Problem("", message)]
-    if value and name in _NOT_BUILT:
-        return [Problem("", f"feature gate {name} cannot be switched on, it is not built: {_NOT_BUILT[name]}")]
+    why = _NOT_BUILT[version].get(name)
+    if value and why is not None:
+        return [Problem("", f"feature gate {name} cannot be switched on, it is not built: {why}")]
     return []
 
 
-def _chosen(settings: Mapping[str, bool], known: Mapping[str, Gate]) -> dict[str, bool]:
+def _chosen(settings: Mapping[str, bool], version: str) -> dict[str, bool]:
     """The values by gate: `AllAlpha` and `AllBeta` first, so that a gate's own setting wins whatever the order."""
     chosen: dict[str, bool] = {}
+    known, unbuilt = gates_of(version), _NOT_BUILT[version]
     for word, stage in ALL_OF_A_STAGE.items():
         if word in settings:
             of_stage = (gate.name for gate in known.values() if gate.stage is stage)
-            chosen.update({name: settings[word] for name in of_stage if not (settings[word] and name in _NOT_BUILT)})
+            chosen.update({name: settings[word] for name in of_stage if not (settings[word] and name in unbuilt)})
     chosen.update({name: value for name, value in settings.items() if name in known})
     return chosen
 

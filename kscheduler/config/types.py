@@ -240,6 +240,9 @@ class KubeSchedulerConfiguration(Settings, frozen=True):
     """Webhooks, called in this order."""
     plugin_sources: tuple[PluginSource, ...] = ()
     """Where plugins of one's own come from (kscheduler only)."""
+    pod_group_apis: tuple[str, ...] = msgspec.field(name="podGroupAPIs", default=())
+    """APIs besides Kubernetes' own whose pod groups are placed all or nothing: `scheduler-plugins`, `volcano`
+    (kscheduler only); missing means none. See docs/pod-groups.md."""
     honor_scheduler_name_annotation: bool | None = None
     """Whether pods whose `spec.schedulerName` is `default-scheduler` may name their scheduler by the annotation
     `scheduler.alpha.kubernetes.io/name` instead (kscheduler only); missing means no. kube-scheduler, if it runs, serves

@@ -58,14 +58,12 @@ RULES: tuple[Rule, ...] = (
 
 UNBUILT_PLUGINS = frozenset(
     (
-        "DynamicResources",
-        "GangScheduling",
         "PodGroupPodsCount",
         "TopologyPlacementGenerator",
     )
 )
-"""In-tree plugins that a configuration may name and whose rules are not built: settings for them do nothing, and pods
-that need one are held (`scheduling.missing_rules`). Of DynamicResources the part for pods without claims is built."""
+"""In-tree plugins that a configuration may name and whose rules are not built: settings for them do nothing. The gates
+that ask for these rules cannot be switched on."""
 
 _LONGEST_CALL: Final = 300
 """Seconds that an extender's `httpTimeout` may have without a warning."""

@@ -53,7 +53,7 @@ class Allocator:
         node = NodeIdentity(node_name, node_labels)
         pools = self._slices.pools(node_name, node_labels)
         plans = self._planner.plans(pools, node)
-        counters = PoolCounters(self._counters)
+        counters = PoolCounters(self._counters, self._features)
         search = Search(self._features, plans, pools, node, self._allocated, counters, self._new_share_id, until)
         if not search.run():
             if any(pool.is_invalid for pool in pools):

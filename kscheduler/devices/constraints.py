@@ -1,12 +1,20 @@
-"""What the devices of a claim must have in common, or must not."""
+"""What the devices of a claim must have in common, or must not.
+
+Attributes are compared as sets: a scalar is a set of one value, and an attribute of an unknown type has none. Types are
+part of the values, so that the number 1 is not the text "1". Versions are compared as they are written.
+"""
 
 from collections.abc import Hashable
-from typing import Protocol
+from typing import Final, Protocol
 
 from kscheduler.api.devices import Device, DeviceAttribute, DeviceConstraint
 from kscheduler.devices.features import AllocatorFeatures
 from kscheduler.devices.ids import DeviceID
 from kscheduler.devices.wanted import Wanted
+
+Values = frozenset[tuple[str, Hashable]]
+"""Values of an attribute, with their type."""
+_UNKNOWN: Final[Values] = frozenset()
 
 
 class Constraint(Protocol):
@@ -17,7 +25,7 @@ class Constraint(Protocol):
         ...
 
     def remove(self, wanted: Wanted) -> None:
-        """Undo the last `add` for this request that succeeded."""
+        """Undo the last `add` that succeeded, which was for this request."""
         ...
 
 
@@ -25,101 +33,123 @@ def constraint_of(spec: DeviceConstraint, features: AllocatorFeatures) -> Constr
     """The constraint; `None` if it is of no known kind."""
     requests = frozenset(spec.requests)
     if spec.match_attribute is not None:
-        return MatchAttribute(requests, spec.match_attribute)
+        return MatchAttribute(requests, spec.match_attribute, features)
     if spec.distinct_attribute is None:
         return None
     if features.compares_all_distinct:
-        return DistinctAttribute(requests, spec.distinct_attribute)
-    return LastDistinctAttribute(requests, spec.distinct_attribute)
+        return DistinctAttribute(requests, spec.distinct_attribute, features)
+    return LastDistinctAttribute(requests, spec.distinct_attribute, features)
 
 
 class _OnAttribute:
-    def __init__(self, requests: frozenset[str], attribute: str) -> None:
+    def __init__(self, requests: frozenset[str], attribute: str, features: AllocatorFeatures) -> None:
         self._requests = requests
         """By name, or by name of request and subrequest; none means all."""
         self._attribute = attribute
+        self._features = features
 
     def _applies(self, wanted: Wanted) -> bool:
         return not self._requests or wanted.base in self._requests or wanted.full_name in self._requests
 
-    def _value(self, device: Device, identity: DeviceID) -> Hashable:
-        return _scalar(_attribute(device, identity.driver, self._attribute))
+    def _values_of(self, device: Device, identity: DeviceID) -> Values | None:
+        """`None` if the device lacks the attribute."""
+        attribute = _attribute(device, identity.driver, self._attribute)
+        if attribute is None:
+            return None
+        return _any_values(attribute) if self._features.list_attributes else _scalar(attribute)
 
 
 class MatchAttribute(_OnAttribute):
-    """All devices have the attribute, with one value."""
+    """All devices have the attribute, with at least one value that all share."""
 
-    def __init__(self, requests: frozenset[str], attribute: str) -> None:
-        super().__init__(requests, attribute)
-        self._common: Hashable = None
-        self._count = 0
+    def __init__(self, requests: frozenset[str], attribute: str, features: AllocatorFeatures) -> None:
+        super().__init__(requests, attribute, features)
+        self._common: list[Values] = []
+        """What the first one, two, ... devices have in common."""
 
     def add(self, wanted: Wanted, device: Device, identity: DeviceID) -> bool:
-        """Whether the value is that of the first device."""
+        """Whether the device shares a value with those before."""
         if not self._applies(wanted):
             return True
-        value = self._value(device, identity)
-        if value is None:
+        values = self._values_of(device, identity)
+        if values is None:
             return False
-        if not self._count:
-            self._common = value
-        elif value != self._common:
+        if not self._common:
+            # Without lists even a value of an unknown type may be the first; nothing goes with it.
+            if not values and self._features.list_attributes:
+                return False
+            self._common.append(values)
+            return True
+        common = self._common[-1] & values
+        if not common:
             return False
-        self._count += 1
+        self._common.append(common)
         return True
 
     def remove(self, wanted: Wanted) -> None:
         """One device less."""
-        if self._applies(wanted):
-            self._count -= 1
+        if not self._applies(wanted):
+            return
+        narrowed = self._common.pop()
+        if self._common and not self._features.restores_common_values:
+            self._common[-1] = narrowed
 
 
 class DistinctAttribute(_OnAttribute):
-    """All devices have the attribute, each with a value of its own."""
+    """All devices have the attribute, and no two share a value."""
 
-    def __init__(self, requests: frozenset[str], attribute: str) -> None:
-        super().__init__(requests, attribute)
-        self._values: list[Hashable] = []
+    def __init__(self, requests: frozenset[str], attribute: str, features: AllocatorFeatures) -> None:
+        super().__init__(requests, attribute, features)
+        self._taken: list[Values] = []
 
     def add(self, wanted: Wanted, device: Device, identity: DeviceID) -> bool:
-        """Whether no other device has the value."""
+        """Whether no other device shares a value."""
         if not self._applies(wanted):
             return True
-        value = self._value(device, identity)
-        if value is None or value in self._values:
+        values = self._values_of(device, identity)
+        if values is None:
             return False
-        self._values.append(value)
+        if not values and (self._taken or self._features.list_attributes):
+            return False
+        if any(values & others for others in self._taken):
+            return False
+        self._taken.append(values)
         return True
 
     def remove(self, wanted: Wanted) -> None:
-        """Forget the last value."""
+        """Forget the last values."""
         if self._applies(wanted):
-            self._values.pop()
+            self._taken.pop()
 
 
 class LastDistinctAttribute(_OnAttribute):
-    """As 1.36 has it: only the last value of each request is remembered."""
+    """As 1.36 has it: only the last values of each request are remembered."""
 
-    def __init__(self, requests: frozenset[str], attribute: str) -> None:
-        super().__init__(requests, attribute)
-        self._values: dict[str, Hashable] = {}
+    def __init__(self, requests: frozenset[str], attribute: str, features: AllocatorFeatures) -> None:
+        super().__init__(requests, attribute, features)
+        self._last: dict[str, Values] = {}
         self._count = 0
 
     def add(self, wanted: Wanted, device: Device, identity: DeviceID) -> bool:
-        """Whether no request has the value as its last."""
+        """Whether the device shares no value with the last one of each request."""
         if not self._applies(wanted):
             return True
-        value = self._value(device, identity)
-        if value is None or (self._count and value in self._values.values()):
+        values = self._values_of(device, identity)
+        if values is None:
             return False
-        self._values[wanted.base] = value
+        if self._count:
+            if not values and (self._last or self._features.list_attributes):
+                return False
+            if any(values & others for others in self._last.values()):
+                return False
+        self._last[wanted.base] = values
         self._count += 1
         return True
 
     def remove(self, wanted: Wanted) -> None:
-        """Forget the value of the request."""
+        """Forget the values of the request."""
         if self._applies(wanted):
-            self._values.pop(wanted.base, None)
+            self._last.pop(wanted.base, None)
             self._count -= 1
 
 
@@ -132,16 +162,27 @@ def _attribute(device: Device, driver: str, name: str) -> DeviceAttribute | None
     return device.attributes.get(short) if slash and domain == driver else None
 
 
-def _scalar(attribute: DeviceAttribute | None) -> Hashable:
-    """A value of its own for each type and content; `None` without one. Versions are compared as they are written."""
-    if attribute is None:
-        return None
+def _scalar(attribute: DeviceAttribute) -> Values:
     if attribute.string_value is not None:
-        return "string", attribute.string_value
+        return frozenset((("string", attribute.string_value),))
     if attribute.int_value is not None:
-        return "int", attribute.int_value
+        return frozenset((("int", attribute.int_value),))
     if attribute.bool_value is not None:
-        return "bool", attribute.bool_value
+        return frozenset((("bool", attribute.bool_value),))
     if attribute.version_value is not None:
-        return "version", attribute.version_value
-    return None
+        return frozenset((("version", attribute.version_value),))
+    return _UNKNOWN
+
+
+def _any_values(attribute: DeviceAttribute) -> Values:
+    """With lists (gate DRAListTypeAttributes); an empty one is of an unknown type."""
+    lists: tuple[tuple[str, tuple[Hashable, ...] | None], ...] = (
+        ("int", attribute.int_values),
+        ("bool", attribute.bool_values),
+        ("string", attribute.string_values),
+        ("version", attribute.version_values),
+    )
+    for kind, values in lists:
+        if values:
+            return frozenset((kind, value) for value in values)
+    return _scalar(attribute)

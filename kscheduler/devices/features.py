@@ -17,12 +17,18 @@ class AllocatorFeatures:
     binding_conditions: bool = True
     consumable_capacity: bool = True
     fractional_capacity_range: bool = True
+    list_attributes: bool = False
+    """Attributes may be lists; constraints compare them as sets."""
+    compatibility_groups: bool = False
+    """Devices that share counters need a compatibility group in common."""
     counts_by_pool_and_driver: bool = True
     """Counters belong to a driver's pool; else to all pools of that name."""
     counter_sets_choose_nodes: bool = True
     """A slice of counter sets belongs to the nodes that it names; else to all."""
     compares_all_distinct: bool = True
     """A distinct attribute differs from those of all devices before; else from the last one of each request."""
+    restores_common_values: bool = True
+    """What devices have in common is wider again when the last one is given up; else it stays narrowed."""
     refuses_odd_capacities: bool = True
     """A negative or unrepresentable capacity is an error; else it is computed with."""
     all_means_static_capacity: bool = True
@@ -40,6 +46,7 @@ class AllocatorFeatures:
     def of(gates: Collection[str], behaviours: Behaviours) -> "AllocatorFeatures":
         """`gates`: the names of those that are on."""
         as_1_37 = behaviours.allocates_as_1_37
+        has_groups = "DRADeviceCompatibilityGroups" in gates
         return AllocatorFeatures(
             admin_access="DRAAdminAccess" in gates,
             prioritized_list="DRAPrioritizedList" in gates,
@@ -48,13 +55,16 @@ class AllocatorFeatures:
             binding_conditions={"DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"} <= set(gates),
             consumable_capacity="DRAConsumableCapacity" in gates,
             fractional_capacity_range="DRAFractionalCapacityRange" in gates,
+            list_attributes="DRAListTypeAttributes" in gates,
+            compatibility_groups=has_groups,
             counts_by_pool_and_driver=as_1_37,
             counter_sets_choose_nodes=as_1_37,
             compares_all_distinct=as_1_37,
+            restores_common_values=as_1_37,
             refuses_odd_capacities=as_1_37,
             all_means_static_capacity=as_1_37,
             tells_device_of_error=as_1_37,
             shortens_config=as_1_37,
             repeats_config=not as_1_37,
-            ignores_compatibility_groups=as_1_37,
+            ignores_compatibility_groups=as_1_37 and not has_groups,
         )

@@ -70,6 +70,7 @@ class Search:
         self._new_share_id = new_share_id
         self._until = until
         self._devices = [found for pool in pools if pool.is_usable for found in pool.devices]
+        self._remembers = _remembers(features, self._devices)
         self.chosen: list[list[Chosen]] = [[] for _ in plans]
         """By claim."""
         self._taken: dict[DeviceID, set[int]] = {}
@@ -142,7 +143,8 @@ class Search:
 
     def _next_device(self, claim: int, place: int, request: Request, number: int, start: int) -> Step:
         """The `number`th device, each that fits in turn, and all that follow."""
-        if number + 1 < request.count and not self._are_enough(claim, request, request.count - number, start):
+        may_skip = number + 1 < request.count and not self._remembers
+        if may_skip and not self._are_enough(claim, request, request.count - number, start):
             return Outcome.NONE
         for at in range(start, len(self._devices)):
             chosen = self._choose_if_fit(claim, request, self._devices[at])
@@ -280,6 +282,13 @@ class Search:
         where = f"claim {self._plans[claim].claim.key}, request {request.wanted.name}"
         why = "because a claim constraint would not be satisfied"
         return AllocationError(f"{where}: cannot add device {found.id} {why}")
+
+
+def _remembers(features: AllocatorFeatures, devices: Sequence[PoolDevice]) -> bool:
+    """Whether choices that were undone matter to later ones: then even those that cannot succeed are tried (1.36)."""
+    if features.list_attributes and not features.restores_common_values:
+        return True
+    return not features.counts_by_pool_and_driver and any(found.device.consumes_counters for found in devices)
 
 
 def _tolerates(tolerations: Sequence[DeviceToleration], found: PoolDevice) -> bool:

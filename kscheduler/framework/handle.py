@@ -14,6 +14,7 @@ from kscheduler.framework.cluster.claim_writing import ClaimWriter
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.cluster.lister import ListerOf, nothing_listed
+from kscheduler.framework.cluster.pod_groups import NO_POD_GROUPS, PodGroupView
 from kscheduler.framework.cluster.preemption import NO_EVICTIONS, DisruptionBudgets, Evictions
 from kscheduler.framework.cluster.topology import TopologyCounters
 from kscheduler.framework.cluster.volumes import Volumes, VolumeWriter
@@ -154,6 +155,8 @@ class Handle:
     Answers that were kept for these rows (`Source.ROW`) are worked out anew, for no other rows; and pods wake that the
     plugin has turned down, if it registered `Resource.PLUGIN_DATA` or registers no events. Unknown names are ignored.
     On the event loop only, and not from within a method of a cycle."""
+    pod_groups: PodGroupView = NO_POD_GROUPS
+    """Pod groups and their members; where groups are off, no pod is in any."""
 
 
 PluginArgs = Mapping[str, object] | object | None

@@ -81,6 +81,7 @@ class NodeResourcesFit(Plugin):
         self._devices = handle.devices if "DRAExtendedResource" in handle.features else None
         args = args or NodeResourcesFitArgs()
         self._judges_resizes = RESIZE_PREEMPTION in handle.features
+        self._resizing = Resizing.BY_POD if handle.behaviours.sums_whole_resizes else Resizing.BY_CONTAINER
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         strategy = args.scoring_strategy or ScoringStrategy(LEAST_ALLOCATED)
@@ -207,7 +208,7 @@ class NodeResourcesFit(Plugin):
         changed = new or old
         if self._is_resize(pod) and isinstance(changed, Pod) and changed.spec.node_name != pod.node_name:
             return QueueingHint.SKIP
-        return _after_pod_change(pod, old, new)
+        return _after_pod_change(pod, old, new, self._resizing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,7 +394,7 @@ def _strategy(strategy: ScoringStrategy) -> Strategy:
     return partial(by_shape, points_at=points_at)
 
 
-def _after_pod_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+def _after_pod_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None, resizing: Resizing) -> QueueingHint:
     """A pod that is deleted from a node or a nomination, the pod itself scaled down, or a running pod scaled down."""
     if not isinstance(old, Pod):
         return QueueingHint.QUEUE
@@ -403,7 +404,7 @@ def _after_pod_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | No
     after = PodInfo(new)
     if after.uid == pod.uid:
         return QueueingHint.QUEUE
-    return QueueingHint.QUEUE if after.node_name and _gives_back(pod, PodInfo(old), after) else QueueingHint.SKIP
+    return QueueingHint.QUEUE if after.node_name and _gives_back(pod, old, new, resizing) else QueueingHint.SKIP
 
 
 def _after_class_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
@@ -425,6 +426,7 @@ def _after_growth(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) 
     return QueueingHint.QUEUE if is_near and resize_is_deferred(pod.pod) else QueueingHint.SKIP
 
 
-def _gives_back(pod: PodInfo, before: PodInfo, after: PodInfo) -> bool:
-    needed = (name for name, amount in pod.accounted.items() if amount)
-    return any(before.accounted.get(name, 0) > after.accounted.get(name, 0) for name in needed)
+def _gives_back(pod: PodInfo, old: Pod, new: Pod, resizing: Resizing) -> bool:
+    """Whether the other pod counts less than before of something that the pod needs."""
+    before, after = accounted_requests(old, resizing), accounted_requests(new, resizing)
+    return any(before.get(name, 0) > after.get(name, 0) for name, amount in pod.accounted.items() if amount)

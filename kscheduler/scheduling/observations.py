@@ -37,6 +37,17 @@ class AttemptResult(StrEnum):
     __hash__ = str.__hash__  # as fast as a string's: Enum implements its own in Python
 
 
+class GroupAttemptResult(StrEnum):
+    """How an attempt to place a pod group ended."""
+
+    SCHEDULED = "scheduled"
+    UNSCHEDULABLE = "unschedulable"
+    WAITING_ON_PREEMPTION = "waiting_on_preemption"
+    ERROR = "error"
+
+    __hash__ = str.__hash__
+
+
 def exponential_bounds(start: float, factor: float, count: int) -> tuple[float, ...]:
     """Upper bounds start, start * factor, ... (the +Inf bucket is implied).
 
@@ -153,6 +164,7 @@ class Observations:
         self.counters: list[Counter] = []
         self.histograms: list[Histograms] = []
         self._declare_attempts()
+        self._declare_groups()
         self._declare_plugins()
         self._declare_queue()
         self._declare_api_calls_and_volumes()
@@ -205,6 +217,15 @@ class Observations:
         """A pod was bound `seconds` after it first entered the active queue; gated time does not count."""
         values = _ATTEMPT_VALUES[min(attempts, _MOST_ATTEMPTS)]
         self.sli_seconds[values].observe(max(seconds, 0.0))
+
+    def group_attempt(self, result: GroupAttemptResult, profile: str, seconds: float) -> None:
+        """An attempt to place a pod group ended; binding its members comes after it."""
+        self.group_attempts[result, profile] += 1
+        self.group_attempt_seconds[result, profile].observe(seconds)
+
+    def group_algorithm(self, seconds: float) -> None:
+        """A pod group was decided about, without the search for room by preemption."""
+        self.group_algorithm_seconds[()].observe(seconds)
 
     def permit_wait(self, result: str, seconds: float) -> None:
         """A pod's wait for Permit plugins ended with this status code (its label, such as `Success`)."""
@@ -382,6 +403,27 @@ class Observations:
         self.preemption_executions = self._counter(
             "scheduler_preemption_goroutines_execution_total", "Preemptions whose victims were taken away.", "result"
         )
+
+    def _declare_groups(self) -> None:
+        self.group_attempts = self._counter(
+            "scheduler_podgroup_schedule_attempts_total",
+            "Attempts to place pod groups, by how they ended.",
+            "result",
+            "profile",
+        )
+        self.group_attempt_seconds = self._histogram(
+            "scheduler_podgroup_scheduling_attempt_duration_seconds",
+            "Time of an attempt to place a pod group, by how it ended.",
+            _ATTEMPT_SECONDS,
+            "result",
+            "profile",
+        )
+        self.group_algorithm_seconds = self._histogram(
+            "scheduler_podgroup_scheduling_algorithm_duration_seconds",
+            "Time of the decision about a pod group alone.",
+            _ATTEMPT_SECONDS,
+        )
+        self.group_algorithm_seconds.clear()  # absent where groups are off, as in kube-scheduler
 
     def _declare_plugins(self) -> None:
         self.extension_points = self._histogram(

@@ -32,6 +32,7 @@ from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.refreshing import call_refresh
 from kscheduler.state.cache import Cache
 from kscheduler.state.devices.device_table import DeviceTable
+from kscheduler.state.pod_groups.group_apis import GroupAPI
 from kscheduler.whatif.budgets import listed_budgets
 from kscheduler.whatif.listed_kinds import ListedKinds, OwnObjects
 from kscheduler.whatif.scenario import ClusterObjects, Scenario, ScenarioError
@@ -185,9 +186,16 @@ def pods_going(decision: Decision, node_name: str) -> tuple[str, ...]:
     return tuple(sorted(pod.key for pod in nodes.info(row).pods.values() if pod.is_terminating))
 
 
-def cluster_cache(objects: ClusterObjects, pod: Pod, gates: FeatureGates = DEFAULT_GATES, where: str = "") -> Cache:
+def cluster_cache(
+    objects: ClusterObjects,
+    pod: Pod | None,
+    gates: FeatureGates = DEFAULT_GATES,
+    where: str = "",
+    apis: Sequence[GroupAPI] = (),
+) -> Cache:
     """The cluster in a state cache as the scheduler would fill it, without the judged pod. Raises `ScenarioError`."""
-    cache = Cache(gates.behaviours)
+    cache = Cache(gates.behaviours, apis)
+    judged = "" if pod is None else pod.key
     for namespace in objects.namespaces:
         cache.counters.set_namespace(namespace)
     for index, node in enumerate(objects.nodes):
@@ -196,7 +204,7 @@ def cluster_cache(objects: ClusterObjects, pod: Pod, gates: FeatureGates = DEFAU
         cache.volumes.put(stored)
     _add_devices(cache.devices, objects, gates)
     for index, other in enumerate(objects.pods):
-        if other.spec.node_name and not other.is_terminal and other.key != pod.key:
+        if other.spec.node_name and not other.is_terminal and other.key != judged:
             _add(cache, other, f"{where}: objects.pods[{index}]")
     return cache
 

@@ -69,6 +69,7 @@ async def test_lower_pods_on_its_node_go_and_nothing_is_written_to_the_pod() -> 
         put(server, "pods", growing())
         await until(server, lambda: "low-on-node" in seen.deleted)
         await settled(app, lambda: waits(app) and len(app.parts.assembly.evictions) == 0)
+        await settled(app, lambda: bool(events(server, "Preempted")))  # sent beside everything else
         grown = pod(server, "growing")
         assert grown is not None
         assert grown["status"]["conditions"] == [SCHEDULED, DEFERRED]

@@ -138,6 +138,11 @@ class DevicesRoom:
         if found:
             raise AssertionError("the audit of devices found:\n" + "\n".join(found))
 
+    def check_pods(self) -> None:
+        """Bound pods have what they claim, now."""
+        found = [*self._pods_astray()]
+        assert not found, found
+
     def _held_twice(self) -> Iterator[str]:
         """Devices that two claims ever held at one time."""
         holders: dict[str, dict[str, str]] = {}
@@ -158,8 +163,9 @@ class DevicesRoom:
 
     def _pods_astray(self) -> Iterator[str]:
         """Bound pods with a claim that is not reserved for them, or has no device on their node."""
+        pods = self.scenario.pods()  # before the claims: a pod that is bound meanwhile has its claims already
         claims = {claim["metadata"]["name"]: claim for claim in self.claims()}
-        for pod in self.scenario.pods():
+        for pod in pods:
             node, uid = pod["spec"].get("nodeName"), pod["metadata"]["uid"]
             if not node or pod["status"].get("phase") in ("Succeeded", "Failed"):
                 continue

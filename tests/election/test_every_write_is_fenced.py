@@ -25,6 +25,7 @@ from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.errors import FencedError
 from kscheduler.client.rest import APIClient
 from kscheduler.client.writes.claims import ApiClaimWriter, StoredClaim
+from kscheduler.client.writes.pod_groups import PodGroupStatusPatcher
 from kscheduler.client.writes.pod_status import PodStatusPatcher
 from kscheduler.client.writes.pods import PodWriter
 from kscheduler.client.writes.volumes import ApiVolumeWriter
@@ -109,6 +110,9 @@ CALLS: dict[str, Call] = {
     "PodWriter.evict_as_seen": lambda client: PodWriter(client).evict_as_seen(POD),
     "PodWriter.delete_pod": lambda client: PodWriter(client).delete_pod("default", "p", "u"),
     "PodStatusPatcher.patch_status": lambda client: PodStatusPatcher(client).patch_status(POD, CONDITION, "n"),
+    "PodGroupStatusPatcher.patch_condition": lambda client: PodGroupStatusPatcher(client).patch_condition(
+        "scheduling.k8s.io/v1beta1/podgroups", "default", "g", "u", CONDITION, None
+    ),
     "ApiVolumeWriter.bind_volume": lambda client: ApiVolumeWriter(client).bind_volume(PersistentVolume()),
     "ApiClaimWriter.protect": lambda client: ApiClaimWriter(client).protect(CLAIM),
     "ApiClaimWriter.unprotect": lambda client: ApiClaimWriter(client).unprotect(CLAIM),

@@ -98,17 +98,6 @@ def test_says_which_gates_hold_the_pod() -> None:
     ]
 
 
-def test_a_rule_that_is_not_built_is_named() -> None:
-    line = scenario_line(pod_tree(schedulingGroup={"podGroupName": "g"}), nodes=[node_tree("a")])
-    text = explained(line)
-    assert text.startswith("[one] default/web: held: it needs a rule that kscheduler has not built\n")
-    assert "GangScheduling: pod is held because kscheduler has not built GangScheduling yet" in text
-    assert "nodes fit" not in text
-    tree = decision_tree(decide(parse_scenario(line, "test")))
-    assert tree["preFilter"]["plugin"] == "GangScheduling"
-    assert (tree["filter"], tree["feasible"]) == ({}, [])
-
-
 def test_says_that_the_search_was_narrowed() -> None:
     field = {"key": "metadata.name", "operator": "In", "values": ["b"]}
     required = {"nodeSelectorTerms": [{"matchFields": [field]}]}

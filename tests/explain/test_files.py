@@ -33,7 +33,7 @@ def written(tmp_path: Path, content: Any, name: str = "file.jsonl") -> str:
 @pytest.mark.parametrize(
     ("tree", "message"),
     [
-        (scenario(podd={}), "podd: unknown field; there are config, expect, id, objects, pod"),
+        (scenario(podd={}), "podd: unknown field; there are config, expect, gates, id, objects, pod, podGroup"),
         (scenario(objets={}), "objets: unknown field; do you mean objects?"),
         (scenario(objects={"nodez": []}), "objects.nodez: unknown field; do you mean nodes?"),
         (

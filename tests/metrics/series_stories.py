@@ -19,6 +19,8 @@ import aiohttp
 
 from kscheduler.aio import Clock
 from kscheduler.aio.clock import REAL_CLOCK
+from kscheduler.api.codec import convert
+from kscheduler.api.groups import SCHEDULER_PLUGINS_LABEL, SCHEDULER_PLUGINS_POD_GROUPS, SchedulerPluginsPodGroup
 from kscheduler.api.kinds import PODS, RESOURCE_CLAIMS
 from kscheduler.api.meta import Condition
 from kscheduler.app import App, Options, source_of
@@ -283,6 +285,29 @@ async def requests_wait_for_our_own_limit(world: World) -> None:
 async def a_pod_waits_for_permit(world: World) -> None:
     put(world.server, "nodes", node_tree("node"))
     put(world.server, "pods", pod_tree("p"))
+
+
+def with_gangs() -> Options:
+    config = from_tree({**KIND, "podGroupAPIs": ["scheduler-plugins"]}, "test")
+    return Options(config, serving=HTTPServing.plain_on_loopback())
+
+
+@story(
+    "scheduler_podgroup_schedule_attempts_total",
+    "scheduler_podgroup_scheduling_algorithm_duration_seconds",
+    "scheduler_podgroup_scheduling_attempt_duration_seconds",
+    options=with_gangs,
+)
+async def a_gang_is_placed(world: World) -> None:
+    put(world.server, "nodes", node_tree("node"))
+    for name in ("g-0", "g-1"):
+        member = pod_tree(name, labels={SCHEDULER_PLUGINS_LABEL: "g"})
+        member["spec"]["schedulerName"] = "default-scheduler"
+        put(world.server, "pods", member)
+    group = {"metadata": {"name": "g", "namespace": "default"}, "spec": {"minMember": 2}}
+    handler = world.app.parts.assembly.handlers[SCHEDULER_PLUGINS_POD_GROUPS]
+    handler.on_add(convert(group, SchedulerPluginsPodGroup), initial=False)  # the API server here has no such kind
+    await until(world.server, lambda: all(node_of(world.server, name) for name in ("g-0", "g-1")))
 
 
 DOOR = {"is_open": False}

@@ -16,6 +16,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code
 from kscheduler.plugins.deferred_pod_scheduling import DeferredPodScheduling
 from kscheduler.plugins.node_resources_fit import NodeResourcesFit
+from kscheduler.upstream.behaviours import BEHAVIOURS
 from tests.plugins.made import HANDLE, node, requesting, table
 
 PLUGIN = DeferredPodScheduling(None, HANDLE)
@@ -152,6 +153,31 @@ def test_fit_wakes_it_for_its_own_node_only(where: str, what: str) -> None:
     }
     said = hints(FIT.events_to_register(), *changes[what], growing(cpu="2"))
     assert said == {(QueueingHint.QUEUE if where == "node-1" else QueueingHint.SKIP).value}
+
+
+def test_a_resize_that_asks_for_less_in_all_wakes_pods_where_resizes_are_summed_whole() -> None:
+    """Of one container more and of the other less: each by itself, as in 1.36, may get more than before."""
+
+    def asking(*amounts: str) -> Pod:
+        containers = [{"name": f"c{at}", "resources": {"requests": {"cpu": cpu}}} for at, cpu in enumerate(amounts)]
+        made = convert({"spec": {"containers": containers, "nodeName": "node-1"}}, Pod)
+        allocated = [
+            {"name": name, "allocatedResources": {"cpu": cpu}, "resources": {"requests": {"cpu": cpu}}}
+            for name, cpu in (("c0", "4"), ("c1", "0"))
+        ]
+        made.status = convert({"containerStatuses": allocated}, PodStatus)
+        return made
+
+    waiting = requesting(requests={"cpu": "1"})
+    shrink = ClusterEvent(Resource.ASSIGNED_POD, ActionType.UPDATE_POD_SCALE_DOWN)
+    for version, said in (("1.36", QueueingHint.SKIP), ("1.37", QueueingHint.QUEUE)):
+        fit = NodeResourcesFit(None, replace(HANDLE, behaviours=BEHAVIOURS[version]))
+        events = [
+            replace(entry, event=ClusterEvent(Resource.ASSIGNED_POD, entry.event.action))
+            for entry in fit.events_to_register()
+            if entry.event.resource is Resource.POD
+        ]
+        assert hints(events, shrink, asking("5", "0"), asking("0", "4"), waiting) == {said.value}
 
 
 def test_without_the_gate_fit_knows_of_no_resizes() -> None:

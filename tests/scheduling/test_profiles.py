@@ -69,11 +69,11 @@ def test_the_default_profile_has_kube_scheduler_s_order_and_weights() -> None:
 
 
 def test_plugins_that_are_not_built_may_be_named_and_are_told() -> None:
-    plugins = {"permit": {"enabled": [{"name": "GangScheduling"}]}}
+    plugins = {"placementGenerate": {"enabled": [{"name": "TopologyPlacementGenerator"}]}}
     profile = only(build([{"schedulerName": "x", "plugins": plugins}]))
-    assert "GangScheduling" in profile.enabled
-    assert "GangScheduling" in rules_not_built(profile)
-    assert "GangScheduling" not in named(profile.permit)
+    assert "TopologyPlacementGenerator" in profile.enabled
+    assert "TopologyPlacementGenerator" in rules_not_built(profile)
+    assert "TopologyPlacementGenerator" not in {plugin.name for plugin in profile.instances}
 
 
 def test_a_disabled_plugin_is_neither_run_nor_asked_for() -> None:

@@ -71,7 +71,7 @@ class Deallocation:
 
 
 class ClaimWriter(Protocol):
-    """Writes claims: `scheduling.claims.ClaimCommits`."""
+    """Writes claims: `scheduling.claims.claim_commits.ClaimCommits`."""
 
     async def pre_bind(self, reservation: PodReservation, rules: ClaimRules) -> Status:
         """Write what the pod needs of its claims. An Error has kube-scheduler's text; after it, call `unreserve`."""

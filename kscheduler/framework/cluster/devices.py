@@ -18,7 +18,7 @@ from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from kscheduler.framework.status import error
 
 if TYPE_CHECKING:
-    from kscheduler.devices.ids import AllocatedState
+    from kscheduler.devices.ids import AllocatedState, PoolID
 
 NO_DEVICES_KNOWN = error("devices and claims to them are not available here")
 """For pods with claims if the `Handle` has no devices: a pod must not be placed with a part of the rules."""
@@ -74,6 +74,10 @@ class Claims(Protocol):
         """Take one sharer away, or all (`force`). Returns whether the claim is no longer pending because of this."""
         ...
 
+    def pools_changed_since(self, revision: int) -> Collection["PoolID"] | None:
+        """The pools in which anything has been taken or given back since; `None`: too much to tell."""
+        ...
+
     def allocated_state(self) -> "AllocatedState":
         """The devices that allocated and pending claims hold. It must not be kept across an `await`."""
         ...
@@ -85,6 +89,16 @@ class Claims(Protocol):
 
 class Devices(Protocol):
     """The state of devices."""
+
+    @property
+    def revision(self) -> int:
+        """Grows with each change of slices, taints, classes, and of what is allocated or pending."""
+        ...
+
+    @property
+    def class_changes(self) -> int:
+        """The number of changes of classes."""
+        ...
 
     @property
     def claims(self) -> Claims:

@@ -1,4 +1,4 @@
-"""Making allocators: what they share between cycles is the answers of selectors and the index of the slices."""
+"""Making allocators. Cycles share answers of selectors, the index of the slices, and what nodes gave to like claims."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -13,6 +13,7 @@ from kscheduler.devices.selectors import Release, SelectorCompiler
 from kscheduler.devices.slices import SliceIndex
 from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.handle import Handle
+from kscheduler.plugins.dynamic_resources.kept_answers import AnswersByTemplate, KeptAnswers
 from kscheduler.plugins.dynamic_resources.search import DeviceSearch
 
 FILTER_TIMEOUT_SECONDS: Final = 10.0
@@ -30,18 +31,27 @@ class Allocators:
         self._selections = Selections(compiler, self._features)
         self._index = SliceIndex(_NO_SLICES, self._features)
         self._indexed = _NO_SLICES
+        self._answers = AnswersByTemplate()
         self._timeout_seconds = 0.0
         if "DRASchedulerFilterTimeout" in handle.features:
             self._timeout_seconds = FILTER_TIMEOUT_SECONDS if filter_timeout is None else filter_timeout / 1e9
 
     def search_for(self, claims: Sequence[ResourceClaim], devices: Devices) -> DeviceSearch:
         """A search for devices of these claims."""
-        make = partial(self._made, claims, devices)
-        return DeviceSearch(claims, make, lambda: devices.claims.revision, self._clock, self._timeout_seconds)
+        kept = self._answers.of(claims)
+        make, follow = partial(self._made, claims, devices), partial(self._follow, kept, devices)
+        return DeviceSearch(claims, devices, follow, make, self._clock, self._timeout_seconds, kept)
 
     def _made(self, claims: Sequence[ResourceClaim], devices: Devices) -> Allocator:
+        index, allocated = self._index_of(devices), devices.claims.allocated_state()
+        return Allocator(self._features, claims, allocated, devices.device_class, index, self._selections)
+
+    def _follow(self, kept: KeptAnswers, devices: Devices) -> None:
+        self._answers.follow(kept, devices, self._index_of(devices))
+
+    def _index_of(self, devices: Devices) -> SliceIndex:
         slices = devices.slices()
         if slices is not self._indexed:
             self._index, self._indexed = SliceIndex(slices, self._features, self._index), slices
-        allocated = devices.claims.allocated_state()
-        return Allocator(self._features, claims, allocated, devices.device_class, self._index, self._selections)
+            self._answers.slices_changed(self._index.changed)
+        return self._index

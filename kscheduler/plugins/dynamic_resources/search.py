@@ -1,7 +1,7 @@
 """The devices that a pod's claims would get on a node.
 
-An allocator holds for the claims of one cycle and for what was allocated when it was made. If anything else has been
-allocated since (an extender was asked in between), a new one is made before the next node is looked at.
+An allocator holds for the claims of one cycle and for the state when it was made. If anything has changed since (an
+extender was asked in between), a new one is made before the next node is looked at.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,9 +11,11 @@ from typing import Final
 
 from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Node
-from kscheduler.api.devices import AllocationResult, ResourceClaim
+from kscheduler.api.devices import ResourceClaim
 from kscheduler.devices.allocator import AllocationError, Allocator, FailedOnThisNodeError
+from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.status import StatusError
+from kscheduler.plugins.dynamic_resources.kept_answers import Answer, KeptAnswers
 
 NO_DEVICES: Final = -1
 NOT_AVAILABLE: Final = -2
@@ -32,26 +34,41 @@ class DeviceSearch:
     """Searches the devices of nodes for the claims of one pod."""
 
     claims: Sequence[ResourceClaim]
+    devices: Devices
+    follow: Callable[[], None]
+    """Brings `kept` up to date."""
     make: Callable[[], Allocator]
-    revision: Callable[[], int]
-    """The revision of what is allocated."""
     clock: Clock
     timeout_seconds: float
     """How long the search on a node may take; 0: as long as it takes."""
+    kept: KeptAnswers
     _allocator: Allocator | None = None
-    _made_at: int = 0
+    _seen: int = -1
+    """The revision of the state that `kept` and the allocator know."""
 
-    def on(self, node: Node) -> Sequence[AllocationResult] | int:
+    def on(self, node: Node) -> Answer:
         """What each claim gets on the node, or a code why they do not all get something.
 
         Raises `StatusError`: the claims or their classes are wrong, or the time is over.
         """
+        if self._seen != self.devices.revision:
+            self._seen, self._allocator = self.devices.revision, None
+            self.follow()
+        answer = self.kept.get(node)
+        if answer is None:
+            answer = self._searched(node)
+            self.kept.put(node, answer)
+        return answer
+
+    def _searched(self, node: Node) -> Answer:
         name = node.metadata.name
+        if self._allocator is None:
+            self._allocator = self.make()
         until = None
         if self.timeout_seconds:
             until = partial(self._check_time, name, self.clock.monotonic() + self.timeout_seconds)
         try:
-            results = self._current().allocate(name, node.metadata.labels, until)
+            results = self._allocator.allocate(name, node.metadata.labels, until)
         except FailedOnThisNodeError:
             return INVALID_POOLS
         except AllocationError as problem:
@@ -62,9 +79,3 @@ class DeviceSearch:
         """Raises `StatusError` once the time is over."""
         if self.clock.monotonic() >= end:
             raise StatusError(f"node {name}: timed out trying to allocate devices")
-
-    def _current(self) -> Allocator:
-        revision = self.revision()
-        if self._allocator is None or self._made_at != revision:
-            self._allocator, self._made_at = self.make(), revision
-        return self._allocator

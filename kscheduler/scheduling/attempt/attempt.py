@@ -29,6 +29,7 @@ from kscheduler.logs import get_logger, verbose
 from kscheduler.scheduling.attempt import permit, plugin_steps, pre_binding
 from kscheduler.scheduling.attempt.announcing import announce
 from kscheduler.scheduling.attempt.consulting import ExtenderConsultation
+from kscheduler.scheduling.attempt.group_attempt import GroupAttempts
 from kscheduler.scheduling.attempt.judges import Judges
 from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
 from kscheduler.scheduling.attempt.skipping import PodSkipping
@@ -57,6 +58,7 @@ from kscheduler.scheduling.runtime.points import (
     UNRESERVE,
 )
 from kscheduler.scheduling.stopwatch import ObservedStopwatch
+from kscheduler.state.queue.queued_group import QueuedPodGroup
 
 _log = get_logger(__name__)
 
@@ -79,6 +81,7 @@ class Scheduler:
         self._consultation = ExtenderConsultation(context, self._skipping, lambda: self._judges)
         self.lines = self._consultation.lines
         """Pods that wait until extenders can be asked about them."""
+        self._groups = GroupAttempts(context, self._skipping, lambda: self._judges, self)
         self.awaited = plugin_steps.AwaitedSteps(context.clock)
         """Coroutines of plugins that no worker waits for."""
 
@@ -105,6 +108,14 @@ class Scheduler:
             return self.decide(queued) if self._consultation.resume(queued) else None
         finally:
             self.lines.decided(queued)
+
+    def decide_group(self, group: QueuedPodGroup) -> list[Attempt]:
+        """Find nodes for a group's members and reserve them. The attempts of those that have one now; maybe none."""
+        return self._groups.decide(group)
+
+    def give_up_group(self, group: QueuedPodGroup, failure: BaseException) -> None:
+        """An exception ended the decision about a group: nothing is reserved, and it is tried again later."""
+        self._groups.give_up(group, failure)
 
     def decide(self, queued: QueuedPodInfo) -> Attempt | None:
         """Find a node for the pod and reserve it. `None`: the attempt is over, and everything about it is done."""
@@ -135,9 +146,9 @@ class Scheduler:
             context.log.attempt(queued)
         record = self._judge(queued, profile, stopwatch)
         attempt = Attempt(queued, profile, record, started, judges.extenders)
-        return attempt if self._take(attempt) else None
+        return attempt if self.take(attempt) else None
 
-    def _take(self, attempt: Attempt) -> bool:
+    def take(self, attempt: Attempt) -> bool:
         """Act on the record: reserve the node; or begin the preemption and requeue. Returns whether there is a node."""
         context, record, queued = self._context, attempt.record, attempt.queued
         profile, started = attempt.profile, attempt.started
@@ -151,7 +162,7 @@ class Scheduler:
             if record.deallocation is not None and context.claims is not None:
                 context.claims.free(record.deallocation)
             context.log.nominated(record)
-            self._fail(queued, self._failure_of(attempt), profile, started)
+            self.fail(queued, self._failure_of(attempt), profile, started)
             return False
         try:
             status = self._set_aside(attempt)
@@ -160,7 +171,7 @@ class Scheduler:
             record.node_name = ""
             raise
         if not status.is_success:
-            self._fail(queued, failure_of_status(status), profile, started)
+            self.fail(queued, failure_of_status(status), profile, started)
             return False
         self._activate(attempt)
         if logs_steps:
@@ -233,7 +244,7 @@ class Scheduler:
     async def prepare(self, attempt: Attempt) -> bool:
         """Do everything that a pod waits for. Returns whether to bind it; if not, the attempt is over."""
         if not attempt.node_name:
-            if not (await self._consultation.decide(attempt) and self._take(attempt)):
+            if not (await self._consultation.decide(attempt) and self.take(attempt)):
                 return False
             if not self.must_wait(attempt):
                 return True
@@ -404,7 +415,7 @@ class Scheduler:
         context, pod = self._context, attempt.queued.pod
         self._give_back(attempt)
         failure = replace(failure_of_status(status), extender=", ".join(attempt.objectors))
-        self._fail(attempt.queued, failure, attempt.profile, attempt.started)
+        self.fail(attempt.queued, failure, attempt.profile, attempt.started)
         not_woken = pod.uid if status.is_rejected else ""  # the room of a rejected pod must not wake the pod itself
         gone = placed(pod.pod, attempt.node_name)  # with its node: a hint sees no free room in a pod without one
         context.queue.move_all(events.ASSIGNED_POD_DELETE, gone, None, context.clock.time(), not_woken)
@@ -420,7 +431,8 @@ class Scheduler:
         self._context.cache.forget_pod(pod.uid)
         self._context.evictions.gave_node_back(pod)  # a preemptor may wait for this room
 
-    def _fail(self, queued: QueuedPodInfo, failure: Failure, profile: Profile, started: float) -> None:
+    def fail(self, queued: QueuedPodInfo, failure: Failure, profile: Profile, started: float) -> None:
+        """The attempt found no node: requeue the pod and report why. `started`: monotonic seconds."""
         context = self._context
         result = AttemptResult.ERROR if failure.is_error else AttemptResult.UNSCHEDULABLE
         context.observations.attempt(result, profile.name, self._now() - started)

@@ -14,6 +14,7 @@ from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
 from kscheduler.scheduling.eviction.evictions import NominationWriter
 from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.failures.failures import FailureHandler
+from kscheduler.scheduling.groups.group_reports import GroupReports
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.profile import Profile
@@ -98,3 +99,5 @@ class Surroundings:
     pod_of: Callable[[str], Pod | None]
     """The newest version of a pod that the watch has shown, by key."""
     resizes: DeferredResizes
+    group_reports: GroupReports
+    """Conditions of pod groups."""

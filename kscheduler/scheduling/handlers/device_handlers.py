@@ -20,18 +20,16 @@ from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 
 
 def device_handlers(
-    devices: DeviceTable, queue: SchedulingQueue, clock: Clock, observations: Observations, *, taint_rules: bool
+    devices: DeviceTable, queue: SchedulingQueue, clock: Clock, observations: Observations
 ) -> Mapping[Kind, Any]:
-    """The handlers by kind. `taint_rules`: whether rules count (gate DRADeviceTaintRules)."""
+    """The handlers by kind."""
     move = MovedByDevices(queue, clock, observations)
-    handlers: dict[Kind, Any] = {
+    return {
         kinds.RESOURCE_CLAIMS: ClaimHandler(devices.claims, move),
         kinds.RESOURCE_SLICES: SliceHandler(devices, move),
         kinds.DEVICE_CLASSES: DeviceClassHandler(devices, move),
+        kinds.DEVICE_TAINT_RULES: TaintRuleHandler(devices, move),
     }
-    if taint_rules:
-        handlers[kinds.DEVICE_TAINT_RULES] = TaintRuleHandler(devices, move)
-    return handlers
 
 
 class Moving(Protocol):

@@ -88,6 +88,8 @@ class PodHandler(_Timed):
             began, info = self._clock.monotonic(), PodInfo(obj)
             if verbose(STEPS):
                 self._log.added(obj)
+            if self._cache.pod_groups.apis:
+                self._cache.pod_groups.add_member(info)
             self._queue.add(info, self._clock.time())
             self._cache.nominator.add(info)
             self._handled(events.UNSCHEDULABLE_POD_ADD.label, began)
@@ -110,6 +112,8 @@ class PodHandler(_Timed):
         """A pod is gone or has ended. `obj` may be stale: only the cache knows on which node the pod counts."""
         began, info = self._clock.monotonic(), PodInfo(obj)
         uid = info.uid
+        if self._cache.pod_groups.apis:
+            self._cache.pod_groups.remove_member(info)
         self._queue.delete(obj.key)
         if not obj.spec.node_name and self._is_ours(obj):
             self._handled(UNSCHEDULABLE_POD_DELETE, began)
@@ -196,6 +200,8 @@ class PodHandler(_Timed):
             if new.metadata.deletion_timestamp is not None:
                 self._let_go(info.uid)
             return
+        if self._cache.pod_groups.apis:
+            self._cache.pod_groups.add_member(info)
         self._queue.update(old, info, self._clock.time())
         self._cache.nominator.update(old, info)
         if old.status.nominated_node_name and _expects_less(old, new):

@@ -218,7 +218,8 @@ class Player:
         self._phase.arriving += time.perf_counter() - began
 
     def _is_idle(self) -> bool:
-        return not len(self.service.evictions) and not self._waiting.statistics().running
+        is_writing = self.service.claims is not None and len(self.service.claims) > 0
+        return not len(self.service.evictions) and not is_writing and not self._waiting.statistics().running
 
     async def _try_next(self) -> bool:
         """Make an attempt and deliver its watch events; whether a pod was ready."""

@@ -9,17 +9,18 @@ write is newer than what the watch shows, until the watch has caught up. What a 
 UID: its allocation as readers see it, else the pending one. Implements `framework.cluster.devices.Claims`.
 """
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Final
 
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import EXTENDED_RESOURCE_CLAIM, AllocationResult, ResourceClaim
+from kscheduler.devices.ids import AllocatedState, PoolID
 from kscheduler.framework.cluster.devices import ClaimListener
 from kscheduler.state.devices.allocated_devices import AllocatedDevices
 
-if TYPE_CHECKING:
-    from kscheduler.devices.ids import AllocatedState
+_LONGEST_LOG: Final = 4096
 
 
 @dataclass(slots=True)
@@ -47,6 +48,8 @@ class ClaimTracker:
         self._listeners: list[ClaimListener] = []
         self.revision = 0
         """Grows with each change of what is allocated or pending."""
+        self._log: deque[tuple[int, frozenset[PoolID]]] = deque(maxlen=_LONGEST_LOG)
+        """The pools of each change, by its revision."""
         self.changes = 0
         """The number of changes of claims, assumed ones included."""
 
@@ -97,7 +100,18 @@ class ClaimTracker:
         entry = self._pending.get(uid)
         return None if entry is None else entry.claim
 
-    def allocated_state(self) -> "AllocatedState":
+    def pools_changed_since(self, revision: int) -> Collection[PoolID] | None:
+        """The pools in which anything has been taken or given back since; `None`: too much to tell."""
+        if self.revision - revision > len(self._log):
+            return None
+        pools: set[PoolID] = set()
+        for number, changed in reversed(self._log):
+            if number <= revision:
+                break
+            pools |= changed
+        return pools
+
+    def allocated_state(self) -> AllocatedState:
         """The devices that allocated and pending claims hold. It must not be kept across an `await`."""
         return self._allocated.state()
 
@@ -141,7 +155,6 @@ class ClaimTracker:
         elif uid not in self._seen:
             self._pending[uid] = _Pending(claim)
             self._recount(uid)
-            self.revision += 1
 
     def remove_pending(self, uid: str, *, force: bool) -> bool:
         """Take one sharer away, or all (`force`). Returns whether the claim is no longer pending because of this."""
@@ -153,7 +166,6 @@ class ClaimTracker:
             return False
         del self._pending[uid]
         self._recount(uid)
-        self.revision += 1
         return True
 
     # --- counting -----------------------------------------------------------------------------------------------------
@@ -195,6 +207,12 @@ class ClaimTracker:
             if now is not None:
                 self._allocated.add(now)
             self.revision += 1
+            self._log.append((self.revision, _pools(before) | _pools(now)))
+
+
+def _pools(allocation: AllocationResult | None) -> frozenset[PoolID]:
+    results = () if allocation is None else allocation.devices.results
+    return frozenset(PoolID(result.driver, result.pool) for result in results)
 
 
 def _owner_of_extended(claim: ResourceClaim) -> str:

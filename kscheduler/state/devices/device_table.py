@@ -7,6 +7,8 @@ Updated by the handlers of these kinds. Everything is synchronous, so each chang
 from collections.abc import Collection, Sequence
 
 from kscheduler.api.devices import DeviceClass, DeviceTaintRule, ResourceSlice
+from kscheduler.api.quantity import QuantityError
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.state.devices.claims import ClaimTracker
 from kscheduler.state.devices.extended_resources import ExtendedResourceClasses
 from kscheduler.state.devices.tainted_slices import TaintedSlices
@@ -19,15 +21,25 @@ class DeviceTable:
         self.claims = ClaimTracker()
         self._slices = TaintedSlices()
         self._classes: dict[str, DeviceClass] = {}
-        self._class_changes = 0
+        self.class_changes = 0
+        """The number of changes of classes."""
         self._extended = ExtendedResourceClasses()
 
     @property
     def changes(self) -> int:
         """The number of changes, assumed and pending claims included."""
-        return self.claims.changes + self._slices.revision + self._class_changes
+        return self.claims.changes + self.revision
+
+    @property
+    def revision(self) -> int:
+        """Grows with each change of slices, taints, classes, and of what is allocated or pending."""
+        return self.claims.revision + self._slices.revision + self.class_changes
 
     # --- updated by the watches ---------------------------------------------------------------------------------------
+
+    def follow(self, *, taint_rules: bool) -> None:
+        """Whether rules of taints count from now on (gate DRADeviceTaintRules). By default they do."""
+        self._slices.follow(rules_count=taint_rules)
 
     def put_slice(self, published: ResourceSlice) -> None:
         """Store a slice."""
@@ -50,14 +62,14 @@ class DeviceTable:
         name = device_class.metadata.name
         self._extended.put(self._classes.get(name), device_class)
         self._classes[name] = device_class
-        self._class_changes += 1
+        self.class_changes += 1
 
     def remove_class(self, name: str) -> None:
         """Remove a class."""
         gone = self._classes.pop(name, None)
         if gone is not None:
             self._extended.remove(gone)
-            self._class_changes += 1
+            self.class_changes += 1
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -72,6 +84,13 @@ class DeviceTable:
     def stand_for_any(self, resources: Collection[str]) -> bool:
         """Whether devices stand for one of these resources."""
         return self._extended.has_any(resources)
+
+    def serve(self, pod: PodInfo) -> bool:
+        """Whether devices stand for a resource of the pod; not where its amounts cannot be read: its cycle says so."""
+        try:
+            return self._extended.has_any(pod.requests)
+        except QuantityError:
+            return False
 
     def class_of_resource(self, resource: str) -> DeviceClass | None:
         """The class whose devices stand for an extended resource."""

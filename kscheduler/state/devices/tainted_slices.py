@@ -20,6 +20,7 @@ class TaintedSlices:
         self._tainted: dict[str, ResourceSlice] = {}
         self._rules: dict[str, DeviceTaintRule] = {}
         self._all: Sequence[ResourceSlice] | None = None
+        self._rules_count = True
         self.revision = 0
         """Grows with each change of what `all` returns."""
 
@@ -29,11 +30,18 @@ class TaintedSlices:
             self._all = tuple(self._tainted.values())
         return self._all
 
+    def follow(self, *, rules_count: bool) -> None:
+        """Add the taints of rules from now on, or do not."""
+        if rules_count != self._rules_count:
+            self._rules_count = rules_count
+            for published in tuple(self._published.values()):
+                self.put(published)
+
     def put(self, published: ResourceSlice) -> None:
         """Store a slice as its driver publishes it."""
         name = published.metadata.name
         self._published[name] = published
-        self._tainted[name] = _with_taints(published, self._rules)
+        self._tainted[name] = self._with_taints(published)
         self._changed()
 
     def remove(self, name: str) -> None:
@@ -60,13 +68,16 @@ class TaintedSlices:
         for name, published in self._published.items():
             if not _of_slice(published, rules):
                 continue
-            before, now = self._tainted[name], _with_taints(published, self._rules)
+            before, now = self._tainted[name], self._with_taints(published)
             if before != now:
                 self._tainted[name] = now
                 changed.append((before, now))
         if changed:
             self._changed()
         return changed
+
+    def _with_taints(self, published: ResourceSlice) -> ResourceSlice:
+        return _with_taints(published, self._rules) if self._rules_count else published
 
     def _changed(self) -> None:
         self._all = None

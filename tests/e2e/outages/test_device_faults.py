@@ -4,8 +4,10 @@ kscheduler talks to the API server through a proxy here, so that each fault stri
 the end the history of the claims must show that no device was ever held by two of them.
 """
 
+import random
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -188,3 +190,40 @@ def kill_when(proxy: WriteProxy, written: int, scenario: Scenario) -> None:
             scenario.processes[-1].kill()
 
     proxy.before, proxy.after = kill_before, kill_after
+
+
+def test_a_storm_of_conflicts_and_kills_gives_no_device_away_twice(
+    scenario: Scenario, devices: DevicesRoom, proxy: WriteProxy, start_behind: Start
+) -> None:
+    """Eight devices, 32 pods with a claim of their own, a third of the writes answered 409; a SIGKILL every eight pods.
+
+    Pods go as soon as they are bound, so each device is given away four times.
+    """
+    chance = random.Random(28)
+    for number in range(4):
+        devices.publish(f"node-{number}", "gpu-0", "gpu-1")
+    devices.add_template("each")
+
+    def disturb(write: Write) -> None:
+        if write.kind in ("finalizer", "status") and chance.random() < 0.3:
+            claim = write.path.removesuffix("/status")
+            scenario.api.patch(claim, {"metadata": {"labels": {"touched": str(chance.random())}}})
+
+    proxy.before = disturb
+    names = [f"pod-{number}" for number in range(32)]
+    for name in names:
+        devices.add_pod(name, template="each")
+    process, ended = start_behind(), 0
+    deadline = time.monotonic() + 120
+    while ended < len(names):
+        assert time.monotonic() < deadline, f"{ended} of {len(names)} pods were bound; {process.tail()}"
+        bound = [pod["metadata"]["name"] for pod in scenario.pods() if pod["spec"].get("nodeName")]
+        devices.check_pods()
+        for name in bound:
+            scenario.api.delete(f"{scenario.pods_path}/{name}", grace_seconds=0)
+            ended += 1
+            if ended % 8 == 0:
+                process.kill()
+                process = start_behind()
+        time.sleep(0.05)
+    assert [code for _, code in proxy.refused if code == 409], "there were conflicts"

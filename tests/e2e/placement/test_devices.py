@@ -10,9 +10,7 @@ import pytest
 from tests.controlplane.releases import pinned
 from tests.controlplane.rest import Object
 from tests.e2e.devices import PROTECTION, DevicesRoom
-from tests.e2e.embedded import EmbeddedServer
 from tests.e2e.scenario import Scenario
-from tests.e2e.servers import Server
 
 NO_DEVICE = "cannot allocate all claims"
 
@@ -100,11 +98,7 @@ def test_a_tainted_device_is_left_alone_until_the_taint_is_gone(scenario: Scenar
 
 
 @pytest.mark.skipif(pinned.chosen().minor < 37, reason="rules of taints are served in v1 since 1.37")
-def test_a_rule_taints_devices_and_its_end_gives_them_free(
-    scenario: Scenario, devices: DevicesRoom, server: Server
-) -> None:
-    if isinstance(server, EmbeddedServer):
-        pytest.skip("the embedded server does not serve rules of taints")
+def test_a_rule_taints_devices_and_its_end_gives_them_free(scenario: Scenario, devices: DevicesRoom) -> None:
     devices.publish("node-0", "gpu-0", "gpu-1")
     for name in ("a", "b"):
         devices.add_claim(name)

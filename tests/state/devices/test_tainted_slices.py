@@ -116,3 +116,17 @@ def test_whatever_the_order_the_taints_are_those_of_slices_and_rules(steps: list
     for each in stored.values():
         anew.put(each)
     assert taints(slices) == taints(anew)
+
+
+def test_rules_do_not_count_before_they_do() -> None:
+    """The gate follows the version of the API server, which is known later than the first rules."""
+    slices = TaintedSlices()
+    slices.follow(rules_count=False)
+    slices.put(published())
+    before = slices.all()
+    assert not slices.put_rule(rule("bad", {"device": "d0"})), "nobody need hear of it"
+    assert slices.all() is before
+    slices.follow(rules_count=True)
+    assert taints(slices) == {"s0/d0": ["own", "bad"], "s0/d1": ["own"]}
+    slices.follow(rules_count=False)
+    assert taints(slices) == {"s0/d0": ["own"], "s0/d1": ["own"]}

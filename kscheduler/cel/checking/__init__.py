@@ -1,0 +1,1 @@
+"""Types of expressions: what is declared, and whether an expression keeps to it."""

@@ -1,0 +1,175 @@
+"""An environment compiles expressions: variables and functions that they may use, and the rules of a release."""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from kscheduler.cel.checking.checker import Checker
+from kscheduler.cel.checking.declarations import declared
+from kscheduler.cel.checking.library_signatures import library_signatures
+from kscheduler.cel.checking.names import Names
+from kscheduler.cel.checking.standard_signatures import standard_signatures
+from kscheduler.cel.checking.types import Type
+from kscheduler.cel.checking.validators import validate
+from kscheduler.cel.functions.lists import list_functions
+from kscheduler.cel.functions.standard import standard_functions
+from kscheduler.cel.functions.strings import string_functions
+from kscheduler.cel.kubernetes.library import kubernetes_functions
+from kscheduler.cel.planning.attributes import Run
+from kscheduler.cel.planning.constants import PlanError
+from kscheduler.cel.planning.dispatch import Dispatcher
+from kscheduler.cel.planning.frame import CostLimitError, Frame
+from kscheduler.cel.planning.planner import Planner
+from kscheduler.cel.planning.rules import EvaluationRules
+from kscheduler.cel.source import NO_LOCATION, Issues, Source
+from kscheduler.cel.syntax.nodes import Node
+from kscheduler.cel.syntax.parser import DEEPEST, SyntaxProblemError, TooDeepError, parse
+from kscheduler.cel.syntax.tree import Tree
+from kscheduler.cel.syntax.visitor import Visitor
+from kscheduler.cel.values.kinds import Failure, PanicError
+
+_LONGEST = 100_000
+_FRAMES = 40_000
+"""Python frames that the deepest expression needs, with room to spare."""
+
+
+class CompileError(ValueError):
+    """An expression cannot be compiled."""
+
+
+class EvaluationError(ValueError):
+    """An expression fails; `cost` is what it had cost by then."""
+
+    def __init__(self, message: str, cost: int) -> None:
+        super().__init__(message)
+        self.cost = cost
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageRules:
+    """What differs between releases of Kubernetes, each as its cel-go has it.
+
+    `qualified_locals`: a variable of a comprehension hides no qualified name. `old_positions`: `indexOf("")` is where it
+    starts. `shared_decimals`: adding to a large quantity changes it. `bounded_ranges`: `lists.range` ends at a million.
+    `quoted_fields`: names of fields may stand in backquotes. `duration_of_int`: `duration(1)` is declared.
+    """
+
+    qualified_locals: bool
+    old_positions: bool
+    shared_decimals: bool
+    bounded_ranges: bool
+    quoted_fields: bool
+    duration_of_int: bool
+    evaluation: EvaluationRules
+
+
+class Program:
+    """A compiled expression."""
+
+    def __init__(self, run: Run, slots: int, result: Type) -> None:
+        self._run, self._slots = run, slots
+        self.result_type = result
+
+    def evaluate(self, variables: dict[str, Any], limit: int) -> tuple[Any, int]:
+        """The value and its cost. Raises `EvaluationError`."""
+        frame = Frame(variables, self._slots, limit)
+        try:
+            value = self._run(frame)
+        except CostLimitError:
+            message = "operation cancelled: actual cost limit exceeded"
+            raise EvaluationError(message, frame.cost) from None
+        except PanicError as panic:
+            message = f"internal error: {panic}"
+            raise EvaluationError(message, frame.cost) from None
+        if type(value) is Failure:
+            raise EvaluationError(value.message, frame.cost)
+        return value, frame.cost
+
+
+class Environment:
+    """Variables with their types, types with their fields, and rules."""
+
+    def __init__(
+        self, variables: Mapping[str, Type], structs: Mapping[str, Mapping[str, Type]], rules: LanguageRules
+    ) -> None:
+        self._variables, self._structs, self._rules = variables, structs, rules
+        signatures = [*standard_signatures(), *library_signatures()]
+        if rules.duration_of_int:
+            at = next(at for at, line in enumerate(signatures) if line.startswith("duration string_to_duration"))
+            signatures.insert(at, "duration int64_to_duration (int) -> duration")
+        self._functions = declared(signatures)
+        implementations = {
+            **standard_functions(),
+            **string_functions(old_positions=rules.old_positions),
+            **list_functions(bounded_ranges=rules.bounded_ranges),
+            **kubernetes_functions(shared_decimals=rules.shared_decimals),
+        }
+        self._dispatcher = Dispatcher(self._functions, implementations)
+
+    def compile(self, text: str, refusal: Callable[[Type], str]) -> Program:
+        """`refusal` says what is wrong with a result type, or nothing. Raises `CompileError`."""
+        with deep_calls():
+            return self._compile(text, refusal)
+
+    def _compile(self, text: str, refusal: Callable[[Type], str]) -> Program:
+        source = Source(text)
+        issues = Issues(source)
+        visitor = Visitor(source, issues, quoted_fields=self._rules.quoted_fields)
+        node = _syntax(source, issues, visitor)
+        _refuse(issues)
+        names = Names(self._variables, self._structs, qualified_locals=self._rules.qualified_locals)
+        checked = Checker(names, self._functions, visitor.numbering, issues).run(node)
+        _refuse(issues)
+        validate(node, checked, visitor.numbering, issues)
+        _refuse(issues)
+        wrong = refusal(checked.types[node.id])
+        if wrong:
+            raise CompileError(wrong)
+        planner = Planner(checked, self._dispatcher, self._rules.evaluation)
+        try:
+            run = planner.plan(node)
+        except PlanError as error:
+            message = f"program instantiation failed: {error}"
+            raise CompileError(message) from None
+        return Program(run, planner.slots, checked.types[node.id])
+
+
+def _refuse(issues: Issues) -> None:
+    if issues.count:
+        message = f"compilation failed: {issues.shown()}"
+        raise CompileError(message)
+
+
+def _syntax(source: Source, issues: Issues, visitor: Visitor) -> Node:
+    if len(source.text) > _LONGEST:
+        size = len(source.text)
+        return visitor.report(NO_LOCATION, f"expression code point size exceeds limit: size: {size}, limit {_LONGEST}")
+    try:
+        tree: Tree | None = parse(source.text)
+    except TooDeepError:
+        issues.add(NO_LOCATION, f"expression recursion limit exceeded: {DEEPEST}")
+        return visitor.visit(Tree("unknown", 0))
+    except SyntaxProblemError:
+        from kscheduler.cel.syntax.antlr import parse_with_errors
+
+        tree = parse_with_errors(source, issues)
+        if tree is None:
+            return visitor.visit(Tree("unknown", 0))
+    try:
+        return visitor.visit(tree)
+    except TooDeepError:
+        issues.add(NO_LOCATION, "max recursion depth exceeded")
+        return visitor.visit(Tree("unknown", 0))
+
+
+@contextmanager
+def deep_calls() -> Iterator[None]:
+    """Room for the frames of deep expressions, which never are deeper than `DEEPEST` rules of the grammar."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _FRAMES))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)

@@ -1,0 +1,1 @@
+"""What Kubernetes adds to CEL: quantities, versions, addresses, URLs, named formats, lists and regular expressions."""

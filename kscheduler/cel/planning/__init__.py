@@ -1,0 +1,1 @@
+"""From a checked expression to closures that evaluate it and count what that costs."""

@@ -1,0 +1,120 @@
+"""Calls as closures: the arguments, then the function, then the cost."""
+
+from typing import Any
+
+from kscheduler.cel.functions import Implementation
+from kscheduler.cel.planning.attributes import Run
+from kscheduler.cel.planning.costs import Cost, equality, inequality
+from kscheduler.cel.planning.frame import Frame
+from kscheduler.cel.values.comparing import equal
+from kscheduler.cel.values.kinds import NO_SUCH_OVERLOAD, Failure, Optional
+
+
+def nullary(call: Implementation, cost: Cost) -> Run:
+    """A call without arguments."""
+
+    def run(frame: Frame) -> Any:
+        result = call()
+        frame.charge(cost if isinstance(cost, int) else cost([], result))
+        return result
+
+    return run
+
+
+def unary(arg: Run, call: Implementation, cost: Cost, *, strict: bool) -> Run:
+    """A call with one argument; one that is not strict takes errors too."""
+
+    def run(frame: Frame) -> Any:
+        value = arg(frame)
+        result = value if strict and type(value) is Failure else call(value)
+        frame.charge(cost if isinstance(cost, int) else cost([value], result))
+        return result
+
+    return run
+
+
+def binary(left: Run, right: Run, call: Implementation, cost: Cost) -> Run:
+    """A call with two arguments, which are both evaluated even if the first is an error."""
+
+    def run(frame: Frame) -> Any:
+        one, other = left(frame), right(frame)
+        if type(one) is Failure:
+            result: Any = one
+        elif type(other) is Failure:
+            result = other
+        else:
+            result = call(one, other)
+        frame.charge(cost if isinstance(cost, int) else cost([one, other], result))
+        return result
+
+    return run
+
+
+def stopping(args: list[Run], call: Implementation, cost: Cost) -> Run:
+    """A call that stops at its first argument that is an error, at no cost unless that is the last one."""
+    last = len(args) - 1
+
+    def run(frame: Frame) -> Any:
+        values: list[Any] = []
+        for at, arg in enumerate(args):
+            value = arg(frame)
+            values.append(value)
+            if type(value) is Failure:
+                if at == last:
+                    frame.charge(cost if isinstance(cost, int) else cost(values, value))
+                return value
+        result = call(*values)
+        frame.charge(cost if isinstance(cost, int) else cost(values, result))
+        return result
+
+    return run
+
+
+def equals(left: Run, right: Run, *, negated: bool) -> Run:
+    """`==` and `!=`."""
+
+    def run(frame: Frame) -> Any:
+        one, other = left(frame), right(frame)
+        if type(one) is Failure:
+            result: Any = one
+        elif type(other) is Failure:
+            result = other
+        elif negated:
+            result = equal(one, other) is not True
+        else:
+            result = equal(one, other)
+        args = [one, other]
+        frame.charge(inequality(args, result) if negated else equality(args, result))
+        return result
+
+    return run
+
+
+def logic(terms: list[Run], decisive: bool) -> Run:
+    """`||` (decided by true) and `&&` (by false): an error counts only if no later term decides."""
+
+    def run(frame: Frame) -> Any:
+        error: Failure | None = None
+        for term in terms:
+            value = term(frame)
+            if value is decisive:
+                return decisive
+            if error is None and type(value) is not bool:
+                error = value if type(value) is Failure else NO_SUCH_OVERLOAD
+        return error if error is not None else not decisive
+
+    return run
+
+
+def optional_or(left: Run, right: Run, *, value: bool, lenient: bool) -> Run:
+    """`or` and (with `value`) `orValue`. `lenient`: what is no optional is taken as it is, as of cel-go 0.26."""
+
+    def run(frame: Frame) -> Any:
+        optional = left(frame)
+        if type(optional) is not Optional:
+            return optional if lenient or type(optional) is Failure else NO_SUCH_OVERLOAD
+        if optional.present:
+            return optional.value if value else optional
+        return right(frame)
+
+    return run

@@ -1,0 +1,155 @@
+"""Comprehensions as closures, and what is written out: lists, maps, messages."""
+
+from collections.abc import Callable
+from typing import Any
+
+from kscheduler.cel.functions.lists import iterable_error
+from kscheduler.cel.planning.attributes import Run
+from kscheduler.cel.planning.frame import UNSET, Frame
+from kscheduler.cel.values.kinds import ANY_MAP, Failure, Map, MutableList, MutableMap, Optional
+from kscheduler.cel.values.show import shown
+from kscheduler.cel.values.typing import go_type
+
+_LIST_COST, _MAP_COST, _STRUCT_COST = 10, 30, 40
+
+
+def accumulator(slot: int, init: Run) -> Run:
+    """The accumulator's value: made when it is first asked for. An empty list or map becomes one that changes in place."""
+
+    def run(frame: Frame) -> Any:
+        value = frame.slots[slot]
+        if value is UNSET:
+            value = init(frame)
+            if isinstance(value, list) and not value:
+                value = MutableList()
+                frame.slots[slot + 1] = True
+            elif isinstance(value, ANY_MAP) and not len(value):
+                value = MutableMap()
+                frame.slots[slot + 1] = True
+            frame.slots[slot] = value
+        return value
+
+    return run
+
+
+def fold(over: Run, slots: tuple[int, int, int], loop: tuple[Run, Run, Run]) -> Run:
+    """`slots`: of the first and second variable (-1: none) and the accumulator. `loop`: condition, step, result."""
+    first, second, accumulated = slots
+    condition, step, result = loop
+
+    def run(frame: Frame) -> Any:
+        values = over(frame)
+        if type(values) is Failure:
+            return values
+        slot = frame.slots
+        slot[accumulated], slot[accumulated + 1] = UNSET, False
+        pairs = _pairs(values, two=second >= 0)
+        if isinstance(pairs, Failure):
+            return pairs
+        for one, other in pairs:
+            slot[first] = one
+            if second >= 0:
+                slot[second] = other
+            if condition(frame) is False:
+                break
+            slot[accumulated] = step(frame)
+        value = result(frame)
+        if slot[accumulated + 1]:
+            if type(value) is MutableList:
+                return list(value)
+            if type(value) is MutableMap:
+                return value.copied()
+        return value
+
+    return run
+
+
+def _pairs(values: Any, *, two: bool) -> list[tuple[Any, Any]] | Failure:
+    if isinstance(values, list):
+        return list(enumerate(values)) if two else [(value, None) for value in values]
+    if isinstance(values, ANY_MAP):
+        keys = list(values.keys())
+        return [(key, (values.get(key) or (None,))[0]) for key in keys] if two else [(key, None) for key in keys]
+    if two:
+        return Failure(f"unsupported comprehension range type: {go_type(values)}")
+    return iterable_error(values)
+
+
+def new_list(elements: list[tuple[Run, bool]]) -> Run:
+    """A list; an element that is optional is left out if it is none."""
+
+    def make(frame: Frame) -> Any:
+        values: list[Any] = []
+        for element, optional in elements:
+            value = element(frame)
+            if type(value) is Failure:
+                return value
+            if optional:
+                if type(value) is not Optional:
+                    wrong = "cannot initialize optional list element from non-optional value"
+                    return Failure(f"{wrong} {shown(value)}")
+                if not value.present:
+                    continue
+                value = value.value
+            values.append(value)
+        return values
+
+    return _costing(make, _LIST_COST)
+
+
+def new_map(entries: list[tuple[Run, Run, bool]]) -> Run:
+    """A map."""
+
+    def make(frame: Frame) -> Any:
+        made = Map()
+        for key_run, value_run, optional in entries:
+            key = key_run(frame)
+            if type(key) is Failure:
+                return key
+            value = value_run(frame)
+            if type(value) is Failure:
+                return value
+            if optional:
+                if type(value) is not Optional:
+                    wrong = f"cannot initialize optional entry '{shown(key)}' from non-optional value"
+                    return Failure(f"{wrong} {shown(value)}")
+                if not value.present:
+                    made.drop(key)
+                    continue
+                value = value.value
+            made.put(key, value)
+        return made
+
+    return _costing(make, _MAP_COST)
+
+
+def new_struct(fields: list[tuple[str, Run, bool]], construct: Callable[[dict[str, Any]], Any]) -> Run:
+    """A message."""
+
+    def make(frame: Frame) -> Any:
+        values: dict[str, Any] = {}
+        for name, run, optional in fields:
+            value = run(frame)
+            if type(value) is Failure:
+                return value
+            if optional:
+                if type(value) is not Optional:
+                    wrong = f"cannot initialize optional entry '{name}' from non-optional value"
+                    return Failure(f"{wrong} {shown(value)}")
+                if not value.present:
+                    values.pop(name, None)
+                    continue
+                value = value.value
+            values[name] = value
+        return construct(values)
+
+    return _costing(make, _STRUCT_COST)
+
+
+def _costing(make: Run, cost: int) -> Run:
+    def run(frame: Frame) -> Any:
+        value = make(frame)
+        frame.charge(cost)
+        return value
+
+    return run

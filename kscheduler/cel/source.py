@@ -1,0 +1,81 @@
+"""Source text with its lines, and how an error points into it."""
+
+from dataclasses import dataclass, field
+
+NO_LOCATION = (-1, -1)
+"""Line and column of an error that has no place."""
+
+_LONGEST_SNIPPET = 16384
+_MOST_ISSUES = 100
+
+
+class Source:
+    """An expression as text; offsets count code points, lines end at `\\n`."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._line_starts = [0, *(at + 1 for at, letter in enumerate(text) if letter == "\n")]
+
+    def location(self, offset: int) -> tuple[int, int]:
+        """Line (from 1) and column (from 0) of an offset; offsets behind the end are in the last line."""
+        if not self.text:
+            return 1, -1
+        line = 0
+        for start in self._line_starts[1:]:
+            if start > offset:
+                break
+            line += 1
+        return line + 1, offset - self._line_starts[line]
+
+    def offset(self, line: int, column: int) -> int:
+        """The offset of a line (from 1) and a column (from 0); -1 for a line that is not there."""
+        return self._line_starts[line - 1] + column if 0 < line <= len(self._line_starts) else -1
+
+    def snippet(self, line: int) -> str | None:
+        """The text of a line, or None if there is none to show."""
+        if not 0 < line <= len(self._line_starts) or not self.text:
+            return None
+        start = self._line_starts[line - 1]
+        return self.text[start:].split("\n", 1)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """An error in an expression: line (from 1), column (from 0), and what is wrong."""
+
+    location: tuple[int, int]
+    message: str
+
+    def shown(self, source: Source) -> str:
+        """The error with its line and a mark below the column."""
+        line, column = self.location
+        text = f"ERROR: <input>:{line}:{column + 1}: {self.message}"
+        snippet = source.snippet(line)
+        if snippet is None or len(snippet.encode("utf-8", "surrogatepass")) > _LONGEST_SNIPPET:
+            return text
+        snippet = snippet.replace("\t", " ")
+        dots = "".join("." if letter.isascii() else "．" for letter in snippet[: max(column, 0)])
+        mark = "^" if column >= len(snippet) or snippet[max(column, 0)].isascii() else "＾"
+        return f"{text}\n | {snippet}\n | {dots}{mark}"
+
+
+@dataclass(slots=True)
+class Issues:
+    """All errors of an expression, shown in the order of their places."""
+
+    source: Source
+    found: list[Issue] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, location: tuple[int, int], message: str) -> None:
+        """Keep an error; beyond a hundred they are only counted."""
+        self.count += 1
+        if self.count <= _MOST_ISSUES:
+            self.found.append(Issue(location, message))
+
+    def shown(self) -> str:
+        """The errors, one after the other."""
+        texts = [issue.shown(self.source) for issue in sorted(self.found, key=lambda issue: issue.location)]
+        if self.count > _MOST_ISSUES:
+            texts.append(f"{self.count - _MOST_ISSUES} more errors were truncated")
+        return "\n".join(texts)

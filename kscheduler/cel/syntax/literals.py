@@ -1,0 +1,97 @@
+"""The values of literals: numbers within 64 bits, strings and bytes with their escapes."""
+
+_SIMPLE = {
+    "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
+    "\\": "\\", "'": "'", '"': '"', "`": "`", "?": "?",
+}  # fmt: skip
+_HEX_DIGITS = {"x": 2, "X": 2, "u": 4, "U": 8}
+_BAD = "unable to unescape string"
+_LARGEST_CODE_POINT = 0x10FFFF
+
+
+class LiteralError(ValueError):
+    """The text is no literal; the message is CEL's."""
+
+
+def integer(text: str, *, signed: bool) -> int:
+    """An int or uint, in decimal or with `0x`. Raises `LiteralError`."""
+    negative = text.startswith("-")
+    digits = text.removeprefix("-")
+    value = int(digits[2:], 16) if digits.startswith("0x") else int(digits)
+    value = -value if negative else value
+    least, beyond = (-(2**63), 2**63) if signed else (0, 2**64)
+    if not least <= value < beyond:
+        raise LiteralError
+    return value
+
+
+def double(text: str) -> float:
+    """Raises `LiteralError` if the number is beyond a double."""
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise LiteralError
+    return value
+
+
+def unquote(text: str, *, as_bytes: bool) -> str | bytes:
+    """The string or bytes of a literal with its quotes (and an `r` before them). Raises `LiteralError`."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    raw = text[:1] in ("r", "R")
+    text = text[1:] if raw else text
+    if len(text) < 2 or text[0] != text[-1] or text[0] not in "\"'":
+        raise LiteralError(_BAD)
+    quotes = 3 if len(text) >= 6 and text[:3] in ('"""', "'''") else 1
+    inner = text[quotes:-quotes]
+    if raw or "\\" not in inner:
+        return inner.encode() if as_bytes else inner
+    return _escaped_bytes(inner) if as_bytes else "".join(_pieces(inner))
+
+
+def _pieces(inner: str) -> list[str]:
+    pieces: list[str] = []
+    at = 0
+    while at < len(inner):
+        if inner[at] != "\\":
+            pieces.append(inner[at])
+            at += 1
+            continue
+        code, at = _escape(inner, at)
+        if code > _LARGEST_CODE_POINT or 0xD800 <= code <= 0xDFFF:
+            message = "invalid unicode code point"
+            raise LiteralError(message)
+        pieces.append(chr(code))
+    return pieces
+
+
+def _escaped_bytes(inner: str) -> bytes:
+    out = bytearray()
+    at = 0
+    while at < len(inner):
+        if inner[at] != "\\":
+            out += inner[at].encode("utf-8", "surrogatepass")
+            at += 1
+            continue
+        if inner[at + 1 : at + 2] in ("u", "U"):
+            raise LiteralError(_BAD)
+        code, at = _escape(inner, at)
+        out.append(code & 0xFF)
+    return bytes(out)
+
+
+def _escape(inner: str, at: int) -> tuple[int, int]:
+    """The number behind the backslash at `at`, and where the text goes on."""
+    letter = inner[at + 1 : at + 2]
+    if not letter:
+        message = "unable to unescape string, found '\\' as last character"
+        raise LiteralError(message)
+    if letter in _SIMPLE:
+        return ord(_SIMPLE[letter]), at + 2
+    if letter in _HEX_DIGITS:
+        end = at + 2 + _HEX_DIGITS[letter]
+        try:
+            return int(inner[at + 2 : end], 16), end
+        except ValueError:
+            raise LiteralError(_BAD) from None
+    if letter in "0123":
+        return int(inner[at + 1 : at + 4], 8), at + 4
+    raise LiteralError(_BAD)

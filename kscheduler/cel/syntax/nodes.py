@@ -1,0 +1,148 @@
+"""The syntax tree: every node has the number that CEL's own parser gives it, as some error texts show it."""
+
+from typing import Any
+
+
+class Node:
+    """A part of an expression."""
+
+    __slots__ = ("id",)
+
+    def __init__(self, number: int) -> None:
+        self.id = number
+
+
+class Unspecified(Node):
+    """The place of something that could not be read; an error tells about it."""
+
+    __slots__ = ()
+
+
+class Literal(Node):
+    """A value that stands in the text."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, number: int, value: Any) -> None:
+        super().__init__(number)
+        self.value = value
+
+
+class Ident(Node):
+    """A name."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, number: int, name: str) -> None:
+        super().__init__(number)
+        self.name = name
+
+
+class Select(Node):
+    """A field of a value, or with `test_only` whether it is there."""
+
+    __slots__ = ("field", "operand", "test_only")
+
+    def __init__(self, number: int, operand: Node, field: str, *, test_only: bool = False) -> None:
+        super().__init__(number)
+        self.operand = operand
+        self.field = field
+        self.test_only = test_only
+
+
+class Call(Node):
+    """A function or operator, of a target or of none."""
+
+    __slots__ = ("args", "function", "target")
+
+    def __init__(self, number: int, function: str, target: Node | None, args: list[Node]) -> None:
+        super().__init__(number)
+        self.function = function
+        self.target = target
+        self.args = args
+
+
+class ListNode(Node):
+    """A list that is written out; `optionals` are the positions of `?` elements."""
+
+    __slots__ = ("elements", "optionals")
+
+    def __init__(self, number: int, elements: list[Node], optionals: tuple[int, ...] = ()) -> None:
+        super().__init__(number)
+        self.elements = elements
+        self.optionals = optionals
+
+
+class Entry:
+    """A key and value of a map, or a field (a string) and value of a message."""
+
+    __slots__ = ("id", "key", "optional", "value")
+
+    def __init__(self, number: int, key: Any, value: Node, *, optional: bool) -> None:
+        self.id = number
+        self.key = key
+        self.value = value
+        self.optional = optional
+
+
+class MapNode(Node):
+    """A map that is written out."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self, number: int, entries: list[Entry]) -> None:
+        super().__init__(number)
+        self.entries = entries
+
+
+class StructNode(Node):
+    """A message that is written out."""
+
+    __slots__ = ("fields", "name")
+
+    def __init__(self, number: int, name: str, fields: list[Entry]) -> None:
+        super().__init__(number)
+        self.name = name
+        self.fields = fields
+
+
+class Fold(Node):
+    """A comprehension: what all macros over lists and maps become."""
+
+    __slots__ = ("accu", "condition", "init", "range", "result", "step", "var", "var2")
+
+    def __init__(
+        self,
+        number: int,
+        over: Node,
+        names: tuple[str, str, str],
+        init: Node,
+        condition: Node,
+        step: Node,
+        result: Node,
+    ) -> None:
+        super().__init__(number)
+        self.range = over
+        self.var, self.var2, self.accu = names
+        self.init = init
+        self.condition = condition
+        self.step = step
+        self.result = result
+
+
+def children(node: Node) -> list[Node]:
+    """The parts of a node, in the order in which they stand."""
+    match node:
+        case Select(operand=operand):
+            return [operand]
+        case Call(target=target, args=args):
+            return [*([target] if target is not None else ()), *args]
+        case ListNode(elements=elements):
+            return elements
+        case MapNode(entries=entries):
+            return [part for entry in entries for part in (entry.key, entry.value)]
+        case StructNode(fields=fields):
+            return [entry.value for entry in fields]
+        case Fold():
+            return [node.range, node.init, node.condition, node.step, node.result]
+    return []

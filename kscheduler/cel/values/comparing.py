@@ -1,0 +1,115 @@
+"""Equality and order of values."""
+
+import math
+from typing import Any
+
+from kscheduler.cel.checking.types import Type
+from kscheduler.cel.values.kinds import (
+    ANY_MAP,
+    NO_SUCH_OVERLOAD,
+    Duration,
+    Failure,
+    Opaque,
+    Optional,
+    Timestamp,
+    Uint,
+)
+
+_NUMBERS = frozenset((int, Uint, float))
+_NAN = Failure("NaN values cannot be ordered")
+
+
+def equal(one: Any, other: Any) -> bool | Failure:
+    """`==`: null is equal to null alone, numbers of all kinds compare as numbers. An error says that nothing compares them."""
+    if one is None or other is None:
+        return one is other
+    return equal_method(one, other)
+
+
+def equal_method(one: Any, other: Any) -> bool | Failure:  # noqa: C901 : one kind after the other
+    """What the left value says about the right one."""
+    kind = type(one)
+    if kind is str or kind is bool or kind is bytes:
+        return kind is type(other) and bool(one == other)
+    if kind in _NUMBERS:
+        return type(other) in _NUMBERS and bool(one == other)
+    if isinstance(one, list):
+        return isinstance(other, list) and len(one) == len(other) and _elements_equal(one, other)
+    if isinstance(one, ANY_MAP):
+        return isinstance(other, ANY_MAP) and len(one) == len(other) and _entries_equal(one, other)
+    if kind is Duration:
+        return type(other) is Duration and bool(one.nanos == other.nanos)
+    if kind is Timestamp:
+        return type(other) is Timestamp and bool(one.moment == other.moment)
+    if kind is Optional:
+        if type(other) is not Optional or not (one.present and other.present):
+            return type(other) is Optional and not one.present and not other.present
+        return equal_method(one.value, other.value)
+    if kind is Type:
+        return type(other) is Type and bool(one.name == other.name)
+    if isinstance(one, Opaque):
+        if type(other) is not kind:
+            if one.COMPARES_ALL:
+                return False
+            return other if type(other) is Failure else NO_SUCH_OVERLOAD
+        return one.equals(other)
+    if one is None:
+        return other is None
+    return one if kind is Failure else one is other
+
+
+def _elements_equal(one: list[Any], other: list[Any]) -> bool:
+    """An element that cannot be compared counts as equal, as in cel-go."""
+    return all(equal(mine, theirs) is not False for mine, theirs in zip(one, other, strict=True))
+
+
+def _entries_equal(one: Any, other: Any) -> bool:
+    for key in one.keys():  # noqa: SIM118 : no dict
+        mine, theirs = one.get(key), other.find(key)
+        if mine is None or theirs is None or equal(mine[0], theirs[0]) is False:
+            return False
+    return True
+
+
+def compare(one: Any, other: Any) -> int | Failure:
+    """-1, 0 or 1; an error if the values have no order."""
+    kind = type(one)
+    if kind in _NUMBERS:
+        if type(other) not in _NUMBERS:
+            return _not_comparable(other)
+        if (kind is float and math.isnan(one)) or (type(other) is float and math.isnan(other)):
+            return _NAN
+        return _sign(one, other)
+    if type(other) is not kind:
+        return _not_comparable(other)
+    if kind is str:
+        # Go compares the bytes of UTF-8, whose order is that of code points.
+        return _sign(one, other)
+    if kind is bytes or kind is bool:
+        return _sign(one, other)
+    if kind is Duration:
+        return _sign(one.nanos, other.nanos)
+    return _sign(one.moment, other.moment)
+
+
+def _sign(one: Any, other: Any) -> int:
+    return (one > other) - (one < other)
+
+
+def _not_comparable(other: Any) -> Failure:
+    return other if type(other) is Failure else NO_SUCH_OVERLOAD
+
+
+def is_zero(value: Any) -> bool:
+    """Whether `optional.ofNonZeroValue` takes a value for none."""
+    if value is None:
+        return True
+    if type(value) in (bool, int, Uint, float, str, bytes):
+        return not value
+    if isinstance(value, list):
+        return not value
+    if type(value) is Duration:
+        return value.nanos == 0
+    if type(value) is Timestamp:
+        return value.moment == (-62135596800, 0)
+    return bool(getattr(value, "ZERO_IF_EMPTY", isinstance(value, ANY_MAP))) and len(value) == 0

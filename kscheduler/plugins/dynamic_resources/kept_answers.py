@@ -1,0 +1,98 @@
+"""What claims that ask for the same were told about each node, kept until something there changes.
+
+The claims of a template's pods ask for the same. What they get on a node depends on the node's labels, the slices that
+it reaches, the classes, and what is allocated in its pools. As long as none of these changes, the next pod is told the
+same as the one before. Most pools are those of one node, so that a decision changes the answers about one node only.
+
+An answer with shares of devices is not kept: each share has an identity of its own.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from kscheduler.api.core import Node
+from kscheduler.api.devices import AllocationResult, ResourceClaim
+from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.devices.slices import SliceIndex
+from kscheduler.framework.cluster.devices import Devices
+
+Answer = Sequence[AllocationResult] | int
+"""What each claim gets, or a code of Filter."""
+
+MOST_TEMPLATES: Final = 16
+MOST_ANSWERS: Final = 50_000
+"""Of all templates together: a kilobyte each."""
+
+
+@dataclass(slots=True)
+class KeptAnswers:
+    """The answers about nodes, for claims that ask for the same."""
+
+    answers: dict[str, tuple[Mapping[str, str], Answer]] = field(default_factory=dict)
+    """By name of a node, with its labels."""
+    revision: int = -1
+    """Of what is allocated, as far as the answers know of it."""
+
+    def get(self, node: Node) -> Answer | None:
+        """What is known of the node."""
+        known = self.answers.get(node.metadata.name)
+        if known is None:
+            return None
+        labels = node.metadata.labels
+        return known[1] if known[0] is labels or known[0] == labels else None
+
+    def put(self, node: Node, answer: Answer) -> None:
+        """Keep an answer, unless it is good for one pod only."""
+        if isinstance(answer, int) or not any(_is_shared(each) for each in answer):
+            self.answers[node.metadata.name] = node.metadata.labels, answer
+
+    def forget(self, names: Collection[str] | None) -> None:
+        """Drop what is known of these nodes; `None`: of all."""
+        if names is None:
+            self.answers.clear()
+            return
+        for name in names:
+            self.answers.pop(name, None)
+
+
+class AnswersByTemplate:
+    """The answers for each group of claims that ask for the same."""
+
+    def __init__(self) -> None:
+        self._kept: RecentlyUsed[bytes, KeptAnswers] = RecentlyUsed(MOST_TEMPLATES)
+        self._classes = -1
+
+    def of(self, claims: Sequence[ResourceClaim]) -> KeptAnswers:
+        """The answers for claims that ask for what these ask for."""
+        key = msgspec.json.encode([claim.spec for claim in claims])
+        kept = self._kept.use(key)
+        if kept is None:
+            kept = self._kept[key] = KeptAnswers()
+        while len(self._kept) > 1 and sum(len(each.answers) for each in self._kept.values()) > MOST_ANSWERS:
+            self._kept.popitem(last=False)
+        return kept
+
+    def slices_changed(self, nodes: Collection[str] | None) -> None:
+        """These nodes reach other devices now; `None`: perhaps all."""
+        for kept in self._kept.values():
+            kept.forget(nodes)
+
+    def follow(self, kept: KeptAnswers, devices: Devices, index: SliceIndex) -> None:
+        """Drop the answers that are out of date."""
+        if self._classes != devices.class_changes:
+            self._classes = devices.class_changes
+            self.slices_changed(None)
+        pools = devices.claims.pools_changed_since(kept.revision)
+        kept.revision = devices.claims.revision
+        owners = None if pools is None else {index.owner_of_pool(pool) for pool in pools}
+        if owners is None or None in owners:
+            kept.forget(None)
+        else:
+            kept.forget([name for name in owners if name])
+
+
+def _is_shared(allocation: AllocationResult) -> bool:
+    return any(result.share_id is not None for result in allocation.devices.results)
