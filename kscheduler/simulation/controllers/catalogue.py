@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from kscheduler.simulation.controllers.devices.claims import ResourceClaimController, ResourceClaimRelease
+from kscheduler.simulation.controllers.devices.taint_eviction import DeviceTaintEvictionController
 from kscheduler.simulation.controllers.engine.plan import Controller
 from kscheduler.simulation.controllers.storage.binder import VolumeBinder
 from kscheduler.simulation.controllers.storage.protection import ClaimProtection, EphemeralVolumes, VolumeProtection
@@ -45,6 +46,7 @@ CONTROLLERS: Mapping[str, Callable[[], Controller]] = MappingProxyType(
         "cronjob-controller": CronJobController,
         "daemonset-controller": DaemonSetController,
         "deployment-controller": DeploymentController,
+        "device-taint-eviction-controller": DeviceTaintEvictionController,
         "disruption-controller": DisruptionController,
         "ephemeral-volume-controller": EphemeralVolumes,
         "hollow-provisioner": HollowProvisioner,
