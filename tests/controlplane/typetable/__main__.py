@@ -1,4 +1,4 @@
-"""Prints the table; with `later` the types that only a later release has, of which it needs the modules (`releases`)."""
+"""Prints the table; with `later` the types that only a later release has, from its modules (`releases`)."""
 
 import shutil
 import sys
