@@ -192,6 +192,7 @@ def kill_when(proxy: WriteProxy, written: int, scenario: Scenario) -> None:
     proxy.before, proxy.after = kill_before, kill_after
 
 
+@pytest.mark.usefixtures("claim_controller")
 def test_a_storm_of_conflicts_and_kills_gives_no_device_away_twice(
     scenario: Scenario, devices: DevicesRoom, proxy: WriteProxy, start_behind: Start
 ) -> None:
