@@ -145,6 +145,7 @@ WRITES = ["finalizer", "status", "finalizer", "status", "binding"]
 """For a pod with two claims, in their order."""
 
 
+@pytest.mark.usefixtures("claim_controller")
 @pytest.mark.parametrize(
     "written", range(len(WRITES) + 1), ids=["no-write", *(f"{n}-{w}" for n, w in enumerate(WRITES))]
 )
