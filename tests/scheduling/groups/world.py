@@ -75,7 +75,7 @@ class World:
             group_statuses=self.groups,
             events=self.events,
             pod_of=self.pods.get,
-            on_arrival=lambda: self.wake(),  # type: ignore[no-untyped-call]  # noqa: PLW0108  # the workers come later
+            on_arrival=lambda: self.wake(),  # noqa: PLW0108  # the workers come later
         )
         self.assembly = Assembly(self.config, registry(), ports, self.clock)
         self.queue, self.cache = self.assembly.queue, self.assembly.cache

@@ -15,7 +15,11 @@ PLUGIN: Final = "DynamicResources"
 
 def put(kind: Kind, name: str, **parts: Any) -> Step:
     """An object comes, or takes the place of the one of its name."""
-    return lambda state: state.server.put(kind, {"metadata": {"name": name}, **parts}) and None
+
+    def step(state: NeverStuck) -> None:
+        state.server.put(kind, {"metadata": {"name": name}, **parts})
+
+    return step
 
 
 def gone(kind: Kind, name: str) -> Step:
@@ -41,7 +45,11 @@ def claim(name: str = "d0", *held: str, **metadata: Any) -> Step:
     request = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
     status: Tree = {"allocation": {"devices": {"results": results}}} if held else {}
     tree: Tree = {"spec": {"devices": {"requests": [request]}}, "status": status}
-    return lambda state: state.server.put(RESOURCE_CLAIMS, {"metadata": {"name": name, **metadata}, **tree}) and None
+
+    def step(state: NeverStuck) -> None:
+        state.server.put(RESOURCE_CLAIMS, {"metadata": {"name": name, **metadata}, **tree})
+
+    return step
 
 
 def user(name: str = "p0", **entry: str) -> Step:
@@ -67,9 +75,9 @@ def generated(state: NeverStuck) -> None:
 
 
 OWN: Final = user(resourceClaimName="d0")
-ON_N0: Final = {"nodeName": "n0"}
-EVERYWHERE: Final = {"allNodes": True}
-IN_POOL_X: Final = {
+ON_N0: Final[Tree] = {"nodeName": "n0"}
+EVERYWHERE: Final[Tree] = {"allNodes": True}
+IN_POOL_X: Final[Tree] = {
     "nodeSelector": {
         "nodeSelectorTerms": [{"matchExpressions": [{"key": words.POOL, "operator": "In", "values": ["x"]}]}]
     }
