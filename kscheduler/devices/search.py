@@ -229,6 +229,8 @@ class Search:
         found, wanted = chosen.found, chosen.request.wanted
         if must and self._is_in_use(found.id, claim, is_admin=wanted.is_admin):
             return False
+        if self._features.refuses_skipped_operations and found.slice.spec.skip_node_operations:
+            return False
         if found.device.consumes_counters and not self._count(chosen):
             return False
         if self._features.device_taints and not _tolerates(wanted.tolerations, found):
