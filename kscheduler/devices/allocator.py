@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from uuid import uuid4
 
 from kscheduler.api.devices import AllocationResult, DeviceClass, ResourceClaim
-from kscheduler.devices.counters import FreeCounters, PoolCounters
 from kscheduler.devices.errors import AllocationError, FailedOnThisNodeError
 from kscheduler.devices.features import AllocatorFeatures
 from kscheduler.devices.ids import AllocatedState
+from kscheduler.devices.limits.counters import FreeCounters, PoolCounters
 from kscheduler.devices.plan import Planner
 from kscheduler.devices.pools import NodeIdentity
 from kscheduler.devices.results import allocation_of

@@ -21,6 +21,8 @@ class AllocatorFeatures:
     """Attributes may be lists; constraints compare them as sets."""
     compatibility_groups: bool = False
     """Devices that share counters need a compatibility group in common."""
+    refuses_skipped_operations: bool = False
+    """Devices that need no preparation by their node are not allocated: so where that gate is off and another is on."""
     counts_by_pool_and_driver: bool = True
     """Counters belong to a driver's pool; else to all pools of that name."""
     counter_sets_choose_nodes: bool = True
@@ -57,6 +59,7 @@ class AllocatorFeatures:
             fractional_capacity_range="DRAFractionalCapacityRange" in gates,
             list_attributes="DRAListTypeAttributes" in gates,
             compatibility_groups=has_groups,
+            refuses_skipped_operations=as_1_37 and (has_groups or "DRAListTypeAttributes" in gates),
             counts_by_pool_and_driver=as_1_37,
             counter_sets_choose_nodes=as_1_37,
             compares_all_distinct=as_1_37,

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from kscheduler.api.devices import ALL, EXACT_COUNT, DeviceClass, ResourceClaim
-from kscheduler.devices.capacity import CapacityError, consumption, has_room, is_allowed
-from kscheduler.devices.constraints import Constraint, constraint_of
 from kscheduler.devices.errors import AllocationError
 from kscheduler.devices.features import AllocatorFeatures
 from kscheduler.devices.ids import AllocatedState
+from kscheduler.devices.limits.capacity import CapacityError, consumption, has_room, is_allowed
+from kscheduler.devices.limits.constraints import Constraint, constraint_of
 from kscheduler.devices.pools import NodeIdentity, Pool, PoolDevice, reaches
-from kscheduler.devices.selection import Selection, Selections
+from kscheduler.devices.selection import DeviceSelection, Selections
 from kscheduler.devices.wanted import Wanted, wanted_of
 
 MOST_RESULTS: Final = 32
@@ -26,7 +26,7 @@ class Request:
 
     wanted: Wanted
     device_class: DeviceClass
-    selection: Selection
+    selection: DeviceSelection
     count: int
     """How many devices."""
     devices: Sequence[PoolDevice] | None = None

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from kscheduler.api.devices import DeviceToleration
-from kscheduler.devices.capacity import Amount, CapacityError, consumption, has_room, is_allowed
-from kscheduler.devices.counters import PoolCounters
 from kscheduler.devices.errors import AllocationError
 from kscheduler.devices.features import AllocatorFeatures
 from kscheduler.devices.ids import AllocatedState, DeviceID
+from kscheduler.devices.limits.capacity import Amount, CapacityError, consumption, has_room, is_allowed
+from kscheduler.devices.limits.counters import PoolCounters
 from kscheduler.devices.plan import MOST_RESULTS, ClaimPlan, Request, is_selectable
 from kscheduler.devices.pools import NodeIdentity, Pool, PoolDevice
 
 
-class Outcome(Enum):
+class SearchEnd(Enum):
     """How a step of the search ended."""
 
     FOUND = auto()
@@ -28,7 +28,7 @@ class Outcome(Enum):
     """The claim would have more devices than its status can list."""
 
 
-Step = Generator["Step", Outcome, Outcome]
+Step = Generator["Step", SearchEnd, SearchEnd]
 
 
 @dataclass(slots=True)
@@ -110,15 +110,15 @@ class Search:
             except StopIteration as ended:
                 steps.pop()
                 answer = ended.value
-        if answer is Outcome.TOO_MANY:  # of the first claim; those of later claims end as NONE
+        if answer is SearchEnd.TOO_MANY:  # of the first claim; those of later claims end as NONE
             raise AllocationError("allocation max size exceeded")
-        return answer is Outcome.FOUND
+        return answer is SearchEnd.FOUND
 
     # --- the order ----------------------------------------------------------------------------------------------------
 
     def _claim(self, number: int) -> Step:
         if number == len(self._plans):
-            return Outcome.FOUND
+            return SearchEnd.FOUND
         outcome = yield self._next_request(number, 0)
         return outcome
 
@@ -129,17 +129,17 @@ class Search:
         alternatives = self._plans[claim].requests
         if place == len(alternatives):
             outcome = yield self._claim(claim + 1)
-            return Outcome.NONE if outcome is Outcome.TOO_MANY else outcome
+            return SearchEnd.NONE if outcome is SearchEnd.TOO_MANY else outcome
         if not alternatives[place][0].wanted.parent:
             outcome = yield self._request(claim, place, alternatives[place][0])
             return outcome
         outcomes = set()
         for request in alternatives[place]:
             outcome = yield self._request(claim, place, request)
-            if outcome is Outcome.FOUND:
+            if outcome is SearchEnd.FOUND:
                 return outcome
             outcomes.add(outcome)
-        return Outcome.TOO_MANY if outcomes == {Outcome.TOO_MANY} else Outcome.NONE
+        return SearchEnd.TOO_MANY if outcomes == {SearchEnd.TOO_MANY} else SearchEnd.NONE
 
     def _request(self, claim: int, place: int, request: Request) -> Step:
         """All devices of a request, and all requests that follow."""
@@ -155,17 +155,17 @@ class Search:
         if self._until is not None:
             self._until()
         if not devices:
-            return Outcome.NONE
+            return SearchEnd.NONE
         if number == len(devices):
             outcome = yield self._next_request(claim, place + 1)
             return outcome
         if len(devices) - number > MOST_RESULTS - len(self.chosen[claim]):
-            return Outcome.TOO_MANY
+            return SearchEnd.TOO_MANY
         chosen = self._choose(claim, request, devices[number], must=True)
         if chosen is None:
-            return Outcome.NONE
+            return SearchEnd.NONE
         outcome = yield self._all_from(claim, place, request, devices, number + 1)
-        if outcome is not Outcome.FOUND:
+        if outcome is not SearchEnd.FOUND:
             self._undo(claim, chosen)
         return outcome
 
@@ -181,11 +181,11 @@ class Search:
             return outcome
         needed = request.count - number
         if needed > MOST_RESULTS - len(self.chosen[claim]):
-            return Outcome.TOO_MANY
+            return SearchEnd.TOO_MANY
         # With too few devices for those that are still needed, no way to combine them has to be tried. Then all have
         # been asked about, in order, as a search that finds nothing does; so errors are the same.
         if not self._remembers and not fitting.has(start + needed):
-            return Outcome.NONE
+            return SearchEnd.NONE
         at = start
         while fitting.has(at + 1):
             chosen = self._choose(claim, request, fitting.devices[at], must=False)
@@ -193,12 +193,12 @@ class Search:
             if chosen is None:
                 continue
             outcome = yield self._some_from(claim, place, request, number + 1, fitting, at)
-            if outcome is Outcome.FOUND:
+            if outcome is SearchEnd.FOUND:
                 return outcome
             self._undo(claim, chosen)
-            if outcome is Outcome.TOO_MANY:
+            if outcome is SearchEnd.TOO_MANY:
                 return outcome
-        return Outcome.NONE
+        return SearchEnd.NONE
 
     # --- one device ---------------------------------------------------------------------------------------------------
 
@@ -228,6 +228,8 @@ class Search:
         """Whether the device goes with what is chosen already; marked as far as it does."""
         found, wanted = chosen.found, chosen.request.wanted
         if must and self._is_in_use(found.id, claim, is_admin=wanted.is_admin):
+            return False
+        if self._features.refuses_skipped_operations and found.slice.spec.skip_node_operations:
             return False
         if found.device.consumes_counters and not self._count(chosen):
             return False

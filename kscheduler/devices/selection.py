@@ -20,7 +20,7 @@ _MOST_ANSWERS: Final = 1 << 18
 """Of one selection, a hundred bytes each; then they are asked for anew."""
 
 
-class Selector(Protocol):
+class DevicePredicate(Protocol):
     """A compiled expression."""
 
     def matches(self, driver: str, device: Device) -> bool:
@@ -31,7 +31,7 @@ class Selector(Protocol):
 class Compiler(Protocol):
     """Compiles expressions."""
 
-    def compile(self, expression: str) -> Selector:
+    def compile(self, expression: str) -> DevicePredicate:
         """Raises `SelectorCompileError`."""
         ...
 
@@ -49,13 +49,13 @@ class Selections:
             _KEPT_SELECTIONS
         )
 
-    def of(self, device_class: DeviceClass, selectors: Sequence[DeviceSelector], claim: str) -> "Selection":
+    def of(self, device_class: DeviceClass, selectors: Sequence[DeviceSelector], claim: str) -> "DeviceSelection":
         """`claim`: `namespace/name`, for error texts."""
         by_class, by_request = _expressions(device_class.spec.selectors), _expressions(selectors)
         known = self._kept.use((by_class, by_request))
         if known is None:
             known = self._kept[by_class, by_request] = {}
-        return Selection(
+        return DeviceSelection(
             self._compiler,
             self._features,
             known,
@@ -64,7 +64,7 @@ class Selections:
         )
 
 
-class Selection:
+class DeviceSelection:
     """The devices that pass the selectors of one class and one request."""
 
     def __init__(

@@ -91,6 +91,8 @@ class _Problem:
                 "generation": generation + self._of(ages) if self._is(0.15) else generation,
                 "resourceSliceCount": count + self._of((-1, 1)) if self._is(0.01) else count,
             }
+            if self._is(0.05):
+                piece["skipNodeOperations"] = ["*"]
             if not self._is(0.01):
                 slices.append({"spec": {**piece, "pool": known}})
         return slices

@@ -227,9 +227,9 @@ class Specification:
             if self.shares and not self.is_large_enough(wish, found, self.used(found), at):
                 return None
         is_charged = bool(found.device.get("consumesCounters"))
+        if self.skips_operations(found) or (is_charged and "DRAPartitionableDevices" not in self.gates):
+            return None
         if is_charged:
-            if "DRAPartitionableDevices" not in self.gates:
-                return None
             is_charged = rules.is_charged(found, self.chosen, self.taken, self.version, is_shared=is_shared)
         if is_charged and not self.has_counters(found):
             return None
@@ -246,6 +246,11 @@ class Specification:
             capacities = found.device.get("capacity", {})
             takes = amounts.takes(wish.spec.get("capacity"), capacities, self.version, fractions=self.fractions)
         return Choice(claim, wish, found, is_shared, takes or {}, is_charged)
+
+    def skips_operations(self, found: Found) -> bool:
+        """The experimental allocator, which is used when a gate of its own is on, refuses what others do not see."""
+        is_experimental = self.lists or "DRADeviceCompatibilityGroups" in self.gates
+        return is_experimental and self.version == "1.37" and bool(found.slice["spec"].get("skipNodeOperations"))
 
     def used(self, found: Found) -> dict[str, Any]:
         used = dict(self.taken.used.get(found.id, {}))
