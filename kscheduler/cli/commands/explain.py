@@ -274,7 +274,11 @@ def _print(answers: Iterable[Answered], output: str) -> int:
                 printed_notes.add(note)
         failed |= bool(decision.error)
         if isinstance(decision, GroupDecision):
-            print(json_line(group_tree(decision, API_VERSION)) if output == "json" else printable(group_text(decision)))
+            print(
+                json_line(group_tree(decision, API_VERSION))
+                if output == "json"
+                else "\n".join(map(printable, group_text(decision).splitlines()))
+            )
         elif isinstance(question, GroupQuestion):  # never: a question about a group has a decision about it
             continue
         elif output == "json":
