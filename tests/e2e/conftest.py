@@ -150,10 +150,10 @@ def devices(scenario: Scenario) -> Iterator[DevicesRoom]:
 
 
 @pytest.fixture
-def claim_controller(server: Server) -> None:
-    """Makes claims from templates, and takes reservations and allocations of pods back that are gone."""
-    if not isinstance(server, RealServer):
-        pytest.skip("the embedded server has no controller of claims")
+def serves_taint_rules(server: Server) -> None:
+    """For rules of device taints in v1, which the API server serves since 1.37."""
+    if not server.api.answers("/apis/resource.k8s.io/v1/devicetaintrules"):
+        pytest.skip("no rules of device taints")
 
 
 @pytest.fixture
