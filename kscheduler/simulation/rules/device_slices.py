@@ -229,7 +229,22 @@ def _valid_range(bounds: Object, default: Any, most: Any, path: str) -> Causes:
             causes.append(rules.bad_value(f"{path}.max", high, f"max is larger than capacity value: {most}"))
         if usual > quantity.milli_value(high):
             causes.append(rules.bad_value(f"{path}.max", default, f"default is more than max: {high}"))
-    return causes
+    return causes + _steps(bounds, default, f"{path}.step")
+
+
+def _steps(bounds: Object, default: Any, path: str) -> Causes:
+    """Default and maximum are whole steps above the minimum."""
+    low, high, step = bounds["min"], bounds.get("max"), bounds.get("step")
+    if step is None:
+        return []
+    if quantity.value(step) <= 0:
+        return [rules.bad_value(path, step, "must be greater than zero")]
+    reason = f"value is not a multiple of a given step ({step}) from ({low})"
+    return [
+        rules.bad_value(path, value, reason)
+        for value in (default, high)
+        if value is not None and (quantity.value(value) - quantity.value(low)) % quantity.value(step)
+    ]
 
 
 def _counter_set_name(value: Object) -> str:

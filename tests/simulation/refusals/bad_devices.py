@@ -65,6 +65,12 @@ def subrequests(count: int) -> list[Object]:
 
 _CAPACITY = {"memory": {"value": "8Gi", "requestPolicy": {"default": "1Gi", "validValues": ["1Gi", "16Gi"]}}}
 _RANGE = {"memory": {"value": "8Gi", "requestPolicy": {"default": "1Gi", "validRange": {"min": "2Gi", "max": "9Gi"}}}}
+_STEPS = {
+    "memory": {
+        "value": "8Gi",
+        "requestPolicy": {"default": "2Gi", "validRange": {"min": "1Gi", "max": "6Gi", "step": "3Gi"}},
+    }
+}
 
 DEVICES = (
     Case("a claim with 33 requests", CLAIM, claim(*(exactly(f"r{number}") for number in range(33)))),
@@ -151,6 +157,7 @@ DEVICES = (
     Case("a slice with a policy for one user", SLICE, one_device(capacity=_CAPACITY)),
     Case("a slice with a policy of too much", SLICE, one_device(allowMultipleAllocations=True, capacity=_CAPACITY)),
     Case("a slice with a policy out of range", SLICE, one_device(allowMultipleAllocations=True, capacity=_RANGE)),
+    Case("a slice with a policy between steps", SLICE, one_device(allowMultipleAllocations=True, capacity=_STEPS)),
     Case("a slice with a device of a node", SLICE, one_device(nodeName="node-1")),
     Case("a slice with devices of no nodes", SLICE, device_slice(nodeName=None, perDeviceNodeSelection=True)),
     Case("a slice with conditions of one kind", SLICE, one_device(bindingConditions=["ready"])),
