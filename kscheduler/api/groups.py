@@ -65,7 +65,7 @@ class PodGroupStatus(Value, frozen=True):
 
 
 class PodGroup(KubeObject):
-    """A group of `scheduling.k8s.io`."""
+    """A group of Kubernetes itself."""
 
     spec: PodGroupSpec = PodGroupSpec()
     status: PodGroupStatus = PodGroupStatus()
@@ -78,13 +78,13 @@ class MinMemberSpec(Value, frozen=True):
 
 
 class SchedulerPluginsPodGroup(KubeObject):
-    """A group of `scheduling.x-k8s.io`."""
+    """A group of scheduler-plugins."""
 
     spec: MinMemberSpec = MinMemberSpec()
 
 
 class VolcanoPodGroup(KubeObject):
-    """A group of `scheduling.volcano.sh`."""
+    """A group of Volcano."""
 
     spec: MinMemberSpec = MinMemberSpec()
 
