@@ -10,20 +10,22 @@ the queue what a parked pod waits for.
 What follows from the configuration is a `Ruleset`. Another one can be drafted at any time, and adopted in one step.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
 
 from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Pod
-from kscheduler.api.kinds import NAMESPACES, NODES, PODS, Kind
+from kscheduler.api.kinds import PODS, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.assembly.followed_groups import group_apis
 from kscheduler.assembly.pod_classes import PodClasses, classes_are_on, pod_classes
 from kscheduler.assembly.ports import Ports
 from kscheduler.assembly.profiles_over import built_profiles, handle_over
 from kscheduler.assembly.ruleset import Adoption, Ruleset
+from kscheduler.assembly.watchers import handlers_of
+from kscheduler.assembly.writers import claim_commits_of, evictions_of
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.config.types import KubeSchedulerConfiguration
@@ -32,23 +34,16 @@ from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
-from kscheduler.informers.informer import Handler, Informer
+from kscheduler.informers.informer import Informer
 from kscheduler.logs import get_logger, verbose
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.judges import judges_of
 from kscheduler.scheduling.attempt.surroundings import PreemptionRunner, Surroundings
-from kscheduler.scheduling.claims.claim_commits import ClaimCommits, ClaimPorts
-from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionPorts
-from kscheduler.scheduling.eviction.victims import Victims
 from kscheduler.scheduling.failures.failures import FailureHandler, failed_condition
 from kscheduler.scheduling.failures.infeasible import KnownInfeasible
 from kscheduler.scheduling.groups.group_reports import GroupReports
-from kscheduler.scheduling.handlers.device_handlers import device_handlers
 from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
-from kscheduler.scheduling.handlers.namespace_handler import NamespaceHandler
-from kscheduler.scheduling.handlers.pod_group_handler import PodGroupHandler
-from kscheduler.scheduling.handlers.storage_handlers import storage_handlers
 from kscheduler.scheduling.plugin_reports import PluginReports
 from kscheduler.scheduling.pod_log.lines import WAKING
 from kscheduler.scheduling.profile import Profile
@@ -119,8 +114,10 @@ class Assembly:
         self.resizes = DeferredResizes()
         self.reporter = Reporter(ports.events)
         self.plugin_reports = self._build_plugin_reports()
-        self.evictions = self._build_evictions()
-        self.claims = self._build_claims()
+        self.evictions = evictions_of(
+            self.ports, self.cache, self.waiting, self.in_pre_bind, self.reporter, self._activate, self.clock
+        )
+        self.claims = claim_commits_of(self.ports, self.cache, self.reporter, self._activate, self.clock)
         """Writes claims to devices; `None` where nothing can be written."""
         self.on_quarantine: Callable[[], None] = _wait_for_nobody
         """Called when `draft_quarantines` has something to draft; to be adopted after the decision."""
@@ -164,7 +161,9 @@ class Assembly:
         self.scheduler = Scheduler(self._surroundings(preemptions or self.evictions), first.judges)
         self.pod_handler = self._build_pod_handler()
         self.node_handler = NodeHandler(self.cache, self.queue, clock, ports.observations)
-        self.handlers = self._handlers()
+        self.handlers = handlers_of(
+            self.pod_handler, self.node_handler, self.cache, self.queue, self.clock, self.ports.observations
+        )
 
     def listen_to(self, informers: Informers) -> None:
         """Register each handler with the informer of its kind. Raises `KeyError` if a kind has no informer."""
@@ -338,45 +337,9 @@ class Assembly:
         """Report a pod that a failure keeps out of the queue: no attempt will report it."""
         self.ports.statuses.report(pod, failed_condition(note), note)
 
-    def _build_evictions(self) -> AsyncEvictions:
-        """Built before the profiles, whose plugins hold them; the queue is built later, and looked up on each call."""
-        ports = self.ports
-        victims = Victims(
-            pods=ports.evictor,
-            waiting=self.waiting,
-            in_pre_bind=self.in_pre_bind,
-            pod_of=ports.pod_of,
-            reporter=self.reporter,
-            node_of=self.cache.node_of,
-            log=ports.log,
-            clock=self.clock,
-        )
-        return AsyncEvictions(
-            EvictionPorts(
-                victims=victims,
-                nominator=self.cache.nominator,
-                statuses=ports.statuses,
-                activate=lambda keys: self.queue.activate(keys, self.clock.time()),
-                observations=ports.observations,
-                clock=self.clock,
-            )
-        )
-
-    def _build_claims(self) -> ClaimCommits | None:
-        """Like the evictions, built before the profiles."""
-        storage = self.ports.claim_storage
-        if storage is None:
-            return None
-        return ClaimCommits(
-            ClaimPorts(
-                storage=storage,
-                claims=self.cache.devices.claims,
-                reporter=self.reporter,
-                activate=lambda keys: self.queue.activate(keys, self.clock.time()),
-                observations=self.ports.observations,
-                clock=self.clock,
-            )
-        )
+    def _activate(self, keys: Collection[str]) -> None:
+        """Wake these pods. The queue is built after those who call this."""
+        self.queue.activate(keys, self.clock.time())
 
     def _queue_policy(
         self, configuration: KubeSchedulerConfiguration, profiles: Profiles, classes: PodClasses
@@ -423,14 +386,3 @@ class Assembly:
     def _build_pod_handler(self) -> PodHandler:
         seen = self.clock, self.ports.observations, self.ports.log, self.ports.taken
         return PodHandler(self.cache, self.queue, self.waiting, self.profiles, *seen, self.resizes)
-
-    def _handlers(self) -> Mapping[Kind, Handler[Any]]:
-        """The handlers, by kind, that turn watch events into changes of cache and queue."""
-        seen = self.queue, self.clock, self.ports.observations
-        namespaces = NamespaceHandler(self.cache.counters, *seen)
-        storage = storage_handlers(self.cache.volumes, *seen)
-        devices = device_handlers(self.cache.devices, *seen)
-        table = self.cache.pod_groups
-        groups = {api.kind: PodGroupHandler(api, table, *seen) for api in table.apis}
-        pods = {PODS: self.pod_handler, NODES: self.node_handler, NAMESPACES: namespaces}
-        return {**pods, **storage, **devices, **groups}

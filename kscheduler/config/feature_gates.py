@@ -285,13 +285,22 @@ def _refusals(name: str, version: str, *, value: bool) -> list[Problem]:
 def _chosen(settings: Mapping[str, bool], version: str) -> dict[str, bool]:
     """The values by gate: `AllAlpha` and `AllBeta` first, so that a gate's own setting wins whatever the order."""
     chosen: dict[str, bool] = {}
-    known, unbuilt = gates_of(version), _NOT_BUILT[version]
+    known, left_out = gates_of(version), _left_out(settings, version)
     for word, stage in ALL_OF_A_STAGE.items():
         if word in settings:
             of_stage = (gate.name for gate in known.values() if gate.stage is stage)
-            chosen.update({name: settings[word] for name in of_stage if not (settings[word] and name in unbuilt)})
+            chosen.update({name: settings[word] for name in of_stage if not (settings[word] and name in left_out)})
     chosen.update({name: value for name, value in settings.items() if name in known})
     return chosen
+
+
+def _left_out(settings: Mapping[str, bool], version: str) -> set[str]:
+    """What `AllAlpha` and `AllBeta` do not switch on: gates that are not built, and gates that need one of these."""
+    left_out = {name for name in _NOT_BUILT[version] if name not in settings}
+    known = gates_of(version).values()
+    while needing := {gate.name for gate in known if left_out & {*gate.needs}} - left_out:
+        left_out |= needing
+    return left_out
 
 
 def _unmet_needs(gates: FeatureGates) -> list[Problem]:

@@ -83,13 +83,8 @@ def has_groups(piece: ResourceSlice) -> bool:
     return any(used.compatibility_groups for device in piece.spec.devices for used in device.consumes_counters)
 
 
-def pools_of(
-    relevant: Iterable[ResourceSlice], everywhere: Mapping[PoolID, Sequence[ResourceSlice]], features: AllocatorFeatures
-) -> list[Pool]:
-    """The pools of these slices, in the order in which they are searched.
-
-    `everywhere`: all slices by pool. A pool of which another node has a newer generation is left out.
-    """
+def newest_of(relevant: Iterable[ResourceSlice]) -> dict[PoolID, list[ResourceSlice]]:
+    """The slices of each pool, without those of older generations."""
     newest: dict[PoolID, list[ResourceSlice]] = {}
     for piece in relevant:
         pool = PoolID(piece.spec.driver, piece.spec.pool.name)
@@ -98,18 +93,21 @@ def pools_of(
             newest[pool] = [piece]
         elif piece.spec.pool.generation == known[0].spec.pool.generation:
             known.append(piece)
-    found = [
-        pool
-        for pool in (_pool(name, pieces, everywhere.get(name, ()), features) for name, pieces in newest.items())
-        if pool is not None
-    ]
-    return sorted(found, key=lambda pool: (pool.has_conditions, pool.id))
+    return newest
 
 
-def _pool(
-    name: PoolID, pieces: list[ResourceSlice], everywhere: Sequence[ResourceSlice], features: AllocatorFeatures
+def in_order(pools: Iterable[Pool]) -> list[Pool]:
+    """The pools in the order in which they are searched: those with devices to be made ready come last."""
+    return sorted(pools, key=lambda pool: (pool.has_conditions, pool.id))
+
+
+def pool_of(
+    name: PoolID, pieces: Sequence[ResourceSlice], everywhere: Sequence[ResourceSlice], features: AllocatorFeatures
 ) -> Pool | None:
-    """The pool, or `None` if its generation is no longer the newest."""
+    """The pool of these slices, or `None` if another node has a newer generation.
+
+    `everywhere`: all slices of the pool.
+    """
     generation, wanted = pieces[0].spec.pool.generation, pieces[0].spec.pool.resource_slice_count
     whole: Sequence[ResourceSlice] = ()
     if len(pieces) != wanted:

@@ -48,6 +48,28 @@ class Chosen:
     """How many constraints have taken it in."""
 
 
+class Fitting:
+    """The devices that fit a request, looked at one by one, in order, as far as they are needed.
+
+    Each is looked at once: what later requests had is given back before another device is looked for here.
+    """
+
+    def __init__(self, devices: Sequence[PoolDevice], fits: Callable[[PoolDevice], bool]) -> None:
+        self.devices: list[PoolDevice] = []
+        self._rest = iter(devices)
+        self._fits = fits
+
+    def has(self, count: int) -> bool:
+        """Whether there are so many; then they are in `devices`."""
+        while len(self.devices) < count:
+            found = next(self._rest, None)
+            if found is None:
+                return False
+            if self._fits(found):
+                self.devices.append(found)
+        return True
+
+
 class Search:
     """One search on one node."""
 
@@ -109,48 +131,68 @@ class Search:
             outcome = yield self._claim(claim + 1)
             return Outcome.NONE if outcome is Outcome.TOO_MANY else outcome
         if not alternatives[place][0].wanted.parent:
-            outcome = yield self._request(claim, place, alternatives[place][0], 0, 0)
+            outcome = yield self._request(claim, place, alternatives[place][0])
             return outcome
         outcomes = set()
         for request in alternatives[place]:
-            outcome = yield self._request(claim, place, request, 0, 0)
+            outcome = yield self._request(claim, place, request)
             if outcome is Outcome.FOUND:
                 return outcome
             outcomes.add(outcome)
         return Outcome.TOO_MANY if outcomes == {Outcome.TOO_MANY} else Outcome.NONE
 
-    def _request(self, claim: int, place: int, request: Request, number: int, start: int) -> Step:
-        """The `number`th device of a request and all that follow; `start`: where to look for it."""
+    def _request(self, claim: int, place: int, request: Request) -> Step:
+        """All devices of a request, and all requests that follow."""
+        if request.devices is not None:
+            outcome = yield self._all_from(claim, place, request, request.devices, 0)
+        else:
+            fitting = Fitting(self._devices, lambda found: self._fits(claim, request, found))
+            outcome = yield self._some_from(claim, place, request, 0, fitting, 0)
+        return outcome
+
+    def _all_from(self, claim: int, place: int, request: Request, devices: Sequence[PoolDevice], number: int) -> Step:
+        """The `number`th of all devices that are asked for, and all that follow."""
         if self._until is not None:
             self._until()
-        if request.devices is not None and not request.devices:
+        if not devices:
             return Outcome.NONE
+        if number == len(devices):
+            outcome = yield self._next_request(claim, place + 1)
+            return outcome
+        if len(devices) - number > MOST_RESULTS - len(self.chosen[claim]):
+            return Outcome.TOO_MANY
+        chosen = self._choose(claim, request, devices[number], must=True)
+        if chosen is None:
+            return Outcome.NONE
+        outcome = yield self._all_from(claim, place, request, devices, number + 1)
+        if outcome is not Outcome.FOUND:
+            self._undo(claim, chosen)
+        return outcome
+
+    def _some_from(self, claim: int, place: int, request: Request, number: int, fitting: Fitting, start: int) -> Step:
+        """The `number`th device of a request, each that fits in turn, and all that follow.
+
+        `start`: the place in `fitting` after the device before.
+        """
+        if self._until is not None:
+            self._until()
         if number >= request.count:
             outcome = yield self._next_request(claim, place + 1)
             return outcome
-        if request.count - number > MOST_RESULTS - len(self.chosen[claim]):
+        needed = request.count - number
+        if needed > MOST_RESULTS - len(self.chosen[claim]):
             return Outcome.TOO_MANY
-        if request.devices is not None:
-            chosen = self._choose(claim, request, request.devices[number], must=True)
-            if chosen is None:
-                return Outcome.NONE
-            outcome = yield self._request(claim, place, request, number + 1, 0)
-            if outcome is not Outcome.FOUND:
-                self._undo(claim, chosen)
-            return outcome
-        outcome = yield self._next_device(claim, place, request, number, start)
-        return outcome
-
-    def _next_device(self, claim: int, place: int, request: Request, number: int, start: int) -> Step:
-        """The `number`th device, each that fits in turn, and all that follow."""
-        may_skip = number + 1 < request.count and not self._remembers
-        if may_skip and not self._are_enough(claim, request, request.count - number, start):
+        # With too few devices for those that are still needed, no way to combine them has to be tried. Then all have
+        # been asked about, in order, as a search that finds nothing does; so errors are the same.
+        if not self._remembers and not fitting.has(start + needed):
             return Outcome.NONE
-        for at in range(start, len(self._devices)):
-            chosen = self._choose_if_fit(claim, request, self._devices[at])
+        at = start
+        while fitting.has(at + 1):
+            chosen = self._choose(claim, request, fitting.devices[at], must=False)
+            at += 1
             if chosen is None:
                 continue
-            outcome = yield self._request(claim, place, request, number + 1, at + 1)
+            outcome = yield self._some_from(claim, place, request, number + 1, fitting, at)
             if outcome is Outcome.FOUND:
                 return outcome
             self._undo(claim, chosen)
@@ -158,23 +200,7 @@ class Search:
                 return outcome
         return Outcome.NONE
 
-    def _are_enough(self, claim: int, request: Request, count: int, start: int) -> bool:
-        """Whether so many devices would do one by one: if not, no way to combine them need be tried.
-
-        All of them are asked about, in order, as a search that finds nothing does; so errors are the same.
-        """
-        fitting = 0
-        for at in range(start, len(self._devices)):
-            fitting += self._fits(claim, request, self._devices[at])
-            if fitting == count:
-                return True
-        return False
-
     # --- one device ---------------------------------------------------------------------------------------------------
-
-    def _choose_if_fit(self, claim: int, request: Request, found: PoolDevice) -> Chosen | None:
-        """Choose a device that is free, selected and large enough; `None` if it is not, or if it does not go."""
-        return self._choose(claim, request, found, must=False) if self._fits(claim, request, found) else None
 
     def _fits(self, claim: int, request: Request, found: PoolDevice) -> bool:
         """Whether the device, looked at by itself, is free, selected and large enough. Raises `AllocationError`."""
@@ -185,7 +211,7 @@ class Search:
         return not self._features.consumable_capacity or self._has_room(claim, request, found, "checking")
 
     def _choose(self, claim: int, request: Request, found: PoolDevice, *, must: bool) -> Chosen | None:
-        """Choose a selectable device. `must`: it is this one or none."""
+        """Choose a device that is selected. `must`: it is this one or none, and nobody has looked whether it fits."""
         chosen = Chosen(found, request, is_shared=self._is_shared(found))
         if not self._mark(claim, chosen, must=must):
             self._give_up(claim, chosen)
@@ -201,8 +227,7 @@ class Search:
     def _mark(self, claim: int, chosen: Chosen, *, must: bool) -> bool:
         """Whether the device goes with what is chosen already; marked as far as it does."""
         found, wanted = chosen.found, chosen.request.wanted
-        may_be_twice = wanted.is_admin and chosen.is_shared
-        if not may_be_twice and self._is_in_use(found.id, claim, is_admin=wanted.is_admin):
+        if must and self._is_in_use(found.id, claim, is_admin=wanted.is_admin):
             return False
         if found.device.consumes_counters and not self._count(chosen):
             return False
@@ -217,7 +242,9 @@ class Search:
         if not chosen.is_shared:
             self._taken.setdefault(found.id, set()).add(claim)
             chosen.marked = True
-        return not self._features.consumable_capacity or self._has_room(claim, chosen.request, found, "rechecking")
+        if not must or not self._features.consumable_capacity:
+            return True
+        return self._has_room(claim, chosen.request, found, "rechecking")
 
     def _count(self, chosen: Chosen) -> bool:
         """Whether the pool's counters are enough for the device; a shared device is counted with its first share."""

@@ -51,10 +51,7 @@ def test_gates_are_set_by_name() -> None:
             "SchedulerQueueingHints=false",
             "cannot set feature gate SchedulerQueueingHints to false, feature is locked to true",
         ),
-        (
-            "GangScheduling=true",
-            "GangScheduling is enabled, but depends on features that are disabled: [GenericWorkload]",
-        ),
+        ("GangScheduling=true", "feature gate GangScheduling cannot be switched on, it is not built: "),
         ("PodLevelResources=false", "InPlacePodLevelResourcesVerticalScaling is enabled, but depends on"),
         ("wardle:A=true", "component not registered: wardle"),
         (
@@ -89,8 +86,9 @@ def test_a_known_gate_without_effect_is_a_warning_that_names_it() -> None:
 def test_all_alpha_turns_on_alpha_gates_and_a_gate_of_its_own_wins() -> None:
     gates = parse_feature_gates("GangScheduling=false,WorkloadAwarePreemption=false,AllAlpha=true")
     alphas = {name for name, gate in gates.known.items() if gate.stage is Stage.ALPHA}
-    not_built = {"DRANodeAllocatableResources", "DRAWorkloadResourceClaims"}
-    off = {"GangScheduling", "WorkloadAwarePreemption"} | not_built
+    not_built = {"DRAListTypeAttributes", "DRANodeAllocatableResources"}
+    of_groups = {"GenericWorkload", "TopologyAwareWorkloadScheduling", "DRAWorkloadResourceClaims", "WorkloadWithJob"}
+    off = {"GangScheduling", "WorkloadAwarePreemption"} | not_built | of_groups
     assert {name for name in alphas if not gates.enabled(name)} == off
     assert all(name in gates.warnings[0] for name in not_built)
 
@@ -198,7 +196,7 @@ def test_a_whole_stage_warns_of_what_it_does_not_change_here() -> None:
 
 
 def test_every_gate_is_listed_with_its_stage_as_the_metric_words_it() -> None:
-    states = {state.name: state for state in parse_feature_gates("AllAlpha=true,GangScheduling=true").states()}
+    states = {state.name: state for state in parse_feature_gates("AllAlpha=true,GangScheduling=false").states()}
     assert list(states) == sorted([*gates_of(VERSION), "AllAlpha", "AllBeta"])
     assert states["AllAlpha"] == GateState("AllAlpha", "ALPHA", enabled=True)
     assert states["AllBeta"] == GateState("AllBeta", "BETA", enabled=False)

@@ -141,14 +141,19 @@ def storage(scenario: Scenario) -> Iterator[Storage]:
 @pytest.fixture
 def devices(scenario: Scenario) -> Iterator[DevicesRoom]:
     """Four nodes and a class of devices. After the test: the audit of devices, while the scheduler runs."""
-    if not isinstance(scenario.server, RealServer):
-        pytest.skip("the embedded server has no controller of claims")
     play = DevicesRoom(scenario)
     try:
         yield play
         play.audit()
     finally:
         play.remove()
+
+
+@pytest.fixture
+def claim_controller(server: Server) -> None:
+    """Makes claims from templates, and takes reservations and allocations of pods back that are gone."""
+    if not isinstance(server, RealServer):
+        pytest.skip("the embedded server has no controller of claims")
 
 
 @pytest.fixture

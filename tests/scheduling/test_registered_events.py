@@ -41,22 +41,24 @@ def test_no_in_tree_plugin_hears_of_all_pods_from_1_37_on(narrow: Mapping[str, l
 
 
 RECORDED = Path(__file__).with_name("upstream_events_1_37.json")
-NOT_BUILT = frozenset({("NodeResourcesFit", "resource.k8s.io/DeviceClass")})
-"""Beside the events of plugins that are not built."""
-RESOURCES = {one.value: one for one in Resource} | {"TargetPod": Resource.UNSCHEDULABLE_POD}
+ELSEWHERE = frozenset({("GangScheduling", "scheduling.k8s.io/PodGroup")})
+"""The queue itself wakes the members of a group that appears or changes."""
+RESOURCES = {one.value: one for one in Resource} | dict.fromkeys(
+    ("TargetPod", "UnscheduledPod"), Resource.UNSCHEDULABLE_POD
+)
 ACTIONS = {label: action for action, label in _ACTION_LABELS.items() if action.bit_count() == 1}
 
 
 def test_whatever_wakes_a_pod_of_kube_scheduler_s_wakes_it_here() -> None:
     """As recorded from 1.37.1; what wakes pods here besides is in docs/differences.md."""
-    known = events_of("1.37", f"{RESIZE_PREEMPTION}=true")
+    known = events_of("1.37", f"{RESIZE_PREEMPTION}=true,GenericWorkload=true")
     missing = {
         (plugin, resource, action)
         for plugin, by_resource in json.loads(RECORDED.read_text()).items()
         if plugin not in UNBUILT_PLUGINS
         for resource, actions in by_resource.items()
         for action in actions
-        if (plugin, resource) not in NOT_BUILT and not heard(known[plugin], RESOURCES[resource], ACTIONS[action])
+        if (plugin, resource) not in ELSEWHERE and not heard(known[plugin], RESOURCES[resource], ACTIONS[action])
     }
     assert not missing
 

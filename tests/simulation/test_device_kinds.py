@@ -62,7 +62,7 @@ async def test_a_status_is_written_apart_from_the_spec(client: Client) -> None:
     code, answer = await client.request("PUT", f"{CLAIMS}/bad/status", changed)
     assert code == 200, answer
     assert answer["spec"] == made["spec"]
-    other = {"devices": {"results": []}}
+    other: Any = {"devices": {"results": []}}
     code, refused = await client.request("PUT", f"{CLAIMS}/bad/status", {**answer, "status": {"allocation": other}})
     assert code == 422
     assert "status.allocation: Invalid value" in refused["message"]
@@ -103,9 +103,11 @@ async def test_the_usual_server_does_not_know_later_kinds(client: Client) -> Non
 @pytest.fixture
 async def later() -> AsyncIterator[Client]:
     gates = parse_feature_gates("GenericWorkload=true", version="1.37")
-    async with EmbeddedAPIServer(seed=1, kinds=served_kinds("1.37", gates.enabled)) as server:
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20)) as session:
-            yield Client(session, server.url)
+    async with (
+        EmbeddedAPIServer(seed=1, kinds=served_kinds("1.37", gates.enabled)) as server,
+        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20)) as session,
+    ):
+        yield Client(session, server.url)
 
 
 def test_each_later_kind_has_a_type_a_release_and_a_gate() -> None:
@@ -193,7 +195,8 @@ async def test_only_the_size_of_a_gang_may_change(later: Client) -> None:
     path = f"{GROUPS}/podgroups/team"
     code, _ = await later.patch(path, {"spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}, merge)
     assert code == 200
-    for change in ({"schedulingPolicy": {"gang": None, "basic": {}}}, {"disruptionMode": {"all": {}}}):
+    changes: Any = ({"schedulingPolicy": {"gang": None, "basic": {}}}, {"disruptionMode": {"all": {}}})
+    for change in changes:
         code, answer = await later.patch(path, {"spec": change}, merge)
         assert code == 422
         assert "field is immutable" in answer["message"]

@@ -110,7 +110,7 @@ async def site() -> AsyncIterator[EmbeddedAPIServer]:
 
 async def until(holds: Any) -> None:
     async with asyncio.timeout(20):
-        while not holds():
+        while not holds():  # noqa: ASYNC110 - the store has no event for this
             await asyncio.sleep(0.02)
 
 

@@ -22,8 +22,8 @@ from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.reasons.details import Detail, grouped
 from kscheduler.framework.reasons.wording import term_text
+from kscheduler.framework.rules.device_readiness import DeviceFailedError, is_ready
 from kscheduler.framework.status import StatusError
-from kscheduler.plugins.dynamic_resources.binding_state import DeviceFailedError, is_ready
 from kscheduler.plugins.dynamic_resources.in_cycle import ClaimsInCycle
 from kscheduler.plugins.dynamic_resources.search import INVALID_POOLS, NO_DEVICES, DeviceSearch
 

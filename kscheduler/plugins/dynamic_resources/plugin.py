@@ -48,11 +48,11 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import resize_is_deferred
 from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.reasons.diagnosis import Diagnosis
+from kscheduler.framework.rules.device_readiness import DeviceFailedError, is_overdue, is_ready
 from kscheduler.framework.rules.normalize import default_normalize
 from kscheduler.framework.status import SKIP, SUCCESS, Status, StatusError, error, unresolvable, unschedulable
 from kscheduler.plugins.dynamic_resources import extended, scoring
 from kscheduler.plugins.dynamic_resources.allocators import Allocators
-from kscheduler.plugins.dynamic_resources.binding_state import DeviceFailedError, is_overdue, is_ready
 from kscheduler.plugins.dynamic_resources.details import claim_details
 from kscheduler.plugins.dynamic_resources.events import DeviceEvents
 from kscheduler.plugins.dynamic_resources.in_cycle import ClaimsInCycle, reachable_from

@@ -7,13 +7,13 @@ allocated longer ago than the timeout, or when the wait itself has lasted as lon
 from kscheduler.aio.clock import Clock
 from kscheduler.framework.cluster.claim_writing import PodReservation
 from kscheduler.framework.cluster.devices import Claims
+from kscheduler.framework.rules.device_readiness import devices_with_conditions
 from kscheduler.framework.status import SUCCESS, Status, error
 from kscheduler.scheduling.claims.binding_conditions import (
     READY,
     TIMEOUT,
     Readiness,
     WaitResult,
-    devices_with_conditions,
     readiness,
 )
 from kscheduler.scheduling.observations import Observations

@@ -7,7 +7,8 @@ stands.
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from kscheduler.simulation.controllers.devices.claims import ClaimRelease, PodClaims
+from kscheduler.simulation.controllers.devices.claims import ResourceClaimController, ResourceClaimRelease
+from kscheduler.simulation.controllers.devices.taint_eviction import DeviceTaintEvictionController
 from kscheduler.simulation.controllers.engine.plan import Controller
 from kscheduler.simulation.controllers.storage.binder import VolumeBinder
 from kscheduler.simulation.controllers.storage.protection import ClaimProtection, EphemeralVolumes, VolumeProtection
@@ -45,6 +46,7 @@ CONTROLLERS: Mapping[str, Callable[[], Controller]] = MappingProxyType(
         "cronjob-controller": CronJobController,
         "daemonset-controller": DaemonSetController,
         "deployment-controller": DeploymentController,
+        "device-taint-eviction-controller": DeviceTaintEvictionController,
         "disruption-controller": DisruptionController,
         "ephemeral-volume-controller": EphemeralVolumes,
         "hollow-provisioner": HollowProvisioner,
@@ -57,8 +59,8 @@ CONTROLLERS: Mapping[str, Callable[[], Controller]] = MappingProxyType(
         "pod-garbage-collector-controller": PodGarbageController,
         "replicaset-controller": _replica_sets,
         "replicationcontroller-controller": _replication_controllers,
-        "resourceclaim-controller": PodClaims,
-        "resourceclaim-release": ClaimRelease,
+        "resourceclaim-controller": ResourceClaimController,
+        "resourceclaim-release": ResourceClaimRelease,
         "serviceaccount-controller": ServiceAccountController,
         "statefulset-controller": StatefulSetController,
         "taint-eviction-controller": TaintEvictionController,

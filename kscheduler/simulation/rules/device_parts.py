@@ -3,10 +3,15 @@
 import json
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
 
 from kscheduler.simulation.kinds import field_rules as rules
 from kscheduler.simulation.kinds.api_errors import FieldCause, Object
+from kscheduler.upstream.release import VERSION
+
+if TYPE_CHECKING:
+    from kscheduler.devices.selectors import Release, SelectorCompiler
 
 Causes = list[FieldCause]
 Rule = Callable[[Any, str], Causes]
@@ -96,7 +101,7 @@ def _identifier(name: str, path: str) -> Causes:
 
 
 def selectors(values: Any, path: str) -> Causes:
-    """Selectors, each a CEL expression. Its text is not compiled here: the scheduler says what is wrong with it."""
+    """Selectors, each a CEL expression that compiles."""
     return each(values, path, MOST_SELECTORS, _selector)
 
 
@@ -107,8 +112,29 @@ def _selector(selector: Object, path: str) -> Causes:
     expression = cel.get("expression") or ""
     if not expression:
         return [rules.required(f"{path}.cel.expression")]
-    is_long = len(expression.encode()) > _LONGEST_EXPRESSION
-    return [rules.too_long(f"{path}.cel.expression", _LONGEST_EXPRESSION)] if is_long else []
+    if len(expression.encode()) > _LONGEST_EXPRESSION:
+        return [rules.too_long(f"{path}.cel.expression", _LONGEST_EXPRESSION)]
+    wrong = _wrong_with_expression(expression)
+    return [rules.bad_value(f"{path}.cel.expression", expression, wrong)] if wrong else []
+
+
+def _wrong_with_expression(expression: str) -> str:
+    """Why the expression does not compile; empty if it does. What it may cost is not estimated."""
+    # Brings the language, which a cluster without devices does without.
+    from kscheduler.devices.selectors import SelectorCompileError
+
+    try:
+        _compiler().compile(expression)
+    except SelectorCompileError as error:
+        return str(error)
+    return ""
+
+
+@cache
+def _compiler() -> "SelectorCompiler":
+    from kscheduler.devices.selectors import SelectorCompiler
+
+    return SelectorCompiler(cast("Release", VERSION))
 
 
 def configuration(config: Object, path: str) -> Causes:

@@ -68,8 +68,8 @@ class GroupQueue:
     # --- looking ------------------------------------------------------------------------------------------------------
 
     def key_of(self, pod: Pod) -> GroupKey | None:
-        """The group that the pod names; `None`: it is none of ours."""
-        return self._view.key_of(pod)
+        """The group that the pod waits with; `None`: none of ours, or the pod has a node, where it waits for room."""
+        return None if pod.spec.node_name else self._view.key_of(pod)
 
     def holds(self, key: str) -> bool:
         """Whether the pod waits here."""

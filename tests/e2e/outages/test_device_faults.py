@@ -145,6 +145,7 @@ WRITES = ["finalizer", "status", "finalizer", "status", "binding"]
 """For a pod with two claims, in their order."""
 
 
+@pytest.mark.usefixtures("claim_controller")
 @pytest.mark.parametrize(
     "written", range(len(WRITES) + 1), ids=["no-write", *(f"{n}-{w}" for n, w in enumerate(WRITES))]
 )
@@ -192,6 +193,7 @@ def kill_when(proxy: WriteProxy, written: int, scenario: Scenario) -> None:
     proxy.before, proxy.after = kill_before, kill_after
 
 
+@pytest.mark.usefixtures("claim_controller")
 def test_a_storm_of_conflicts_and_kills_gives_no_device_away_twice(
     scenario: Scenario, devices: DevicesRoom, proxy: WriteProxy, start_behind: Start
 ) -> None:

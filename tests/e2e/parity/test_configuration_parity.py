@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from kscheduler.config.errors import ConfigError
-from kscheduler.config.feature_gates import parse_feature_gates
+from kscheduler.config.feature_gates import gates_of, parse_feature_gates
 from kscheduler.config.loader import load_bytes, to_tree
 from kscheduler.whatif.profile_check import profile_problems
 from tests.controlplane.binaries import find
@@ -100,12 +100,15 @@ GATED = {
         args("VolumeBinding", "{shape: [{utilization: 9, score: 1}, {utilization: 9, score: 11}]}"),
         "StorageCapacityScoring=true",
     ),
-    "plugins of removed gates": ("", "GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true"),
-    "plugins of gates": ("", "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"),
     "a plugin of resizes": ("", "InPlacePodVerticalScalingSchedulerPreemption=true"),
     "timeouts of gates": ("", "DRADeviceBindingConditions=false,DRASchedulerFilterTimeout=false"),
-    "every alpha": ("", "AllAlpha=true"),
 }
+if "GangScheduling" not in gates_of(VERSION):  # where it is a gate, pod groups are not built
+    GATED |= {
+        "plugins of removed gates": ("", "GenericWorkload=true,GangScheduling=true"),
+        "plugins of pod groups": ("", "GenericWorkload=true"),
+        "every alpha": ("", "AllAlpha=true"),
+    }
 
 
 def written(text: str, gates: str, folder: Path) -> Any:

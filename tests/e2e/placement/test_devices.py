@@ -15,6 +15,7 @@ from tests.e2e.scenario import Scenario
 NO_DEVICE = "cannot allocate all claims"
 
 
+@pytest.mark.usefixtures("claim_controller")
 def test_a_pod_goes_where_its_device_is_and_the_next_one_waits_until_it_is_free(
     scenario: Scenario, devices: DevicesRoom
 ) -> None:
@@ -37,6 +38,7 @@ def test_a_pod_goes_where_its_device_is_and_the_next_one_waits_until_it_is_free(
     assert devices.held_by("b") == ["node-1/gpu-0"]
 
 
+@pytest.mark.usefixtures("claim_controller")
 def test_a_template_makes_a_claim_for_each_pod(scenario: Scenario, devices: DevicesRoom) -> None:
     for node in ("node-0", "node-1"):
         devices.publish(node, "gpu-0", "gpu-1")
@@ -97,6 +99,7 @@ def test_a_tainted_device_is_left_alone_until_the_taint_is_gone(scenario: Scenar
     scenario.wait_bound("user")
 
 
+@pytest.mark.usefixtures("claim_controller")  # and rules, which only the real server has
 @pytest.mark.skipif(pinned.chosen().minor < 37, reason="rules of taints are served in v1 since 1.37")
 def test_a_rule_taints_devices_and_its_end_gives_them_free(scenario: Scenario, devices: DevicesRoom) -> None:
     devices.publish("node-0", "gpu-0", "gpu-1")
@@ -159,6 +162,7 @@ def test_a_device_that_fails_is_given_back_and_another_one_is_taken(scenario: Sc
     assert devices.held_by("a") == ["node-1/gpu-0"]
 
 
+@pytest.mark.usefixtures("claim_controller")
 def test_a_pod_asks_for_devices_by_an_extended_resource(scenario: Scenario, devices: DevicesRoom) -> None:
     devices.publish("node-3", "gpu-0", "gpu-1")
     amounts = {devices.resource: "2", "cpu": "100m"}

@@ -8,7 +8,15 @@ from typing import Any
 import msgspec
 
 from kscheduler.aio import BackgroundService, VirtualClock, running
-from kscheduler.api.kinds import NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_KINDS
+from kscheduler.api.kinds import (
+    DEVICE_KINDS,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    STORAGE_KINDS,
+)
 from kscheduler.api.storage import BIND_COMPLETED, SELECTED_NODE, PersistentVolume, PersistentVolumeClaim
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.client import APIClient, PodWriter, plain_connection
@@ -27,7 +35,7 @@ from tests.scheduling.around import ReportedFailures
 
 Tree = dict[str, Any]
 PATIENCE_SECONDS = 20
-WATCHED = (PODS, NODES, NAMESPACES, *STORAGE_KINDS)
+WATCHED = (PODS, NODES, NAMESPACES, *STORAGE_KINDS, *DEVICE_KINDS)
 
 VOLUMES_PATH = "/api/v1/persistentvolumes"
 CLAIMS_PATH = "/api/v1/namespaces/default/persistentvolumeclaims"

@@ -241,3 +241,39 @@ async def test_single_pods_and_groups_take_turns_by_priority() -> None:
     world.add(member("g-0", "g", priority=5, **HALF), member("g-1", "g", priority=5, **HALF))
     async with world.working():
         assert world.bound() == ["g-0", "g-1"]
+
+
+async def test_a_single_pod_takes_nobody_of_a_group_that_is_to_be_taken_whole() -> None:
+    world = World()
+    world.nodes(1)
+    async with world.working():
+        world.add_group(pod_group("whole", 2, disruptionMode={"all": {}}))
+        world.add_group(pod_group("loose", 2))
+        world.add(
+            *(
+                member(f"{name}-{number}", name, requests={"cpu": "1"})
+                for name in ("whole", "loose")
+                for number in (0, 1)
+            )
+        )
+        await world.settle()
+        assert len(world.bound()) == 4
+        world.add(make_pod("urgent", priority=100, requests={"cpu": "3"}))
+        await world.settle()
+        assert "preempting" not in world.reported.notes[-1], "the two that may go are not enough"
+        world.add(make_pod("modest", priority=100, requests={"cpu": "2"}))
+        await world.settle()
+        assert "preempting 2 victims" in world.reported.notes[-1]
+
+
+async def test_a_gang_never_takes_room_from_others_by_itself_yet_and_says_so() -> None:
+    world = World()
+    world.nodes(1)
+    async with world.working():
+        world.add(make_pod("low", requests={"cpu": "3"}))
+        await world.settle()
+        world.add_group(pod_group("g", 2, priority=9))
+        world.add(*(member(f"g-{number}", "g", priority=9, **HALF) for number in range(2)))
+        await world.settle()
+        assert world.bound() == ["low"]
+        assert "kscheduler has not built the preemption by pod groups yet" in world.groups.last("g").message

@@ -27,7 +27,7 @@ def metadata(api: str, group: str) -> dict[str, Any]:
 
 def group_of(api: str, name: str, least: int) -> SchedulerPluginsPodGroup | VolcanoPodGroup:
     tree = {"metadata": {"name": name, "namespace": "default"}, "spec": {"minMember": least}}
-    return convert(tree, VolcanoPodGroup if api == "volcano" else SchedulerPluginsPodGroup)
+    return convert(tree, VolcanoPodGroup) if api == "volcano" else convert(tree, SchedulerPluginsPodGroup)
 
 
 @pytest.mark.parametrize("api", ["scheduler-plugins", "volcano"])

@@ -17,6 +17,8 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Status, unresolvable
 from kscheduler.scheduling.runtime.queue_calls import HintCalls, unobserved
+from kscheduler.state.pod_groups.group_apis import KUBERNETES
+from kscheduler.state.pod_groups.group_table import PodGroupTable
 from kscheduler.state.queue.hints import HintTable, QueueingStrategy
 from kscheduler.state.queue.pod_changes import pod_update_events
 from kscheduler.state.queue.scheduling_queue import BACKOFF, GATED, UNSCHEDULABLE, SchedulingQueue
@@ -50,6 +52,15 @@ def rejected(queue: SchedulingQueue, *plugins: str, now: float = NOW) -> QueuedP
     queued.unschedulable_plugins = frozenset(plugins)
     queue.requeue(queued, now)
     return queued
+
+
+def test_a_member_of_a_group_that_has_a_node_and_waits_to_grow_is_by_itself() -> None:
+    queue = SchedulingQueue(replace(policy([]), groups=PodGroupTable([KUBERNETES])))
+    group: Tree = {"schedulingGroup": {"podGroupName": "gang"}}
+    queue.add(pod_info("member", **group), NOW)
+    assert queue.pop_nowait(NOW) is None, "its group is unknown"
+    queue.add(pod_info("grows", node="node", **group), NOW)
+    assert popped(queue).key == "default/grows"
 
 
 def test_what_enters_the_queue_that_its_hint_has_meant_is_no_arrival_of_an_entity() -> None:

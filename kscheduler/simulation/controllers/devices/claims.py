@@ -30,7 +30,7 @@ _LONGEST_BASE = 57
 """Of a generated name, so that it has at most 63 characters with the server's suffix and a hyphen."""
 
 
-class PodClaims:
+class ResourceClaimController:
     """Makes and reserves the claims of pods; keyed by pod."""
 
     name = "resourceclaim-controller"
@@ -61,7 +61,7 @@ class PodClaims:
         return plan
 
 
-class ClaimRelease:
+class ResourceClaimRelease:
     """Takes away reservations and allocations that nobody needs, and claims of pods that are done; keyed by claim."""
 
     name = "resourceclaim-release"

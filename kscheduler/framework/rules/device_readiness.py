@@ -4,6 +4,8 @@ A device may name conditions that must all become true before a pod is bound (a 
 fabric, say), and conditions that say that this has failed. A device without a report is not ready.
 """
 
+import json
+from collections.abc import Iterator
 from datetime import datetime
 
 from kscheduler.api.devices import AllocatedDeviceStatus, DeviceRequestAllocationResult, ResourceClaim
@@ -19,9 +21,7 @@ def is_ready(claim: ResourceClaim) -> bool:
     allocation = claim.status.allocation
     if allocation is None:
         return False
-    for result in allocation.devices.results:
-        if not result.binding_conditions:
-            continue
+    for result in devices_with_conditions(claim):
         report = _report(claim, result)
         if report is None:
             return False
@@ -40,10 +40,17 @@ def is_overdue(claim: ResourceClaim, timeout_seconds: float, now: float) -> bool
     allocation = claim.status.allocation
     if allocation is None or allocation.allocation_timestamp is None:
         return False
-    if not any(result.binding_conditions for result in allocation.devices.results):
+    if not any(devices_with_conditions(claim)):
         return False
     allocated = datetime.fromisoformat(allocation.allocation_timestamp).timestamp()
     return allocated + timeout_seconds < now
+
+
+def devices_with_conditions(claim: ResourceClaim) -> Iterator[DeviceRequestAllocationResult]:
+    """The allocated devices that must become ready."""
+    allocation = claim.status.allocation
+    results = allocation.devices.results if allocation is not None else ()
+    return (result for result in results if result.binding_conditions)
 
 
 def _report(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> AllocatedDeviceStatus | None:
@@ -55,5 +62,5 @@ def _report(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> Allo
 
 
 def _failure(claim: ResourceClaim, failed: Condition) -> str:
-    quoted = failed.message.replace("\\", "\\\\").replace('"', '\\"')
-    return f'device binding failed: claim={claim.metadata.name}, reason={failed.reason}, message="{quoted}"'
+    message = json.dumps(failed.message, ensure_ascii=False)  # as Go's %q, but for rare control characters
+    return f"device binding failed: claim={claim.metadata.name}, reason={failed.reason}, message={message}"
