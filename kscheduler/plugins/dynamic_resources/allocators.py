@@ -1,7 +1,7 @@
 """Making allocators. Cycles share answers of selectors, the index of the slices, and what nodes gave to like claims."""
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Final, cast
 
 from kscheduler.api.devices import ResourceClaim, ResourceSlice
@@ -27,14 +27,19 @@ class Allocators:
     def __init__(self, handle: Handle, filter_timeout: Duration | None) -> None:
         self._clock = handle.clock
         self._features = AllocatorFeatures.of(handle.features, handle.behaviours)
-        compiler = SelectorCompiler(cast("Release", handle.behaviours.version))
-        self._selections = Selections(compiler, self._features)
+        self._has_lists = "DRAListTypeAttributes" in handle.features
+        self._version = cast("Release", handle.behaviours.version)
         self._index = SliceIndex(_NO_SLICES, self._features)
         self._indexed = _NO_SLICES
         self._answers = AnswersByTemplate()
         self._timeout_seconds = 0.0
         if "DRASchedulerFilterTimeout" in handle.features:
             self._timeout_seconds = FILTER_TIMEOUT_SECONDS if filter_timeout is None else filter_timeout / 1e9
+
+    @cached_property
+    def _selections(self) -> Selections:
+        """The answers of selectors. Made for the first claim: the environment of their language takes milliseconds."""
+        return Selections(SelectorCompiler(self._version, self._has_lists), self._features)
 
     def search_for(self, claims: Sequence[ResourceClaim], devices: Devices) -> DeviceSearch:
         """A search for devices of these claims."""
