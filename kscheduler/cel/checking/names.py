@@ -7,7 +7,6 @@ from typing import Any
 from kscheduler.cel.checking.messages import ENUMS, MESSAGES, SCALARS, TYPE_NAMES, message_type
 from kscheduler.cel.checking.types import DYN, INT, Type, list_of, map_of, param, type_of
 
-
 _OLD_TYPES = {"list": list_of(param("A")), "map": map_of(param("A"), param("B"))}
 """As cel-go 0.26 declares these names: with parameters, which some error texts show."""
 

@@ -79,7 +79,7 @@ class Quantity(Opaque):
         value, scale = self.amount()
         if not value:
             return "0"
-        if self.notation == "binary" and scale >= 0 and not -1024 < value * 10**scale < 1024:  # noqa: PLR2004
+        if self.notation == "binary" and scale >= 0 and not -1024 < value * 10**scale < 1024:
             whole, power = value * 10**scale, 0
             while whole % 1024 == 0:
                 whole, power = whole // 1024, power + 1
@@ -194,7 +194,7 @@ def parse(text: str) -> Quantity:
     base, exponent = _suffix(suffix)
     # No digits at all count as 0, as long as the number is small enough for the quick way.
     quick = _quick(negative, whole or "0", fraction, base, exponent)
-    notation = "binary" if base == 2 else "decimal" if suffix in _DECIMAL else "exponent"  # noqa: PLR2004
+    notation = "binary" if base == 2 else "decimal" if suffix in _DECIMAL else "exponent"
     if quick is not None:
         quick.notation = notation
         return quick

@@ -23,6 +23,7 @@ _BOOLS = {
 }
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _HEXADECIMAL = re.compile(r"([+-]?)0[xX]([0-9a-fA-F]*)(?:\.([0-9a-fA-F]*))?[pP]([+-]?[0-9]+)")
+_LOOSE_UNDERSCORE = re.compile(r"(?<![0-9a-fA-FxX])_|_(?![0-9a-fA-F])")
 _SPECIAL = re.compile(r"([+-]?)(inf|infinity|nan)", re.IGNORECASE)
 _INT_OVERFLOW = Failure("integer overflow")
 _UINT_OVERFLOW = Failure("unsigned integer overflow")
@@ -146,7 +147,10 @@ def parse_float(text: str) -> float | None:
     special = _SPECIAL.fullmatch(text)
     if special is not None:
         return float(text) if special[2].lower() != "nan" or not special[1] else None
-    text = _without_underscores(text)
+    if "_" in text:
+        if _LOOSE_UNDERSCORE.search(text):
+            return None
+        text = text.replace("_", "")
     if _DECIMAL.fullmatch(text):
         value = float(text)
         return value if math.isfinite(value) else None
@@ -157,8 +161,3 @@ def parse_float(text: str) -> float | None:
         return float.fromhex(text)
     except OverflowError:
         return None
-
-
-def _without_underscores(text: str) -> str:
-    """Go takes underscores only after a base prefix; without one they are an error, which stays in the text."""
-    return text

@@ -133,7 +133,8 @@ def in_zone(moment: Timestamp, zone: str) -> WallClock | Failure:
 
 
 def _named_zone(zone: str) -> ZoneInfo | timezone | Failure:
-    if zone in ("", "UTC"):
+    # A scheduler's own zone is UTC, as in all images.
+    if zone in ("", "UTC", "Local"):
         return UTC
     unknown = Failure(f"unknown time zone {zone}")
     if ".." in zone or zone.startswith(("/", "\\")) or "\\" in zone:
