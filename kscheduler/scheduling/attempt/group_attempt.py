@@ -38,7 +38,7 @@ _log = get_logger(__name__)
 NO_EXTENDERS: Final = "kscheduler does not ask HTTP extenders about pod groups yet, and this group's pods concern some"
 
 
-class Steps(Protocol):
+class MemberSteps(Protocol):
     """The steps of an ordinary attempt that a member goes through: `Scheduler`."""
 
     def take(self, attempt: Attempt) -> bool:
@@ -70,7 +70,7 @@ class GroupAttempts:
     """Tries pod groups."""
 
     def __init__(
-        self, context: Surroundings, skipping: PodSkipping, judges: Callable[[], Judges], steps: Steps
+        self, context: Surroundings, skipping: PodSkipping, judges: Callable[[], Judges], steps: MemberSteps
     ) -> None:
         self._context = context
         self._now = context.clock.monotonic
