@@ -64,8 +64,8 @@ class PodGroupStatus(Value, frozen=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class PodGroup(KubeObject):
-    """A group of Kubernetes itself."""
+class KubernetesPodGroup(KubeObject):
+    """A group of scheduling.k8s.io."""
 
     spec: PodGroupSpec = PodGroupSpec()
     status: PodGroupStatus = PodGroupStatus()
@@ -78,18 +78,18 @@ class MinMemberSpec(Value, frozen=True):
 
 
 class SchedulerPluginsPodGroup(KubeObject):
-    """A group of scheduler-plugins."""
+    """A group of scheduling.x-k8s.io."""
 
     spec: MinMemberSpec = MinMemberSpec()
 
 
 class VolcanoPodGroup(KubeObject):
-    """A group of Volcano."""
+    """A group of scheduling.volcano.sh."""
 
     spec: MinMemberSpec = MinMemberSpec()
 
 
-POD_GROUPS: Final = Kind("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup", PodGroup, namespaced=True)
+POD_GROUPS: Final = Kind("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup", KubernetesPodGroup, namespaced=True)
 SCHEDULER_PLUGINS_POD_GROUPS: Final = Kind(
     "scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", SchedulerPluginsPodGroup, namespaced=True
 )

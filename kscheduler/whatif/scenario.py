@@ -30,7 +30,7 @@ import yaml
 from kscheduler.api.codec import Decoder, UndecodableError
 from kscheduler.api.core import Namespace, Node, Pod
 from kscheduler.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
-from kscheduler.api.groups import PodGroup
+from kscheduler.api.groups import KubernetesPodGroup
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.api.storage import (
@@ -98,8 +98,8 @@ class ClusterObjects(msgspec.Struct, frozen=True):
     deviceclasses: tuple[DeviceClass, ...] = ()
     devicetaintrules: tuple[DeviceTaintRule, ...] = ()
     """Read with the gate DRADeviceTaintRules only."""
-    podgroups: tuple[PodGroup, ...] = ()
-    """Of `scheduling.k8s.io`, with the feature gate GenericWorkload."""
+    podgroups: tuple[KubernetesPodGroup, ...] = ()
+    """Of scheduling.k8s.io, with the feature gate GenericWorkload."""
 
     def storage(self) -> Iterator[KubeObject]:
         """All that volume plugins read."""

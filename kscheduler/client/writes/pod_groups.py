@@ -25,7 +25,8 @@ class PodGroupStatusPatcher:
     ) -> None:
         """Set the condition of the group with this UID; `since`: when its status last changed, `None`: now.
 
-        `collection`: `scheduling.k8s.io/v1beta1/podgroups`. Raises as `PodStatusPatcher.patch_status`.
+        `collection`: group, version and plural, as scheduling.k8s.io/v1beta1/podgroups. Raises as
+        `PodStatusPatcher.patch_status`.
         """
         now = datetime.fromtimestamp(self._clock.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         changed: dict[str, Any] = {

@@ -16,7 +16,7 @@ class GroupKey(NamedTuple):
     """Which group: the same name may be taken in several API groups."""
 
     api: str
-    """The API group, such as `scheduling.k8s.io`."""
+    """The API group, such as scheduling.k8s.io."""
     namespace: str
     name: str
 

@@ -18,7 +18,7 @@ from kscheduler.api.groups import (
     SCHEDULER_PLUGINS_POD_GROUPS,
     VOLCANO_ANNOTATION,
     VOLCANO_POD_GROUPS,
-    PodGroup,
+    KubernetesPodGroup,
 )
 from kscheduler.api.kinds import Kind
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
@@ -50,7 +50,7 @@ def _kubernetes_name(pod: Pod) -> str:
     return (group.pod_group_name or "") if group is not None else ""
 
 
-def _defined_by_kubernetes(group: PodGroup, key: GroupKey) -> GroupDefinition:
+def _defined_by_kubernetes(group: KubernetesPodGroup, key: GroupKey) -> GroupDefinition:
     gang, mode = group.spec.scheduling_policy.gang, group.spec.disruption_mode
     return GroupDefinition(
         key,

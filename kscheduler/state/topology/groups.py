@@ -18,7 +18,7 @@ _KEPT_POSTINGS = 16
 
 _KEPT_FLAT = 1024
 _Key = tuple[str, ...]
-_Posting = dict[str, dict[_Key, "LabelGroup"]]
+_Posting = dict[str, dict[_Key, "PodGroup"]]
 
 
 _flat: dict[int, tuple[Mapping[str, str], _Key]] = {}
@@ -26,7 +26,7 @@ _flat: dict[int, tuple[Mapping[str, str], _Key]] = {}
 Holding the labels keeps their ids from being reused."""
 
 
-class LabelGroup:
+class PodGroup:
     """Pods that no selector can tell apart."""
 
     __slots__ = ("is_terminating", "labels", "rows")
@@ -91,7 +91,7 @@ class PodGroups:
             if not namespace.groups:
                 del self._namespaces[name]
 
-    def belonging_to(self, match: PodMatch, namespace: str) -> Iterator[LabelGroup]:
+    def belonging_to(self, match: PodMatch, namespace: str) -> Iterator[PodGroup]:
         """The groups of a namespace that are in the set; the caller checks that the set covers the namespace."""
         found = self._namespaces.get(namespace)
         if found is None:
@@ -109,15 +109,15 @@ class _Namespace:
     __slots__ = ("groups", "postings")
 
     def __init__(self) -> None:
-        self.groups: dict[_Key, LabelGroup] = {}
+        self.groups: dict[_Key, PodGroup] = {}
         self.postings: RecentlyUsed[str, _Posting] = RecentlyUsed(_KEPT_POSTINGS)
         """By label key, and then by value."""
 
-    def group_of(self, pod: PodInfo) -> LabelGroup:
+    def group_of(self, pod: PodInfo) -> PodGroup:
         key = _key(pod)
         group = self.groups.get(key)
         if group is None:
-            group = self.groups[key] = LabelGroup(pod.labels, is_terminating=pod.is_terminating)
+            group = self.groups[key] = PodGroup(pod.labels, is_terminating=pod.is_terminating)
             for label, posting in self.postings.items():
                 _post(posting, label, key, group)
         return group
@@ -132,7 +132,7 @@ class _Namespace:
                 if not posting[value]:
                     del posting[value]
 
-    def having(self, requirement: Requirement) -> Iterator[LabelGroup]:
+    def having(self, requirement: Requirement) -> Iterator[PodGroup]:
         """The groups whose label has one of the values that an In requirement lists."""
         posting = self.postings.use(requirement.key)
         if posting is None:
@@ -147,7 +147,7 @@ class _Namespace:
         return posting
 
 
-def _post(posting: _Posting, label: str, key: _Key, group: LabelGroup) -> None:
+def _post(posting: _Posting, label: str, key: _Key, group: PodGroup) -> None:
     value = group.labels.get(label)
     if value is not None:
         posting.setdefault(value, {})[key] = group

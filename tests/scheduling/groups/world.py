@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
-from kscheduler.api.groups import PodGroup, SchedulerPluginsPodGroup, VolcanoPodGroup
+from kscheduler.api.groups import KubernetesPodGroup, SchedulerPluginsPodGroup, VolcanoPodGroup
 from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import Condition
 from kscheduler.assembly import Assembly, Ports, group_apis
@@ -29,11 +29,13 @@ from tests.scheduling.around import RecordedEvents, ReportedFailures
 ON = "GenericWorkload=true"
 
 
-def pod_group(name: str, min_count: int | None, *, priority: int = 0, **spec: Any) -> PodGroup:
+def pod_group(name: str, min_count: int | None, *, priority: int = 0, **spec: Any) -> KubernetesPodGroup:
     """A group of Kubernetes; without a minimum it is basic."""
     policy: dict[str, Any] = {"basic": {}} if min_count is None else {"gang": {"minCount": min_count}}
     metadata = {"name": name, "namespace": "default", "uid": f"uid-of-group-{name}"}
-    return convert({"metadata": metadata, "spec": {"schedulingPolicy": policy, "priority": priority, **spec}}, PodGroup)
+    return convert(
+        {"metadata": metadata, "spec": {"schedulingPolicy": policy, "priority": priority, **spec}}, KubernetesPodGroup
+    )
 
 
 def member(name: str, group: str, **fields: Any) -> Pod:
@@ -119,15 +121,15 @@ class World:
         """A pod goes."""
         self.assembly.pod_handler.on_delete(self.pods.pop(f"default/{name}"))
 
-    def add_group(self, group: PodGroup | SchedulerPluginsPodGroup | VolcanoPodGroup, api: int = 0) -> None:
+    def add_group(self, group: KubernetesPodGroup | SchedulerPluginsPodGroup | VolcanoPodGroup, api: int = 0) -> None:
         """A group appears."""
         self.assembly.handlers[self.kinds[api]].on_add(group, initial=False)
 
-    def update_group(self, old: PodGroup, new: PodGroup) -> None:
+    def update_group(self, old: KubernetesPodGroup, new: KubernetesPodGroup) -> None:
         """A group changes."""
         self.assembly.handlers[self.kinds[0]].on_update(old, new)
 
-    def delete_group(self, group: PodGroup) -> None:
+    def delete_group(self, group: KubernetesPodGroup) -> None:
         """A group goes."""
         self.assembly.handlers[self.kinds[0]].on_delete(group)
 
