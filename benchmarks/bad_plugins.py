@@ -49,8 +49,8 @@ from kscheduler.framework.plugin import Plugin, Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
-from kscheduler.scheduling.attempt.workers import Workers
+from kscheduler.scheduling.work.concurrency import AdaptiveLimit
+from kscheduler.scheduling.work.workers import Workers
 from kscheduler.simulation.scenarios.service import CountedEvents
 
 API_SECONDS: Final = 0.002

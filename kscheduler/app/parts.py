@@ -49,10 +49,10 @@ from kscheduler.informers.informer import InformerStatistics
 from kscheduler.informers.plugin_listers import PluginListers
 from kscheduler.informers.transform import AnnotatedPodTransform
 from kscheduler.scheduling.attempt.binding import BindingWriter
-from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
+from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.attempt.retired_plugins import RetiredPlugins
 from kscheduler.scheduling.attempt.volume_writer import VolumeBindingWriter
-from kscheduler.scheduling.attempt.workers import Workers
+from kscheduler.scheduling.work.workers import Workers
 from kscheduler.scheduling.beside.refreshed_plugins import RefreshedPlugins
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.failures.status_writer import StatusWriter

@@ -52,7 +52,7 @@ class LanguageRules:
     """What differs between releases of Kubernetes, each as its cel-go has it.
 
     `qualified_locals`: a variable of a comprehension hides no qualified name. `old_positions`: `indexOf("")` is where
-    it starts. `shared_decimals`: adding to a large quantity changes it. `bounded_ranges`: `lists.range` ends at a
+    it starts. `shared_decimals`: adding to a large quantity changes it. `bounded_ranges`: `range` of lists ends at a
     million. `quoted_fields`: names of fields may stand in backquotes. `duration_of_int`: `duration(1)` is declared.
     """
 

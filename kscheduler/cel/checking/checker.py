@@ -207,7 +207,9 @@ class Checker:
         self._set(node, result)
         self._checked.references[node.id] = Reference(overloads=overloads)
 
-    def _resolve(self, node: Call, function: Function, target: SyntaxNode | None) -> tuple[Type | None, tuple[str, ...]]:
+    def _resolve(
+        self, node: Call, function: Function, target: SyntaxNode | None
+    ) -> tuple[Type | None, tuple[str, ...]]:
         args = [self._type(arg) for arg in ([target, *node.args] if target else node.args)]
         if function.name in ("_&&_", "_||_"):
             return self._logic(node, args, function.overloads[0])

@@ -32,7 +32,9 @@ def _slice(values: list[Any], start: int, end: int) -> list[Any] | ErrorValue:
 def _flatten(values: Any, *depths: Any) -> Any:
     if not isinstance(values, list) or any(type(depth) is not int for depth in depths):
         given = ", ".join(_typed(depth) for depth in depths)
-        return values if type(values) is ErrorValue else ErrorValue(f"no such overload: {_typed(values)}.flatten({given})")
+        return (
+            values if type(values) is ErrorValue else ErrorValue(f"no such overload: {_typed(values)}.flatten({given})")
+        )
     depth = depths[0] if depths else 1
     if depth < 0:
         return ErrorValue("level must be non-negative")

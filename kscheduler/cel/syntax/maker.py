@@ -97,7 +97,13 @@ class Maker:
         return Select(self._number(), operand, field, test_only=True)
 
     def fold(
-        self, over: SyntaxNode, names: tuple[str, str, str], init: SyntaxNode, condition: SyntaxNode, step: SyntaxNode, result: SyntaxNode
+        self,
+        over: SyntaxNode,
+        names: tuple[str, str, str],
+        init: SyntaxNode,
+        condition: SyntaxNode,
+        step: SyntaxNode,
+        result: SyntaxNode,
     ) -> Fold:
         """`names`: of the element or key, of the value (empty: none) and of the accumulator."""
         return Fold(self._number(), over, names, init, condition, step, result)

@@ -129,7 +129,9 @@ class Visitor:
         self._issues.add(location, message)
         return Unspecified(number)
 
-    def _call_or_macro(self, number: int, function: str, target: SyntaxNode | None, args: list[SyntaxNode]) -> SyntaxNode:
+    def _call_or_macro(
+        self, number: int, function: str, target: SyntaxNode | None, args: list[SyntaxNode]
+    ) -> SyntaxNode:
         macro = MACROS.get((function, len(args), target is not None))
         if macro is None:
             return Call(number, function, target, args)

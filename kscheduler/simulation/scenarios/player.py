@@ -41,7 +41,7 @@ from kscheduler.simulation.scenarios.service import ServiceInProcess
 from kscheduler.simulation.scenarios.template import Template, TemplateError, template
 
 SLICE_SECONDS: Final = 0.005
-"""As in `scheduling.attempt.workers`."""
+"""As in `scheduling.work.workers`."""
 STALL_SECONDS: Final = 120.0
 """The scenario is given up if no pod is bound for this long while work is in progress."""
 _MICROSECONDS: Final = 1e6

@@ -21,8 +21,8 @@ from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.pods.pod_info import placed
 from kscheduler.framework.status import SUCCESS, Status, error
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
-from kscheduler.scheduling.attempt.workers import Workers
+from kscheduler.scheduling.work.concurrency import AdaptiveLimit
+from kscheduler.scheduling.work.workers import Workers
 from tests.builders import make_node, make_pod
 from tests.scheduling.around import RecordedEvents, ReportedFailures
 

@@ -19,7 +19,7 @@ from kscheduler.aio.tasks import TaskSet, ends_this_task
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt.attempt import Scheduler
-from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
+from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.attempt.surroundings import Attempt
 from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.profile import Profile
