@@ -49,10 +49,8 @@ from kscheduler.informers.informer import InformerStatistics
 from kscheduler.informers.plugin_listers import PluginListers
 from kscheduler.informers.transform import AnnotatedPodTransform
 from kscheduler.scheduling.attempt.binding import BindingWriter
-from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.attempt.retired_plugins import RetiredPlugins
 from kscheduler.scheduling.attempt.volume_writer import VolumeBindingWriter
-from kscheduler.scheduling.work.workers import Workers
 from kscheduler.scheduling.beside.refreshed_plugins import RefreshedPlugins
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.failures.status_writer import StatusWriter
@@ -64,6 +62,8 @@ from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.taken_pods import TakenPods
 from kscheduler.scheduling.truth.truth_keeping import Periods, TruthKeeping
+from kscheduler.scheduling.work.concurrency import AdaptiveLimit
+from kscheduler.scheduling.work.workers import Workers
 
 WATCHED: Final = (NODES, PODS, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS, POD_DISRUPTION_BUDGETS, *DEVICE_KINDS)
 """The resources that the plugins read."""

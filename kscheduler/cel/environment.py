@@ -11,7 +11,6 @@ from kscheduler.cel.checking.declarations import declared
 from kscheduler.cel.checking.library_signatures import library_signatures
 from kscheduler.cel.checking.names import Names
 from kscheduler.cel.checking.standard_signatures import standard_signatures
-from kscheduler.cel.types import Type
 from kscheduler.cel.checking.validators import validate
 from kscheduler.cel.functions.lists import list_functions
 from kscheduler.cel.functions.standard import standard_functions
@@ -28,6 +27,7 @@ from kscheduler.cel.syntax.nodes import SyntaxNode
 from kscheduler.cel.syntax.parser import DEEPEST, SyntaxProblemError, TooDeepError, parse
 from kscheduler.cel.syntax.tree import Tree
 from kscheduler.cel.syntax.visitor import Visitor
+from kscheduler.cel.types import Type
 from kscheduler.cel.values.kinds import ErrorValue, PanicError
 
 _LONGEST = 100_000

@@ -19,8 +19,8 @@ from kscheduler.cel.environment import (
     LanguageRules,
     Program,
 )
-from kscheduler.cel.planning.rules import EvaluationRules
 from kscheduler.cel.kubernetes import quantities, semvers
+from kscheduler.cel.planning.rules import EvaluationRules
 from kscheduler.cel.values.kinds import Optional, StringMap
 from kscheduler.cel.values.native import unconvertible
 from kscheduler.cel.values.typing import type_name

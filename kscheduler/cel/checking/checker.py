@@ -7,7 +7,6 @@ from kscheduler.cel import types
 from kscheduler.cel.checking.assignment import Mapping, all_assignable, assignable, most_general, substituted
 from kscheduler.cel.checking.declarations import Function, Functions, Overload
 from kscheduler.cel.checking.names import Names
-from kscheduler.cel.types import Type, unwrap_optional
 from kscheduler.cel.source import Issues
 from kscheduler.cel.syntax.maker import Numbering
 from kscheduler.cel.syntax.nodes import (
@@ -18,10 +17,11 @@ from kscheduler.cel.syntax.nodes import (
     ListNode,
     Literal,
     MapNode,
-    SyntaxNode,
     Select,
     StructNode,
+    SyntaxNode,
 )
+from kscheduler.cel.types import Type, unwrap_optional
 from kscheduler.cel.values.kinds import Uint
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from kscheduler.cel import types
 from kscheduler.cel.checking.checker import Checked
-from kscheduler.cel.types import Type
 from kscheduler.cel.functions.regexes import RegexError, compiled
 from kscheduler.cel.functions.string_format import Clause, FormatError, formatted, unfit
 from kscheduler.cel.source import Issues
 from kscheduler.cel.syntax.maker import Numbering
 from kscheduler.cel.syntax.nodes import Call, ListNode, Literal, MapNode, SyntaxNode, children
+from kscheduler.cel.types import Type
 from kscheduler.cel.values.converting import convert
 from kscheduler.cel.values.kinds import ErrorValue
 

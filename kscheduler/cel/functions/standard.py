@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from kscheduler.cel import types
-from kscheduler.cel.types import Type
 from kscheduler.cel.functions import Implementation
 from kscheduler.cel.functions.lists import contains, sort, sort_by_keys
 from kscheduler.cel.functions.regexes import RegexError, matches
+from kscheduler.cel.types import Type
 from kscheduler.cel.values import arithmetic
 from kscheduler.cel.values.comparing import compare, is_zero
 from kscheduler.cel.values.converting import convert

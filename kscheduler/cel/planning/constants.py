@@ -3,11 +3,11 @@
 from typing import Any
 
 from kscheduler.cel import types
-from kscheduler.cel.types import Type
 from kscheduler.cel.functions.regexes import RegexError, compiled, find, find_all, matches
 from kscheduler.cel.planning.attributes import Run
 from kscheduler.cel.planning.dispatch import Binding
 from kscheduler.cel.planning.frame import Frame
+from kscheduler.cel.types import Type
 from kscheduler.cel.values.converting import convert
 from kscheduler.cel.values.kinds import NO_SUCH_OVERLOAD, ErrorValue, Uint, map_key
 

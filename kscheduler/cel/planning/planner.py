@@ -14,7 +14,7 @@ from kscheduler.cel.planning.frame import Frame
 from kscheduler.cel.planning.messages import construct
 from kscheduler.cel.planning.qualifying import index_error
 from kscheduler.cel.planning.rules import EvaluationRules
-from kscheduler.cel.syntax.nodes import Call, Fold, Ident, ListNode, Literal, MapNode, SyntaxNode, Select, StructNode
+from kscheduler.cel.syntax.nodes import Call, Fold, Ident, ListNode, Literal, MapNode, Select, StructNode, SyntaxNode
 from kscheduler.cel.values.kinds import ErrorValue, PanicError
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from kscheduler.cel.syntax.maker import MacroError, Maker
-from kscheduler.cel.syntax.nodes import Call, Fold, Ident, ListNode, SyntaxNode, Select
+from kscheduler.cel.syntax.nodes import Call, Fold, Ident, ListNode, Select, SyntaxNode
 
 Expander = Callable[[Maker, SyntaxNode | None, list[SyntaxNode]], SyntaxNode | None]
 

@@ -11,9 +11,9 @@ from kscheduler.cel.syntax.nodes import (
     ListNode,
     Literal,
     MapNode,
-    SyntaxNode,
     Select,
     StructNode,
+    SyntaxNode,
     Unspecified,
 )
 

@@ -14,9 +14,9 @@ from kscheduler.cel.syntax.nodes import (
     ListNode,
     Literal,
     MapNode,
-    SyntaxNode,
     Select,
     StructNode,
+    SyntaxNode,
     Unspecified,
 )
 from kscheduler.cel.syntax.parser import DEEPEST, TooDeepError

@@ -19,10 +19,10 @@ from kscheduler.aio.tasks import TaskSet, ends_this_task
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt.attempt import Scheduler
-from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.attempt.surroundings import Attempt
 from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.state.queue.queued_group import QueuedPodGroup
 from kscheduler.state.queue.scheduling_queue import FLUSH_UNSCHEDULABLE_SECONDS, SchedulingQueue
 

@@ -26,10 +26,10 @@ from kscheduler.config.loader import default_configuration
 from kscheduler.informers import InformerFactory
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.attempt.binding import BindingWriter
-from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.attempt.volume_writer import VolumeBindingWriter
-from kscheduler.scheduling.work.workers import Workers
 from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.work.concurrency import AdaptiveLimit
+from kscheduler.scheduling.work.workers import Workers
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from tests.scheduling.around import ReportedFailures
 
