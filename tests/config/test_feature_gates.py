@@ -86,7 +86,7 @@ def test_a_known_gate_without_effect_is_a_warning_that_names_it() -> None:
 def test_all_alpha_turns_on_alpha_gates_and_a_gate_of_its_own_wins() -> None:
     gates = parse_feature_gates("GangScheduling=false,WorkloadAwarePreemption=false,AllAlpha=true")
     alphas = {name for name, gate in gates.known.items() if gate.stage is Stage.ALPHA}
-    not_built = {"DRAListTypeAttributes", "DRANodeAllocatableResources"}
+    not_built = {"DRANodeAllocatableResources"}
     of_groups = {"GenericWorkload", "TopologyAwareWorkloadScheduling", "DRAWorkloadResourceClaims", "WorkloadWithJob"}
     off = {"GangScheduling", "WorkloadAwarePreemption"} | not_built | of_groups
     assert {name for name in alphas if not gates.enabled(name)} == off
