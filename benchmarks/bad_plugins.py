@@ -16,9 +16,12 @@ The comparison is made so that the machine does not decide it. Compared is CPU t
 pod waits for here while no plugin sleeps: another process that is run in between does not count. Of a stretch the usual
 p99 counts, the median over blocks of 100 pods of their p99, so that a burst spoils the blocks that it meets and no
 others. The stories are short and many: each round plays every way once, beginning with another one each time, and
-`sound`, in which nothing happens, is one of them. The blocks of all rounds are put together; `beside sound` is the
-change divided by that of the sound stories. In brackets: the middle 90 % of what comes out if rounds are drawn anew at
-random. Where they are wide, the machine was too busy to tell: play more rounds.
+`sound`, in which nothing happens, is one of them. So is `gone`, in which `mine` has no pods any more in the last
+stretch: a scheduler that decides less often finds its caches colder, and each of its decisions costs more. A profile
+that fails decides nothing either, so `beside gone` is what its pods cost the others, and `beside sound` is that and the
+colder caches. Both are the change divided by the change of those stories, the blocks of all rounds put together. In
+brackets: the middle 90 % of what comes out if rounds are drawn anew at random. Where they are wide, the machine was too
+busy to tell: play more rounds.
 """
 
 import argparse
@@ -29,6 +32,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -45,8 +49,8 @@ from kscheduler.framework.plugin import Plugin, Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
-from kscheduler.scheduling.attempt.workers import Workers
+from kscheduler.scheduling.work.concurrency import AdaptiveLimit
+from kscheduler.scheduling.work.workers import Workers
 from kscheduler.simulation.scenarios.service import CountedEvents
 
 API_SECONDS: Final = 0.002
@@ -58,6 +62,8 @@ BLOCK: Final = 100
 DRAWINGS: Final = 100
 STRETCHES: Final = ("before", "during", "after")
 SOUND: Final = "sound"
+GONE: Final = "gone"
+CONTROLS: Final = (SOUND, GONE)
 
 
 def _sound(rows: Any) -> Any:
@@ -82,6 +88,7 @@ def _raises(rows: Any) -> Any:
 
 WAYS: Final[dict[str, Callable[[Any], Any]]] = {
     SOUND: _sound,
+    GONE: _sound,
     "sleeps": _sleeps,
     "loops": _loops,
     "raises": _raises,
@@ -208,15 +215,21 @@ class Cluster:
             self.arrived[pod.key] = time.perf_counter(), time.thread_time()
         self.assembly.pod_handler.on_add(pod, initial=False)
 
-    async def arrivals(self, seconds: float, rate: float, until: Callable[[], bool] = lambda: False) -> Stretch:
+    async def arrivals(
+        self, seconds: float, rate: float, until: Callable[[], bool] = lambda: False, *, mine: bool = True
+    ) -> Stretch:
         """Pods arrive one by one; returns what was seen of `theirs`, once all of these are bound.
+
+        Without `mine` nobody comes in their turns.
 
         After a pause of the machine nothing is made up for: a burst of pods would wait for each other.
         """
         self.seen = Stretch()
         began, number = time.perf_counter(), 0
         while time.perf_counter() - began < seconds and not until():
-            self.add("theirs" if number % (THEIRS_PER_MINE + 1) else "mine")
+            profile = "theirs" if number % (THEIRS_PER_MINE + 1) else "mine"
+            if mine or profile == "theirs":
+                self.add(profile)
             number += 1
             await asyncio.sleep(1 / rate)
         while self.arrived:  # noqa: ASYNC110  a stretch is long
@@ -237,10 +250,10 @@ async def play(way: str, options: argparse.Namespace) -> tuple[dict[str, Stretch
     cluster.plugin.answer = WAYS[way]
     began = time.perf_counter()
     quarantines = cluster.assembly.quarantines
-    longest = LONGEST_DURING_SECONDS if way != SOUND else options.seconds
+    longest = LONGEST_DURING_SECONDS if way not in CONTROLS else options.seconds
     stretches["during"] = await cluster.arrivals(longest, options.rate, until=lambda: bool(quarantines()))
     seconds = time.perf_counter() - began
-    stretches["after"] = await cluster.arrivals(options.seconds, options.rate)
+    stretches["after"] = await cluster.arrivals(options.seconds, options.rate, mine=way != GONE)
     for task in working:
         task.cancel()
     await asyncio.wait(working)
@@ -277,11 +290,15 @@ def compared(change: Callable[[Sequence[int]], float], rounds: int) -> str:
     return f"{100 * (change(range(rounds)) - 1):+6.1f} % [{low:+6.1f},{high:+6.1f}]"
 
 
-def line_of(way: str, rounds: Rounds, sound: Rounds) -> str:
+def _beside(rounds: Rounds, control: Rounds, chosen: Sequence[int]) -> float:
+    return rounds.change(chosen) / control.change(chosen)
+
+
+def line_of(way: str, rounds: Rounds, controls: Sequence[Rounds]) -> str:
     """A line of the table."""
     together = "".join(str(rounds.together(name)) for name in STRETCHES)
     own = compared(rounds.change, len(rounds.stories))
-    beside = compared(lambda chosen: rounds.change(chosen) / sound.change(chosen), len(rounds.stories))
+    beside = "   ".join(compared(partial(_beside, rounds, control), len(rounds.stories)) for control in controls)
     return f"{way:14}{together}   {own}   {beside}   {rounds.counted}"
 
 
@@ -296,7 +313,7 @@ def main() -> None:
     parser.add_argument("--ways", nargs="*", choices=list(WAYS), default=list(WAYS))
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    ways = list(dict.fromkeys((SOUND, *options.ways)))
+    ways = list(dict.fromkeys((*CONTROLS, *options.ways)))
     rounds = {way: Rounds() for way in ways}
     for number in range(options.rounds):
         first = number % len(ways)
@@ -304,9 +321,14 @@ def main() -> None:
             stretches, rounds[way].counted = asyncio.run(play(way, options))
             rounds[way].stories.append(stretches)
     print("p50 and p99 of the other profile in ms; then the usual p99 of CPU, after compared with before")
-    print(f"{'':14}" + "".join(f"{name:>16}" for name in STRETCHES) + f"   {'after':25}   {'beside sound':25}")
+    print(
+        f"{'':14}"
+        + "".join(f"{name:>16}" for name in STRETCHES)
+        + f"   {'after':25}   {'beside sound':25}   {'beside gone':25}"
+    )
+    controls = [rounds[way] for way in CONTROLS]
     for way in ways:
-        print(line_of(way, rounds[way], rounds[SOUND]))
+        print(line_of(way, rounds[way], controls))
 
 
 if __name__ == "__main__":

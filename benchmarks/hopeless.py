@@ -32,11 +32,11 @@ from kscheduler.assembly import Assembly, Ports
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
-from kscheduler.scheduling.attempt.workers import Workers
 from kscheduler.scheduling.failures.status_writer import StatusWriter
 from kscheduler.scheduling.handlers.event_handlers import PodHandler
 from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.work.concurrency import AdaptiveLimit
+from kscheduler.scheduling.work.workers import Workers
 from kscheduler.simulation.scenarios.service import CountedEvents
 
 NAME = "kscheduler"

@@ -25,6 +25,7 @@ import msgspec
 
 from benchmarks.real import audit as real_audit
 from benchmarks.real.clock import Clock, binds_per_second, percentile
+from benchmarks.real.devices import GROUP_PATH, device_faults
 from benchmarks.real.table import Figures
 from benchmarks.real.watch import follow
 from benchmarks.real.workloads import NAMESPACE, SCHEDULER_NAME, Object, Workload, node
@@ -44,6 +45,7 @@ LONGEST_LINE: Final = 400
 NODES_PATH: Final = "/api/v1/nodes"
 NAMESPACES_PATH: Final = "/api/v1/namespaces"
 PODS_PATH: Final = f"{NAMESPACES_PATH}/{NAMESPACE}/pods"
+CLAIMS_PATH: Final = f"{GROUP_PATH}/namespaces/{NAMESPACE}/resourceclaims"
 EVENTS_PATH: Final = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
 
 
@@ -121,6 +123,9 @@ async def fill(api: Api, workload: Workload, size: Size) -> None:
     async with session(api) as http:
         await create_all(http, NAMESPACES_PATH, [{"metadata": {"name": NAMESPACE}}])
         await create_all(http, NODES_PATH, (node(number) for number in range(size.nodes)))
+        everything = size.pods + size.arrivals
+        for path, objects in workload.beside(size.nodes, everything, NAMESPACE) if workload.beside else ():
+            await create_all(http, path, objects)
         await create_all(http, PODS_PATH, (workload.pod(number) for number in range(size.pods)))
 
 
@@ -258,6 +263,8 @@ class Measurement:
         faults = real_audit.room_faults(nodes, pods)
         if "floor" not in figures.scheduler:
             faults += real_audit.rule_faults(nodes, pods)
+        if self._workload.beside is not None:
+            faults += device_faults(self._plane.api.items(CLAIMS_PATH))
         late = 0 if figures.stuck else self._size.arrivals - len(latencies)
         if late:
             faults.append(f"{late} of the pods that arrived were not bound in {LAST_BIND_SECONDS:.0f} s")

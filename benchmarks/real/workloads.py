@@ -7,12 +7,13 @@ all of them go by one scheduler name.
 What is asked of a workload (`Goal`) is kept beside it, so that a run can say where it stands.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import ceil
 from types import MappingProxyType
 from typing import Any, Final
 
+from benchmarks.real import devices
 from kscheduler.api.well_known import HOSTNAME, ZONE
 from kscheduler.simulation.scenarios.objects import PREFERRED, REQUIRED, app_term, spread, weighted
 
@@ -113,6 +114,8 @@ class Workload:
     kinds: tuple[Kind, ...]
     goal: Goal
     pods: int = 5_000
+    beside: Callable[[int, int, str], Iterable[tuple[str, Iterable[Object]]]] | None = None
+    """From the numbers of nodes and pods and the namespace: paths, and what is created there before the pods."""
 
     def pod(self, number: int) -> Object:
         """The pod that is created as the `number`th, small enough that nodes are never short of room."""
@@ -133,10 +136,12 @@ class Workload:
 
 PLAIN: Final = Goal(1.4, 0.6, 0.85)
 CONSTRAINED: Final = Goal(3.8, 0.8, 0.75)
+CLAIMING: Final = Goal(3.0, 3.0, 0.0)
 _ANY: Final = (Kind("plain", nothing, 1),)
 _AFFINE: Final = (Kind("affine", two_zones_near_its_like, 50),)
 _EVEN: Final = (Kind("even", spread_over_zones_and_hosts, 50),)
 _APART: Final = (Kind("apart", one_per_host, 500),)
+_CLAIMING: Final = (Kind("claiming", devices.one_device, 1),)
 _MIXED: Final = (
     Kind("plain", nothing, 10),
     Kind("placed", zone_of_its_own, 10),
@@ -151,5 +156,8 @@ _ALL: Final = (
     Workload("spread", "hard zone spread, soft host spread", 5_000, _EVEN, CONSTRAINED),
     Workload("anti-affinity", "required hostname anti-affinity, 500 groups", 5_000, _APART, CONSTRAINED),
     Workload("mixed", "five kinds in turn, 50 Deployments", 5_000, _MIXED, CONSTRAINED),
+    Workload("claims", "a device each", 1_000, _CLAIMING, CLAIMING, 2_500, devices.plain_claims),
+    Workload("claims-selected", "a device each, by CEL", 1_000, _CLAIMING, CLAIMING, 2_500, devices.selected_claims),
+    Workload("claims-match", "two devices each, one root", 1_000, _CLAIMING, CLAIMING, 2_500, devices.matching_claims),
 )
 WORKLOADS: Final[Mapping[str, Workload]] = MappingProxyType({one.name: one for one in _ALL})

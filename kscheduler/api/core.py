@@ -308,6 +308,28 @@ class ContainerStatus(Value, frozen=True):
     allocated_resources: ResourceList = {}
 
 
+class PodResourceClaimStatus(Value, frozen=True):
+    """Which claim was made from the template of an entry of `spec.resourceClaims`; no name: none is needed."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+class ContainerExtendedResourceRequest(Value, frozen=True):
+    """The request of a claim that stands for an extended resource of a container."""
+
+    container_name: str = ""
+    resource_name: str = ""
+    request_name: str = ""
+
+
+class PodExtendedResourceClaimStatus(Value, frozen=True):
+    """The claim that the scheduler made for the extended resources of a pod."""
+
+    request_mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
+    resource_claim_name: str = ""
+
+
 class PodStatus(Value, frozen=True):
     """The status of a pod."""
 
@@ -319,6 +341,8 @@ class PodStatus(Value, frozen=True):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     resources: ResourceRequirements | None = None
     allocated_resources: ResourceList = {}
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+    extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
 
 
 class Pod(KubeObject):
@@ -351,11 +375,19 @@ class ContainerImage(Value, frozen=True):
     size_bytes: int = 0
 
 
+class NodePodPreemptionPolicy(Value, frozen=True):
+    """For whom pods on a node may be preempted (from Kubernetes 1.37 on)."""
+
+    disable_resize_preemption: tuple[str, ...] = ()
+    """Who does not want pods to go for another pod's resize; empty allows it."""
+
+
 class NodeSpec(Value, frozen=True):
     """An administrator's settings of a node."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
+    pod_preemption_policy: NodePodPreemptionPolicy | None = None
     provider_id: str = msgspec.field(default="", name="providerID")
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 
 from kscheduler.api.core import Namespace, Node, Pod
+from kscheduler.api.devices import GROUP, DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.api.storage import (
@@ -108,8 +109,27 @@ POD_DISRUPTION_BUDGETS = Kind(
     "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", PodDisruptionBudget, namespaced=True
 )
 
+RESOURCE_CLAIMS = Kind(GROUP, "v1", "resourceclaims", "ResourceClaim", ResourceClaim, namespaced=True)
+RESOURCE_SLICES = Kind(GROUP, "v1", "resourceslices", "ResourceSlice", ResourceSlice)
+DEVICE_CLASSES = Kind(GROUP, "v1", "deviceclasses", "DeviceClass", DeviceClass)
+DEVICE_TAINT_RULES = Kind(GROUP, "v1", "devicetaintrules", "DeviceTaintRule", DeviceTaintRule)
+"""In v1 since Kubernetes 1.37. Rules count with the gate DRADeviceTaintRules only."""
+DEVICE_KINDS = (RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES, DEVICE_TAINT_RULES)
+"""DynamicResources reads these."""
+
 KINDS = MappingProxyType(
-    {kind.plural: kind for kind in (PODS, NODES, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS, POD_DISRUPTION_BUDGETS)}
+    {
+        kind.plural: kind
+        for kind in (
+            PODS,
+            NODES,
+            NAMESPACES,
+            *WORKLOAD_KINDS,
+            *STORAGE_KINDS,
+            POD_DISRUPTION_BUDGETS,
+            *DEVICE_KINDS,
+        )
+    }
 )
 
 

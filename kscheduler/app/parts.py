@@ -17,18 +17,29 @@ from typing import Final
 
 from kscheduler.aio.ratelimit import TokenBucket
 from kscheduler.api.core import Node, Pod
-from kscheduler.api.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, STORAGE_KINDS, WORKLOAD_KINDS
+from kscheduler.api.kinds import (
+    DEVICE_KINDS,
+    DEVICE_TAINT_RULES,
+    NAMESPACES,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    STORAGE_KINDS,
+    WORKLOAD_KINDS,
+)
 from kscheduler.app.api_server_monitor import APIServerMonitor
 from kscheduler.app.extender_connections import ExtenderConnections
 from kscheduler.app.leadership import Leadership, fence_of
 from kscheduler.app.memory_watch import MemoryWatch, cgroup_limit, limit_with_alarm, resident_bytes
 from kscheduler.app.options import Options
 from kscheduler.app.server_version import ServerVersion
-from kscheduler.assembly import Adoption, Assembly, Ports, Ruleset
+from kscheduler.assembly import Adoption, Assembly, Ports, Ruleset, group_apis
 from kscheduler.client.access.connection import Connection, host_of
 from kscheduler.client.events.recorder import EventRecorder
 from kscheduler.client.reachability import APIServerReachability
 from kscheduler.client.rest import APIClient
+from kscheduler.client.writes.claims import ApiClaimWriter
+from kscheduler.client.writes.pod_groups import PodGroupStatusPatcher
 from kscheduler.client.writes.pod_status import PodStatusPatcher
 from kscheduler.client.writes.pods import PodWriter
 from kscheduler.client.writes.volumes import ApiVolumeWriter
@@ -38,13 +49,12 @@ from kscheduler.informers.informer import InformerStatistics
 from kscheduler.informers.plugin_listers import PluginListers
 from kscheduler.informers.transform import AnnotatedPodTransform
 from kscheduler.scheduling.attempt.binding import BindingWriter
-from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
 from kscheduler.scheduling.attempt.retired_plugins import RetiredPlugins
 from kscheduler.scheduling.attempt.volume_writer import VolumeBindingWriter
-from kscheduler.scheduling.attempt.workers import Workers
 from kscheduler.scheduling.beside.refreshed_plugins import RefreshedPlugins
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.failures.status_writer import StatusWriter
+from kscheduler.scheduling.groups.group_status_writer import GroupStatusWriter
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.overfill.overfill_keeping import OverfillKeeping
@@ -52,8 +62,10 @@ from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.taken_pods import TakenPods
 from kscheduler.scheduling.truth.truth_keeping import Periods, TruthKeeping
+from kscheduler.scheduling.work.concurrency import AdaptiveLimit
+from kscheduler.scheduling.work.workers import Workers
 
-WATCHED: Final = (NODES, PODS, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS, POD_DISRUPTION_BUDGETS)
+WATCHED: Final = (NODES, PODS, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS, POD_DISRUPTION_BUDGETS, *DEVICE_KINDS)
 """The resources that the plugins read."""
 QUEUED_EVENTS: Final = 10_000
 """Events that may wait behind the binds: a burst of bindings keeps its "Scheduled" Events, and memory stays bounded."""
@@ -86,8 +98,12 @@ class Parts:
         self.election = self.leadership.election(self.recorder) if self.leadership is not None else None
         """`None`: `leaderElect` is off, and this process schedules at once."""
         self.status_writer = self._build_status_writer()
+        self.group_status_writer = GroupStatusWriter(PodGroupStatusPatcher(self.client, self.clock), self.clock)
         annotated = {"pods": AnnotatedPodTransform()} if self._configuration.honor_scheduler_name_annotation else None
-        self.informers = InformerFactory(self.client, WATCHED, transforms=annotated, clock=self.clock)
+        kinds = (*WATCHED, *(api.kind for api in group_apis(options.config)))
+        self.informers = InformerFactory(
+            self.client, kinds, transforms=annotated, clock=self.clock, may_be_absent=(DEVICE_TAINT_RULES,)
+        )
         self.catch_up = CatchUp(self.client, self.informers, PODS, self.clock)
         self.api_server_monitor = APIServerMonitor(self.reachability, self.event_client, self.informers, self.clock)
         self.server_version = ServerVersion(self.client, self.clock)
@@ -228,8 +244,10 @@ class Parts:
             binder=BindingWriter(pods, self.clock, self.observations, self.limit.refused, self.pod_log, self.taken),
             evictor=pods,
             statuses=self.status_writer,
+            group_statuses=self.group_status_writer,
             events=self.recorder,
             volume_writer=VolumeBindingWriter(ApiVolumeWriter(self.client)),
+            claim_storage=ApiClaimWriter(self.client),
             pod_of=self._pod,
             workloads=StoredWorkloads(*(self.informers[kind].store for kind in WORKLOAD_KINDS)),
             budgets=StoredBudgets(self.informers[POD_DISRUPTION_BUDGETS].store),

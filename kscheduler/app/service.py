@@ -2,9 +2,9 @@
 
     start   HTTP server -> Events -> informers -> wait for sync -> checks of the cache
             -> wait for the lease -> catch up with what the last leader has written
-            -> conditions -> evictions -> workers
-    stop    workers (drain the binds that were sent, 10 s at most) -> evictions (what has begun, 5 s at most)
-            -> conditions -> release of the lease -> informers -> Events -> HTTP server
+            -> conditions -> evictions -> claims -> workers
+    stop    workers (drain the binds that were sent, 10 s at most) -> claims -> evictions (what has begun, 5 s
+            at most each) -> conditions -> release of the lease -> informers -> Events -> HTTP server
 
 Probes are answered from the start, and `/readyz` says what is still missing. A follower is ready: its informers fill
 cache and queue, nothing is popped and nothing is written. With `delayCacheUntilActive` the informers start after the
@@ -196,8 +196,14 @@ class App:
                 self._unless_lost(lambda: self.parts.status_writer.flush(FLUSH_PATCHES_SECONDS)),
             ),
             BackgroundService(
+                "conditions of groups",
+                self.parts.group_status_writer.run,
+                self._unless_lost(lambda: self.parts.group_status_writer.flush(FLUSH_PATCHES_SECONDS)),
+            ),
+            BackgroundService(
                 "evictions", self.parts.assembly.evictions.run, self._unless_lost(self.parts.assembly.evictions.stop)
             ),
+            *self._claims_service(),
             *self.parts.overfill.services_beside_workers(),
             BackgroundService("back-off", self.parts.workers.keep_flushing),
             BackgroundService("workers", self.parts.workers.run, self._unless_lost(self._drain)),
@@ -209,6 +215,11 @@ class App:
             await stop.wait()
             self.diary.stopping(_reason(stop))
             self.surface.is_stopping = True
+
+    def _claims_service(self) -> tuple[BackgroundService, ...]:
+        """Beside the workers, and to the end of what they have begun."""
+        claims = self.parts.assembly.claims
+        return () if claims is None else (BackgroundService("claims", claims.run, self._unless_lost(claims.stop)),)
 
     async def _wait_for_version(self) -> None:
         """Decide by the API server's version from the first pod on, if it tells it in time."""

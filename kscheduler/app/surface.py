@@ -41,6 +41,7 @@ from kscheduler.metrics import (
     truth_source,
     work_queue_source,
 )
+from kscheduler.scheduling.observations import SINGLE_POD
 from kscheduler.server import (
     Address,
     Check,
@@ -149,6 +150,7 @@ class Surface:
     def _build_exposition(self, connection: Connection) -> Exposition:
         gauges = Gauges(
             pending_pods=self._pending_pods,
+            queued_entities=self._queued_entities,
             cache_size=lambda: asdict(self._parts.assembly.cache.statistics()),
             unschedulable_pods=self._parts.assembly.queue.rejections,
             inflight_events=self._inflight_events,
@@ -189,13 +191,26 @@ class Surface:
         return own if self.login is None else [*own, *self.login.request_statistics()]
 
     def _pending_pods(self) -> Mapping[str, float]:
+        # Members of pod groups are held, and so wait as pods by themselves.
+        of_groups = {"incomplete": 0, "pending": 0} if self._parts.observations.counts_entities else {}
+        return {**self._single_pods(), **of_groups}
+
+    def _single_pods(self) -> dict[str, float]:
         sizes = self._parts.assembly.queue.statistics()
+        of_groups = {"incomplete": sizes.incomplete, "pending": sizes.pending}
         return {
             "active": sizes.active,
             "backoff": sizes.backoff,
             "unschedulable": sizes.unschedulable,
             "gated": sizes.gated,
+            **{place: count for place, count in of_groups.items() if count is not None},
         }
+
+    def _queued_entities(self) -> Mapping[tuple[str, str], float]:
+        """Single pods only: nothing else waits in the queue. Empty where the followed version has no such series."""
+        if not self._parts.observations.counts_entities:
+            return {}
+        return {(queue, SINGLE_POD): pods for queue, pods in self._single_pods().items()}
 
     def _extender_pods(self) -> dict[tuple[str, str], float]:
         pods: dict[tuple[str, str], float] = {}

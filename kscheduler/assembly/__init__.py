@@ -6,6 +6,7 @@ evicts a victim and writes a condition, and which clock is used.
     ports            what a scheduler needs from outside; each port is documented with its default
     unconnected      those defaults
     profiles_over    a cache and ports -> a Handle -> profiles that can decide; all that what-if needs
+    followed_groups  which APIs pod groups may come from
     pod_classes      whether like pods share a verdict (`KSCHEDULER_CLASSES`)
     ruleset          all that follows from a configuration: drafted beside the one in force, adopted in one step
     assembled        everything: the profiles together with queue, evictions, failures, scheduler and handlers
@@ -15,8 +16,9 @@ its own workers, informers and clients (`app.parts` does so for the service).
 """
 
 from kscheduler.assembly.assembled import Assembly
+from kscheduler.assembly.followed_groups import group_apis
 from kscheduler.assembly.ports import Ports
 from kscheduler.assembly.profiles_over import handle_over, profiles_over
 from kscheduler.assembly.ruleset import Adoption, Ruleset
 
-__all__ = ["Adoption", "Assembly", "Ports", "Ruleset", "handle_over", "profiles_over"]
+__all__ = ["Adoption", "Assembly", "Ports", "Ruleset", "group_apis", "handle_over", "profiles_over"]

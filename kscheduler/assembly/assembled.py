@@ -10,19 +10,23 @@ the queue what a parked pod waits for.
 What follows from the configuration is a `Ruleset`. Another one can be drafted at any time, and adopted in one step.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
 
 from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Pod
-from kscheduler.api.kinds import NAMESPACES, NODES, PODS, Kind
+from kscheduler.api.kinds import PODS, Kind
 from kscheduler.api.meta import KubeObject
+from kscheduler.assembly.followed_groups import group_apis
 from kscheduler.assembly.pod_classes import PodClasses, classes_are_on, pod_classes
 from kscheduler.assembly.ports import Ports
 from kscheduler.assembly.profiles_over import built_profiles, handle_over
 from kscheduler.assembly.ruleset import Adoption, Ruleset
+from kscheduler.assembly.watchers import handlers_of
+from kscheduler.assembly.writers import claim_commits_of, evictions_of
+from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.config.types import KubeSchedulerConfiguration
 from kscheduler.framework.events import ClusterEvent, data_of
@@ -30,32 +34,29 @@ from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
-from kscheduler.informers.informer import Handler, Informer
+from kscheduler.informers.informer import Informer
 from kscheduler.logs import get_logger, verbose
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.judges import judges_of
 from kscheduler.scheduling.attempt.surroundings import PreemptionRunner, Surroundings
-from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionPorts
-from kscheduler.scheduling.eviction.victims import Victims
 from kscheduler.scheduling.failures.failures import FailureHandler, failed_condition
 from kscheduler.scheduling.failures.infeasible import KnownInfeasible
+from kscheduler.scheduling.groups.group_reports import GroupReports
 from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
-from kscheduler.scheduling.handlers.namespace_handler import NamespaceHandler
-from kscheduler.scheduling.handlers.storage_handlers import STORAGE_RESOURCES, StorageHandler
 from kscheduler.scheduling.plugin_reports import PluginReports
 from kscheduler.scheduling.pod_log.lines import WAKING
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles, queue_policy
 from kscheduler.scheduling.quarantined_profiles import quarantined
 from kscheduler.scheduling.reports import Reporter
+from kscheduler.scheduling.resizes import DeferredResizes
 from kscheduler.scheduling.stopwatch import timed_pre_enqueue
 from kscheduler.scheduling.supervision.supervisor import STRIKES, Quarantine, Supervisor
 from kscheduler.state.cache import Cache
 from kscheduler.state.holding.pods_in_pre_bind import PodsInPreBind
 from kscheduler.state.holding.waiting_pods import WaitingPodTable
 from kscheduler.state.queue.scheduling_queue import QueuePolicy, SchedulingQueue
-from kscheduler.upstream.behaviours import Behaviours
 
 _log = get_logger(__name__)
 
@@ -107,11 +108,17 @@ class Assembly:
         self.ports = ports
         self.clock = clock
         self.cache = Cache() if cache is None else cache
+        self.cache.pod_groups.follow(group_apis(config))
         self.waiting = WaitingPodTable()
         self.in_pre_bind = PodsInPreBind() if config.gates.enabled(EXPECTATION) else None
+        self.resizes = DeferredResizes()
         self.reporter = Reporter(ports.events)
         self.plugin_reports = self._build_plugin_reports()
-        self.evictions = self._build_evictions()
+        self.evictions = evictions_of(
+            self.ports, self.cache, self.waiting, self.in_pre_bind, self.reporter, self._activate, self.clock
+        )
+        self.claims = claim_commits_of(self.ports, self.cache, self.reporter, self._activate, self.clock)
+        """Writes claims to devices; `None` where nothing can be written."""
         self.on_quarantine: Callable[[], None] = _wait_for_nobody
         """Called when `draft_quarantines` has something to draft; to be adopted after the decision."""
         self._quarantines: list[tuple[Supervisor, Quarantine]] = []
@@ -124,6 +131,7 @@ class Assembly:
             clock=clock,
             waiting=self.waiting,
             evictions=self.evictions,
+            claim_writer=self.claims,
             nodes_changed=self._nodes_changed,
         )
         reports = self.plugin_reports
@@ -137,7 +145,7 @@ class Assembly:
         self.registry = registry
         """The plugins in force, by name."""
         self._has_classes = classes_are_on() if has_classes is None else has_classes
-        self._follow(config.gates.behaviours)
+        self._follow(config.gates)
         first = self.draft(config)
         self.config = config
         """The configuration in force."""
@@ -148,12 +156,14 @@ class Assembly:
         self._move_pods = lambda event, old, new: self.queue.move_all(event, old, new, clock.time())
         ports.log.awaited_events = self.queue.awaited_events
         self.failures = FailureHandler(
-            self.queue, self.cache.nominator, ports.pod_of, ports.statuses, ports.log, self._is_served
+            self.queue, self.cache.nominator, ports.pod_of, ports.statuses, ports.log, self._is_served, self.resizes
         )
         self.scheduler = Scheduler(self._surroundings(preemptions or self.evictions), first.judges)
         self.pod_handler = self._build_pod_handler()
         self.node_handler = NodeHandler(self.cache, self.queue, clock, ports.observations)
-        self.handlers = self._handlers()
+        self.handlers = handlers_of(
+            self.pod_handler, self.node_handler, self.cache, self.queue, self.clock, self.ports.observations
+        )
 
     def listen_to(self, informers: Informers) -> None:
         """Register each handler with the informer of its kind. Raises `KeyError` if a kind has no informer."""
@@ -179,7 +189,7 @@ class Assembly:
         classes = pod_classes(profiles, self.cache.nominator) if self._has_classes else PodClasses()
         judges = judges_of(
             profiles,
-            KnownInfeasible(classes.class_of, lambda: self.cache.generation),
+            KnownInfeasible(classes.class_of, lambda: self.cache.generation, self.cache.devices.serve),
             self.cache,
             self.ports.observations,
             self.clock,
@@ -257,7 +267,7 @@ class Assembly:
         self.profiles.clear()
         self.profiles.update(ruleset.profiles)
         self.config, self.registry, self.classes = ruleset.config, ruleset.registry, ruleset.classes
-        self._follow(ruleset.config.gates.behaviours)
+        self._follow(ruleset.config.gates)
         self.scheduler.adopt(ruleset.judges)
         placed = self.queue.adopt(ruleset.policy, self._is_served, self.clock.time())
         called_back = self._call_back()
@@ -273,9 +283,11 @@ class Assembly:
                 taken_up += self._take_up(pod)
         return Adoption(placed.kept, let_go, taken_up, called_back, sorted(added), sorted(removed))
 
-    def _follow(self, behaviours: Behaviours) -> None:
-        self.cache.follow(behaviours)
-        self.ports.observations.event_names = behaviours.event_names
+    def _follow(self, gates: FeatureGates) -> None:
+        self.resizes.follow(gates)
+        self.cache.follow(gates.behaviours)
+        self.cache.devices.follow(taint_rules=gates.enabled("DRADeviceTaintRules"))
+        self.ports.observations.follow(gates.behaviours)
 
     def _is_served(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name in self.profiles
@@ -301,6 +313,7 @@ class Assembly:
     def _let_go(self, pod: Pod) -> None:
         uid = pod.metadata.uid
         self.cache.nominator.remove(uid)
+        self.cache.pod_groups.remove_member(PodInfo(pod))
         self.ports.statuses.withdraw(uid)
         self.evictions.call_off(uid)
 
@@ -324,37 +337,17 @@ class Assembly:
         """Report a pod that a failure keeps out of the queue: no attempt will report it."""
         self.ports.statuses.report(pod, failed_condition(note), note)
 
-    def _build_evictions(self) -> AsyncEvictions:
-        """Built before the profiles, whose plugins hold them; the queue is built later, and looked up on each call."""
-        ports = self.ports
-        victims = Victims(
-            pods=ports.evictor,
-            waiting=self.waiting,
-            in_pre_bind=self.in_pre_bind,
-            pod_of=ports.pod_of,
-            reporter=self.reporter,
-            node_of=self.cache.node_of,
-            log=ports.log,
-            clock=self.clock,
-        )
-        return AsyncEvictions(
-            EvictionPorts(
-                victims=victims,
-                nominator=self.cache.nominator,
-                statuses=ports.statuses,
-                activate=lambda keys: self.queue.activate(keys, self.clock.time()),
-                observations=ports.observations,
-                clock=self.clock,
-            )
-        )
+    def _activate(self, keys: Collection[str]) -> None:
+        """Wake these pods. The queue is built after those who call this."""
+        self.queue.activate(keys, self.clock.time())
 
     def _queue_policy(
         self, configuration: KubeSchedulerConfiguration, profiles: Profiles, classes: PodClasses
     ) -> QueuePolicy:
         observations, on_arrival = self.ports.observations, self.ports.on_arrival
 
-        def on_incoming(queue: str, event: str, pods: int) -> None:
-            observations.queue_incoming_many(queue, event, pods)
+        def on_incoming(queue: str, event: str, pods: int, unasked: int) -> None:
+            observations.queue_incoming_many(queue, event, pods, unasked)
             on_arrival()
 
         policy = queue_policy(
@@ -368,7 +361,8 @@ class Assembly:
         observe = observations.extension_point
         timed = partial(timed_pre_enqueue, policy.pre_enqueue, observe, self.clock.monotonic)
         on_moved = self.ports.log.moved if verbose(WAKING) else None
-        return replace(policy, pre_enqueue=timed, on_moved=on_moved)
+        groups = self.cache.pod_groups if self.cache.pod_groups.apis else None
+        return replace(policy, pre_enqueue=timed, on_moved=on_moved, groups=groups)
 
     def _surroundings(self, preemptions: PreemptionRunner) -> Surroundings:
         return Surroundings(
@@ -380,21 +374,15 @@ class Assembly:
             observations=self.ports.observations,
             clock=self.clock,
             evictions=preemptions,
+            claims=self.claims,
             announcer=self.ports.statuses if self.in_pre_bind is not None else None,
             in_pre_bind=self.in_pre_bind,
             log=self.ports.log,
             pod_of=self.ports.pod_of,
+            resizes=self.resizes,
+            group_reports=GroupReports(self.ports.group_statuses, self.cache.pod_groups),
         )
 
     def _build_pod_handler(self) -> PodHandler:
-        seen = self.clock, self.ports.observations
-        return PodHandler(self.cache, self.queue, self.waiting, self.profiles, *seen, self.ports.log, self.ports.taken)
-
-    def _handlers(self) -> Mapping[Kind, Handler[Any]]:
-        """The handlers, by kind, that turn watch events into changes of cache and queue."""
-        seen = self.queue, self.clock, self.ports.observations
-        storage = {
-            kind: StorageHandler(resource, self.cache.volumes, *seen) for kind, resource in STORAGE_RESOURCES.items()
-        }
-        namespaces = NamespaceHandler(self.cache.counters, *seen)
-        return {PODS: self.pod_handler, NODES: self.node_handler, NAMESPACES: namespaces, **storage}
+        seen = self.clock, self.ports.observations, self.ports.log, self.ports.taken
+        return PodHandler(self.cache, self.queue, self.waiting, self.profiles, *seen, self.resizes)

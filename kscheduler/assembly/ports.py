@@ -27,10 +27,12 @@ from kscheduler.framework.cluster.preemption import DisruptionBudgets
 from kscheduler.framework.cluster.volumes import VolumeWriter
 from kscheduler.framework.cluster.workload_listers import NO_WORKLOADS, WorkloadListers
 from kscheduler.framework.handle import Writer
+from kscheduler.scheduling.claims.claim_storage import ClaimStorage
 from kscheduler.scheduling.eviction.evictions import NominationWriter
 from kscheduler.scheduling.eviction.victims import VictimWriter
 from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.failures.failures import FailureSink
+from kscheduler.scheduling.groups.group_reports import GroupStatusSink, NoGroupStatuses
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.reports import EventSink
@@ -53,10 +55,14 @@ class Ports:
     """Deletes a victim of preemption. By default each victim counts as gone already."""
     statuses: StatusPort = field(default_factory=NoStatuses)
     """Takes conditions and nominations, which are written after the binds. By default they are dropped."""
+    group_statuses: GroupStatusSink = field(default_factory=NoGroupStatuses)
+    """Writes conditions of pod groups. By default they are dropped."""
     events: EventSink = field(default_factory=NoEvents)
     """Records Events. By default they are dropped."""
     volume_writer: VolumeWriter | None = None
     """Writes claims and volumes. `None`: a pod whose volumes must be bound first fails in PreBind."""
+    claim_storage: ClaimStorage | None = None
+    """Writes claims to devices. `None`: a pod with such claims fails in PreBind, and no claim is freed."""
 
     # --- what is read -------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.assembly.ports import Ports
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.config.loader import LoadedConfig
+from kscheduler.framework.cluster.claim_writing import ClaimWriter
 from kscheduler.framework.cluster.preemption import NO_EVICTIONS, Evictions
 from kscheduler.framework.handle import Handle, NodesChanged, WaitingPods
 from kscheduler.framework.plugin_listener import NOBODY, PluginListener
@@ -54,6 +55,7 @@ def handle_over(
     clock: Clock = REAL_CLOCK,
     waiting: WaitingPods | None = None,
     evictions: Evictions = NO_EVICTIONS,
+    claim_writer: ClaimWriter | None = None,
     nodes_changed: NodesChanged | None = None,
 ) -> Handle:
     """The Handle for plugins. By default no pod waits for Permit, none is evicted, and nothing is kept."""
@@ -65,6 +67,8 @@ def handle_over(
         nominator=cache.nominator,
         volumes=cache.volumes,
         volume_writer=ports.volume_writer,
+        claim_writer=claim_writer,
+        devices=cache.devices,
         clock=clock,
         workloads=ports.workloads,
         budgets=ports.budgets,
@@ -74,6 +78,7 @@ def handle_over(
         observe_volumes=ports.observations.volume_scheduling,
         lister=ports.lister,
         client=ports.client,
+        pod_groups=cache.pod_groups,
         nodes_changed=partial(_touch, cache) if nodes_changed is None else nodes_changed,
     )
 

@@ -11,7 +11,6 @@ from kscheduler.cel.checking.declarations import declared
 from kscheduler.cel.checking.library_signatures import library_signatures
 from kscheduler.cel.checking.names import Names
 from kscheduler.cel.checking.standard_signatures import standard_signatures
-from kscheduler.cel.checking.types import Type
 from kscheduler.cel.checking.validators import validate
 from kscheduler.cel.functions.lists import list_functions
 from kscheduler.cel.functions.standard import standard_functions
@@ -21,14 +20,15 @@ from kscheduler.cel.planning.attributes import Run
 from kscheduler.cel.planning.constants import PlanError
 from kscheduler.cel.planning.dispatch import Dispatcher
 from kscheduler.cel.planning.frame import CostLimitError, Frame
-from kscheduler.cel.planning.planner import Planner
+from kscheduler.cel.planning.planner import ExpressionPlanner
 from kscheduler.cel.planning.rules import EvaluationRules
-from kscheduler.cel.source import NO_LOCATION, Issues, Source
-from kscheduler.cel.syntax.nodes import Node
+from kscheduler.cel.source import NO_LOCATION, Issues, SourceText
+from kscheduler.cel.syntax.nodes import SyntaxNode
 from kscheduler.cel.syntax.parser import DEEPEST, SyntaxProblemError, TooDeepError, parse
 from kscheduler.cel.syntax.tree import Tree
 from kscheduler.cel.syntax.visitor import Visitor
-from kscheduler.cel.values.kinds import Failure, PanicError
+from kscheduler.cel.types import Type
+from kscheduler.cel.values.kinds import ErrorValue, PanicError
 
 _LONGEST = 100_000
 _FRAMES = 40_000
@@ -51,9 +51,9 @@ class EvaluationError(ValueError):
 class LanguageRules:
     """What differs between releases of Kubernetes, each as its cel-go has it.
 
-    `qualified_locals`: a variable of a comprehension hides no qualified name. `old_positions`: `indexOf("")` is where it
-    starts. `shared_decimals`: adding to a large quantity changes it. `bounded_ranges`: `lists.range` ends at a million.
-    `quoted_fields`: names of fields may stand in backquotes. `duration_of_int`: `duration(1)` is declared.
+    `qualified_locals`: a variable of a comprehension hides no qualified name. `old_positions`: `indexOf("")` is where
+    it starts. `shared_decimals`: adding to a large quantity changes it. `bounded_ranges`: `range` of lists ends at a
+    million. `quoted_fields`: names of fields may stand in backquotes. `duration_of_int`: `duration(1)` is declared.
     """
 
     qualified_locals: bool
@@ -83,7 +83,7 @@ class Program:
         except PanicError as panic:
             message = f"internal error: {panic}"
             raise EvaluationError(message, frame.cost) from None
-        if type(value) is Failure:
+        if type(value) is ErrorValue:
             raise EvaluationError(value.message, frame.cost)
         return value, frame.cost
 
@@ -114,7 +114,7 @@ class Environment:
             return self._compile(text, refusal)
 
     def _compile(self, text: str, refusal: Callable[[Type], str]) -> Program:
-        source = Source(text)
+        source = SourceText(text)
         issues = Issues(source)
         visitor = Visitor(source, issues, quoted_fields=self._rules.quoted_fields)
         node = _syntax(source, issues, visitor)
@@ -127,7 +127,7 @@ class Environment:
         wrong = refusal(checked.types[node.id])
         if wrong:
             raise CompileError(wrong)
-        planner = Planner(checked, self._dispatcher, self._rules.evaluation)
+        planner = ExpressionPlanner(checked, self._dispatcher, self._rules.evaluation)
         try:
             run = planner.plan(node)
         except PlanError as error:
@@ -142,7 +142,7 @@ def _refuse(issues: Issues) -> None:
         raise CompileError(message)
 
 
-def _syntax(source: Source, issues: Issues, visitor: Visitor) -> Node:
+def _syntax(source: SourceText, issues: Issues, visitor: Visitor) -> SyntaxNode:
     if len(source.text) > _LONGEST:
         size = len(source.text)
         return visitor.report(NO_LOCATION, f"expression code point size exceeds limit: size: {size}, limit {_LONGEST}")

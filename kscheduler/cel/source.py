@@ -1,4 +1,4 @@
-"""Source text with its lines, and how an error points into it."""
+"""SourceText text with its lines, and how an error points into it."""
 
 from dataclasses import dataclass, field
 
@@ -9,8 +9,8 @@ _LONGEST_SNIPPET = 16384
 _MOST_ISSUES = 100
 
 
-class Source:
-    """An expression as text; offsets count code points, lines end at `\\n`."""
+class SourceText:
+    """An expression as text; offsets count code points, lines end at a newline."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -46,7 +46,7 @@ class Issue:
     location: tuple[int, int]
     message: str
 
-    def shown(self, source: Source) -> str:
+    def shown(self, source: SourceText) -> str:
         """The error with its line and a mark below the column."""
         line, column = self.location
         text = f"ERROR: <input>:{line}:{column + 1}: {self.message}"
@@ -63,7 +63,7 @@ class Issue:
 class Issues:
     """All errors of an expression, shown in the order of their places."""
 
-    source: Source
+    source: SourceText
     found: list[Issue] = field(default_factory=list)
     count: int = 0
 

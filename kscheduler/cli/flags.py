@@ -155,7 +155,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     _add_not_built(parser)
 
 
-def add_feature_gates(parser: argparse.ArgumentParser, without: str = VERSION) -> None:
+def add_feature_gates(parser: Any, without: str = VERSION) -> None:
     """Declare `--feature-gates`, which may be given more than once, and `--emulated-version`.
 
     `without`: what help says is followed without that flag.

@@ -29,11 +29,11 @@ MOST: Final = 2**31 - 1
 """klog's levels are int32."""
 ALPHA, BETA = "LoggingAlphaOptions", "LoggingBetaOptions"
 OWN_MODULES: Final = (
-    *("api-server", "assembled", "attempt", "audit", "catch_up", "config", "dump", "election", "event_handlers"),
-    *("evictions", "extenders", "factory", "overfill", "taken_pods"),
+    *("api-server", "assembled", "attempt", "audit", "catch_up", "claim_commits", "config", "dump", "election"),
+    *("event_handlers", "evictions", "extenders", "factory", "overfill", "taken_pods"),
     *("failures", "informer", "kscheduler", "log_flags", "loop_lag", "plugin_reports", "pods", "recorder", "reflector"),
     *("retired_plugins", "run", "server", "status_writer", "truth_check", "workers"),
-    *("node_cost", "plugin_listers", "refreshed_plugins"),
+    *("node_cost", "plugin_listers", "refreshed_plugins", "group_attempt", "group_status_writer"),
 )
 """The modules that log by themselves. A pattern may also mean those of libraries and of users' plugins."""
 

@@ -43,9 +43,14 @@ _Filled = TypeVar("_Filled", bound=Settings)
 _SCORE_BY_FREE_CAPACITY = (UtilizationShapePoint(0, 10), UtilizationShapePoint(100, 0))
 
 
-def default_plugins(gates: FeatureGates) -> Plugins:
-    """The default plugin sets under these gates."""
-    enabled = (plugin for plugin in DEFAULT_PLUGINS[gates.version] if not plugin.gate or gates.enabled(plugin.gate))
+def default_plugins(gates: FeatureGates, *, has_gangs: bool = False) -> Plugins:
+    """The default plugin sets under these gates. `has_gangs`: pod groups of other APIs are followed."""
+    needed = frozenset({"GangScheduling"}) if has_gangs else frozenset[str]()
+    enabled = (
+        plugin
+        for plugin in DEFAULT_PLUGINS[gates.version]
+        if not plugin.gate or gates.enabled(plugin.gate) or plugin.name in needed
+    )
     return Plugins(multi_point=PluginSet(tuple(PluginEntry(plugin.name, plugin.weight or None) for plugin in enabled)))
 
 
@@ -81,7 +86,7 @@ def apply_defaults(
     contention = configuration.enable_contention_profiling
     return replace(
         configuration,
-        profiles=tuple(_profile(profile, gates) for profile in profiles),
+        profiles=tuple(_profile(profile, gates, has_gangs=bool(configuration.pod_group_apis)) for profile in profiles),
         leader_election=_leader_election(configuration.leader_election),
         client_connection=_client_connection(configuration.client_connection),
         extenders=tuple(
@@ -105,8 +110,8 @@ def _filled(settings: _Filled, defaults: _Filled, except_for: str = "") -> _Fill
     return replace(settings, **{name: getattr(defaults, name) for name in names})
 
 
-def _profile(profile: KubeSchedulerProfile, gates: FeatureGates) -> KubeSchedulerProfile:
-    plugins = merge_plugins(default_plugins(gates), profile.plugins)
+def _profile(profile: KubeSchedulerProfile, gates: FeatureGates, *, has_gangs: bool) -> KubeSchedulerProfile:
+    plugins = merge_plugins(default_plugins(gates, has_gangs=has_gangs), profile.plugins)
     configured = tuple(replace(entry, args=default_args(entry.args, gates)) for entry in profile.plugin_config)
     names = {entry.name for entry in configured}
     missing = sorted(_enabled_anywhere(plugins) & ARGS_KINDS.keys() - names)

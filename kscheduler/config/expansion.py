@@ -31,6 +31,7 @@ POINTS: Mapping[str, str] = {
     "queueSort": "queue_sort",
     "placementGenerate": "placement_generate",
     "placementScore": "placement_score",
+    "podGroupPostFilter": "pod_group_post_filter",
 }
 """Extension points as files spell them, with the field of `Plugins`; problems are reported in this order."""
 

@@ -4,9 +4,10 @@ kube-scheduler accepts every gate of Kubernetes, because it is built from the sa
 The table (`upstream/feature_gates_1_36.json`) has all gates, with stage, default, lock and needs; another version of
 Kubernetes is another file.
 
-Setting an unknown or a locked gate is an error that names the gate, in kube-scheduler's words. Setting a gate that a
-scheduler reads, but that changes nothing here, gives a warning, because silence would suggest that it works. All other
-gates (a kubelet's, a controller's) are accepted silently, so that every component of a cluster can get the same list.
+Setting an unknown or a locked gate is an error that names the gate, in kube-scheduler's words; so is switching on one
+that changes decisions and is not built. Setting a gate that a scheduler reads, but that changes nothing here, gives a
+warning, because silence would suggest that it works. All other gates (a kubelet's, a controller's) are accepted
+silently, so that every component of a cluster can get the same list. `AllAlpha` leaves out what is not built.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -63,10 +64,27 @@ def gates_of(version: str) -> Mapping[str, Gate]:
 
 ALL_OF_A_STAGE: Final[Mapping[str, Stage]] = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 
+RESIZE_PREEMPTION: Final = "InPlacePodVerticalScalingSchedulerPreemption"
+"""Lower pods are preempted for a running pod whose resize waits for room."""
+
 HONOURED: Final = frozenset(
     (
         "ComponentFlagz",
         "ComponentStatusz",
+        "DRAAdminAccess",
+        "DRAConsumableCapacity",
+        "DRADeviceBindingConditions",
+        "DRADeviceCompatibilityGroups",
+        "DRADeviceTaintRules",
+        "DRADeviceTaints",
+        "DRAExtendedResource",
+        "DRAFractionalCapacityRange",
+        "DRAListTypeAttributes",
+        "DRAPartitionableDevices",
+        "DRAPrioritizedList",
+        "DRAResourceClaimDeviceStatus",
+        "DRASchedulerFilterTimeout",
+        "GenericWorkload",
         "LoggingAlphaOptions",
         "LoggingBetaOptions",
         "NodeDeclaredFeatures",
@@ -74,6 +92,7 @@ HONOURED: Final = frozenset(
         "StorageCapacityScoring",
         "TaintTolerationComparisonOperators",
         "VolumeLimitScaling",
+        RESIZE_PREEMPTION,
     )
 )
 """Gates whose non-default value changes what this service does. A change that builds a gated rule adds its gate."""
@@ -82,30 +101,15 @@ READ_BY_SCHEDULERS: Final = HONOURED | frozenset(
     (
         "CompositePodGroup",
         "CoordinatedLeaderElection",
-        "DRAAdminAccess",
-        "DRAConsumableCapacity",
         "DRADerivedAttributes",
-        "DRADeviceBindingConditions",
-        "DRADeviceCompatibilityGroups",
-        "DRADeviceTaintRules",
-        "DRADeviceTaints",
-        "DRAExtendedResource",
-        "DRAFractionalCapacityRange",
-        "DRAListTypeAttributes",
         "DRANodeAllocatableResources",
         "DRAOptionalNodeOperations",
-        "DRAPartitionableDevices",
         "DRAPartitionableDevicesType",
-        "DRAPrioritizedList",
-        "DRAResourceClaimDeviceStatus",
-        "DRASchedulerFilterTimeout",
         "DRAWorkloadResourceClaims",
         "DynamicResourceAllocation",
         "GangScheduling",
-        "GenericWorkload",
         "InPlacePodLevelResourcesVerticalScaling",
         "InPlacePodVerticalScaling",
-        "InPlacePodVerticalScalingSchedulerPreemption",
         "InterPodAffinityHostnameFastPath",
         "MatchLabelKeysInPodTopologySpread",
         "NodeInclusionPolicyInPodTopologySpread",
@@ -126,9 +130,37 @@ READ_BY_SCHEDULERS: Final = HONOURED | frozenset(
 """Gates that kube-scheduler reads (pkg/scheduler and cmd/kube-scheduler); all others belong to other components."""
 
 _WHY_NOT: Final[Mapping[str, str]] = {
+    "CoordinatedLeaderElection": "replicas agree by a Lease, with and without it",
+    "InterPodAffinityHostnameFastPath": "terms about the host name are counted by node, with and without it",
+    "OpportunisticBatching": "pods that are alike share their verdicts, with and without it",
+    "SchedulerAsyncAPICalls": "no decision waits for a condition to be written, with or without it",
     "SchedulerAsyncPreemption": "victims are always taken away beside the decisions, never within one",
+    "SchedulerPreQueueingHints": "it saves calls of hints, and here pods that are alike share one call",
 }
-"""Gates that will never be honoured, with the reason."""
+"""Gates that will never be honoured, with the reason: with and without them the same pods get the same nodes."""
+
+_NO_GROUPS: Final = "pod groups are built as 1.37 has them"
+_NOT_BUILT: Final[Mapping[str, Mapping[str, str]]] = {
+    "1.36": {
+        "DRANodeAllocatableResources": "what devices take of a node's cpu and memory would not be counted",
+        "GangScheduling": _NO_GROUPS,
+        "GenericWorkload": _NO_GROUPS,
+        "TopologyAwareWorkloadScheduling": _NO_GROUPS,
+        "WorkloadAwarePreemption": _NO_GROUPS,
+    },
+    "1.37": {
+        "CompositePodGroup": "groups of groups would be decided as if they were apart",
+        "DRADerivedAttributes": "device requests would be judged without the values that they derive",
+        "DRANodeAllocatableResources": "what devices take of a node's cpu and memory would not be counted",
+        "DRAOptionalNodeOperations": "devices would be allocated on nodes that cannot leave out their preparation",
+        "DRAPartitionableDevicesType": "the type of a partition would not be seen",
+        "DRAWorkloadResourceClaims": "claims that the pods of a group share would be taken for those of one pod",
+        "PodGroupPreemptionPolicy": "a group would preempt as its pods say, not as the group does",
+        "TopologyAwareWorkloadScheduling": "groups would be placed without their topology constraints",
+    },
+}
+"""Gates that may not be switched on, by version, with what would go wrong: kube-scheduler decides otherwise with them.
+`AllAlpha` does not count as asking for them."""
 
 _TRUE: Final = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _FALSE: Final = frozenset(("0", "f", "F", "false", "FALSE", "False"))
@@ -193,10 +225,10 @@ def parse_feature_gates(text: str, where: str = "--feature-gates", version: str 
     """Read `A=true,B=false`. Raises `ConfigError` with every unknown, locked or unsatisfied gate of the version."""
     known = gates_of(version)
     settings, problems = _settings(text)
-    problems += [problem for name, value in settings.items() for problem in _refusals(name, known, value=value)]
+    problems += [problem for name, value in settings.items() for problem in _refusals(name, version, value=value)]
     if problems:
         raise ConfigError(problems, where)
-    chosen = _chosen(settings, known)
+    chosen = _chosen(settings, version)
     unmet = _unmet_needs(FeatureGates(chosen, version=version))
     if unmet:
         raise ConfigError(unmet, where)
@@ -229,29 +261,43 @@ def _component_problems(components: set[str]) -> Iterator[Problem]:
         yield Problem("", mixed)
 
 
-def _refusals(name: str, known: Mapping[str, Gate], *, value: bool) -> list[Problem]:
+def _refusals(name: str, version: str, *, value: bool) -> list[Problem]:
     if name in ALL_OF_A_STAGE:
         return []
-    gate = known.get(name)
+    gate = gates_of(version).get(name)
     if gate is None:
-        others = [version for version in BEHAVIOURS if name in gates_of(version)]
+        others = [other for other in BEHAVIOURS if name in gates_of(other)]
         hint = f" (Kubernetes {', '.join(others)} has it: see --emulated-version)" if others else ""
         return [Problem("", f"unrecognized feature gate: {name}{hint}")]
     if gate.locked and value != gate.default:
         fixed = str(gate.default).lower()
         message = f"cannot set feature gate {name} to {str(value).lower()}, feature is locked to {fixed}"
         return [Problem("", message)]
+    why = _NOT_BUILT[version].get(name)
+    if value and why is not None:
+        return [Problem("", f"feature gate {name} cannot be switched on, it is not built: {why}")]
     return []
 
 
-def _chosen(settings: Mapping[str, bool], known: Mapping[str, Gate]) -> dict[str, bool]:
+def _chosen(settings: Mapping[str, bool], version: str) -> dict[str, bool]:
     """The values by gate: `AllAlpha` and `AllBeta` first, so that a gate's own setting wins whatever the order."""
     chosen: dict[str, bool] = {}
+    known, left_out = gates_of(version), _left_out(settings, version)
     for word, stage in ALL_OF_A_STAGE.items():
         if word in settings:
-            chosen.update({gate.name: settings[word] for gate in known.values() if gate.stage is stage})
+            of_stage = (gate.name for gate in known.values() if gate.stage is stage)
+            chosen.update({name: settings[word] for name in of_stage if not (settings[word] and name in left_out)})
     chosen.update({name: value for name, value in settings.items() if name in known})
     return chosen
+
+
+def _left_out(settings: Mapping[str, bool], version: str) -> set[str]:
+    """What `AllAlpha` and `AllBeta` do not switch on: gates that are not built, and gates that need one of these."""
+    left_out = {name for name in _NOT_BUILT[version] if name not in settings}
+    known = gates_of(version).values()
+    while needing := {gate.name for gate in known if left_out & {*gate.needs}} - left_out:
+        left_out |= needing
+    return left_out
 
 
 def _unmet_needs(gates: FeatureGates) -> list[Problem]:

@@ -32,11 +32,13 @@ from kscheduler.config.types import (
     PluginSet,
 )
 from kscheduler.config.validation.configuration import validate
+from kscheduler.upstream.behaviours import BEHAVIOURS
 from kscheduler.upstream.release import VERSION
 
 STANDARD_INPUT = "standard input"
 """How messages name the file `-`."""
 GROUP = API_VERSION.partition("/")[0]
+POD_GROUP_POST_FILTER = "podGroupPostFilter"
 
 ArgsKind = Callable[[str], type[msgspec.Struct] | None]
 """From the name of a plugin of one's own to the struct of its arguments, if it declares one."""
@@ -134,9 +136,22 @@ def from_tree(
         for index, profile in enumerate(configuration.profiles)
     )
     configuration = replace(configuration, profiles=profiles)
+    _note_fields_of_other_versions(tree, gates, walk)
     if walk.problems:
         raise ConfigError([*walk.problems, *_further_problems(configuration, walk, gates)], where)
     return _completed(configuration, walk, gates, where)
+
+
+def _note_fields_of_other_versions(tree: dict[str, Any], gates: FeatureGates, walk: Walk) -> None:
+    """A field that the followed version does not have is unknown there, even where it is null or empty."""
+    if gates.behaviours.has_pod_group_post_filter or not isinstance(tree.get("profiles"), list):
+        return
+    having = [version for version, behaviours in BEHAVIOURS.items() if behaviours.has_pod_group_post_filter]
+    for index, profile in enumerate(tree["profiles"]):
+        plugins = profile.get("plugins") if isinstance(profile, dict) else None
+        if isinstance(plugins, dict) and POD_GROUP_POST_FILTER in plugins:
+            path = f"profiles[{index}].plugins.{POD_GROUP_POST_FILTER}"
+            walk.wrong(path, f"unknown field (Kubernetes {', '.join(having)} has it: see --emulated-version)")
 
 
 def _further_problems(bare: KubeSchedulerConfiguration, walk: Walk, gates: FeatureGates) -> list[Problem]:

@@ -104,6 +104,8 @@ class Plugins(Settings, frozen=True):
     """Pod groups (alpha): candidate placements; at most one."""
     placement_score: PluginSet = PluginSet()
     """Pod groups (alpha): which placement is best."""
+    pod_group_post_filter: PluginSet = PluginSet()
+    """Pod groups (from Kubernetes 1.37 on): what to do if the group fits nowhere: preemption."""
 
 
 class PluginConfig(Settings, frozen=True):
@@ -238,6 +240,9 @@ class KubeSchedulerConfiguration(Settings, frozen=True):
     """Webhooks, called in this order."""
     plugin_sources: tuple[PluginSource, ...] = ()
     """Where plugins of one's own come from (kscheduler only)."""
+    pod_group_apis: tuple[str, ...] = msgspec.field(name="podGroupAPIs", default=())
+    """APIs besides Kubernetes' own whose pod groups are placed all or nothing: `scheduler-plugins`, `volcano`
+    (kscheduler only); missing means none. See docs/pod-groups.md."""
     honor_scheduler_name_annotation: bool | None = None
     """Whether pods whose `spec.schedulerName` is `default-scheduler` may name their scheduler by the annotation
     `scheduler.alpha.kubernetes.io/name` instead (kscheduler only); missing means no. kube-scheduler, if it runs, serves

@@ -14,7 +14,7 @@ from kscheduler.config.errors import shown
 from kscheduler.config.extenders import decides
 from kscheduler.config.loader import LoadedConfig, default_configuration
 from kscheduler.config.plugin_args import HTTPSource, LoadAwareArgs
-from kscheduler.config.types import Extender, Plugins
+from kscheduler.config.types import Extender, Plugins, PluginSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +58,12 @@ RULES: tuple[Rule, ...] = (
 
 UNBUILT_PLUGINS = frozenset(
     (
-        "DeferredPodScheduling",
-        "DynamicResources",
-        "GangScheduling",
         "PodGroupPodsCount",
         "TopologyPlacementGenerator",
     )
 )
-"""In-tree plugins that a configuration may name and whose rules are not built: settings for them do nothing, and pods
-that need one are held (`scheduling.missing_rules`). Of DynamicResources the part for pods without claims is built."""
+"""In-tree plugins that a configuration may name and whose rules are not built: settings for them do nothing. The gates
+that ask for these rules cannot be switched on."""
 
 _LONGEST_CALL: Final = 300
 """Seconds that an extender's `httpTimeout` may have without a warning."""
@@ -81,6 +78,7 @@ def unhonoured(
     warnings = [
         *_from_rules(loaded, rules),
         *_from_plugins(loaded, unbuilt),
+        *_from_points_of_pod_groups(loaded),
         *_from_extenders(loaded),
         *_from_unencrypted_sources(loaded),
         *_from_empty_names(loaded),
@@ -122,6 +120,16 @@ def _from_plugins(loaded: LoadedConfig, unbuilt: frozenset[str]) -> Iterator[Set
             for number, plugin in enumerate(getattr(profile.plugins, field).enabled):
                 if plugin.name in unbuilt - by_default:
                     yield _unbuilt(f"{path}.plugins.{name}.enabled[{number}]", plugin.name)
+
+
+def _from_points_of_pod_groups(loaded: LoadedConfig) -> Iterator[SettingWarning]:
+    """Plugins at a point that only pod groups reach, while there are none: kube-scheduler takes them without a word."""
+    if loaded.gates.enabled("GenericWorkload"):
+        return
+    for index, profile in enumerate(loaded.as_given.profiles):
+        if profile.plugins.pod_group_post_filter != PluginSet():
+            path = f"profiles[{index}].plugins.podGroupPostFilter"
+            yield SettingWarning(path, "has no effect: it is for pod groups, and feature gate GenericWorkload is off")
 
 
 def _unbuilt(path: str, plugin: str) -> SettingWarning:

@@ -1,25 +1,26 @@
 """Selectors of devices: CEL expressions over `device`, compiled and evaluated as kube-scheduler does it.
 
-`device` has a driver, attributes and capacities by domain, and whether it may be allocated several times. A name without a
-domain is in the driver's. Looking up a domain that is not there gives an empty map, but `in` and iteration know only the
-domains that are there. The errors are kube-scheduler's, which decide nothing: a selector that fails ends the cycle.
+`device` has a driver, attributes and capacities by domain, and whether it may be allocated several times. A name
+without a domain is in the driver's. Looking up a domain that is not there gives an empty map, but `in` and iteration
+know only the domains that are there. The errors are kube-scheduler's, which decide nothing: a selector that fails ends
+the cycle.
 """
 
 from typing import Any, Literal
 
 from kscheduler.api.devices import Device, DeviceAttribute
 from kscheduler.bounded.recently_used import RecentlyUsed
-from kscheduler.cel.checking import types
+from kscheduler.cel import types
 from kscheduler.cel.checking.declarations import QUANTITY
 from kscheduler.cel.environment import (
     CompileError,
     Environment,
     EvaluationError,
-    EvaluationRules,
     LanguageRules,
     Program,
 )
 from kscheduler.cel.kubernetes import quantities, semvers
+from kscheduler.cel.planning.rules import EvaluationRules
 from kscheduler.cel.values.kinds import Optional, StringMap
 from kscheduler.cel.values.native import unconvertible
 from kscheduler.cel.values.typing import type_name
@@ -35,7 +36,10 @@ COMPILED_KEPT = 256
 DEVICES_KEPT = 8192
 """Devices whose attributes stay ready to be asked about: about two kilobytes each."""
 
-_HINT = ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional fields"
+_HINT = (
+    ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional "
+    "fields"
+)
 
 
 class SelectorError(ValueError):
@@ -47,7 +51,9 @@ class SelectorCompileError(SelectorError):
 
 
 class SelectorRuntimeError(SelectorError):
-    """The expression fails for one device; the text is what follows `CEL runtime error: `. `cost` is None if nothing ran."""
+    """The expression fails for one device; the text is what follows `CEL runtime error: `. `cost` is None if nothing
+    ran.
+    """
 
     def __init__(self, message: str, cost: int | None = None) -> None:
         super().__init__(message)

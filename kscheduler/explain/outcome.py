@@ -3,7 +3,6 @@
 from enum import Enum
 
 from kscheduler.explain.situation import Situation, Standing
-from kscheduler.scheduling.missing_rules import held_status
 from kscheduler.whatif.decide import Decision
 
 
@@ -18,7 +17,6 @@ class Outcome(Enum):
     """It fits nowhere, and preemption does not help."""
     GATED = "Gated"
     """A PreEnqueue plugin (scheduling gates) keeps it out of the queue."""
-    HELD = "Held"
     """It needs a rule that this version does not have."""
     BOUND = "Bound"
     """It has a node already; the cycle's result is hypothetical."""
@@ -57,8 +55,5 @@ def cycle_outcome(decision: Decision) -> Outcome | None:
         return None
     if record.node_name:
         return Outcome.PLACED
-    profile = decision.profile
-    if profile is not None and not held_status(record.pod, profile.enabled).is_success:
-        return Outcome.HELD
     makes_room = record.post_filter is not None and record.post_filter.is_success and record.nominated_node_name
     return Outcome.PREEMPTING if makes_room else Outcome.UNSCHEDULABLE

@@ -10,8 +10,11 @@ from typing import Protocol
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.api.core import Pod
+from kscheduler.framework.cluster.claim_writing import ClaimWriter
 from kscheduler.framework.cluster.client import ClusterClient
+from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.cluster.lister import ListerOf, nothing_listed
+from kscheduler.framework.cluster.pod_groups import NO_POD_GROUPS, PodGroupView
 from kscheduler.framework.cluster.preemption import NO_EVICTIONS, DisruptionBudgets, Evictions
 from kscheduler.framework.cluster.topology import TopologyCounters
 from kscheduler.framework.cluster.volumes import Volumes, VolumeWriter
@@ -129,6 +132,8 @@ class Handle:
     nominator: Nominator | None = None
     volumes: Volumes | None = None
     volume_writer: VolumeWriter | None = None
+    devices: Devices | None = None
+    claim_writer: ClaimWriter | None = None
     clock: Clock = REAL_CLOCK
     workloads: WorkloadListers = NO_WORKLOADS
     budgets: DisruptionBudgets | None = None
@@ -150,6 +155,8 @@ class Handle:
     Answers that were kept for these rows (`Source.ROW`) are worked out anew, for no other rows; and pods wake that the
     plugin has turned down, if it registered `Resource.PLUGIN_DATA` or registers no events. Unknown names are ignored.
     On the event loop only, and not from within a method of a cycle."""
+    pod_groups: PodGroupView = NO_POD_GROUPS
+    """Pod groups and their members; where groups are off, no pod is in any."""
 
 
 PluginArgs = Mapping[str, object] | object | None

@@ -25,6 +25,8 @@ from enum import Enum
 from typing import Any, ClassVar, Final, Protocol
 
 from kscheduler.api import well_known
+from kscheduler.framework.cluster.claim_writing import Deallocation
+from kscheduler.framework.cluster.pod_groups import GroupDefinition, PlacementProgress
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ClusterEventWithHint
@@ -154,6 +156,8 @@ class PostFilterResult:
     """A node that will have room; empty clears an earlier nomination, `None` leaves it."""
     preemption: Preemption | None = None
     """With Success: the victims to evict. The plugin itself evicts no pod; the attempt starts it after the cycle."""
+    deallocation: Deallocation | None = None
+    """With Unschedulable: the claim whose devices to free. The attempt starts it; other plugins are still called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,6 +364,19 @@ class PostBindPlugin(Protocol):
 
     def post_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
         """Informational; nothing it does can fail the pod."""
+        ...
+
+
+class PlacementFeasiblePlugin(Protocol):
+    """Judges how far an attempt to place a pod group has come; asked before the first member and after each.
+
+    Not named in configurations: every plugin of the profile that has the method is asked.
+    """
+
+    name: str
+
+    def placement_feasible(self, group: GroupDefinition, progress: PlacementProgress) -> Status:
+        """Success: the group may be placed as it is. Wait: not yet. Unschedulable: it never can be this time."""
         ...
 
 

@@ -34,6 +34,7 @@ _PARAMETERS: Final = {
     "pre_bind": "cycle, pod, node_name",
     "bind": "cycle, pod, node_name",
     "post_bind": "cycle, pod, node_name",
+    "placement_feasible": "group, progress",
     "sign": "pod",
     "may_let_in": "",
     "events_to_register": "",

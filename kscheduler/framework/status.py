@@ -4,6 +4,13 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 
 
+class StatusError(Exception):
+    """Ends a call with an Error of this text where the answer has no room for a Status: in Filter and in Score.
+
+    It is an answer and no bug: the pod is told, and nothing else is reported.
+    """
+
+
 class Code(IntEnum):
     """kube-scheduler's status codes, with its numbers."""
 

@@ -7,7 +7,7 @@ with no objects.
 
 import asyncio
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -52,9 +52,14 @@ class InformerFactory:
         transforms: Mapping[str, Transform] | None = None,
         list_consistency: Literal["consistent", "cache"] = "consistent",
         watch_list: bool = True,
+        may_be_absent: Collection[Kind] = (),
     ) -> None:
-        """`transforms` (by plural) replace the defaults; `list_consistency` applies to the very first list only."""
+        """`may_be_absent`: kinds that are of no concern where the API server does not serve them.
+
+        `transforms` (by plural) replace the defaults; `list_consistency` applies to the very first list only.
+        """
         self._client = client
+        self._may_be_absent = frozenset(kind.resource for kind in may_be_absent)
         self._clock = clock
         self._rng = rng or random.Random()  # noqa: S311  # spreads load, protects nothing
         self._consistent = list_consistency == "consistent"
@@ -109,7 +114,8 @@ class InformerFactory:
         """Wait until the resource exists; the store is emptied, since its objects went with the API."""
         kind = informer.kind
         again = f"discovery is asked every {DISCOVERY_SECONDS:.0f} s"
-        log.warning("resource_absent", resource=kind.resource, version=kind.version, advice=again)
+        report = log.info if kind.resource in self._may_be_absent else log.warning
+        report("resource_absent", resource=kind.resource, version=kind.version, advice=again)
         await informer.rest()
         while True:
             await self._clock.sleep(DISCOVERY_SECONDS)

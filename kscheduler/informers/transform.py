@@ -9,7 +9,7 @@ copy for every object. Recently seen equal values are shared (see `shared`), whi
 thirds of a node's. Comparing specs gets cheaper too, since a shared value is identical.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from msgspec.structs import force_setattr
@@ -20,6 +20,7 @@ from kscheduler.api.core import (
     ContainerImage,
     ContainerStatus,
     Node,
+    NodeSelector,
     Pod,
     PodSpec,
     PodStatus,
@@ -27,6 +28,14 @@ from kscheduler.api.core import (
     Toleration,
     TopologySpreadConstraint,
     Volume,
+)
+from kscheduler.api.devices import (
+    DeviceAllocationConfiguration,
+    DeviceAttribute,
+    DeviceCapacity,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceSlice,
 )
 from kscheduler.api.meta import Condition, KubeObject, OwnerReference
 from kscheduler.api.old_annotation import honor
@@ -124,6 +133,52 @@ class NodeTransform:
         _intern_conditions(status.conditions)
 
 
+class SliceTransform:
+    """As `trim`, and shares what devices have in common: all but their serial numbers and addresses."""
+
+    def __init__(self) -> None:
+        self._attributes: Shared[DeviceAttribute] = Shared()
+        self._capacities: Shared[DeviceCapacity] = Shared()
+
+    def __call__(self, published: ResourceSlice) -> None:
+        """Before it is stored."""
+        trim(published)
+        spec = published.spec
+        force_setattr(spec, "driver", _same_text(spec.driver))
+        for device in spec.devices:
+            force_setattr(device, "name", _same_text(device.name))
+            attributes, capacities = device.attributes.items(), device.capacity.items()
+            shared_attributes = {_same_text(name): self._attributes.of(value) for name, value in attributes}
+            force_setattr(device, "attributes", shared_attributes)
+            shared_capacities = {_same_text(name): self._capacities.of(value) for name, value in capacities}
+            force_setattr(device, "capacity", shared_capacities)
+
+
+class ClaimTransform:
+    """As `trim`, and shares what claims of one template have in common."""
+
+    def __init__(self) -> None:
+        self._specs: Shared[ResourceClaimSpec] = Shared()
+        self._configs: Shared[tuple[DeviceAllocationConfiguration, ...]] = Shared()
+        self._selectors: Shared[NodeSelector] = Shared()
+
+    def __call__(self, claim: ResourceClaim) -> None:
+        """Before it is stored."""
+        trim(claim)
+        metadata, allocation = claim.metadata, claim.status.allocation
+        metadata.namespace = _same_text(metadata.namespace)
+        claim.spec = self._specs.of(claim.spec)
+        if allocation is None:
+            return
+        devices = allocation.devices
+        force_setattr(devices, "config", self._configs.of(devices.config))
+        if allocation.node_selector is not None:
+            force_setattr(allocation, "node_selector", self._selectors.of(allocation.node_selector))
+        for result in devices.results:
+            for field in ("request", "driver", "pool", "device"):
+                force_setattr(result, field, _same_text(getattr(result, field)))
+
+
 class AnnotatedPodTransform(PodTransform):
     """As `PodTransform`, for pods that may name their scheduler by the old annotation."""
 
@@ -133,11 +188,18 @@ class AnnotatedPodTransform(PodTransform):
         super().__call__(pod)
 
 
+_OF_KINDS: Final[Mapping[str, Callable[[], Transform]]] = {
+    "pods": PodTransform,
+    "nodes": NodeTransform,
+    "resourceslices.resource.k8s.io": SliceTransform,
+    "resourceclaims.resource.k8s.io": ClaimTransform,
+}
+
+
 def default_transform(resource: str) -> Transform:
     """The transform for a kind (`Kind.resource`)."""
-    if resource == "pods":
-        return PodTransform()
-    return NodeTransform() if resource == "nodes" else trim
+    own = _OF_KINDS.get(resource)
+    return trim if own is None else own()
 
 
 def _interned(labels: dict[str, str]) -> dict[str, str]:

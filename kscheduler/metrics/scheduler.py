@@ -11,6 +11,11 @@ PENDING_PODS = MetricSeries(
     "Pods without a node: active, backoff (both back-off queues), unschedulable (without the gated), gated.",
     ("queue",),
 )
+QUEUED_ENTITIES = MetricSeries(
+    "scheduler_queued_entities",
+    "What waits in the queue, by kind (Kubernetes 1.37): pods, and groups of pods that are scheduled together.",
+    ("queue", "type"),
+)
 CACHE_SIZE = MetricSeries(
     "scheduler_cache_size", "Objects in the cache; assumed_pods are those whose binding is not confirmed.", ("type",)
 )
@@ -70,6 +75,8 @@ class Gauges:
 
     pending_pods: Callable[[], Mapping[str, float]] = _no_values
     """By queue: `active`, `backoff`, `unschedulable`, `gated`."""
+    queued_entities: Callable[[], Mapping[tuple[str, str], float]] = _no_pairs
+    """By (queue, type)."""
     cache_size: Callable[[], Mapping[str, float]] = _no_values
     """By type: `nodes`, `pods`, `assumed_pods`."""
     unschedulable_pods: Callable[[], Mapping[tuple[str, str], float]] = _no_pairs
@@ -100,6 +107,7 @@ def scheduler_source(observations: Observations, gauges: Gauges) -> Source:
             *(counter(metric) for metric in observations.counters),
             *(histograms(metric) for metric in observations.histograms),
             gauge_by(PENDING_PODS, gauges.pending_pods()),
+            gauge(QUEUED_ENTITIES, {tuple(labels): waiting for labels, waiting in gauges.queued_entities().items()}),
             gauge_by(CACHE_SIZE, gauges.cache_size()),
             gauge(UNSCHEDULABLE_PODS, parked),
             gauge_by(INFLIGHT_EVENTS, gauges.inflight_events()),

@@ -4,7 +4,9 @@ from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.registry import PluginFactory, Registry
 from kscheduler.plugins.default_binder import DefaultBinder
 from kscheduler.plugins.default_preemption import DefaultPreemption
+from kscheduler.plugins.deferred_pod_scheduling import DeferredPodScheduling
 from kscheduler.plugins.dynamic_resources import DynamicResources
+from kscheduler.plugins.gang_scheduling import GangScheduling
 from kscheduler.plugins.image_locality import ImageLocality
 from kscheduler.plugins.inter_pod_affinity import InterPodAffinity
 from kscheduler.plugins.node_affinity import NodeAffinity
@@ -32,6 +34,7 @@ IN_TREE: tuple[type[Plugin], ...] = (
     TaintToleration,
     NodeAffinity,
     NodePorts,
+    DeferredPodScheduling,
     NodeResourcesFit,
     VolumeRestrictions,
     NodeVolumeLimits,
@@ -45,6 +48,7 @@ IN_TREE: tuple[type[Plugin], ...] = (
     ImageLocality,
     DefaultBinder,
     NodeDeclaredFeatures,
+    GangScheduling,
 )
 """The plugins, in the order of the default MultiPoint list: a node counts for the first plugin that rejects it."""
 

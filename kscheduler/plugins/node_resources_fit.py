@@ -2,10 +2,11 @@
 
 A code is a set of bits, one per resource that is lacking; it is negative where the node could not hold the pod even if
 it were empty. The reasons follow from the code and the pod's resource names alone, so no text is built while nodes are
-judged. Limit: extended resources backed by device claims (DRAExtendedResource) are looked up on the node only.
+judged. An extended resource that a class of devices stands for is left to DynamicResources where a node lists none of
+it. Limit: the points count what nodes list, and no devices, also where the strategy names such a resource.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -14,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.api.core import Node, Pod
+from kscheduler.api.devices import IMPLICIT_EXTENDED_RESOURCE, DeviceClass
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.quantity import MAX_INT64
+from kscheduler.config.feature_gates import RESIZE_PREEMPTION
 from kscheduler.config.plugin_args import (
     DEFAULT_RESOURCES,
     LEAST_ALLOCATED,
@@ -32,7 +35,17 @@ from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.nodes.row_index import compact, side_by_side, values_at
 from kscheduler.framework.plugin import PASS_ALL, UNSIGNABLE, Plugin, PreFilterResult, Source, status_of_code
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.pods.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Requests, is_extended
+from kscheduler.framework.pods.requests import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    PODS,
+    Requests,
+    Resizing,
+    accounted_requests,
+    is_extended,
+    resize_is_deferred,
+)
 from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.reasons.wording import amount_text
 from kscheduler.framework.rules.resource_scoring import (
@@ -48,6 +61,7 @@ from kscheduler.framework.status import SUCCESS, Status
 _NATIVE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _MOST_BITS: Final = 62
 """How many bits of a positive int64 code are used; a pod with more resources gets numbered sets of bits instead."""
+_NONE: Final[frozenset[str]] = frozenset()
 _CLOSEST: Final = 3
 """Nodes that an explanation names for each resource."""
 
@@ -64,8 +78,10 @@ class NodeResourcesFit(Plugin):
     reads_spec_only = True
 
     def __init__(self, args: NodeResourcesFitArgs | None, handle: Handle) -> None:
-        del handle
+        self._devices = handle.devices if "DRAExtendedResource" in handle.features else None
         args = args or NodeResourcesFitArgs()
+        self._judges_resizes = RESIZE_PREEMPTION in handle.features
+        self._resizing = Resizing.BY_POD if handle.behaviours.sums_whole_resizes else Resizing.BY_CONTAINER
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         strategy = args.scoring_strategy or ScoringStrategy(LEAST_ALLOCATED)
@@ -74,15 +90,29 @@ class NodeResourcesFit(Plugin):
         self._resources = tuple((resource.name, resource.weight or 1) for resource in resources)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Room appears when a pod is deleted or scaled down, and when a node is added or grows."""
+        """Room appears when a pod goes or shrinks, a node is added or grows, or devices stand for a resource."""
         pod = ClusterEvent(Resource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN)
         node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
-        return ClusterEventWithHint(pod, _after_pod_change), ClusterEventWithHint(node, self._after_node_change)
+        usual = ClusterEventWithHint(pod, self._after_pod_change), ClusterEventWithHint(node, self._after_node_change)
+        return (*usual, *self._device_events(), *self._resize_events())
+
+    def _device_events(self) -> Iterator[ClusterEventWithHint]:
+        if self._devices is not None:
+            device_class = ClusterEvent(Resource.DEVICE_CLASS, ActionType.ADD | ActionType.UPDATE)
+            yield ClusterEventWithHint(device_class, _after_class_change)
+
+    def _resize_events(self) -> Iterator[ClusterEventWithHint]:
+        """A resize that has grown, or lost its room to another one, may need a preemption now."""
+        if self._judges_resizes:
+            for resource in (Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD):
+                yield ClusterEventWithHint(ClusterEvent(resource, ActionType.UPDATE_POD_SCALE_UP), _after_growth)
 
     def sign(self, pod: PodInfo) -> Hashable:
         """The pod's requests, the requests that scoring assumes, and the resources that hints check."""
         if len(pod.requests) + len(_NATIVE) + 1 > _MOST_BITS:
             return UNSIGNABLE  # its codes are numbered within one cycle
+        if self._is_resize(pod):
+            return UNSIGNABLE  # what it counts on its node matters
         presumed = tuple(pod.nonzero_requests.get(name, 0) for name, _ in self._resources)
         needed = frozenset(name for name, amount in pod.accounted.items() if amount)
         return frozenset(pod.requests.items()), presumed, needed
@@ -121,14 +151,30 @@ class NodeResourcesFit(Plugin):
         full = rows[nodes.pod_count[rows] >= nodes.allowed_pods[rows]]
         if len(full):
             yield _too_many_pods(nodes, full)
-        for name, amount in self._requirements(pod).amounts:
+        requirements = self._requirements(pod)
+        for name, amount in requirements.amounts:
             free = nodes.amounts(nodes.allocatable, name, rows) - nodes.amounts(nodes.requested, name, rows)
-            lacking = np.flatnonzero(free < amount)
+            lacks = free < amount
+            if name in requirements.delegated:
+                lacks &= nodes.amounts(nodes.allocatable, name, rows) > 0
+            lacking = np.flatnonzero(lacks)
             if len(lacking):
                 yield _short_of(name, amount, nodes, rows[lacking], free[lacking])
 
     def _requirements(self, pod: PodInfo) -> "_Requirements":
-        return _Requirements({name: amount for name, amount in pod.requests.items() if not self._ignores(name)})
+        requests = {name: amount for name, amount in pod.requests.items() if not self._ignores(name)}
+        counted = accounted_requests(pod.pod, Resizing.BY_POD) if self._is_resize(pod) else None
+        return _Requirements(requests, self._delegated(requests), counted)
+
+    def _delegated(self, requests: Requests) -> frozenset[str]:
+        """The resources that a class of devices stands for: DynamicResources looks for them where a node lists none."""
+        if self._devices is None or not self._devices.stand_for_any(requests):
+            return _NONE
+        return frozenset(name for name in requests if self._devices.class_of_resource(name) is not None)
+
+    def _is_resize(self, pod: PodInfo) -> bool:
+        """Whether the pod runs, and only more room on its node is looked for."""
+        return self._judges_resizes and bool(pod.node_name) and resize_is_deferred(pod.pod)
 
     def _ignores(self, name: str) -> bool:
         """Whether the profile excludes this extended resource, which another component accounts for."""
@@ -143,15 +189,26 @@ class NodeResourcesFit(Plugin):
         """
         if not isinstance(new, Node):
             return QueueingHint.QUEUE
-        required = self._requirements(pod).amounts
+        if self._is_resize(pod) and new.metadata.name != pod.node_name:
+            return QueueingHint.SKIP
+        requirements = self._requirements(pod)
         after = allocatable_amounts(new.status.allocatable)
+        from_devices = {name for name in requirements.delegated if not after.get(name, 0)}
+        required = [each for each in requirements.amounts if each[0] not in from_devices]
         if after.get(PODS, 0) < 1 or any(after.get(name, 0) < amount for name, amount in required):
             return QueueingHint.SKIP
-        if not isinstance(old, Node):
+        if not isinstance(old, Node) or from_devices:
             return QueueingHint.QUEUE
         before = allocatable_amounts(old.status.allocatable)
         has_grown = any(after.get(name, 0) > before.get(name, 0) for name in (PODS, *(name for name, _ in required)))
         return QueueingHint.QUEUE if has_grown else QueueingHint.SKIP
+
+    def _after_pod_change(self, pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+        """Room that a resize does not find on its own node is of no use to it."""
+        changed = new or old
+        if self._is_resize(pod) and isinstance(changed, Pod) and changed.spec.node_name != pod.node_name:
+            return QueueingHint.SKIP
+        return _after_pod_change(pod, old, new, self._resizing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,20 +222,32 @@ class _Columns:
     """The places of the resources' columns, in the order of `bits`."""
     amounts: NDArray[np.int64]
     """The requested amounts, [resource, 1]."""
+    missing: NDArray[np.int64]
+    """The part of them that the node does not count yet, [resource, 1]: everything, but for a resize."""
     nowhere: tuple[int, ...]
     """Bits of the resources that no node has, or of which an int64 cannot hold the requested amount."""
+    counted: NDArray[np.bool_]
+    """Whether the resource is required on every node, [resource, 1]."""
 
 
 class _Requirements:
     """What a pod requires of a node, and what its codes mean."""
 
-    __slots__ = ("_columns", "_numbered", "amounts", "names")
+    __slots__ = ("_columns", "_counted", "_numbered", "amounts", "delegated", "names")
 
-    def __init__(self, requests: Requests) -> None:
+    def __init__(self, requests: Requests, delegated: frozenset[str], counted: Requests | None = None) -> None:
+        """`counted`: what the node counts of the pod already, for a resize. That is the largest of what its spec asks
+        for, what the kubelet has allocated and what is in force: mostly nothing is missing, but the node is overfilled.
+        """
+        self._counted = counted
+        if counted is not None:  # nothing else can grow: an extended resource that has gone from the node is no matter
+            requests = {n: amount for n, amount in requests.items() if n in _NATIVE or amount > counted.get(n, 0)}
         scalars = sorted(name for name, amount in requests.items() if amount > 0 and name not in _NATIVE)
         self.names = (*_NATIVE, *scalars)
         """Bit n stands for `names[n - 1]`; bit 0 is the number of pods."""
         self.amounts = tuple((name, requests[name]) for name in self.names if requests.get(name, 0) > 0)
+        self.delegated = delegated
+        """Names of resources that are required only on nodes that have some."""
         self._columns: _Columns | None = None
         self._numbered: dict[int, int] | None = {} if len(self.names) >= _MOST_BITS else None
         """Where a pod has too many resources for the bits of a code: each set of bits to its number, from 1."""
@@ -186,7 +255,7 @@ class _Requirements:
     def codes(self, nodes: NodeTable, rows: Rows) -> Codes | None:
         """One code per row, int64 [rows], or PASS_ALL."""
         where = compact(rows)
-        full = values_at(nodes.pod_count, where) >= values_at(nodes.allowed_pods, where)
+        full = self._full(nodes, where)
         lacks = self._lacks(nodes, where, len(rows))
         if not lacks and not np.count_nonzero(full):
             return PASS_ALL
@@ -198,6 +267,11 @@ class _Requirements:
             codes |= lacking.astype(np.int64) << bit
             hopeless |= too_small
         return np.where(hopeless, -codes, codes)
+
+    def _full(self, nodes: NodeTable, where: slice | Rows) -> NDArray[np.bool_]:
+        """Where one more pod is too many. A resize is one of the node's pods; kube-scheduler counts it once more."""
+        pods, allowed = values_at(nodes.pod_count, where), values_at(nodes.allowed_pods, where)
+        return pods >= allowed if self._counted is None else pods > allowed
 
     def reasons(self, code: int) -> tuple[str, ...]:
         """The reasons that the code stands for."""
@@ -213,7 +287,9 @@ class _Requirements:
         if columns is None or columns.resources != nodes.resources_version:
             columns = self._columns = self._found_in(nodes)
         allocatable = side_by_side(nodes.allocatable, columns.at, where)
-        lacking = allocatable - side_by_side(nodes.requested, columns.at, where) < columns.amounts
+        lacking = allocatable - side_by_side(nodes.requested, columns.at, where) < columns.missing
+        if self.delegated:
+            lacking &= (allocatable > 0) | columns.counted
         lacks: list[Lack] = []
         if np.count_nonzero(lacking):
             each = zip(columns.bits, lacking, allocatable < columns.amounts, strict=True)
@@ -232,8 +308,16 @@ class _Requirements:
             bits=bits,
             at=[nodes.resources[name] for name, _ in present],
             amounts=np.array([amount for _, amount in present], dtype=np.int64).reshape(-1, 1),
-            nowhere=tuple(bit_of[name] for name, _ in self.amounts if bit_of[name] not in bits),
+            missing=np.array([self._missing(*each) for each in present], dtype=np.int64).reshape(-1, 1),
+            nowhere=tuple(
+                bit_of[name] for name, _ in self.amounts if bit_of[name] not in bits and name not in self.delegated
+            ),
+            counted=np.array([name not in self.delegated for name, _ in present], dtype=np.bool_).reshape(-1, 1),
         )
+
+    def _missing(self, name: str, amount: int) -> int:
+        """How much of a requested amount must be free."""
+        return amount if self._counted is None else max(0, amount - self._counted.get(name, 0))
 
     def _numbered_codes(self, full: NDArray[np.bool_], lacks: list[Lack]) -> Codes:
         """int64 [rows], worked out row by row in Python: a pod with sixty extended resources is rare enough."""
@@ -310,7 +394,7 @@ def _strategy(strategy: ScoringStrategy) -> Strategy:
     return partial(by_shape, points_at=points_at)
 
 
-def _after_pod_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+def _after_pod_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None, resizing: Resizing) -> QueueingHint:
     """A pod that is deleted from a node or a nomination, the pod itself scaled down, or a running pod scaled down."""
     if not isinstance(old, Pod):
         return QueueingHint.QUEUE
@@ -320,9 +404,29 @@ def _after_pod_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | No
     after = PodInfo(new)
     if after.uid == pod.uid:
         return QueueingHint.QUEUE
-    return QueueingHint.QUEUE if after.node_name and _gives_back(pod, PodInfo(old), after) else QueueingHint.SKIP
+    return QueueingHint.QUEUE if after.node_name and _gives_back(pod, old, new, resizing) else QueueingHint.SKIP
 
 
-def _gives_back(pod: PodInfo, before: PodInfo, after: PodInfo) -> bool:
-    needed = (name for name, amount in pod.accounted.items() if amount)
-    return any(before.accounted.get(name, 0) > after.accounted.get(name, 0) for name in needed)
+def _after_class_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+    """A class that stands for a resource of the pod: it is new, or names another resource than before."""
+    if not isinstance(new, DeviceClass):
+        return QueueingHint.QUEUE
+    named = new.spec.extended_resource_name
+    if isinstance(old, DeviceClass):
+        is_needed = named != old.spec.extended_resource_name and named in pod.requests
+    else:
+        is_needed = named in pod.requests or f"{IMPLICIT_EXTENDED_RESOURCE}{new.metadata.name}" in pod.requests
+    return QueueingHint.QUEUE if is_needed else QueueingHint.SKIP
+
+
+def _after_growth(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+    """A deferred resize, after the pod itself or another one on its node has grown."""
+    del old
+    is_near = not isinstance(new, Pod) or new.spec.node_name == pod.node_name
+    return QueueingHint.QUEUE if is_near and resize_is_deferred(pod.pod) else QueueingHint.SKIP
+
+
+def _gives_back(pod: PodInfo, old: Pod, new: Pod, resizing: Resizing) -> bool:
+    """Whether the other pod counts less than before of something that the pod needs."""
+    before, after = accounted_requests(old, resizing), accounted_requests(new, resizing)
+    return any(before.get(name, 0) > after.get(name, 0) for name, amount in pod.accounted.items() if amount)

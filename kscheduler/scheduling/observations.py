@@ -8,7 +8,7 @@ an inner loop binds a child once (`observations.extension_points["Filter", "Succ
 Limits: one event loop; nothing here is safe across threads, so the collector copies on the loop and renders elsewhere.
 Label values are names of profiles, plugins, events and outcomes, never a user's text. Current states (pods per queue,
 cache sizes) are not kept here: the collector reads them from their owners. Metrics of parts that are not built
-(resource claims, pod groups, batching) are absent, as in kube-scheduler until something is observed under one of their
+(pod groups, batching) are absent, as in kube-scheduler until something is observed under one of their
 labels. The two metrics of preemption have no label: kube-scheduler exposes them from the start and dashboards divide by
 them, so they start here at zero.
 """
@@ -17,9 +17,14 @@ from bisect import bisect_left
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Final
+
+from kscheduler.upstream.behaviours import Behaviours
 
 LabelValues = tuple[str, ...]
+
+SINGLE_POD: Final = "pod"
+"""The `type` label of a pod that belongs to no pod group."""
 
 
 class AttemptResult(StrEnum):
@@ -30,6 +35,17 @@ class AttemptResult(StrEnum):
     ERROR = "error"
 
     __hash__ = str.__hash__  # as fast as a string's: Enum implements its own in Python
+
+
+class GroupAttemptResult(StrEnum):
+    """How an attempt to place a pod group ended."""
+
+    SCHEDULED = "scheduled"
+    UNSCHEDULABLE = "unschedulable"
+    WAITING_ON_PREEMPTION = "waiting_on_preemption"
+    ERROR = "error"
+
+    __hash__ = str.__hash__
 
 
 def exponential_bounds(start: float, factor: float, count: int) -> tuple[float, ...]:
@@ -119,6 +135,9 @@ _ATTEMPT_SECONDS = exponential_bounds(0.001, 2, 15)
 _POINT_SECONDS = exponential_bounds(0.0001, 2, 12)
 _SLI_SECONDS = exponential_bounds(0.01, 2, 20)
 _PLUGIN_SECONDS = exponential_bounds(0.00001, 1.5, 20)
+_DEVICE_SECONDS = exponential_bounds(0.1, 2, 14)
+_MOST_DRIVERS = 100
+"""Drivers with a label of their own."""
 _ATTEMPTS = exponential_bounds(1, 2, 5)
 _VICTIMS = exponential_bounds(1, 2, 7)
 _MOST_ATTEMPTS = 15
@@ -135,12 +154,21 @@ class Observations:
     def __init__(self) -> None:
         self.event_names: Mapping[str, str] = {}
         """How the followed version calls events, where it has another name for them."""
+        self._drivers: set[str] = set()
+        self.handled_event_names: Mapping[str, str] = {}
+        """The same where their handling is timed."""
+        self.counts_victims_at_once = False
+        """Whether victims are counted that are terminating already."""
+        self.counts_entities = False
+        """Whether the followed version counts what enters the queue, besides its pods."""
         self.counters: list[Counter] = []
         self.histograms: list[Histograms] = []
         self._declare_attempts()
+        self._declare_groups()
         self._declare_plugins()
         self._declare_queue()
         self._declare_api_calls_and_volumes()
+        self._declare_claims()
         self._declare_our_own()
 
     # ---- the whole ----
@@ -160,6 +188,14 @@ class Observations:
                 place = by_labels.series.labels.index("profile")
                 for values in [values for values in by_labels if values[place] in gone]:
                     del by_labels[values]
+
+    def follow(self, behaviours: Behaviours) -> None:
+        """Count as kube-scheduler of this version does."""
+        self.event_names, self.handled_event_names = behaviours.event_names, behaviours.handled_event_names
+        self.counts_entities = behaviours.counts_entities
+        self.counts_victims_at_once = behaviours.counts_victims_at_once
+        if not self.counts_entities:
+            self.queue_incoming_entities.reset()
 
     # ---- attempts ----
 
@@ -182,6 +218,15 @@ class Observations:
         values = _ATTEMPT_VALUES[min(attempts, _MOST_ATTEMPTS)]
         self.sli_seconds[values].observe(max(seconds, 0.0))
 
+    def group_attempt(self, result: GroupAttemptResult, profile: str, seconds: float) -> None:
+        """An attempt to place a pod group ended; binding its members comes after it."""
+        self.group_attempts[result, profile] += 1
+        self.group_attempt_seconds[result, profile].observe(seconds)
+
+    def group_algorithm(self, seconds: float) -> None:
+        """A pod group was decided about, without the search for room by preemption."""
+        self.group_algorithm_seconds[()].observe(seconds)
+
     def permit_wait(self, result: str, seconds: float) -> None:
         """A pod's wait for Permit plugins ended with this status code (its label, such as `Success`)."""
         self.permit_wait_seconds[(result,)].observe(seconds)
@@ -190,9 +235,10 @@ class Observations:
         """PostFilter looked for victims."""
         self.preemption_attempts[()] += 1
 
-    def preemption_victims(self, victims: int) -> None:
-        """A preemption chose this many victims."""
-        self._victims.observe(victims)
+    def preemption_victims(self, victims: int, *, to_go: int) -> None:
+        """A preemption chose this many victims, of whom `to_go` are not terminating yet."""
+        if to_go or self.counts_victims_at_once:
+            self._victims.observe(victims)
 
     @property
     def victims(self) -> Histogram:
@@ -216,13 +262,20 @@ class Observations:
 
     # ---- queue and events ----
 
-    def queue_incoming_many(self, queue: str, event: str, pods: int) -> None:
-        """Several pods moved as one element."""
-        self.queue_incoming_pods[queue, self.event_names.get(event, event)] += pods
+    def queue_incoming_many(self, queue: str, event: str, pods: int, unasked: int) -> None:
+        """Several pods moved as one element; `unasked` of them into another queue than their hint has asked for.
+
+        kube-scheduler counts entities in this case only: where hint and queue agree, it takes the entity for one that
+        has not moved.
+        """
+        name = self.event_names.get(event, event)
+        self.queue_incoming_pods[queue, name] += pods
+        if unasked and self.counts_entities:
+            self.queue_incoming_entities[queue, name, SINGLE_POD] += unasked
 
     def event_handling(self, event: str, seconds: float) -> None:
         """A cluster event was taken into cache and queue."""
-        self.event_seconds[(self.event_names.get(event, event),)].observe(seconds)
+        self.event_seconds[(self.handled_event_names.get(event, event),)].observe(seconds)
 
     def queueing_hint(self, plugin: str, event: str, hint: str, seconds: float) -> None:
         """A hint answered `Queue` or `QueueSkip`, or failed (`Error`)."""
@@ -244,6 +297,26 @@ class Observations:
         self.volume_seconds[(operation,)].observe(seconds)
         if not is_ok:
             self.volume_errors[(operation,)] += 1
+
+    # ---- claims to devices ----
+
+    def claim_created(self, *, is_created: bool) -> None:
+        """A claim for a pod's extended resources was created, or could not be."""
+        self.claims_created["success" if is_created else "failure", "false", "", "Pod"] += 1
+
+    def device_with_conditions(self, profile: str, driver: str, result: str) -> None:
+        """An attempt has waited for this device of a driver, with this result."""
+        self.devices_with_conditions[profile, self._known_driver(driver), result] += 1
+
+    def waited_for_device(self, profile: str, driver: str, result: str, seconds: float) -> None:
+        """An attempt with this device has waited for binding conditions, its own or those of another device."""
+        self.device_wait_seconds[profile, self._known_driver(driver), result].observe(seconds)
+
+    def _known_driver(self, driver: str) -> str:
+        """The driver as a label: administrators install drivers, but whoever publishes devices names them."""
+        if len(self._drivers) < _MOST_DRIVERS:
+            self._drivers.add(driver)
+        return driver if driver in self._drivers else "other"
 
     # ---- beyond kube-scheduler ----
 
@@ -331,6 +404,27 @@ class Observations:
             "scheduler_preemption_goroutines_execution_total", "Preemptions whose victims were taken away.", "result"
         )
 
+    def _declare_groups(self) -> None:
+        self.group_attempts = self._counter(
+            "scheduler_podgroup_schedule_attempts_total",
+            "Attempts to place pod groups, by how they ended.",
+            "result",
+            "profile",
+        )
+        self.group_attempt_seconds = self._histogram(
+            "scheduler_podgroup_scheduling_attempt_duration_seconds",
+            "Time of an attempt to place a pod group, by how it ended.",
+            _ATTEMPT_SECONDS,
+            "result",
+            "profile",
+        )
+        self.group_algorithm_seconds = self._histogram(
+            "scheduler_podgroup_scheduling_algorithm_duration_seconds",
+            "Time of the decision about a pod group alone.",
+            _ATTEMPT_SECONDS,
+        )
+        self.group_algorithm_seconds.clear()  # absent where groups are off, as in kube-scheduler
+
     def _declare_plugins(self) -> None:
         self.extension_points = self._histogram(
             "scheduler_framework_extension_point_duration_seconds",
@@ -359,6 +453,13 @@ class Observations:
     def _declare_queue(self) -> None:
         self.queue_incoming_pods = self._counter(
             "scheduler_queue_incoming_pods_total", "Pods put into a queue, by the event that did it.", "queue", "event"
+        )
+        self.queue_incoming_entities = self._counter(
+            "scheduler_queue_incoming_entities_total",
+            "Pods put into another queue than their hint has meant, by the event that did it (Kubernetes 1.37).",
+            "queue",
+            "event",
+            "type",
         )
         self.event_seconds = self._histogram(
             "scheduler_event_handling_duration_seconds", "Time to take in a cluster event.", _POINT_SECONDS, "event"
@@ -397,6 +498,31 @@ class Observations:
         )
         self.volume_errors = self._counter(
             "scheduler_volume_scheduling_stage_error_total", "Failures of these.", "operation"
+        )
+
+    def _declare_claims(self) -> None:
+        self.claims_created = self._counter(
+            "dynamic_resource_allocation_resourceclaim_creates_total",
+            "Claims created for the extended resources of pods, by how it ended.",
+            "status",
+            "admin_access",
+            "owner_api_group",
+            "owner_api_kind",
+        )
+        self.devices_with_conditions = self._counter(
+            "scheduler_dra_bindingconditions_allocations_total",
+            "Devices with binding conditions that attempts have waited for, by how the wait ended.",
+            "profile",
+            "driver",
+            "status",
+        )
+        self.device_wait_seconds = self._histogram(
+            "scheduler_dra_bindingconditions_wait_duration_seconds",
+            "Time that PreBind has waited for binding conditions, by driver of each device of the pod.",
+            _DEVICE_SECONDS,
+            "profile",
+            "driver",
+            "status",
         )
 
     def _declare_our_own(self) -> None:

@@ -1,6 +1,6 @@
 """From the configuration to profiles that can decide: plugins built, expanded to their points, checked."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -32,8 +32,10 @@ from kscheduler.state.queue.backoff import BackoffPolicy
 from kscheduler.state.queue.gated import Gate, HintsAlike, MayLetIn, no_hints_alike
 from kscheduler.state.queue.hints import HintTable, Registrations
 from kscheduler.state.queue.places import SortKey
+from kscheduler.state.queue.policy import OnIncoming
 from kscheduler.state.queue.scheduling_queue import ClassOf, QueuePolicy, no_class
-from kscheduler.upstream.extension_points import IN_TREE_POINTS
+from kscheduler.upstream.behaviours import Behaviours
+from kscheduler.upstream.extension_points import IN_TREE_PLUGINS, IN_TREE_POINTS
 
 _POINT_OF = {point.key: point for point in Point}
 
@@ -69,7 +71,7 @@ def build_profiles(
 def queue_policy(
     profiles: Profiles,
     configuration: KubeSchedulerConfiguration,
-    on_incoming: Callable[[str, str, int], None],
+    on_incoming: OnIncoming,
     class_of: ClassOf = no_class,
     observe_hint: ObserveHint = unobserved,
     hints_alike: HintsAlike = no_hints_alike,
@@ -226,6 +228,10 @@ def _with_substitutes(profile: Profile, registry: Registry, handle: Handle) -> P
     return profile
 
 
+def _is_of_another_version(plugin: str, behaviours: Behaviours) -> bool:
+    return plugin in IN_TREE_PLUGINS and plugin not in IN_TREE_POINTS[behaviours.version]
+
+
 def _percentage_of_nodes(settings: KubeSchedulerProfile, configuration: KubeSchedulerConfiguration) -> int:
     own = settings.percentage_of_nodes_to_score
     return configuration.percentage_of_nodes_to_score if own is None else own
@@ -236,7 +242,7 @@ def _build_plugins(settings: KubeSchedulerProfile, registry: Registry, handle: H
     where = f"profile {settings.scheduler_name}"
     built: dict[str, Plugin] = {}
     for name in plugins_needed(settings.plugins):
-        if name not in registry:
+        if name not in registry or _is_of_another_version(name, handle.behaviours):
             continue  # expansion says where it is named
         own = replace(
             handle,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from kscheduler.framework.cluster.claim_writing import Deallocation
 from kscheduler.framework.cluster.preemption import Candidate, Preemption
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import Rows, Scores
@@ -67,6 +68,8 @@ class SchedulingRecord:
     """PostFilter's nomination: a node that will have room; empty clears an earlier nomination, `None` leaves it."""
     preemption: Preemption | None = None
     """The preemption that PostFilter has chosen. The attempt begins it, not the cycle."""
+    deallocation: Deallocation | None = None
+    """The claim that PostFilter wants to be free of its devices. The attempt begins it as well."""
     post_filter_message: str = ""
     """The end of the message: why PostFilter could not help."""
 

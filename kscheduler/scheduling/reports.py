@@ -34,6 +34,11 @@ class Reporter:
         """The pod was bound."""
         self._record(pod, "Normal", "Scheduled", "Binding", f"Successfully assigned {pod.key} to {node_name}")
 
+    def waits_for_devices(self, pod: Pod, node_name: str) -> None:
+        """PreBind waits until the pod's devices are ready."""
+        note = f"waiting for binding conditions for device on node {node_name}"
+        self._record(pod, "Normal", "BindingConditionsPending", "Scheduling", note)
+
     def skipped_deleting(self, pod: Pod) -> None:
         """The pod is being deleted and was not tried."""
         self._record(pod, "Warning", "FailedScheduling", "Scheduling", f"skip schedule deleting pod: {pod.key}")

@@ -15,15 +15,18 @@ A pod may arrive before its node, and a node may go before its pods: such pods w
 row. Pods are identified by UID, never by name: a StatefulSet creates the same name again and again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo, WholeResizePodInfo
+from kscheduler.state.devices.device_table import DeviceTable
 from kscheduler.state.nominations.nominated_columns import NominatedColumns
 from kscheduler.state.nominations.nominator import NominatedPods
+from kscheduler.state.pod_groups.group_apis import GroupAPI
+from kscheduler.state.pod_groups.group_table import PodGroupTable
 from kscheduler.state.storage.volumes import VolumeTable
 from kscheduler.state.topology.counters import TopologyCounts
 from kscheduler.upstream.behaviours import BEHAVIOURS, Behaviours
@@ -53,17 +56,21 @@ class CacheStatistics:
 class Cache:
     """Nodes, pods and the columns made of them. Implements `framework.handle.ClusterView`."""
 
-    def __init__(self, behaviours: Behaviours = BEHAVIOURS[VERSION]) -> None:
+    def __init__(self, behaviours: Behaviours = BEHAVIOURS[VERSION], group_apis: Sequence[GroupAPI] = ()) -> None:
         self._pod_info = _pod_info_of(behaviours)
         self.nodes = NodeTable()
         self.counters = TopologyCounts(self.nodes)
         """Counts of pods per row. The cache updates the pods, the handler of namespaces their labels."""
         self.volumes = VolumeTable(self.nodes)
         """Storage. The cache updates pods and nodes, the handlers of storage objects everything else."""
+        self.devices = DeviceTable()
+        """Devices and claims to them, updated by their handlers."""
         self.nominator = NominatedPods()
         """Pods that are expected on a node; a pod that counts on a node is not nominated."""
         self.nominated = NominatedColumns(self.nodes, self.nominator)
         """The nominated pods by row, for cycles that must leave room for them."""
+        self.pod_groups = PodGroupTable(group_apis)
+        """Pod groups. The cache moves members between states, the handlers of pods and groups do the rest."""
         self._infos: dict[str, NodeInfo] = {}
         self._pods: dict[str, _PodState] = {}
         self._assumed = 0
@@ -71,9 +78,9 @@ class Cache:
 
     @property
     def generation(self) -> int:
-        """Changes with everything that a verdict may depend on: nodes, pods, counters, storage, nominations."""
+        """Changes with all that a verdict may depend on: nodes, pods, counters, storage, devices, nominations."""
         parts = self.nodes.last_generation + self.counters.changes + self.volumes.changes + self.nominator.changes
-        return parts + self._changes
+        return parts + self.devices.changes + self._changes
 
     def statistics(self) -> CacheStatistics:
         """Sizes, for metrics."""
@@ -176,6 +183,8 @@ class Cache:
         state = self._pods.get(uid)
         if state is not None and state.assumed:
             self._count_out(state)
+            if self.pod_groups.apis:
+                self.pod_groups.displaced(state.pod, is_still_there=True)
 
     def is_assumed(self, uid: str) -> bool:
         """Whether the pod counts on a node that the watch has not confirmed yet."""
@@ -247,6 +256,8 @@ class Cache:
         state = self._pods.get(uid)
         if state is not None:
             self._count_out(state)
+            if self.pod_groups.apis:
+                self.pod_groups.displaced(state.pod, is_still_there=False)
 
     def _count_in(self, state: _PodState) -> None:
         info = self._infos.get(state.node_name)
@@ -257,6 +268,8 @@ class Cache:
         self._changes += 1
         self.nominator.remove(state.pod.uid)
         self.volumes.add_pod(state.pod, state.node_name)
+        if self.pod_groups.apis:
+            self.pod_groups.placed(state.pod)
         if info.node is not None:
             row = self.nodes.row_of(state.node_name)
             self.nodes.add_pod(row, state.pod)

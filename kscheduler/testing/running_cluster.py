@@ -24,9 +24,9 @@ from kscheduler.framework.cluster.lister import Lister
 from kscheduler.framework.handle import WaitingPods
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.loading import Configured
-from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
-from kscheduler.scheduling.attempt.workers import Workers
 from kscheduler.scheduling.beside.refreshed_plugins import RefreshedPlugins
+from kscheduler.scheduling.work.concurrency import AdaptiveLimit
+from kscheduler.scheduling.work.workers import Workers
 from kscheduler.whatif.listed_kinds import ListedKinds, OwnObjects, ShownObjects
 from kscheduler.whatif.scenario import ClusterObjects
 

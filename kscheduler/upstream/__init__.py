@@ -8,6 +8,6 @@
     other_projects      plugins of other projects that are known by name
 
 Gates and extension points come from the Go sources: `python -m tests.controlplane.listings` prints them, and tests
-marked `real` compare those of the default release with kube-scheduler's own output. Another version of Kubernetes is
+marked `real` compare those of each version with its kube-scheduler's own output. Another version of Kubernetes is
 another value in each table.
 """

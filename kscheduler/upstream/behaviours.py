@@ -24,10 +24,14 @@ class Behaviours:
     """D2. ImageLocality's upper threshold grows with image volumes, as with containers."""
     budgets_stop_at_the_first_broken: bool
     """D3. A victim that breaks a budget uses up nothing of the budgets behind that one."""
+    has_pod_group_post_filter: bool
+    """C1. Configurations may name plugins at the extension point `podGroupPostFilter`."""
     node_name_narrows: bool
     """D8. NodeName restricts the search to the named node in PreFilter."""
     knows_bind_mount_options: bool
     """D12. Pods whose containers set `bindMountOptions` need a node that declares VolumeBindMountOptions."""
+    allocates_as_1_37: bool
+    """Devices: counters by driver and pool, distinct attributes among all devices, capacities that are refused."""
     names_claims_to_deallocate: bool
     """M1. DynamicResources says `no new claims to deallocate` where it has nothing to say."""
     tells_of_preemption: bool
@@ -35,16 +39,38 @@ class Behaviours:
     pod_events_are_narrow: bool
     """Q2, Q3. Plugins are woken by what they register: by assigned pods, or by the pod itself, not by both."""
     event_names: Mapping[str, str]
-    """Q1. Labels of cluster events in metrics, where they differ from those of 1.36."""
+    """Q1. Labels of cluster events in metrics, by kscheduler's own names: those of 1.36, and of what came later."""
+    handled_event_names: Mapping[str, str]
+    """Q1. The same where the handling of an event is timed: there a pod that changes is not its own target."""
+    counts_victims_at_once: bool
+    """D10. Metrics count a preemption's victims when they are chosen, also if all of them are terminating already."""
+    counts_entities: bool
+    """Metrics count what the queue holds (`queued_entities`, and how many come into it), besides its pods."""
+    claims_stay_pending: bool
+    """Devices of a claim stay pending until all claims of its pod are written, not until their own claim is."""
     gated_pods_wait_for_the_flush: bool
     """Q4. The flush of pods that have waited for five minutes looks at gated pods once in that time."""
 
 
-_NO_OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
-_CHANGES_OF_ITSELF: Final = ("Label", "ScaleDown", "Toleration", "SchedulingGatesEliminated", "GeneratedResourceClaim")
+_NAMES_OF_1_36: Final[Mapping[str, str]] = MappingProxyType(
+    {f"{pod}UpdatePodScaleUp": f"{pod}Update" for pod in ("AssignedPod", "UnschedulablePod")}
+)
+_CHANGES_OF_ITSELF: Final = (
+    "Label",
+    "ScaleDown",
+    "ScaleUp",
+    "Toleration",
+    "SchedulingGatesEliminated",
+    "GeneratedResourceClaim",
+)
+_NAMES_OF_1_37: Final = {f"UnschedulablePod{done}": f"UnscheduledPod{done}" for done in ("Add", "Update", "Delete")}
 _EVENT_NAMES_OF_1_37: Final[Mapping[str, str]] = MappingProxyType(
-    {f"UnschedulablePod{action}": f"UnscheduledPod{action}" for action in ("Add", "Update", "Delete")}
+    _NAMES_OF_1_37
     | {f"UnschedulablePodUpdatePod{change}": f"TargetPodUpdatePod{change}" for change in _CHANGES_OF_ITSELF}
+)
+_HANDLED_NAMES_OF_1_37: Final[Mapping[str, str]] = MappingProxyType(
+    _NAMES_OF_1_37
+    | {f"UnschedulablePodUpdatePod{change}": f"UnscheduledPodUpdatePod{change}" for change in _CHANGES_OF_ITSELF}
 )
 
 BEHAVIOURS: Final = MappingProxyType(
@@ -56,12 +82,18 @@ BEHAVIOURS: Final = MappingProxyType(
                 sums_whole_resizes=False,
                 scales_by_image_volumes=False,
                 budgets_stop_at_the_first_broken=False,
+                has_pod_group_post_filter=False,
                 node_name_narrows=False,
                 knows_bind_mount_options=False,
+                allocates_as_1_37=False,
                 names_claims_to_deallocate=True,
                 tells_of_preemption=False,
                 pod_events_are_narrow=False,
-                event_names=_NO_OTHER_NAMES,
+                event_names=_NAMES_OF_1_36,
+                handled_event_names=_NAMES_OF_1_36,
+                counts_victims_at_once=False,
+                counts_entities=False,
+                claims_stay_pending=False,
                 gated_pods_wait_for_the_flush=False,
             ),
             Behaviours(
@@ -69,12 +101,18 @@ BEHAVIOURS: Final = MappingProxyType(
                 sums_whole_resizes=True,
                 scales_by_image_volumes=True,
                 budgets_stop_at_the_first_broken=True,
+                has_pod_group_post_filter=True,
                 node_name_narrows=True,
                 knows_bind_mount_options=True,
+                allocates_as_1_37=True,
                 names_claims_to_deallocate=False,
                 tells_of_preemption=True,
                 pod_events_are_narrow=True,
                 event_names=_EVENT_NAMES_OF_1_37,
+                handled_event_names=_HANDLED_NAMES_OF_1_37,
+                counts_victims_at_once=True,
+                counts_entities=True,
+                claims_stay_pending=True,
                 gated_pods_wait_for_the_flush=True,
             ),
         )

@@ -30,7 +30,9 @@ _OF_1_36: Final[Mapping[str, frozenset[str]]] = {
 }
 _OF_1_37: Final[Mapping[str, frozenset[str]]] = {
     **_OF_1_36,
+    "DefaultPreemption": _OF_1_36["DefaultPreemption"] | {"podGroupPostFilter"},
     "DeferredPodScheduling": frozenset(("preFilter", "filter", "permit")),
+    "DynamicResources": _OF_1_36["DynamicResources"] | {"podGroupPostFilter"},
     "NodeName": frozenset(("preFilter", "filter")),
     "NodeUnschedulable": frozenset(("preFilter", "filter")),
     "TaintToleration": frozenset(("preFilter", "filter", "preScore", "score")),

@@ -16,6 +16,7 @@ from kscheduler.api.old_annotation import honored
 from kscheduler.api.quantity import QuantityError
 from kscheduler.assembly import Ports, profiles_over
 from kscheduler.config.errors import ConfigError
+from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.plugin import REFRESH_SECONDS, RefreshPlugin
 from kscheduler.framework.plugin_listener import NOBODY
@@ -30,8 +31,8 @@ from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.refreshing import call_refresh
 from kscheduler.state.cache import Cache
-from kscheduler.upstream.behaviours import BEHAVIOURS, Behaviours
-from kscheduler.upstream.release import VERSION
+from kscheduler.state.devices.device_table import DeviceTable
+from kscheduler.state.pod_groups.group_apis import GroupAPI
 from kscheduler.whatif.budgets import listed_budgets
 from kscheduler.whatif.listed_kinds import ListedKinds, OwnObjects
 from kscheduler.whatif.scenario import ClusterObjects, Scenario, ScenarioError
@@ -124,7 +125,7 @@ def prepare(scenario: Scenario, client: ClusterClient | None = None, own: OwnObj
     """
     if scenario.config.configuration.honor_scheduler_name_annotation:
         scenario = _with_annotated_names(scenario)
-    cache = cluster_cache(scenario.objects, scenario.pod, scenario.config.gates.behaviours, scenario.where)
+    cache = cluster_cache(scenario.objects, scenario.pod, scenario.config.gates, scenario.where)
     _nominate(cache, scenario)
     pod = _judged(scenario)
     known = registry() if scenario.plugins is None else scenario.plugins
@@ -186,20 +187,38 @@ def pods_going(decision: Decision, node_name: str) -> tuple[str, ...]:
 
 
 def cluster_cache(
-    objects: ClusterObjects, pod: Pod, behaviours: Behaviours = BEHAVIOURS[VERSION], where: str = ""
+    objects: ClusterObjects,
+    pod: Pod | None,
+    gates: FeatureGates = DEFAULT_GATES,
+    where: str = "",
+    apis: Sequence[GroupAPI] = (),
 ) -> Cache:
     """The cluster in a state cache as the scheduler would fill it, without the judged pod. Raises `ScenarioError`."""
-    cache = Cache(behaviours)
+    cache = Cache(gates.behaviours, apis)
+    judged = "" if pod is None else pod.key
     for namespace in objects.namespaces:
         cache.counters.set_namespace(namespace)
     for index, node in enumerate(objects.nodes):
         _add(cache, node, f"{where}: objects.nodes[{index}]")
     for stored in objects.storage():
         cache.volumes.put(stored)
+    _add_devices(cache.devices, objects, gates)
     for index, other in enumerate(objects.pods):
-        if other.spec.node_name and not other.is_terminal and other.key != pod.key:
+        if other.spec.node_name and not other.is_terminal and other.key != judged:
             _add(cache, other, f"{where}: objects.pods[{index}]")
     return cache
+
+
+def _add_devices(devices: DeviceTable, objects: ClusterObjects, gates: FeatureGates) -> None:
+    for device_class in objects.deviceclasses:
+        devices.put_class(device_class)
+    for published in objects.resourceslices:
+        devices.put_slice(published)
+    for claim in objects.resourceclaims:
+        devices.claims.add(claim)
+    if gates.enabled("DRADeviceTaintRules"):
+        for rule in objects.devicetaintrules:
+            devices.put_rule(rule)
 
 
 def _nominate(cache: Cache, scenario: Scenario) -> None:

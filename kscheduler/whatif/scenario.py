@@ -1,6 +1,7 @@
 """Scenarios from files: a cluster's objects and the pod to decide, a JSON object per line (docs/explain.md).
 
     {"id": "...", "config": null, "objects": {"nodes": [...], "pods": [...], ...}, "pod": {...}}
+    {"id": "...", "config": null, "gates": {"GenericWorkload": true}, "objects": {...}, "podGroup": "default/gang"}
 
 `config` is null (all defaults) or a KubeSchedulerConfiguration. An unknown key of a line or of its `objects` is an
 error. An unknown field within an object is an error only if the object's own reader says so, but a misspelt field gets
@@ -28,6 +29,8 @@ import yaml
 
 from kscheduler.api.codec import Decoder, UndecodableError
 from kscheduler.api.core import Namespace, Node, Pod
+from kscheduler.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from kscheduler.api.groups import KubernetesPodGroup
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.api.storage import (
@@ -42,7 +45,7 @@ from kscheduler.api.storage import (
 from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from kscheduler.config.errors import ConfigError
-from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
+from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates, parse_feature_gates
 from kscheduler.config.loader import LoadedConfig, default_configuration, from_tree
 from kscheduler.config.reading.yaml_tree import LOADER
 from kscheduler.framework.registry import Registry
@@ -66,7 +69,7 @@ class ScenarioError(ValueError):
     """A scenario cannot be read. The text is one line: `FILE:LINE: field: what is wrong`."""
 
 
-_NOT_READ = frozenset(("resourceslices", "resourceclaims", "deviceclasses", "podgroups", "priorityclasses"))
+_NOT_READ = frozenset(("priorityclasses",))
 """Lists that scenarios may have although no built rule reads them."""
 
 
@@ -90,6 +93,13 @@ class ClusterObjects(msgspec.Struct, frozen=True):
     replicasets: tuple[ReplicaSet, ...] = ()
     statefulsets: tuple[StatefulSet, ...] = ()
     poddisruptionbudgets: tuple[PodDisruptionBudget, ...] = ()
+    resourceclaims: tuple[ResourceClaim, ...] = ()
+    resourceslices: tuple[ResourceSlice, ...] = ()
+    deviceclasses: tuple[DeviceClass, ...] = ()
+    devicetaintrules: tuple[DeviceTaintRule, ...] = ()
+    """Read with the gate DRADeviceTaintRules only."""
+    podgroups: tuple[KubernetesPodGroup, ...] = ()
+    """Of scheduling.k8s.io, with the feature gate GenericWorkload."""
 
     def storage(self) -> Iterator[KubeObject]:
         """All that volume plugins read."""
@@ -115,6 +125,21 @@ class Scenario:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupScenario:
+    """A question: where would the waiting members of this pod group go?"""
+
+    objects: ClusterObjects
+    group: str
+    """`namespace/name`."""
+    config: LoadedConfig
+    id: str = ""
+    where: str = ""
+    notes: tuple[str, ...] = ()
+    plugins: Registry | None = None
+    """As for `Scenario`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """A Kubernetes object of a file."""
 
@@ -123,11 +148,13 @@ class Document:
     """`FILE: document 2`, for messages."""
 
 
-class _Line(msgspec.Struct):
-    pod: Pod
+class _Line(msgspec.Struct, rename="camel"):
+    pod: Pod | None = None
     objects: ClusterObjects = ClusterObjects()
     config: Any = None
     id: str = ""
+    gates: dict[str, bool] = {}
+    pod_group: str = ""
 
 
 _DECODER = Decoder(_Line)
@@ -137,14 +164,16 @@ _LISTS = frozenset(ClusterObjects.__struct_encode_fields__)
 
 
 def read_scenarios(path: str, gates: FeatureGates = DEFAULT_GATES) -> Iterator[Scenario]:
-    """Yields the scenarios of a file. Raises `ScenarioError` at the first that cannot be read."""
+    """Yields the scenarios of a file about pods. Raises `ScenarioError` at the first that cannot be read."""
     for scenario in read_source(path, gates):
+        if isinstance(scenario, GroupScenario):
+            raise ScenarioError(f"{scenario.where}: podGroup: a scenario about a pod was expected")
         if isinstance(scenario, Document):
             raise ScenarioError(f"{scenario.where}: a Kubernetes object where a scenario was expected")
         yield scenario
 
 
-def read_source(path: str, gates: FeatureGates = DEFAULT_GATES) -> Iterator[Scenario | Document]:
+def read_source(path: str, gates: FeatureGates = DEFAULT_GATES) -> Iterator[Scenario | GroupScenario | Document]:
     """Yields the scenarios or objects of a file. Raises `ScenarioError` at the first that cannot be read.
 
     `gates`: of the scheduler in the scenarios, with the version of Kubernetes that it follows.
@@ -158,7 +187,7 @@ def read_source(path: str, gates: FeatureGates = DEFAULT_GATES) -> Iterator[Scen
                 if tree is not None:
                     yield from flattened(tree, f"{name}: document {number}")
                 elif not isinstance(document, dict):
-                    yield parse_scenario(document, f"{name}:{number}", built_in)
+                    yield parse_line(document, f"{name}:{number}", built_in)
     except EOFError:
         raise ScenarioError(f"{name}: the gzip stream ends in the middle") from None
     except zlib.error as error:
@@ -168,6 +197,14 @@ def read_source(path: str, gates: FeatureGates = DEFAULT_GATES) -> Iterator[Scen
 
 
 def parse_scenario(line: bytes | msgspec.Raw, where: str, built_in: LoadedConfig | None = None) -> Scenario:
+    """A scenario about a pod, as `parse_line`. Raises `ScenarioError`, also for one about a group."""
+    scenario = parse_line(line, where, built_in)
+    if isinstance(scenario, GroupScenario):
+        raise ScenarioError(f"{where}: podGroup: a scenario about a pod was expected")
+    return scenario
+
+
+def parse_line(line: bytes | msgspec.Raw, where: str, built_in: LoadedConfig | None = None) -> Scenario | GroupScenario:
     """A scenario from JSON. Raises `ScenarioError` whose text begins with `where`.
 
     `built_in`: the configuration for `config: null`; by default kube-scheduler's, including its profile's name.
@@ -180,12 +217,29 @@ def parse_scenario(line: bytes | msgspec.Raw, where: str, built_in: LoadedConfig
     tree = _whole(line, where)
     _refuse_unknown(tree, _KEYS, "", where)
     _refuse_unknown(tree.get("objects") or {}, _LISTS | _NOT_READ, "objects", where)
-    try:
-        config = built_in if read.config is None else from_tree(read.config, "", built_in.gates)
-    except ConfigError as error:
-        raise ScenarioError(f"{where}: config: {'; '.join(str(problem) for problem in error.problems)}") from None
+    config = _config_of(read, where, built_in)
     notes = tuple(f"{where}: {problem}" for problem in misspelt(tree, _Line))
+    if read.pod_group and read.pod is None:
+        return GroupScenario(read.objects, read.pod_group, config, read.id, where, notes)
+    if read.pod is None or read.pod_group:
+        raise ScenarioError(f"{where}: object missing required field pod, or both pod and podGroup are there")
     return Scenario(read.objects, read.pod, config, read.id, where, notes)
+
+
+def _config_of(read: _Line, where: str, built_in: LoadedConfig) -> LoadedConfig:
+    """The configuration of a line, under its own feature gates where it has any. Raises `ScenarioError`."""
+    gates = built_in.gates
+    try:
+        if read.gates:
+            chosen = {**gates.chosen, **read.gates}
+            text = ",".join(f"{name}={str(value).lower()}" for name, value in chosen.items())
+            gates = parse_feature_gates(text, "gates", gates.version)
+        if read.config is not None:
+            return from_tree(read.config, "", gates)
+    except ConfigError as error:
+        place = error.where or "config"
+        raise ScenarioError(f"{where}: {place}: {'; '.join(str(problem) for problem in error.problems)}") from None
+    return built_in if gates is built_in.gates else default_configuration(DEFAULT_SCHEDULER_NAME, gates)
 
 
 def _whole(document: bytes | msgspec.Raw, where: str) -> dict[str, Any]:

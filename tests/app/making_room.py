@@ -11,6 +11,7 @@ from kscheduler.plugins import in_tree
 from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.objects.store import Change, ChangeType
+from kscheduler.upstream.release import VERSION
 from tests.app.running import put
 from tests.builders import Tree, node_tree, pod_tree
 
@@ -81,7 +82,7 @@ def pod(server: EmbeddedAPIServer, name: str) -> Tree | None:
     return record.value if record is not None else None
 
 
-def options(*plugins: Any, gates: str = "", token_file: str = "") -> Options:
+def options(*plugins: Any, gates: str = "", token_file: str = "", version: str = VERSION) -> Options:
     """The default configuration, with plugins of a test's own (classes) at all their points."""
     registry = in_tree.registry()
     for plugin in plugins:
@@ -89,7 +90,6 @@ def options(*plugins: Any, gates: str = "", token_file: str = "") -> Options:
     enabled = [{"name": plugin.name} for plugin in plugins]
     profile = {"schedulerName": "kscheduler", "plugins": {"multiPoint": {"enabled": enabled}}}
     kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    config = from_tree(
-        {**kind, "leaderElection": {"leaderElect": False}, "profiles": [profile]}, "test", parse_feature_gates(gates)
-    )
+    tree = {**kind, "leaderElection": {"leaderElect": False}, "profiles": [profile]}
+    config = from_tree(tree, "test", parse_feature_gates(gates, version=version))
     return Options(config, serving=HTTPServing.plain_on_loopback(), registry=registry, permit_token_file=token_file)

@@ -73,11 +73,17 @@ async def said_of_a_large_pod(server: EmbeddedAPIServer, name: str) -> str:
     return message()
 
 
+def serve(monkeypatch: pytest.MonkeyPatch, release: str) -> None:
+    """API servers that are started from now on say that they are of this release."""
+    answer_of = discovery.version_info
+    monkeypatch.setattr(discovery, "version_info", lambda _release: answer_of(release))
+
+
 @pytest.mark.parametrize(("server_version", "says_so"), [("v1.36.3", True), ("v1.37.1", False)])
 async def test_the_first_decision_is_by_the_servers_version(
     monkeypatch: pytest.MonkeyPatch, server_version: str, says_so: bool
 ) -> None:
-    monkeypatch.setattr(discovery, "RELEASE", server_version)
+    serve(monkeypatch, server_version)
     async with cluster(reading()) as (server, app):
         assert (NOTHING_TO_DEALLOCATE in await said_of_a_large_pod(server, "first")) is says_so
         version = ".".join(server_version.removeprefix("v").split(".")[:2])
@@ -88,7 +94,7 @@ async def test_the_first_decision_is_by_the_servers_version(
 
 
 async def test_a_version_that_was_given_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(discovery, "RELEASE", "v1.37.1")
+    serve(monkeypatch, "v1.37.1")
     async with cluster(None) as (server, app):
         assert NOTHING_TO_DEALLOCATE in await said_of_a_large_pod(server, "first")
         assert app.followed_version.in_force == "1.36"

@@ -90,7 +90,8 @@ def test_a_server_with_a_new_version_in_each_answer_fills_neither_log_nor_memory
 
 
 async def test_a_service_on_a_server_that_is_too_new_says_so_and_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(discovery, "RELEASE", "v1.99.0")
+    answer_of = discovery.version_info
+    monkeypatch.setattr(discovery, "version_info", lambda _release: answer_of("v1.99.0"))
     with log_at(0) as log:
         async with EmbeddedAPIServer(seed=1) as server:
             put(server, "nodes", node_tree("node"))

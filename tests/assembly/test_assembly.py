@@ -9,7 +9,7 @@ import pytest
 
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.core import Pod
-from kscheduler.api.kinds import NAMESPACES, NODES, PODS, STORAGE_KINDS
+from kscheduler.api.kinds import DEVICE_KINDS, NAMESPACES, NODES, PODS, STORAGE_KINDS
 from kscheduler.assembly import Assembly, Ports, profiles_over
 from kscheduler.assembly.assembled import EXPECTATION
 from kscheduler.assembly.pod_classes import CLASSES_VARIABLE
@@ -123,7 +123,7 @@ def test_the_log_asks_the_queue_what_a_parked_pod_waits_for() -> None:
 def test_every_kind_that_changes_what_is_decided_has_a_handler() -> None:
     """Workloads and budgets are read from their stores when they are needed."""
     assembly = assembled()
-    kinds = {PODS, NODES, NAMESPACES, *STORAGE_KINDS}
+    kinds = {PODS, NODES, NAMESPACES, *STORAGE_KINDS, *DEVICE_KINDS}
     assert set(assembly.handlers) == kinds
     informers = {kind: Informer[Any](kind) for kind in kinds}
     assembly.listen_to(informers)

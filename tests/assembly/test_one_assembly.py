@@ -16,6 +16,8 @@ ASSEMBLY = "kscheduler/assembly"
 PARTS = frozenset(
     (
         "AsyncEvictions",
+        "ClaimCommits",
+        "ClaimPorts",
         "EvictionPorts",
         "FailureHandler",
         "KnownInfeasible",
@@ -27,7 +29,8 @@ PARTS = frozenset(
         "Scheduler",
         "SchedulingQueue",
         "Signatures",
-        "StorageHandler",
+        "device_handlers",
+        "storage_handlers",
         "Surroundings",
         "Victims",
         "build_profiles",
@@ -42,6 +45,10 @@ EXCEPTIONS = {
         ("AsyncEvictions", "EvictionPorts", "Reporter", "Victims"),
         "evictions alone: who counts on which node is in the test's hands",
     ),
+    "tests/scheduling/claims/stage.py": (
+        ("ClaimCommits", "ClaimPorts", "Reporter"),
+        "writing claims alone: answers and the watch are in the test's hands",
+    ),
     "tests/scheduling/cycle/test_extenders.py": (("Signatures",), "whether a profile signs pods"),
     "tests/scheduling/failures/test_infeasible.py": (("KnownInfeasible",), "what is kept and forgotten, by itself"),
     "tests/scheduling/test_plugin_contract.py": (("queue_policy",), "what it refuses"),
@@ -49,6 +56,7 @@ EXCEPTIONS = {
     "tests/scheduling/classes/test_signatures.py": (("Signatures",), "which pods are alike, by itself"),
     "tests/scheduling/runtime/test_slow_plugins.py": (("PluginReports",), "what is written, by itself"),
     "tests/state/queue/test_queue_against_model.py": (("SchedulingQueue",), "the queue against a naive model"),
+    "tests/state/queue/test_groups_against_model.py": (("SchedulingQueue",), "pod groups against a naive model"),
     "tests/state/queue/test_queue_cases.py": (("SchedulingQueue",), "the queue by itself"),
     "tests/state/queue/test_queue_of_classes.py": (("SchedulingQueue",), "the queue by itself"),
     "tests/state/queue/test_sort_order.py": (("SchedulingQueue",), "the queue with a sort key that fails"),

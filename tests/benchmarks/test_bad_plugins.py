@@ -38,8 +38,9 @@ def test_what_the_machine_does_to_all_is_taken_out_of_the_line() -> None:
     slower = [1.0, 2.0, 3.0]
     sound = Rounds([story(2.0, 2.0 * factor) for factor in slower])
     bad = Rounds([story(2.0, 2.2 * factor) for factor in slower], "3 strikes")
-    line = line_of("raises", bad, sound)
+    gone = Rounds([story(2.0, 2.75 * factor) for factor in slower])
+    line = line_of("raises", bad, [sound, gone])
     assert line.startswith("raises")
     assert line.endswith("3 strikes")
-    own, beside = line.split(" % ")[0].split()[-1], line.split(" % ")[1].split()[-1]
-    assert (float(own), float(beside)) == (120.0, 10.0)
+    figures = [float(part.split()[-1]) for part in line.split(" % ")[:3]]
+    assert figures == [120.0, 10.0, -20.0]

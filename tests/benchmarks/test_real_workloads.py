@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.real import throughput as real
 from benchmarks.real.audit import room_faults, rule_faults
+from benchmarks.real.devices import device_faults
 from benchmarks.real.workloads import SCHEDULER_NAME, WORKLOADS, Object, Workload, node
 
 NAMES = tuple(WORKLOADS)
@@ -32,7 +33,7 @@ def test_without_options_everything_is_measured_in_its_own_size() -> None:
     assert chosen.workload == list(NAMES)
     assert chosen.schedulers == ["kscheduler", "kube-scheduler", "floor"]
     sizes = [real.size_of(WORKLOADS[name], chosen) for name in NAMES]
-    assert [(size.nodes, size.pods) for size in sizes] == [(1_000, 5_000)] + [(5_000, 5_000)] * 5
+    assert [(size.nodes, size.pods) for size in sizes] == [(1_000, 5_000)] + [(5_000, 5_000)] * 5 + [(1_000, 2_500)] * 3
 
 
 def test_a_size_that_is_given_goes_before_quick_and_quick_before_the_workloads_own() -> None:
@@ -149,3 +150,22 @@ def test_a_selector_that_the_audit_cannot_judge_is_an_error_not_a_pass() -> None
     pod["spec"]["topologySpreadConstraints"][0]["labelSelector"] = {"matchExpressions": []}
     with pytest.raises(ValueError, match="matchLabels only"):
         rule_faults(NODES, [pod])
+
+
+def test_a_device_that_two_claims_have_is_a_fault() -> None:
+    def claim(*devices: str) -> Object:
+        results = [{"driver": "d", "pool": "p", "device": device} for device in devices]
+        return {"status": {"allocation": {"devices": {"results": results}}}}
+
+    assert device_faults([claim("a"), claim("b", "c"), {"status": {}}, {}]) == []
+    assert device_faults([claim("a", "b"), claim("b")]) == ["device d/p/b was given to 2 claims"]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if WORKLOADS[name].beside is not None])
+def test_each_claiming_pod_has_a_claim_of_its_own_and_each_node_a_slice(name: str) -> None:
+    workload = WORKLOADS[name]
+    assert workload.beside is not None
+    made = {path.rpartition("/")[2]: list(objects) for path, objects in workload.beside(12, 20, "bench")}
+    assert [each["spec"]["nodeName"] for each in made["resourceslices"]] == [each["metadata"]["name"] for each in NODES]
+    claims = {each["metadata"]["name"] for each in made["resourceclaims"]}
+    assert claims == {workload.pod(number)["spec"]["resourceClaims"][0]["resourceClaimName"] for number in range(20)}

@@ -45,10 +45,10 @@ def test_a_name_with_white_space_is_shown_in_quotes_and_doubted(file: Path, caps
 
 def test_settings_plugins_and_gates_without_effect_are_warnings(file: Path, capsys: Captured) -> None:
     text = "extenders: [{urlPrefix: x}]\nleaderElection: {leaderElect: true}"
-    assert check(file, text, "--feature-gates=OpportunisticBatching=false") == 0
+    assert check(file, text, "--feature-gates=SchedulerPopFromBackoffQ=false") == 0
     captured = capsys.readouterr()
     assert captured.err.splitlines() == [
-        "kscheduler: warning: feature gate OpportunisticBatching=false is known but has no effect yet",
+        "kscheduler: warning: feature gate SchedulerPopFromBackoffQ=false is known but has no effect yet",
         f"kscheduler: warning: {file}: extenders[0]: it is never called: it has no verb",
     ]
     assert captured.out.endswith("schedules for default-scheduler, 2 warnings\n")

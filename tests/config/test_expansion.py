@@ -55,9 +55,11 @@ def test_the_default_plugins_come_in_kube_schedulers_order() -> None:
 
 
 def test_gated_default_plugins_come_and_go_with_their_gate() -> None:
-    gates = parse_feature_gates(f"{WITHOUT_DECLARED_FEATURES},GenericWorkload=1,GangScheduling=1")
+    gates = parse_feature_gates(WITHOUT_DECLARED_FEATURES)
+    assert [plugin.name for plugin in default_plugins(gates).multi_point.enabled][-1] == "DefaultBinder"
+    gates = parse_feature_gates("GenericWorkload=1", version="1.37")
     order = [plugin.name for plugin in default_plugins(gates).multi_point.enabled]
-    assert order[-2:] == ["DefaultBinder", "GangScheduling"]
+    assert order[-2:] == ["NodeDeclaredFeatures", "GangScheduling"]
 
 
 @pytest.mark.parametrize(

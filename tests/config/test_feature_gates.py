@@ -51,10 +51,7 @@ def test_gates_are_set_by_name() -> None:
             "SchedulerQueueingHints=false",
             "cannot set feature gate SchedulerQueueingHints to false, feature is locked to true",
         ),
-        (
-            "GangScheduling=true",
-            "GangScheduling is enabled, but depends on features that are disabled: [GenericWorkload]",
-        ),
+        ("GangScheduling=true", "feature gate GangScheduling cannot be switched on, it is not built: "),
         ("PodLevelResources=false", "InPlacePodLevelResourcesVerticalScaling is enabled, but depends on"),
         ("wardle:A=true", "component not registered: wardle"),
         (
@@ -82,14 +79,50 @@ def test_a_locked_gate_may_be_set_to_what_it_is() -> None:
 
 
 def test_a_known_gate_without_effect_is_a_warning_that_names_it() -> None:
-    gates = parse_feature_gates("SchedulerAsyncAPICalls=true,OpportunisticBatching=true")
-    assert gates.warnings == ("feature gate SchedulerAsyncAPICalls=true is known but has no effect yet",)
+    gates = parse_feature_gates("SchedulerPopFromBackoffQ=false,OpportunisticBatching=true")
+    assert gates.warnings == ("feature gate SchedulerPopFromBackoffQ=false is known but has no effect yet",)
 
 
 def test_all_alpha_turns_on_alpha_gates_and_a_gate_of_its_own_wins() -> None:
     gates = parse_feature_gates("GangScheduling=false,WorkloadAwarePreemption=false,AllAlpha=true")
     alphas = {name for name, gate in gates.known.items() if gate.stage is Stage.ALPHA}
-    assert {name for name in alphas if not gates.enabled(name)} == {"GangScheduling", "WorkloadAwarePreemption"}
+    not_built = {"DRANodeAllocatableResources"}
+    of_groups = {"GenericWorkload", "TopologyAwareWorkloadScheduling", "DRAWorkloadResourceClaims", "WorkloadWithJob"}
+    off = {"GangScheduling", "WorkloadAwarePreemption"} | not_built | of_groups
+    assert {name for name in alphas if not gates.enabled(name)} == off
+    assert all(name in gates.warnings[0] for name in not_built)
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("DRADerivedAttributes", "1.37"),
+        ("DRANodeAllocatableResources", "1.36"),
+        ("DRANodeAllocatableResources", "1.37"),
+        ("DRAOptionalNodeOperations", "1.37"),
+        ("DRAPartitionableDevicesType", "1.37"),
+        ("DRAWorkloadResourceClaims", "1.37"),
+    ],
+)
+def test_a_gate_that_changes_decisions_and_is_not_built_cannot_be_switched_on(name: str, version: str) -> None:
+    with pytest.raises(ConfigError, match=f"feature gate {name} cannot be switched on, it is not built: "):
+        parse_feature_gates(f"GenericWorkload=true,{name}=true", version=version)
+    assert not parse_feature_gates(f"{name}=false", version=version).enabled(name)
+
+
+@pytest.mark.parametrize("name", ["SchedulerPreQueueingHints", "InterPodAffinityHostnameFastPath"])
+def test_a_gate_that_changes_nothing_but_the_speed_of_kube_scheduler_is_accepted_and_says_so(name: str) -> None:
+    (warning,) = parse_feature_gates(f"{name}=true", version="1.37").warnings
+    assert warning.startswith(f"feature gate {name}=true has no effect: ")
+
+
+@pytest.mark.parametrize(
+    "name", ["GangScheduling", "WorkloadAwarePreemption", "SchedulerQueueingHints", "SidecarContainers"]
+)
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_gates_that_1_37_has_removed_are_unknown_there(name: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=f"unrecognized feature gate: {name}"):
+        parse_feature_gates(f"{name}={value}", version="1.37")
 
 
 @pytest.mark.parametrize("version", BEHAVIOURS)
@@ -163,7 +196,7 @@ def test_a_whole_stage_warns_of_what_it_does_not_change_here() -> None:
 
 
 def test_every_gate_is_listed_with_its_stage_as_the_metric_words_it() -> None:
-    states = {state.name: state for state in parse_feature_gates("AllAlpha=true,GangScheduling=true").states()}
+    states = {state.name: state for state in parse_feature_gates("AllAlpha=true,GangScheduling=false").states()}
     assert list(states) == sorted([*gates_of(VERSION), "AllAlpha", "AllBeta"])
     assert states["AllAlpha"] == GateState("AllAlpha", "ALPHA", enabled=True)
     assert states["AllBeta"] == GateState("AllBeta", "BETA", enabled=False)

@@ -2,10 +2,9 @@
 
 import pytest
 
-from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from kscheduler.config.loader import default_configuration, dump_default, load_bytes
 from kscheduler.config.unhonoured import RULES, UNBUILT_PLUGINS, unhonoured
-from kscheduler.scheduling.missing_rules import MISSING_RULES
 from kscheduler.upstream.extension_points import IN_TREE_PLUGINS
 from kscheduler.upstream.release import VERSION
 
@@ -56,10 +55,10 @@ def test_leader_election_is_honoured_with_all_its_fields(elects: str) -> None:
         ("podInitialBackoffSeconds: 2", []),
         (
             "profiles: [{pluginConfig: [{name: NodeAffinity}, {name: DynamicResources, args: {filterTimeout: 3s}}]}]",
-            ["profiles[0].pluginConfig[1]"],
+            [],
         ),
         (
-            "profiles: [{plugins: {multiPoint: {enabled: [{name: NodeName}, {name: GangScheduling}]}}}]",
+            "profiles: [{plugins: {multiPoint: {enabled: [{name: NodeName}, {name: PodGroupPodsCount}]}}}]",
             ["profiles[0].plugins.multiPoint.enabled[1]"],
         ),
         ("profiles: [{plugins: {multiPoint: {disabled: [{name: InterPodAffinity}]}}}]", []),
@@ -182,9 +181,6 @@ def test_a_token_that_a_policy_sends_unencrypted_warns(entry: str, path: str) ->
 
 
 POINT_OF_UNBUILT = {
-    "DeferredPodScheduling": "permit",
-    "DynamicResources": "filter",
-    "GangScheduling": "permit",
     "PodGroupPodsCount": "placementScore",
     "TopologyPlacementGenerator": "placementGenerate",
 }
@@ -199,11 +195,16 @@ def test_the_unbuilt_plugins_are_these() -> None:
 def test_a_plugin_that_is_not_built_warns_of_its_arguments_and_where_it_is_switched_on(plugin: str, point: str) -> None:
     enabled = f"profiles: [{{plugins: {{{point}: {{enabled: [{{name: {plugin}}}]}}}}}}]"
     configured = f"profiles: [{{pluginConfig: [{{name: {plugin}, args: {{filterTimeout: 3s}}}}]}}]"
-    is_default = plugin == "DynamicResources"  # to name a default plugin once more changes nothing
-    version = "1.37" if plugin == "DeferredPodScheduling" else VERSION
-    assert paths(enabled, version) == ([] if is_default else [f"profiles[0].plugins.{point}.enabled[0]"])
-    assert paths(configured, version) == ["profiles[0].pluginConfig[0]"]
+    assert paths(enabled) == [f"profiles[0].plugins.{point}.enabled[0]"]
+    assert paths(configured) == ["profiles[0].pluginConfig[0]"]
 
 
-def test_unbuilt_plugins_are_in_tree_plugins_and_every_missing_rule_is_one_of_theirs() -> None:
-    assert {rule.plugin for rule in MISSING_RULES} <= UNBUILT_PLUGINS <= IN_TREE_PLUGINS
+def test_plugins_that_make_room_for_pod_groups_warn_while_there_are_no_pod_groups() -> None:
+    text = "profiles: [{plugins: {podGroupPostFilter: {disabled: [{name: '*'}]}}}]"
+    gates = parse_feature_gates("GenericWorkload=true", version="1.37")
+    assert paths(text, "1.37") == ["profiles[0].plugins.podGroupPostFilter"]
+    assert unhonoured(load_bytes((HEAD + text).encode(), "f", gates)) == ()
+
+
+def test_unbuilt_plugins_are_in_tree_plugins() -> None:
+    assert UNBUILT_PLUGINS <= IN_TREE_PLUGINS

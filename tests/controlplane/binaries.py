@@ -42,7 +42,7 @@ class Binaries:
     kube_apiserver: Path
     kube_controller_manager: Path
     kube_scheduler: Path
-    """Always of the default release, whatever the others are: kscheduler decides as that one does."""
+    """Of the version that kscheduler follows on this release (`pinned.oracle`): the two are compared."""
     kubectl: Path
 
 
@@ -91,8 +91,8 @@ def find_release(release: Release) -> Binaries:
 
 def of_release(release: Release) -> dict[str, Path]:
     """The programs as they were built, by name."""
-    built, default = build(release), build(pinned.find(pinned.DEFAULT))
-    return {name: built / name for name in NAMES} | {"kube-scheduler": default / "kube-scheduler"}
+    built, oracle = build(release), build(pinned.oracle(release))
+    return {name: built / name for name in NAMES} | {"kube-scheduler": oracle / "kube-scheduler"}
 
 
 def find_kubectl() -> Path:

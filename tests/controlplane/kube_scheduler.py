@@ -1,4 +1,6 @@
-"""kube-scheduler 1.36 beside the control plane: oracle of the end-to-end suite, rival in benchmarks."""
+"""kube-scheduler beside the control plane, of the version that is followed: oracle of the end-to-end suite, rival in
+benchmarks.
+"""
 
 import json
 from collections.abc import Mapping

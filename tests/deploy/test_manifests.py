@@ -31,6 +31,12 @@ RIGHTS = {
     ("storage.k8s.io", "csidrivers"): {"list", "watch"},
     ("storage.k8s.io", "csistoragecapacities"): {"list", "watch"},
     ("storage.k8s.io", "volumeattachments"): {"list", "watch"},
+    ("resource.k8s.io", "resourceclaims"): {"get", "list", "watch", "update", "create", "delete"},
+    ("resource.k8s.io", "resourceclaims/status"): {"update", "patch"},
+    ("resource.k8s.io", "resourceclaims/binding"): {"update", "patch"},
+    ("resource.k8s.io", "resourceslices"): {"list", "watch"},
+    ("resource.k8s.io", "deviceclasses"): {"list", "watch"},
+    ("resource.k8s.io", "devicetaintrules"): {"list", "watch"},
     ("", "pods/binding"): {"create"},
     ("", "pods/status"): {"patch"},
     ("events.k8s.io", "events"): {"create", "patch"},
@@ -87,14 +93,20 @@ def test_the_deployment_elects_on_the_lease_that_its_role_names() -> None:
 
 
 def test_the_table_itself_holds_no_dangerous_right() -> None:
-    assert [what for what, verbs in RIGHTS.items() if "delete" in verbs] == [("", "pods")]  # victims of preemption
+    deleted = [("", "pods"), ("resource.k8s.io", "resourceclaims")]  # victims of preemption; claims that it has made
+    assert [what for what, verbs in RIGHTS.items() if "delete" in verbs] == deleted
     verbs = set().union(*RIGHTS.values()) - {"delete"}
-    assert not verbs & {"*", "delete", "deletecollection", "update", "escalate", "bind", "impersonate"}
+    assert not verbs & {"*", "delete", "deletecollection", "escalate", "bind", "impersonate"}
+    updated = [resource for (_, resource), granted in RIGHTS.items() if "update" in granted]
+    assert updated == ["resourceclaims", "resourceclaims/status", "resourceclaims/binding"]  # they are sent back whole
     assert not {resource for _, resource in RIGHTS} & {"*", "secrets", "configmaps", "pods/exec"}
     assert {key for key, granted in RIGHTS.items() if granted - {"get", "list", "watch"}} == {
         ("", "pods"),
         ("", "persistentvolumes"),
         ("", "persistentvolumeclaims"),
+        ("resource.k8s.io", "resourceclaims"),
+        ("resource.k8s.io", "resourceclaims/status"),
+        ("resource.k8s.io", "resourceclaims/binding"),
         ("", "pods/binding"),
         ("", "pods/status"),
         ("events.k8s.io", "events"),

@@ -48,7 +48,11 @@ def requests_of(pod: Object) -> Amounts:
         if container.get("restartPolicy") == "Always":
             staying = total((staying, own))
     running = total((staying, *(container_requests(c) for c in spec["containers"])))
-    return total((maximum(running, largest), amounts(spec.get("overhead", {})), {"pods": Fraction(1)}))
+    whole = total((maximum(running, largest), amounts(spec.get("overhead", {})), {"pods": Fraction(1)}))
+    # what a claim for extended resources stands for is no amount of the node
+    claimed = pod.get("status", {}).get("extendedResourceClaimStatus", {}).get("requestMappings", [])
+    by_devices = {mapping["resourceName"] for mapping in claimed}
+    return {resource: amount for resource, amount in whole.items() if resource not in by_devices}
 
 
 def container_requests(container: Object) -> Amounts:

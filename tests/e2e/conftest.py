@@ -18,6 +18,7 @@ from tests.controlplane import binaries
 from tests.controlplane.hollow_kubelets import HollowKubelets
 from tests.controlplane.process import wait_until
 from tests.controlplane.releases import pinned
+from tests.e2e.devices import DevicesRoom
 from tests.e2e.provisioner import Provisioner
 from tests.e2e.recorder import Recorder
 from tests.e2e.scenario import Scenario
@@ -47,10 +48,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    marker = item.get_closest_marker("kubernetes_1_36")
     release = pinned.chosen()
-    if marker and release.minor != pinned.parse(pinned.DEFAULT).minor:
-        pytest.skip(f"{marker.args[0]}; this run is on {release}")
+    recorded = item.get_closest_marker("kubernetes_1_36")
+    if recorded and release.minor != pinned.parse(pinned.DEFAULT).minor:
+        pytest.skip(f"{recorded.args[0]}; this run is on {release}")
+    compared = item.get_closest_marker("followed_kubernetes")
+    if compared and pinned.oracle(release).version != release.version:
+        pytest.skip(f"{compared.args[0]}; its kube-scheduler is not that of {release}")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -132,6 +136,24 @@ def storage(scenario: Scenario) -> Iterator[Storage]:
             play.audit()
         finally:
             play.remove()
+
+
+@pytest.fixture
+def devices(scenario: Scenario) -> Iterator[DevicesRoom]:
+    """Four nodes and a class of devices. After the test: the audit of devices, while the scheduler runs."""
+    play = DevicesRoom(scenario)
+    try:
+        yield play
+        play.audit()
+    finally:
+        play.remove()
+
+
+@pytest.fixture
+def serves_taint_rules(server: Server) -> None:
+    """For rules of device taints in v1, which the API server serves since 1.37."""
+    if not server.api.answers("/apis/resource.k8s.io/v1/devicetaintrules"):
+        pytest.skip("no rules of device taints")
 
 
 @pytest.fixture

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from kscheduler.api.core import PodExtendedResourceClaimStatus
+from kscheduler.api.devices import ResourceClaimConsumerReference
 from kscheduler.api.meta import Condition
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.app import Options
@@ -22,6 +24,8 @@ from kscheduler.client import writes
 from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.errors import FencedError
 from kscheduler.client.rest import APIClient
+from kscheduler.client.writes.claims import ApiClaimWriter, StoredClaim
+from kscheduler.client.writes.pod_groups import PodGroupStatusPatcher
 from kscheduler.client.writes.pod_status import PodStatusPatcher
 from kscheduler.client.writes.pods import PodWriter
 from kscheduler.client.writes.volumes import ApiVolumeWriter
@@ -29,7 +33,7 @@ from kscheduler.config.loader import default_configuration
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from tests.builders import make_pod
 
-READS = {"get_pod"}
+READS = {"get_pod", "get_claim"}
 CONDITION = Condition(type="PodScheduled", status="False", reason="Unschedulable")
 
 
@@ -97,6 +101,8 @@ async def test_without_election_there_is_no_fence() -> None:
 
 Call = Callable[[APIClient], Awaitable[object]]
 POD = make_pod("p")
+CLAIM = StoredClaim.from_json(b'{"metadata": {"name": "c", "namespace": "default"}}')
+CONSUMER = ResourceClaimConsumerReference(resource="pods", name="p", uid="u")
 CALLS: dict[str, Call] = {
     "PodWriter.bind": lambda client: PodWriter(client).bind("default", "p", "u", "n"),
     "PodWriter.patch_pod_status": lambda client: PodWriter(client).patch_pod_status(POD, CONDITION),
@@ -104,7 +110,18 @@ CALLS: dict[str, Call] = {
     "PodWriter.evict_as_seen": lambda client: PodWriter(client).evict_as_seen(POD),
     "PodWriter.delete_pod": lambda client: PodWriter(client).delete_pod("default", "p", "u"),
     "PodStatusPatcher.patch_status": lambda client: PodStatusPatcher(client).patch_status(POD, CONDITION, "n"),
+    "PodGroupStatusPatcher.patch_condition": lambda client: PodGroupStatusPatcher(client).patch_condition(
+        "scheduling.k8s.io/v1beta1/podgroups", "default", "g", "u", CONDITION, None
+    ),
     "ApiVolumeWriter.bind_volume": lambda client: ApiVolumeWriter(client).bind_volume(PersistentVolume()),
+    "ApiClaimWriter.protect": lambda client: ApiClaimWriter(client).protect(CLAIM),
+    "ApiClaimWriter.unprotect": lambda client: ApiClaimWriter(client).unprotect(CLAIM),
+    "ApiClaimWriter.reserve": lambda client: ApiClaimWriter(client).reserve(CLAIM, CONSUMER, None, None),
+    "ApiClaimWriter.free": lambda client: ApiClaimWriter(client).free(CLAIM),
+    "ApiClaimWriter.release": lambda client: ApiClaimWriter(client).release("default", "c", "u", "p"),
+    "ApiClaimWriter.create": lambda client: ApiClaimWriter(client).create(CLAIM.claim, "p-"),
+    "ApiClaimWriter.delete": lambda client: ApiClaimWriter(client).delete(CLAIM.claim),
+    "ApiClaimWriter.tell_pod": lambda client: ApiClaimWriter(client).tell_pod(POD, PodExtendedResourceClaimStatus()),
     "ApiVolumeWriter.select_node": lambda client: ApiVolumeWriter(client).select_node(PersistentVolumeClaim()),
 }
 """Each method that writes. Whoever adds one adds a line."""

@@ -27,6 +27,7 @@ def test_says_where_the_pod_goes_and_who_gave_the_points() -> None:
         "    points                           large  small",
         "    TaintToleration (weight 3)         300    300",
         "    NodeResourcesFit                    90     68",
+        "    DynamicResources (weight 2)          0      0",
         "    NodeResourcesBalancedAllocation     73     65",
         "    ImageLocality                        0      0",
         "    total                              463    433",
@@ -96,17 +97,6 @@ def test_says_which_gates_hold_the_pod() -> None:
         "  SchedulingGates: waiting for scheduling gates: [quota]",
         "  no scheduler looks at it until whoever set the gates has removed them",
     ]
-
-
-def test_a_rule_that_is_not_built_is_named() -> None:
-    line = scenario_line(pod_tree(resourceClaims=[{"name": "gpu"}]), nodes=[node_tree("a")])
-    text = explained(line)
-    assert text.startswith("[one] default/web: held: it needs a rule that kscheduler has not built\n")
-    assert "DynamicResources: pod is held because kscheduler has not built DynamicResources yet" in text
-    assert "nodes fit" not in text
-    tree = decision_tree(decide(parse_scenario(line, "test")))
-    assert tree["preFilter"]["plugin"] == "DynamicResources"
-    assert (tree["filter"], tree["feasible"]) == ({}, [])
 
 
 def test_says_that_the_search_was_narrowed() -> None:

@@ -33,7 +33,7 @@ def written(tmp_path: Path, content: Any, name: str = "file.jsonl") -> str:
 @pytest.mark.parametrize(
     ("tree", "message"),
     [
-        (scenario(podd={}), "podd: unknown field; there are config, expect, id, objects, pod"),
+        (scenario(podd={}), "podd: unknown field; there are config, expect, gates, id, objects, pod, podGroup"),
         (scenario(objets={}), "objets: unknown field; do you mean objects?"),
         (scenario(objects={"nodez": []}), "objects.nodez: unknown field; do you mean nodes?"),
         (
@@ -271,3 +271,22 @@ def test_objects_that_cannot_be_used_are_one_line(
 def test_an_empty_file_explains_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--from", written(tmp_path, b"\n\n", "empty.yaml")) == 0
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_group_of_a_file_is_decided_about_in_lines_and_as_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    member = pod_tree("m-0", schedulingGroup={"podGroupName": "g"})
+    group = {"metadata": {"name": "g", "namespace": "default"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 1}}}}
+    member["spec"]["schedulerName"] = "default-scheduler"
+    objects = {"nodes": [node_tree("a")], "pods": [member], "podgroups": [group]}
+    line = {"id": "x", "gates": {"GenericWorkload": True}, "objects": objects, "podGroup": "default/g"}
+    path = written(tmp_path, line)
+    assert run("--from", path, "--emulated-version", "1.37") == 0
+    assert capsys.readouterr().out == "pod group default/g: Scheduled\n  m-0: goes to a\n"
+    assert run("--from", path, "-o", "json", "--emulated-version", "1.37") == 0
+    assert json.loads(capsys.readouterr().out)["podGroupOutcome"]["pods"] == {"m-0": {"node": "a"}}
+    assert run("--from", path) == 2
+    assert (
+        "feature gate GenericWorkload=true: kscheduler has not built this as Kubernetes 1.36" in capsys.readouterr().err
+    )

@@ -89,7 +89,7 @@ def weighed(tree: Tree) -> Tree:
         (scenario_line(), "Unschedulable"),
         (scenario_line(pod_tree(schedulerName="mine")), "Error"),
         (scenario_line(pod_tree(schedulingGates=[{"name": "g"}]), nodes=[node_tree("a")]), "Gated"),
-        (scenario_line(pod_tree(resourceClaims=[{"name": "gpu"}]), nodes=[node_tree("a")]), "Held"),
+        (scenario_line(pod_tree(resourceClaims=[{"name": "gpu"}]), nodes=[node_tree("a")]), "Gated"),
         (
             scenario_line(
                 pod_tree(cpu="3", priority=5), nodes=[node_tree("a")], pods=[pod_tree("low", cpu="3", nodeName="a")]

@@ -136,12 +136,12 @@ async def test_a_gated_pod_names_its_gates(capsys: pytest.CaptureFixture[str]) -
     assert explanation.tree["outcome"] == "Gated"
 
 
-async def test_a_held_pod_names_the_rule(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_pod_whose_device_claim_is_missing_waits_before_the_queue(capsys: pytest.CaptureFixture[str]) -> None:
     claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
     explanation = await explained(capsys, pod_tree(resourceClaims=claims), *OURS)
-    assert explanation.text.startswith("default/web: held: it needs a rule that kscheduler has not built\n")
-    assert "DynamicResources" in explanation.text
-    assert explanation.tree["outcome"] == "Held"
+    assert explanation.text.startswith("default/web: held before the queue\n")
+    assert 'DynamicResources: could not find ResourceClaim "default/gpu"' in explanation.text
+    assert explanation.tree["outcome"] == "Gated"
 
 
 async def test_a_pod_that_fits_and_of_which_nobody_spoke_says_where_to_ask(

@@ -7,6 +7,7 @@ import pytest
 
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Node, Pod, Volume
+from kscheduler.api.devices import ResourceClaim, ResourceSlice
 from kscheduler.api.kinds import NODES, PODS
 from kscheduler.api.well_known import LAST_APPLIED
 from kscheduler.client.watch import WatchEvent
@@ -206,3 +207,55 @@ def test_a_node_with_nothing_to_share_is_left_alone() -> None:
     node = make_node("bare")
     default_transform(NODES.plural)(node)
     assert node == make_node("bare")
+
+
+def published(number: int) -> ResourceSlice:
+    """Two devices of a node, as a driver publishes them; decoded anew each time."""
+    attributes = {"model": {"string": "H100"}, "uuid": {"string": f"GPU-{number}"}}
+    device = {"attributes": attributes, "capacity": {"memory": {"value": "80Gi"}}}
+    spec = {"driver": "gpu.example.com", "devices": [device | {"name": "gpu-0"}, device | {"name": "gpu-1"}]}
+    return convert({"metadata": {"name": f"slice-{number}"}, "spec": spec}, ResourceSlice)
+
+
+def claimed(number: int) -> ResourceClaim:
+    """An allocated claim of a template."""
+    opaque = {"driver": "gpu.example.com", "parameters": {"sharing": {"strategy": "TimeSlicing", "none": None}}}
+    config = {"requests": ["gpu"], "opaque": opaque}
+    result = {"request": "gpu", "driver": "gpu.example.com", "pool": "node-1", "device": f"gpu-{number}"}
+    fields = [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]
+    allocation = {
+        "devices": {"results": [result], "config": [config | {"source": "FromClaim"}]},
+        "nodeSelector": {"nodeSelectorTerms": [{"matchFields": fields}]},
+    }
+    spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}], "config": [config]}}
+    tree = {"metadata": {"name": f"claim-{number}"}, "spec": spec, "status": {"allocation": allocation}}
+    return convert(tree, ResourceClaim)
+
+
+def test_slices_share_all_but_what_tells_devices_apart() -> None:
+    share = default_transform("resourceslices.resource.k8s.io")
+    first, second = published(0), published(1)
+    for each in (first, second):
+        share(each)
+    assert [first, second] == [published(0), published(1)]
+    devices = [*first.spec.devices, *second.spec.devices]
+    assert len({id(device.attributes["model"]) for device in devices}) == 1
+    assert len({id(device.capacity["memory"]) for device in devices}) == 1
+    assert len({id(device.attributes["uuid"]) for device in devices}) == 2
+
+
+def test_claims_of_a_template_share_their_spec_and_what_their_allocations_have_in_common() -> None:
+    share = default_transform("resourceclaims.resource.k8s.io")
+    first, second = claimed(0), claimed(1)
+    for each in (first, second):
+        share(each)
+    assert [first, second] == [claimed(0), claimed(1)]
+    assert first.spec is second.spec
+    one, other = first.status.allocation, second.status.allocation
+    assert one is not None
+    assert other is not None
+    assert one.devices.config is other.devices.config
+    assert one.node_selector is other.node_selector
+    free = convert({"metadata": {"name": "free"}}, ResourceClaim)
+    share(free)
+    assert free.status.allocation is None

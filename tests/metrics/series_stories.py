@@ -19,12 +19,17 @@ import aiohttp
 
 from kscheduler.aio import Clock
 from kscheduler.aio.clock import REAL_CLOCK
-from kscheduler.api.kinds import PODS
+from kscheduler.api.codec import convert
+from kscheduler.api.groups import SCHEDULER_PLUGINS_LABEL, SCHEDULER_PLUGINS_POD_GROUPS, SchedulerPluginsPodGroup
+from kscheduler.api.kinds import PODS, RESOURCE_CLAIMS
 from kscheduler.api.meta import Condition
 from kscheduler.app import App, Options, source_of
 from kscheduler.client.errors import FencedError
 from kscheduler.client.reachability import ReachabilityStatistics
+from kscheduler.client.rest import MERGE
+from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import default_configuration, from_tree, load_file
+from kscheduler.config.overrides import with_settings
 from kscheduler.election import Role
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle, PluginArgs
@@ -48,6 +53,7 @@ from tests.informers.test_audit import HastyClock
 from tests.server.pki import Authority, trusting
 
 BINDING = "*/binding"
+BEFORE = "2026-01-01T00:00:00Z"
 KIND = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
 
@@ -204,6 +210,20 @@ async def pods_wait_for_room(world: World) -> None:
     await until(world.server, lambda: bool(node_of(world.server, "p0")))
 
 
+def of_kubernetes_1_37() -> Options:
+    """With the series that 1.37 has brought."""
+    config = default_configuration(gates=FeatureGates(version="1.37"))
+    unelected = with_settings(config, {"leaderElection.leaderElect": False}, "test")
+    return Options(unelected, serving=HTTPServing.plain_on_loopback())
+
+
+@story("scheduler_queue_incoming_entities_total", "scheduler_queued_entities", options=of_kubernetes_1_37)
+async def pods_are_counted_as_entities(world: World) -> None:
+    put(world.server, "nodes", node_tree("small", cpu="1"))
+    put(world.server, "pods", pod_tree("large", requests={"cpu": "2"}))
+    await world.until_true(lambda: world.app.parts.assembly.queue.statistics().unschedulable == 1)
+
+
 @story("kscheduler_status_classes_pending")
 async def a_class_of_parked_pods_is_judged_anew(world: World) -> None:
     world.server.faults.add(InjectedFault("delay", method="PATCH", path="*/status", seconds=0.2))
@@ -265,6 +285,29 @@ async def requests_wait_for_our_own_limit(world: World) -> None:
 async def a_pod_waits_for_permit(world: World) -> None:
     put(world.server, "nodes", node_tree("node"))
     put(world.server, "pods", pod_tree("p"))
+
+
+def with_gangs() -> Options:
+    config = from_tree({**KIND, "podGroupAPIs": ["scheduler-plugins"]}, "test")
+    return Options(config, serving=HTTPServing.plain_on_loopback())
+
+
+@story(
+    "scheduler_podgroup_schedule_attempts_total",
+    "scheduler_podgroup_scheduling_algorithm_duration_seconds",
+    "scheduler_podgroup_scheduling_attempt_duration_seconds",
+    options=with_gangs,
+)
+async def a_gang_is_placed(world: World) -> None:
+    put(world.server, "nodes", node_tree("node"))
+    for name in ("g-0", "g-1"):
+        member = pod_tree(name, labels={SCHEDULER_PLUGINS_LABEL: "g"})
+        member["spec"]["schedulerName"] = "default-scheduler"
+        put(world.server, "pods", member)
+    group = {"metadata": {"name": "g", "namespace": "default"}, "spec": {"minMember": 2}}
+    handler = world.app.parts.assembly.handlers[SCHEDULER_PLUGINS_POD_GROUPS]
+    handler.on_add(convert(group, SchedulerPluginsPodGroup), initial=False)  # the API server here has no such kind
+    await until(world.server, lambda: all(node_of(world.server, name) for name in ("g-0", "g-1")))
 
 
 DOOR = {"is_open": False}
@@ -394,6 +437,31 @@ async def a_volume_cannot_be_bound(world: World) -> None:
     )
     volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
     put(world.server, "pods", pod_tree("p", volumes=volumes))
+
+
+@story(
+    "scheduler_dra_bindingconditions_allocations_total",
+    "scheduler_dra_bindingconditions_wait_duration_seconds",
+    "dynamic_resource_allocation_resourceclaim_creates_total",
+)
+async def a_device_for_an_extended_resource_fails(world: World) -> None:
+    group = "/apis/resource.k8s.io/v1"
+    put(world.server, "nodes", node_tree("node"))
+    stands_for = {"extendedResourceName": "example.com/gpu"}
+    await world.create(f"{group}/deviceclasses", {"metadata": {"name": "gpu"}, "spec": stands_for})
+    pool = {"name": "node", "generation": 1, "resourceSliceCount": 1}
+    device = {"name": "gpu-0", "bindingConditions": ["Attached"], "bindingFailureConditions": ["Broken"]}
+    published = {"driver": "gpu.example.com", "pool": pool, "nodeName": "node", "devices": [device]}
+    await world.create(f"{group}/resourceslices", {"metadata": {"name": "node"}, "spec": published})
+    claims = world.app.parts.informers[RESOURCE_CLAIMS].store
+    await world.until_true(lambda: bool(world.app.parts.assembly.cache.devices.slices()))
+    put(world.server, "pods", pod_tree("p", requests={"cpu": "1", "example.com/gpu": "1"}))
+    await world.until_true(lambda: any(claim.status.allocation for claim in claims.list()))
+    (claim,) = claims.list()
+    said = {"type": "Broken", "status": "True", "reason": "Test", "message": "", "lastTransitionTime": BEFORE}
+    status = {"devices": [{"driver": "gpu.example.com", "pool": "node", "device": "gpu-0", "conditions": [said]}]}
+    path = f"{group}/namespaces/default/resourceclaims/{claim.metadata.name}/status"
+    await world.app.parts.client.patch(path, json.dumps({"status": status}).encode(), MERGE)
 
 
 # --- the API server ---------------------------------------------------------------------------------------------------

@@ -176,7 +176,7 @@ ASKED_AGAIN = {
     "logs/pipeline.py": "a line that cannot be written is written otherwise",
     "testing/trial/findings.py": "what a plugin's refresh raises is a finding, and told",
     "scheduling/runtime/steps.py": "it is thrown into the plugin's coroutine, and told when it comes out",
-    "scheduling/attempt/workers.py": "whoever waits for the pod meets the failure again, and counts it",
+    "scheduling/work/workers.py": "whoever waits for the pod meets the failure again, and counts it",
 }
 """Files in which one or more handlers neither count nor raise, and why nothing is lost by that."""
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kscheduler.scheduling.observations import AttemptResult, Histogram, Observations, exponential_bounds
+from kscheduler.upstream.behaviours import BEHAVIOURS
 
 _BOUNDS = exponential_bounds(0.001, 2, 15)
 
@@ -47,6 +48,15 @@ def test_a_stepped_clock_does_not_make_the_sli_negative() -> None:
     observations = Observations()
     observations.sli(1, -3600.0)
     assert observations.sli_seconds[("1",)].total == 0.0
+
+
+@pytest.mark.parametrize(("version", "counted"), [("1.36", [2]), ("1.37", [2, 3])])
+def test_victims_that_are_terminating_already_are_counted_from_1_37_on(version: str, counted: list[int]) -> None:
+    observations = Observations()
+    observations.follow(BEHAVIOURS[version])
+    observations.preemption_victims(2, to_go=1)
+    observations.preemption_victims(3, to_go=0)
+    assert (observations.victims.count, observations.victims.total) == (len(counted), sum(counted))
 
 
 def test_an_attempt_counts_and_is_timed_under_the_same_labels() -> None:

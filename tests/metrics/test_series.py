@@ -30,6 +30,7 @@ from kscheduler.metrics import (
 )
 from kscheduler.scheduling.failures.status_writer import StatusStatistics
 from kscheduler.scheduling.observations import AttemptResult, Observations
+from kscheduler.upstream.behaviours import BEHAVIOURS
 
 # (type, labels, bucket bounds as Go prints them)
 Declared = tuple[str, set[str], str]
@@ -69,6 +70,8 @@ KUBE_SCHEDULER: dict[str, Declared] = {
     "scheduler_plugin_execution_duration_seconds": ("histogram", {"plugin", "extension_point", "status"}, _PLUGIN),
     "scheduler_plugin_evaluation_total": ("counter", {"plugin", "extension_point", "profile"}, ""),
     "scheduler_queue_incoming_pods_total": ("counter", {"queue", "event"}, ""),
+    "scheduler_queue_incoming_entities_total": ("counter", {"queue", "event", "type"}, ""),
+    "scheduler_queued_entities": ("gauge", {"queue", "type"}, ""),
     "scheduler_event_handling_duration_seconds": ("histogram", {"event"}, _POINT),
     "scheduler_queueing_hint_execution_duration_seconds": ("histogram", {"plugin", "event", "hint"}, _PLUGIN),
     "scheduler_pod_scheduled_after_flush_total": ("counter", set(), ""),
@@ -179,12 +182,13 @@ def everything_happened_once(observations: Observations) -> None:
     observations.sli(1, 0.02)
     observations.permit_wait("Success", 0.5)
     observations.preemption_attempt()
-    observations.preemption_victims(3)
+    observations.preemption_victims(3, to_go=3)
     observations.extension_point("Filter", "Success", "default-scheduler", 0.0002)
     observations.plugin_execution("NodeName", "Filter", "Success", 0.00002)
     observations.plugin_evaluations["NodeName", "Filter", "default-scheduler"] += 1
-    observations.queue_incoming_many("active", "UnschedulablePodAdd", 1)
-    observations.queue_incoming_many("backoff", "NodeAdd", 40)
+    observations.follow(BEHAVIOURS["1.37"])
+    observations.queue_incoming_many("active", "UnschedulablePodAdd", 1, 1)
+    observations.queue_incoming_many("backoff", "NodeAdd", 40, 0)
     observations.event_handling("NodeAdd", 0.0004)
     observations.queueing_hint("NodeName", "NodeAdd", "Queue", 0.00001)
     observations.scheduled_after_flush()
@@ -199,6 +203,7 @@ def everything_happened_once(observations: Observations) -> None:
 def full_exposition(observations: Observations) -> Exposition:
     gauges = Gauges(
         pending_pods=lambda: {"active": 3, "backoff": 0, "unschedulable": 2, "gated": 1},
+        queued_entities=lambda: {("active", "pod"): 3},
         cache_size=lambda: {"nodes": 5, "pods": 9, "assumed_pods": 1},
         unschedulable_pods=lambda: {("NodeAffinity", "default-scheduler"): 2},
         inflight_events=lambda: {"PodPopped": 4},

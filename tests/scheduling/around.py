@@ -13,12 +13,12 @@ from kscheduler.config.loader import default_configuration
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
-from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
-from kscheduler.scheduling.attempt.workers import Workers
 from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.taken_pods import TakenPods
+from kscheduler.scheduling.work.concurrency import AdaptiveLimit
+from kscheduler.scheduling.work.workers import Workers
 from kscheduler.state.cache import Cache
 
 

@@ -2,8 +2,10 @@
 
 import pytest
 
+from kscheduler.config.defaults import default_plugins
 from kscheduler.config.errors import ConfigError
-from kscheduler.config.expansion import POINTS
+from kscheduler.config.expansion import POINTS, expand
+from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.framework.plugin import Point
 from kscheduler.plugins.in_tree import IN_TREE
 from kscheduler.upstream.behaviours import BEHAVIOURS
@@ -15,7 +17,12 @@ from tests.builders import Tree
 from tests.scheduling.test_profiles import build, named, only
 
 SINGLE = ("queueSort", "placementGenerate")
-PAIRS = [(plugin, point) for plugin, points in IN_TREE_POINTS[VERSION].items() for point in sorted(points)]
+PAIRS = [
+    (version, plugin, point)
+    for version, plugins in IN_TREE_POINTS.items()
+    for plugin, points in plugins.items()
+    for point in sorted(points)
+]
 
 
 def at(point: str, *plugins: str) -> list[Tree]:
@@ -32,21 +39,42 @@ def test_the_table_has_every_in_tree_plugin_and_known_points() -> None:
 @pytest.mark.parametrize("plugin", IN_TREE, ids=lambda plugin: plugin.name)
 def test_what_is_built_takes_part_in_no_point_that_upstream_does_not_have(plugin: type) -> None:
     own = {point.key for point in Point if callable(getattr(plugin, point.method, None))}
-    assert own <= IN_TREE_POINTS[VERSION][plugin.name]  # type: ignore[attr-defined]  # each has one
+    newest = list(IN_TREE_POINTS.values())[-1]
+    assert own <= newest[plugin.name]  # type: ignore[attr-defined]  # each has one
 
 
-@pytest.mark.parametrize(("plugin", "point"), PAIRS)
-def test_each_plugin_may_be_named_where_upstream_has_it(plugin: str, point: str) -> None:
-    build(at(point, plugin))
+def test_a_plugin_of_another_version_does_not_exist() -> None:
+    with pytest.raises(ConfigError, match='"DeferredPodScheduling" does not exist'):
+        build(at("filter", "DeferredPodScheduling"), version="1.36")
 
 
+@pytest.mark.parametrize(("version", "plugin", "point"), PAIRS)
+def test_each_plugin_may_be_named_where_upstream_has_it(version: str, plugin: str, point: str) -> None:
+    build(at(point, plugin), version=version)
+
+
+@pytest.mark.parametrize("version", IN_TREE_POINTS)
 @pytest.mark.parametrize("plugin", sorted(IN_TREE_POINTS[VERSION]))
-def test_a_plugin_is_refused_where_upstream_does_not_have_it(plugin: str) -> None:
-    for point in sorted(POINTS.keys() - IN_TREE_POINTS[VERSION][plugin]):
+def test_a_plugin_is_refused_where_upstream_does_not_have_it(version: str, plugin: str) -> None:
+    points = POINTS.keys() - IN_TREE_POINTS[version][plugin]
+    for point in sorted(points if BEHAVIOURS[version].has_pod_group_post_filter else points - {"podGroupPostFilter"}):
         with pytest.raises(ConfigError) as caught:
-            build(at(point, plugin))
+            build(at(point, plugin), version=version)
         label = f"{point[0].upper()}{point[1:]}Plugin"
         assert f'plugins.{point}: plugin "{plugin}" does not extend {label} plugin' in str(caught.value)
+
+
+def test_an_extension_point_of_another_version_is_an_unknown_field() -> None:
+    for plugins in ({"podGroupPostFilter": {"enabled": [{"name": "DefaultPreemption"}]}}, {"podGroupPostFilter": None}):
+        with pytest.raises(ConfigError) as caught:
+            build([{"schedulerName": "x", "plugins": plugins}], version="1.36")
+        assert "profiles[0].plugins.podGroupPostFilter: unknown field (Kubernetes 1.37 has it" in str(caught.value)
+
+
+def test_pod_groups_are_made_room_for_by_the_plugins_that_make_room_for_pods() -> None:
+    plugins = default_plugins(FeatureGates(version="1.37"))
+    expanded = expand(plugins, lambda name, point: point in IN_TREE_POINTS["1.37"][name])
+    assert [plugin.name for plugin in expanded["podGroupPostFilter"]] == ["DynamicResources", "DefaultPreemption"]
 
 
 def test_where_nothing_is_to_be_done_nothing_runs_and_the_order_is_the_same() -> None:

@@ -9,6 +9,7 @@ import pytest
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.assembly import Ports, profiles_over
 from kscheduler.config.errors import ConfigError
+from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import default_configuration, from_tree
 from kscheduler.config.types import API_VERSION, KIND
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
@@ -24,14 +25,16 @@ from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles, queue_policy, rules_not_built
 from kscheduler.state.cache import Cache
+from kscheduler.upstream.release import VERSION
 from tests.builders import Tree, pod_info
 from tests.scheduling.attempt.test_binding import ScriptedPods
 
 
-def build(profiles: list[Tree] | None, *extra: tuple[str, Any]) -> Profiles:
+def build(profiles: list[Tree] | None, *extra: tuple[str, Any], version: str = VERSION) -> Profiles:
     """The profiles of a configuration, with further plugins in the registry."""
     tree = {"apiVersion": API_VERSION, "kind": KIND, "profiles": profiles}
-    config = default_configuration() if profiles is None else from_tree(tree, "test")
+    gates = FeatureGates(version=version)
+    config = default_configuration(gates=gates) if profiles is None else from_tree(tree, "test", gates)
     registry = in_tree.registry()
     for name, factory in extra:
         registry.register(name, factory)
@@ -66,11 +69,11 @@ def test_the_default_profile_has_kube_scheduler_s_order_and_weights() -> None:
 
 
 def test_plugins_that_are_not_built_may_be_named_and_are_told() -> None:
-    plugins = {"permit": {"enabled": [{"name": "GangScheduling"}]}}
+    plugins = {"placementGenerate": {"enabled": [{"name": "TopologyPlacementGenerator"}]}}
     profile = only(build([{"schedulerName": "x", "plugins": plugins}]))
-    assert "GangScheduling" in profile.enabled
-    assert "GangScheduling" in rules_not_built(profile)
-    assert "GangScheduling" not in named(profile.permit)
+    assert "TopologyPlacementGenerator" in profile.enabled
+    assert "TopologyPlacementGenerator" in rules_not_built(profile)
+    assert "TopologyPlacementGenerator" not in {plugin.name for plugin in profile.instances}
 
 
 def test_a_disabled_plugin_is_neither_run_nor_asked_for() -> None:

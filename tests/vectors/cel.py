@@ -1,8 +1,8 @@
 """Compares selectors recorded from Kubernetes with ours: `python -m tests.vectors.cel FILE...`.
 
 The first line of a file is `{"devices": {name: device}}`, each other line a case: an expression, whether lists were
-allowed, what compiling it gives, and for each device the value or error and what that cost. Prints how many are equal and
-the first differences; the exit status is 1 if there are any.
+allowed, what compiling it gives, and for each device the value or error and what that cost. Prints how many are equal
+and the first differences; the exit status is 1 if there are any.
 """
 
 import argparse
@@ -101,8 +101,8 @@ def main() -> int:
                 equal += 1
             elif total - equal <= arguments.shown:
                 text = "\n".join(differences)
-                print(f"{version} {case.get('id', '')}: {case['expression']}\n {text}\n")
-    print(f"{equal} of {total} equal")
+                print(f"{version} {case.get('id', '')}: {case['expression']}\n {text}\n")  # noqa: T201  a command
+    print(f"{equal} of {total} equal")  # noqa: T201
     return int(equal != total)
 
 

@@ -1,6 +1,6 @@
 """Whether a value of one type may stand where another is wanted, and what that says about parameters of types."""
 
-from kscheduler.cel.checking.types import (
+from kscheduler.cel.types import (
     DYN,
     NULL,
     Type,

@@ -3,11 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from kscheduler.cel.checking import types
+from kscheduler.cel import types
 from kscheduler.cel.checking.assignment import Mapping, all_assignable, assignable, most_general, substituted
 from kscheduler.cel.checking.declarations import Function, Functions, Overload
 from kscheduler.cel.checking.names import Names
-from kscheduler.cel.checking.types import Type, unwrap_optional
 from kscheduler.cel.source import Issues
 from kscheduler.cel.syntax.maker import Numbering
 from kscheduler.cel.syntax.nodes import (
@@ -18,10 +17,11 @@ from kscheduler.cel.syntax.nodes import (
     ListNode,
     Literal,
     MapNode,
-    Node,
     Select,
     StructNode,
+    SyntaxNode,
 )
+from kscheduler.cel.types import Type, unwrap_optional
 from kscheduler.cel.values.kinds import Uint
 
 
@@ -59,7 +59,7 @@ class Checker:
         self._parameters = 0
         self._checked = Checked()
 
-    def run(self, node: Node) -> Checked:
+    def run(self, node: SyntaxNode) -> Checked:
         """The types of all parts; parameters that nothing decides are dyn."""
         self._check(node)
         for number, described in self._checked.types.items():
@@ -69,10 +69,10 @@ class Checker:
     def _report(self, number: int, message: str) -> None:
         self._issues.add(self._numbering.location(number), message)
 
-    def _type(self, node: Node) -> Type:
+    def _type(self, node: SyntaxNode) -> Type:
         return self._checked.types[node.id]
 
-    def _set(self, node: Node, described: Type) -> None:
+    def _set(self, node: SyntaxNode, described: Type) -> None:
         self._checked.types[node.id] = described
 
     def _assignable(self, one: Type, other: Type) -> bool:
@@ -92,11 +92,11 @@ class Checker:
     def _mismatch(self, number: int, expected: Type, found: Type) -> None:
         self._report(number, f"expected type '{expected.shown()}' but found '{found.shown()}'")
 
-    def _undeclared(self, node: Node, name: str) -> None:
+    def _undeclared(self, node: SyntaxNode, name: str) -> None:
         self._set(node, types.ERROR)
         self._report(node.id, f"undeclared reference to '{name}' (in container '')")
 
-    def _check(self, node: Node) -> None:
+    def _check(self, node: SyntaxNode) -> None:
         match node:
             case Literal(value=value):
                 self._set(node, _LITERALS[type(value)])
@@ -136,7 +136,7 @@ class Checker:
         result = self._field(node, node.operand, node.field, optional=False)
         self._set(node, self._substituted(types.BOOL if node.test_only else result))
 
-    def _field(self, node: Node, operand: Node, name: str, *, optional: bool) -> Type:
+    def _field(self, node: SyntaxNode, operand: SyntaxNode, name: str, *, optional: bool) -> Type:
         self._check(operand)
         target, is_optional = unwrap_optional(self._substituted(self._type(operand)))
         result = types.ERROR
@@ -183,7 +183,7 @@ class Checker:
             return
         self._member_call(node, node.target)
 
-    def _member_call(self, node: Call, target: Node) -> None:
+    def _member_call(self, node: Call, target: SyntaxNode) -> None:
         prefix = _qualified_name(target)
         if prefix is not None:
             name = f"{prefix}.{node.function}".removeprefix(".")
@@ -199,7 +199,7 @@ class Checker:
             return
         self._resolve_or_error(node, function, target)
 
-    def _resolve_or_error(self, node: Call, function: Function, target: Node | None) -> None:
+    def _resolve_or_error(self, node: Call, function: Function, target: SyntaxNode | None) -> None:
         result, overloads = self._resolve(node, function, target)
         if result is None:
             self._set(node, types.ERROR)
@@ -207,7 +207,9 @@ class Checker:
         self._set(node, result)
         self._checked.references[node.id] = Reference(overloads=overloads)
 
-    def _resolve(self, node: Call, function: Function, target: Node | None) -> tuple[Type | None, tuple[str, ...]]:
+    def _resolve(
+        self, node: Call, function: Function, target: SyntaxNode | None
+    ) -> tuple[Type | None, tuple[str, ...]]:
         args = [self._type(arg) for arg in ([target, *node.args] if target else node.args)]
         if function.name in ("_&&_", "_||_"):
             return self._logic(node, args, function.overloads[0])
@@ -255,7 +257,7 @@ class Checker:
             return current
         return most_general(previous, current) if self._assignable(previous, current) else types.DYN
 
-    def _optional_value(self, node: Node, described: Type) -> Type:
+    def _optional_value(self, node: SyntaxNode, described: Type) -> Type:
         unwrapped, is_optional = unwrap_optional(described)
         if not is_optional and not unwrapped.is_dyn:
             self._mismatch(node.id, types.optional_of(unwrapped), unwrapped)
@@ -347,7 +349,7 @@ class Checker:
         self._report(node.range.id, f"expression of type '{over.shown()}' {wanted}")
         return types.ERROR, types.ERROR
 
-    def _assert(self, node: Node, wanted: Type) -> None:
+    def _assert(self, node: SyntaxNode, wanted: Type) -> None:
         if not self._assignable(wanted, self._type(node)):
             self._mismatch(node.id, wanted, self._type(node))
 
@@ -385,7 +387,7 @@ def _well_known_name(described: Type) -> str | None:
 def _qualifiers(node: Select) -> list[str]:
     """The parts of `a.b.c`, or none if it is something else."""
     parts: list[str] = []
-    at: Node = node
+    at: SyntaxNode = node
     while isinstance(at, Select) and not at.test_only:
         parts.append(at.field)
         at = at.operand
@@ -394,7 +396,7 @@ def _qualifiers(node: Select) -> list[str]:
     return [at.name, *reversed(parts)]
 
 
-def _qualified_name(node: Node) -> str | None:
+def _qualified_name(node: SyntaxNode) -> str | None:
     if isinstance(node, Ident):
         return node.name
     return ".".join(_qualifiers(node)) or None if isinstance(node, Select) else None

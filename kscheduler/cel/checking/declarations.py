@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 
-from kscheduler.cel.checking import types
-from kscheduler.cel.checking.types import Type
+from kscheduler.cel import types
+from kscheduler.cel.types import Type
 
 _SIGNATURE = re.compile(r"(\S+) (\S+) (?:(\S.*?)\.)?\((.*)\) -> (.+)")
 

@@ -1,7 +1,8 @@
 """The functions that libraries add to CEL, written as in `kscheduler.cel.checking.standard_signatures`.
 
-First CEL's own extensions (strings, lists, sets, optionals, comprehensions of two variables), then Kubernetes' libraries
-(quantities, versions, addresses, URLs, named formats, lists, regular expressions, authorization) as its API server has them.
+First CEL's own extensions (strings, lists, sets, optionals, comprehensions of two variables), then Kubernetes'
+libraries (quantities, versions, addresses, URLs, named formats, lists, regular expressions, authorization) as its API
+server has them.
 """
 
 _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")

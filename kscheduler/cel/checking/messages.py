@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from kscheduler.cel.checking.types import (
+from kscheduler.cel.types import (
     BOOL,
     BYTES,
     DOUBLE,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kscheduler.cel.checking.messages import ENUMS, MESSAGES, SCALARS, TYPE_NAMES, message_type
-from kscheduler.cel.checking.types import DYN, INT, Type, list_of, map_of, param, type_of
+from kscheduler.cel.types import DYN, INT, Type, list_of, map_of, param, type_of
 
 _OLD_TYPES = {"list": list_of(param("A")), "map": map_of(param("A"), param("B"))}
 """As cel-go 0.26 declares these names: with parameters, which some error texts show."""
@@ -24,7 +24,8 @@ class Meaning:
 class Names:
     """Names of the environment, and scopes of the comprehensions around a place.
 
-    `qualified_locals`: how cel-go 0.26 looks names up, where a variable hides no qualified name and a point changes nothing.
+    `qualified_locals`: how cel-go 0.26 looks names up, where a variable hides no qualified name and a point changes
+    nothing.
     """
 
     def __init__(

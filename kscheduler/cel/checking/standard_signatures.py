@@ -1,7 +1,8 @@
-"""The operators and functions of CEL itself: for each overload its function, its own name, its parameters and its result.
+"""The operators and functions of CEL itself: for each overload its function, its own name, its parameters and its
+result.
 
-`string.(int)` is a function of a string that takes an int. The order is that of cel-go: the first overload that fits wins.
-Capital letters are parameters.
+`string.(int)` is a function of a string that takes an int. The order is that of cel-go: the first overload that fits
+wins. Capital letters are parameters.
 """
 
 _NUMBERS = ("int", "uint", "double")

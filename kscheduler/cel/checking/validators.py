@@ -1,18 +1,20 @@
-"""What is refused though its types fit: literals of mixed types, and texts that are no duration, time, pattern or format."""
+"""What is refused though its types fit: literals of mixed types, and texts that are no duration, time, pattern or
+format.
+"""
 
 from collections.abc import Iterator
 from typing import Any
 
-from kscheduler.cel.checking import types
+from kscheduler.cel import types
 from kscheduler.cel.checking.checker import Checked
-from kscheduler.cel.checking.types import Type
 from kscheduler.cel.functions.regexes import RegexError, compiled
 from kscheduler.cel.functions.string_format import Clause, FormatError, formatted, unfit
 from kscheduler.cel.source import Issues
 from kscheduler.cel.syntax.maker import Numbering
-from kscheduler.cel.syntax.nodes import Call, ListNode, Literal, MapNode, Node, children
+from kscheduler.cel.syntax.nodes import Call, ListNode, Literal, MapNode, SyntaxNode, children
+from kscheduler.cel.types import Type
 from kscheduler.cel.values.converting import convert
-from kscheduler.cel.values.kinds import Failure
+from kscheduler.cel.values.kinds import ErrorValue
 
 _ALLOWED = {
     "d": ("int", "uint"),
@@ -27,7 +29,7 @@ _ALLOWED = {
 }  # fmt: skip
 
 
-def validate(node: Node, checked: Checked, numbering: Numbering, issues: Issues) -> None:
+def validate(node: SyntaxNode, checked: Checked, numbering: Numbering, issues: Issues) -> None:
     """Add what is wrong to the issues."""
     validator = _Validator(checked, numbering, issues)
     nodes = list(_walk(node, in_format=False))
@@ -46,7 +48,7 @@ def validate(node: Node, checked: Checked, numbering: Numbering, issues: Issues)
         validator.format(call)
 
 
-def _walk(node: Node, *, in_format: bool) -> Iterator[tuple[Node, bool]]:
+def _walk(node: SyntaxNode, *, in_format: bool) -> Iterator[tuple[SyntaxNode, bool]]:
     """All nodes, and whether they are within a call of `format`, where literals may be mixed."""
     yield node, in_format
     inside = in_format or (isinstance(node, Call) and node.function == "format")
@@ -101,7 +103,7 @@ class _Validator:
             valid = _is_pattern(literal.value)
         else:
             wanted = types.DURATION if call.function == "duration" else types.TIMESTAMP
-            valid = type(convert(literal.value, wanted)) is not Failure
+            valid = type(convert(literal.value, wanted)) is not ErrorValue
         if not valid:
             self._report(literal.id, f"invalid {call.function} argument")
 
@@ -130,13 +132,13 @@ class _Validator:
             wrong = f"expected {requested}, got {len(listed.elements)}"
             self._report(call.id, f"too many arguments supplied to string.format ({wrong})")
 
-    def _clause(self, clause: Clause, node: Node) -> str:
+    def _clause(self, clause: Clause, node: SyntaxNode) -> str:
         bad = self._misfit(node, clause.letter)
         if bad is not None:
             raise unfit(clause.letter, self._types[bad.id].name, bad.id)
         return ""
 
-    def _misfit(self, node: Node, letter: str) -> Node | None:
+    def _misfit(self, node: SyntaxNode, letter: str) -> SyntaxNode | None:
         """The node that a clause does not take; for `%s` that may be an element of a list or map."""
         described = self._types[node.id]
         if described is not types.DYN and described.kind not in _ALLOWED[letter]:

@@ -4,4 +4,4 @@ from collections.abc import Callable
 from typing import Any
 
 Implementation = Callable[..., Any]
-"""Takes values and gives a value, an error (`kscheduler.cel.values.kinds.Failure`) among them."""
+"""Takes values and gives a value, an error (`kscheduler.cel.values.kinds.ErrorValue`) among them."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from kscheduler.cel.functions import Implementation
 from kscheduler.cel.values.comparing import compare, equal_method
-from kscheduler.cel.values.kinds import Failure
+from kscheduler.cel.values.kinds import ErrorValue
 from kscheduler.cel.values.typing import go_type, type_of
 
 _LONGEST_RANGE = 1_000_000
@@ -18,7 +18,7 @@ def contains(values: list[Any], wanted: Any) -> bool:
     return any(equal_method(wanted, value) is True for value in values)
 
 
-def _slice(values: list[Any], start: int, end: int) -> list[Any] | Failure:
+def _slice(values: list[Any], start: int, end: int) -> list[Any] | ErrorValue:
     wrong = ""
     if start < 0 or end < 0:
         wrong = "negative indexes not supported"
@@ -26,16 +26,18 @@ def _slice(values: list[Any], start: int, end: int) -> list[Any] | Failure:
         wrong = "start index must be less than or equal to end index"
     elif len(values) < end:
         wrong = f"list is length {len(values)}"
-    return Failure(f"cannot slice({start}, {end}), {wrong}") if wrong else values[start:end]
+    return ErrorValue(f"cannot slice({start}, {end}), {wrong}") if wrong else values[start:end]
 
 
 def _flatten(values: Any, *depths: Any) -> Any:
     if not isinstance(values, list) or any(type(depth) is not int for depth in depths):
         given = ", ".join(_typed(depth) for depth in depths)
-        return values if type(values) is Failure else Failure(f"no such overload: {_typed(values)}.flatten({given})")
+        return (
+            values if type(values) is ErrorValue else ErrorValue(f"no such overload: {_typed(values)}.flatten({given})")
+        )
     depth = depths[0] if depths else 1
     if depth < 0:
-        return Failure("level must be non-negative")
+        return ErrorValue("level must be non-negative")
     flat: list[Any] = []
     for value in values:
         if isinstance(value, list) and depth:
@@ -49,18 +51,18 @@ def _typed(value: Any) -> str:
     return str(type_of(value))
 
 
-def sort_by_keys(values: list[Any], keys: list[Any]) -> list[Any] | Failure:
+def sort_by_keys(values: list[Any], keys: list[Any]) -> list[Any] | ErrorValue:
     """The values in the order of their keys."""
     if len(values) != len(keys):
         wanted = "@sortByAssociatedKeys() expected a list of the same size as the associated keys list"
-        return Failure(f"{wanted}, but got {len(values)} and {len(keys)} elements respectively")
+        return ErrorValue(f"{wanted}, but got {len(values)} and {len(keys)} elements respectively")
     if not values:
         return values
     first = type_of(keys[0])
     if first.kind not in _ORDERED:
-        return Failure("list elements must be comparable")
+        return ErrorValue("list elements must be comparable")
     if len(keys) > 1 and any(type_of(key) is not first for key in keys):
-        return Failure("list elements must have the same type")
+        return ErrorValue("list elements must have the same type")
 
     def by_key(one: int, other: int) -> int:
         order = compare(keys[one], keys[other])
@@ -69,7 +71,7 @@ def sort_by_keys(values: list[Any], keys: list[Any]) -> list[Any] | Failure:
     return [values[at] for at in sorted(range(len(values)), key=cmp_to_key(by_key))]
 
 
-def sort(values: list[Any]) -> list[Any] | Failure:
+def sort(values: list[Any]) -> list[Any] | ErrorValue:
     """The values in their order."""
     return sort_by_keys(values, values)
 
@@ -92,11 +94,11 @@ def _old_range(size: int) -> list[int]:
     return list(range(size)) if size <= _LONGEST_RANGE else _HugeList(size)
 
 
-def _range(size: int) -> list[int] | Failure:
+def _range(size: int) -> list[int] | ErrorValue:
     if size < 0:
-        return Failure(f"lists.range: size must be non-negative, got {size}")
+        return ErrorValue(f"lists.range: size must be non-negative, got {size}")
     if size > _LONGEST_RANGE:
-        return Failure(f"lists.range: size {size} exceeds maximum allowed ({_LONGEST_RANGE})")
+        return ErrorValue(f"lists.range: size {size} exceeds maximum allowed ({_LONGEST_RANGE})")
     return list(range(size))
 
 
@@ -138,6 +140,6 @@ def list_functions(*, bounded_ranges: bool) -> dict[str, Implementation]:
 Comparison = Callable[[int], bool]
 
 
-def iterable_error(value: Any) -> Failure:
+def iterable_error(value: Any) -> ErrorValue:
     """What a comprehension says about something that it cannot go through."""
-    return Failure(f"got '{go_type(value)}', expected iterable type")
+    return ErrorValue(f"got '{go_type(value)}', expected iterable type")

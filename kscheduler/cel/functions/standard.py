@@ -1,17 +1,17 @@
 """Operators and functions of CEL itself.
 
-A singleton serves all overloads of a function and asks only for a trait of its first argument; the others are guarded by
-the types of their overload.
+A singleton serves all overloads of a function and asks only for a trait of its first argument; the others are guarded
+by the types of their overload.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-from kscheduler.cel.checking import types
-from kscheduler.cel.checking.types import Type
+from kscheduler.cel import types
 from kscheduler.cel.functions import Implementation
 from kscheduler.cel.functions.lists import contains, sort, sort_by_keys
 from kscheduler.cel.functions.regexes import RegexError, matches
+from kscheduler.cel.types import Type
 from kscheduler.cel.values import arithmetic
 from kscheduler.cel.values.comparing import compare, is_zero
 from kscheduler.cel.values.converting import convert
@@ -19,8 +19,8 @@ from kscheduler.cel.values.kinds import (
     ANY_MAP,
     NO_SUCH_OVERLOAD,
     NONE,
-    Duration,
-    Failure,
+    DurationValue,
+    ErrorValue,
     Map,
     MutableMap,
     Optional,
@@ -60,7 +60,7 @@ def _matches(text: str, pattern: Any) -> Any:
     try:
         return matches(text, pattern)
     except RegexError as error:
-        return Failure(str(error))
+        return ErrorValue(str(error))
 
 
 def _kinds(*kinds: str) -> frozenset[str]:
@@ -146,18 +146,18 @@ _SPANS = {"hours": 3600 * 10**9, "minutes": 60 * 10**9, "seconds": 10**9, "milli
 def _part(part: Callable[[WallClock], int]) -> Implementation:
     def call(moment: Timestamp, zone: str = "UTC") -> Any:
         wall = in_zone(moment, zone)
-        return wall if isinstance(wall, Failure) else part(wall)
+        return wall if isinstance(wall, ErrorValue) else part(wall)
 
     return call
 
 
 def _milliseconds(moment: Timestamp, zone: str = "UTC") -> Any:
     wall = in_zone(moment, zone)
-    return wall if isinstance(wall, Failure) else moment.nanos // 10**6
+    return wall if isinstance(wall, ErrorValue) else moment.nanos // 10**6
 
 
 def _in_units(unit: int, *, exact: bool) -> Implementation:
-    def call(span: Duration) -> int:
+    def call(span: DurationValue) -> int:
         whole = abs(span.nanos) // unit if exact else int(_go_units(abs(span.nanos), unit))
         return -whole if span.nanos < 0 else whole
 
@@ -182,14 +182,14 @@ def _getters() -> dict[str, Implementation]:
 
 
 def _value(optional: Optional) -> Any:
-    return optional.value if optional.present else Failure("optional.none() dereference")
+    return optional.value if optional.present else ErrorValue("optional.none() dereference")
 
 
 def _unwrapped(values: list[Any]) -> Any:
     found: list[Any] = []
     for value in values:
         if type(value) is not Optional:
-            return Failure(f"value {shown(value)} is not optional")
+            return ErrorValue(f"value {shown(value)} is not optional")
         if value.present:
             found.append(value.value)
     return found
@@ -198,7 +198,7 @@ def _unwrapped(values: list[Any]) -> Any:
 def _insert(target: Any, key: Any, value: Any) -> Any:
     """A map with one more entry; the map that a comprehension started with is changed."""
     if target.find(key) is not None:
-        return Failure(f"insert failed: key {shown(key)} already exists")
+        return ErrorValue(f"insert failed: key {shown(key)} already exists")
     result = target if type(target) is MutableMap else _copied(target)
     result.put(key, value)
     return result
@@ -214,7 +214,7 @@ def _copied(target: Any) -> Map:
 def _insert_all(target: Any, update: Any) -> Any:
     for key in update.keys():  # noqa: SIM118 : no dict
         target = _insert(target, key, update.get(key)[0])
-        if type(target) is Failure:
+        if type(target) is ErrorValue:
             return target
     return target
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kscheduler.cel.checking import types
-from kscheduler.cel.checking.types import Type
+from kscheduler.cel import types
+from kscheduler.cel.types import Type
 from kscheduler.cel.values import go_text
 from kscheduler.cel.values.converting import convert
-from kscheduler.cel.values.kinds import ANY_MAP, Failure, Uint
+from kscheduler.cel.values.kinds import ANY_MAP, ErrorValue, Uint
 from kscheduler.cel.values.typing import type_name, type_of
 
 _DEFAULT_PRECISION = 6
@@ -108,7 +108,7 @@ def _precision(digits: str, wrong: str) -> int:
     return int(digits)
 
 
-def format_string(text: str, values: list[Any]) -> str | Failure:
+def format_string(text: str, values: list[Any]) -> str | ErrorValue:
     """`text.format(values)`."""
 
     def argument(index: int) -> Any:
@@ -119,7 +119,7 @@ def format_string(text: str, values: list[Any]) -> str | Failure:
     try:
         return formatted(text, argument, len(values), _format)
     except FormatError as error:
-        return Failure(str(error))
+        return ErrorValue(str(error))
 
 
 def _format(clause: Clause, value: Any) -> str:
@@ -150,7 +150,7 @@ def _string(value: Any) -> str:
     if type_of(value).kind not in _STRINGABLE:
         raise unfit("s", type_name(value))
     text = convert(value, types.STRING)
-    if isinstance(text, Failure):
+    if isinstance(text, ErrorValue):
         message = f"could not convert argument {go_text.quoted(text.message)} to string"
         raise FormatError(message)
     return str(text)

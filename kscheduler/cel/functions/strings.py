@@ -4,10 +4,13 @@ from typing import Any
 
 from kscheduler.cel.functions import Implementation
 from kscheduler.cel.functions.string_format import format_string
-from kscheduler.cel.values.kinds import Failure
+from kscheduler.cel.values.kinds import ErrorValue
 from kscheduler.cel.values.show import shown
 
-_SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+_SPACES = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
 _QUOTES = str.maketrans(
     {
         "\a": "\\a",
@@ -25,15 +28,15 @@ _LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz
 _UPPER = str.maketrans("abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 
-def _out_of_range(index: int) -> Failure:
-    return Failure(f"index out of range: {index}")
+def _out_of_range(index: int) -> ErrorValue:
+    return ErrorValue(f"index out of range: {index}")
 
 
-def _char_at(text: str, index: int) -> str | Failure:
+def _char_at(text: str, index: int) -> str | ErrorValue:
     return text[index : index + 1] if 0 <= index <= len(text) else _out_of_range(index)
 
 
-def _index_of(text: str, part: str, offset: int = 0) -> int | Failure:
+def _index_of(text: str, part: str, offset: int = 0) -> int | ErrorValue:
     if offset < 0:
         return _out_of_range(offset)
     if not part:
@@ -41,12 +44,12 @@ def _index_of(text: str, part: str, offset: int = 0) -> int | Failure:
     return text.find(part, offset) if offset < len(text) else -1
 
 
-def _old_index_of(text: str, part: str, offset: int = 0) -> int | Failure:
+def _old_index_of(text: str, part: str, offset: int = 0) -> int | ErrorValue:
     """As of cel-go 0.26, which finds the empty string wherever it is asked to start."""
     return _index_of(text, part, offset) if part else offset
 
 
-def _last_index_of(text: str, part: str, offset: int | None = None) -> int | Failure:
+def _last_index_of(text: str, part: str, offset: int | None = None) -> int | ErrorValue:
     if offset is None:
         if not part:
             return len(text)
@@ -62,7 +65,7 @@ def _last_index_of(text: str, part: str, offset: int | None = None) -> int | Fai
     return text.rfind(part, 0, offset + len(part))
 
 
-def _old_last_index_of(text: str, part: str, offset: int | None = None) -> int | Failure:
+def _old_last_index_of(text: str, part: str, offset: int | None = None) -> int | ErrorValue:
     if not part and offset is not None:
         return offset
     return _last_index_of(text, part, offset)
@@ -81,21 +84,21 @@ def _split(text: str, separator: str, count: int = -1) -> list[str]:
     return text.split(separator, count - 1 if count > 0 else -1)
 
 
-def _substring(text: str, start: int, end: int | None = None) -> str | Failure:
+def _substring(text: str, start: int, end: int | None = None) -> str | ErrorValue:
     if end is None:
         return text[start:] if 0 <= start <= len(text) else _out_of_range(start)
     if start > end:
-        return Failure(f"invalid substring range. start: {start}, end: {end}")
+        return ErrorValue(f"invalid substring range. start: {start}, end: {end}")
     for index in (start, end):
         if not 0 <= index <= len(text):
             return _out_of_range(index)
     return text[start:end]
 
 
-def _join(parts: list[Any], separator: str = "") -> str | Failure:
+def _join(parts: list[Any], separator: str = "") -> str | ErrorValue:
     for part in parts:
         if type(part) is not str:
-            return Failure(f"join: invalid input: {shown(part)}")
+            return ErrorValue(f"join: invalid input: {shown(part)}")
     return separator.join(parts)
 
 

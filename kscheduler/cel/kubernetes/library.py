@@ -9,7 +9,7 @@ from kscheduler.cel.kubernetes import networks, quantities, semvers, urls
 from kscheduler.cel.kubernetes.named_formats import FORMATS
 from kscheduler.cel.values.arithmetic import add
 from kscheduler.cel.values.comparing import compare, equal_method
-from kscheduler.cel.values.kinds import NO_SUCH_OVERLOAD, NONE, Duration, Failure, Map, Optional, Uint
+from kscheduler.cel.values.kinds import NO_SUCH_OVERLOAD, NONE, DurationValue, ErrorValue, Map, Optional, Uint
 from kscheduler.cel.values.typing import type_of
 
 _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
@@ -23,7 +23,7 @@ def _or_failure(read: Callable[..., Any]) -> Implementation:
         try:
             return read(*args)
         except (ValueError, RegexError) as error:
-            return Failure(str(error))
+            return ErrorValue(str(error))
 
     return call
 
@@ -50,7 +50,7 @@ def _quantities(*, shared: bool) -> dict[str, Implementation]:
 
     def integer(quantity: quantities.Quantity) -> Any:
         value = quantity.as_integer()
-        return Failure("cannot convert value to integer") if value is None else value
+        return ErrorValue("cannot convert value to integer") if value is None else value
 
     return {
         "string_to_quantity": _or_failure(quantities.parse),
@@ -97,7 +97,7 @@ def _network(text: str) -> Any:
     try:
         return networks.parse_network(text)
     except networks.AddressError as error:
-        return Failure(f"network address parse error during conversion from string: {error}")
+        return ErrorValue(f"network address parse error during conversion from string: {error}")
 
 
 def _contains_text(cidr: networks.CIDR, text: str) -> Any:
@@ -109,7 +109,7 @@ def _contains_text(cidr: networks.CIDR, text: str) -> Any:
 
 def _contains_network_text(cidr: networks.CIDR, text: str) -> Any:
     other = _network(text)
-    return other if isinstance(other, Failure) else cidr.contains_network(other)
+    return other if isinstance(other, ErrorValue) else cidr.contains_network(other)
 
 
 def _first(address: Any, *networks_of: str) -> bool:
@@ -134,7 +134,7 @@ _ADDRESSES: dict[str, Implementation] = {
     "ip_is_canonical": _or_failure(lambda text: networks.parse_address(text).text() == text),
     "ip_is_unspecified": lambda ip: ip.address.is_unspecified,
     "ip_is_loopback": lambda ip: ip.address.is_loopback,
-    "ip_is_link_local_multicast": lambda ip: _is_link_local_multicast(ip),
+    "ip_is_link_local_multicast": lambda ip: _is_link_local_multicast(ip),  # noqa: PLW0108  defined below
     "ip_is_link_local_unicast": lambda ip: _first(ip.address, "169.254.0.0/16", "fe80::/10"),
     "ip_is_global_unicast": _is_global,
     "ip_to_string": lambda ip: ip.text(),
@@ -163,7 +163,7 @@ def _url(text: str) -> Any:
         urls.request_uri(text)
         return urls.parse(text)
     except urls.UrlError as error:
-        return Failure(f"URL parse error during conversion from string: {error}")
+        return ErrorValue(f"URL parse error during conversion from string: {error}")
 
 
 def _parameters(url: urls.URL) -> Map:
@@ -203,7 +203,7 @@ def _regexes() -> dict[str, Implementation]:
             try:
                 return call(*args)
             except RegexError as error:
-                return Failure(f"Illegal regex: {error}")
+                return ErrorValue(f"Illegal regex: {error}")
 
         return guarded
 
@@ -228,7 +228,7 @@ def _sum(zero: Any) -> Implementation:
         total = zero
         for value in values:
             total = add(total, value) if type_of(value).kind in _ADDABLE else NO_SUCH_OVERLOAD
-            if type(total) is Failure:
+            if type(total) is ErrorValue:
                 return total
         return total
 
@@ -238,7 +238,7 @@ def _sum(zero: Any) -> Implementation:
 def _extreme(name: str, preferred: int) -> Implementation:
     def call(values: list[Any]) -> Any:
         if not values:
-            return Failure(f"{name} called on empty list")
+            return ErrorValue(f"{name} called on empty list")
         best: Any = None
         for at, value in enumerate(values):
             if type_of(value).kind not in _COMPARABLE:
@@ -275,7 +275,7 @@ def _lists() -> dict[str, Implementation]:
         found[f"list_{kind}_is_sorted_bool"] = _is_sorted
         found[f"list_{kind}_max_{kind}"] = _extreme("max", -1)
         found[f"list_{kind}_min_{kind}"] = _extreme("min", 1)
-    for kind, zero in (("int", 0), ("uint", Uint(0)), ("double", 0.0), ("duration", Duration(0))):
+    for kind, zero in (("int", 0), ("uint", Uint(0)), ("double", 0.0), ("duration", DurationValue(0))):
         found[f"list_{kind}_sum_{kind}"] = _sum(zero)
     return found
 

@@ -1,12 +1,13 @@
 """Quantities with the arithmetic of Go's `resource.Quantity`: 64-bit integers with a power of ten while they fit.
 
-A quantity that outgrows that becomes a decimal of any size, and some answers differ then: a decimal is never an integer.
+A quantity that outgrows that becomes a decimal of any size, and some answers differ then: a decimal is never an
+integer.
 """
 
 import re
 from typing import Any, Final
 
-from kscheduler.cel.values.kinds import Failure, Opaque
+from kscheduler.cel.values.kinds import ErrorValue, Opaque
 
 _SHAPE = re.compile(r"[+-]?[0-9.]+[eEinumkKMGTP]*[-+]?[0-9]*")
 _FORMAT_WRONG = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -29,7 +30,9 @@ class QuantityTextError(ValueError):
 
 
 class Decimal:
-    """`value * 10^scale`, of any size; 1.36 shares it between quantities that were added, so adding changes all of them."""
+    """`value * 10^scale`, of any size; 1.36 shares it between quantities that were added, so adding changes all of
+    them.
+    """
 
     __slots__ = ("scale", "value")
 
@@ -38,8 +41,8 @@ class Decimal:
 
 
 class Quantity(Opaque):
-    """An amount: `value * 10^scale` while `decimal` is None, else the decimal. `pointer`: what a sum gives, which equals
-    no quantity that was read (`a == b.add(c)` is an error in Kubernetes).
+    """An amount: `value * 10^scale` while `decimal` is None, else the decimal. `pointer`: what a sum gives, which
+    equals no quantity that was read (`a == b.add(c)` is an error in Kubernetes).
     """
 
     __slots__ = ("decimal", "notation", "pointer", "scale", "value")
@@ -61,10 +64,10 @@ class Quantity(Opaque):
         """Digits and power of ten."""
         return (self.value, self.scale) if self.decimal is None else (self.decimal.value, self.decimal.scale)
 
-    def equals(self, other: Opaque) -> bool | Failure:
+    def equals(self, other: Opaque) -> bool | ErrorValue:
         """Whether another amount is the same."""
         if not isinstance(other, Quantity) or other.pointer:
-            return Failure("no such overload")
+            return ErrorValue("no such overload")
         return _compared(self.amount(), other.amount()) == 0
 
     def fresh(self) -> "Quantity":

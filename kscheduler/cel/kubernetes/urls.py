@@ -37,7 +37,7 @@ class URL(Opaque):
 
     def equals(self, other: Any) -> bool:
         """Whether both are written the same."""
-        return self.text() == other.text()
+        return bool(self.text() == other.text())
 
     def text(self) -> str:
         """As Go writes it."""

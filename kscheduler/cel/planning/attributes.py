@@ -1,6 +1,7 @@
 """Variables with fields and indexes, as one thing to resolve: a field of a conditional is a field of both its branches.
 
-What is resolved costs 1, every field and index 1 more; a branch that is itself a variable costs nothing beyond its fields.
+What is resolved costs 1, every field and index 1 more; a branch that is itself a variable costs nothing beyond its
+fields.
 """
 
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from typing import Any
 
 from kscheduler.cel.planning.frame import Frame
 from kscheduler.cel.planning.qualifying import ABSENT, go_value, index_error, qualified
-from kscheduler.cel.values.kinds import NO_SUCH_OVERLOAD, NONE, Failure, Optional
+from kscheduler.cel.values.kinds import NO_SUCH_OVERLOAD, NONE, ErrorValue, Optional
 
 Run = Callable[[Frame], Any]
 
@@ -34,7 +35,7 @@ class Qualifier:
 def _by_constant(index: Any) -> Callable[[Frame, Any, bool], Any]:
     def qualify(frame: Frame, value: Any, optional: bool) -> Any:
         found = qualified(value, index, presence=optional)
-        if not optional or (found is not ABSENT and type(found) is not Failure):
+        if not optional or (found is not ABSENT and type(found) is not ErrorValue):
             frame.charge_ones(1)
         return found
 
@@ -45,11 +46,11 @@ def _by_presence(index: Any) -> Callable[[Frame, Any, bool], Any]:
     def qualify(frame: Frame, value: Any, optional: bool) -> Any:
         found = qualified(value, index, presence=True)
         if optional:
-            if found is not ABSENT and type(found) is not Failure:
+            if found is not ABSENT and type(found) is not ErrorValue:
                 frame.charge_ones(1)
             return found
         frame.charge_ones(1)
-        return found if type(found) is Failure else found is not ABSENT
+        return found if type(found) is ErrorValue else found is not ABSENT
 
     return qualify
 
@@ -57,11 +58,11 @@ def _by_presence(index: Any) -> Callable[[Frame, Any, bool], Any]:
 def _by_attribute(resolve: Run) -> Callable[[Frame, Any, bool], Any]:
     def qualify(frame: Frame, value: Any, optional: bool) -> Any:
         index = resolve(frame)
-        if type(index) is Failure:
+        if type(index) is ErrorValue:
             found: Any = index
         else:
             found = index_error(index) or qualified(value, index, presence=optional)
-        if not optional or (found is not ABSENT and type(found) is not Failure):
+        if not optional or (found is not ABSENT and type(found) is not ErrorValue):
             frame.charge_ones(1)
         return found
 
@@ -83,7 +84,8 @@ class Attribute:
 class Rooted(Attribute):
     """Fields and indexes of what a closure gives: a variable, or any expression.
 
-    `uncounted`: of a variable behind a leading point, which a local one hides: cel-go does not count what is asked of it.
+    `uncounted`: of a variable behind a leading point, which a local one hides: cel-go does not count what is asked of
+    it.
     """
 
     def __init__(self, root: Run, *, through_go: bool, uncounted: bool = False) -> None:
@@ -121,14 +123,14 @@ class Rooted(Attribute):
                     return value
                 optional = True
                 value = go_value(value.value) if through_go else value.value
-            elif type(value) is Failure:
+            elif type(value) is ErrorValue:
                 return value
             for qualify, makes_optional in steps:
                 optional = optional or makes_optional
                 value = qualify(frame, value, optional)
                 if value is ABSENT:
                     return NONE
-                if type(value) is Failure:
+                if type(value) is ErrorValue:
                     return value
             return Optional(value) if optional else value
 
@@ -156,7 +158,7 @@ class Conditional(Attribute):
                 return yes(frame)
             if holds is False:
                 return no(frame)
-            return holds if type(holds) is Failure else NO_SUCH_OVERLOAD
+            return holds if type(holds) is ErrorValue else NO_SUCH_OVERLOAD
 
         return resolve
 
@@ -168,9 +170,8 @@ def charged(attribute: Attribute, *, presence: bool) -> Run:
         return _of_presence(resolve, -1) if presence else resolve
     if presence:
         return _of_presence(attribute.build(), 0)
-    fields = attribute.constant_fields if isinstance(attribute, Rooted) else None
-    if fields is not None:
-        return _of_fields(attribute, fields)
+    if isinstance(attribute, Rooted) and attribute.constant_fields is not None:
+        return _of_fields(attribute, attribute.constant_fields)
     resolve = attribute.build()
 
     def run(frame: Frame) -> Any:
@@ -190,11 +191,11 @@ def _of_fields(attribute: Rooted, fields: list[Any]) -> Run:
         count = 1
         if type(value) is Optional:
             value = qualify(frame, value)
-        elif type(value) is not Failure:
+        elif type(value) is not ErrorValue:
             for field in fields:
                 value = qualified(value, field, presence=False)
                 count += 1
-                if type(value) is Failure:
+                if type(value) is ErrorValue:
                     break
         frame.charge_ones(count)
         return value

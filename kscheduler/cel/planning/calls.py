@@ -7,7 +7,7 @@ from kscheduler.cel.planning.attributes import Run
 from kscheduler.cel.planning.costs import Cost, equality, inequality
 from kscheduler.cel.planning.frame import Frame
 from kscheduler.cel.values.comparing import equal
-from kscheduler.cel.values.kinds import NO_SUCH_OVERLOAD, Failure, Optional
+from kscheduler.cel.values.kinds import NO_SUCH_OVERLOAD, ErrorValue, Optional
 
 
 def nullary(call: Implementation, cost: Cost) -> Run:
@@ -26,7 +26,7 @@ def unary(arg: Run, call: Implementation, cost: Cost, *, strict: bool) -> Run:
 
     def run(frame: Frame) -> Any:
         value = arg(frame)
-        result = value if strict and type(value) is Failure else call(value)
+        result = value if strict and type(value) is ErrorValue else call(value)
         frame.charge(cost if isinstance(cost, int) else cost([value], result))
         return result
 
@@ -38,9 +38,9 @@ def binary(left: Run, right: Run, call: Implementation, cost: Cost) -> Run:
 
     def run(frame: Frame) -> Any:
         one, other = left(frame), right(frame)
-        if type(one) is Failure:
+        if type(one) is ErrorValue:
             result: Any = one
-        elif type(other) is Failure:
+        elif type(other) is ErrorValue:
             result = other
         else:
             result = call(one, other)
@@ -59,7 +59,7 @@ def stopping(args: list[Run], call: Implementation, cost: Cost) -> Run:
         for at, arg in enumerate(args):
             value = arg(frame)
             values.append(value)
-            if type(value) is Failure:
+            if type(value) is ErrorValue:
                 if at == last:
                     frame.charge(cost if isinstance(cost, int) else cost(values, value))
                 return value
@@ -75,9 +75,9 @@ def equals(left: Run, right: Run, *, negated: bool) -> Run:
 
     def run(frame: Frame) -> Any:
         one, other = left(frame), right(frame)
-        if type(one) is Failure:
+        if type(one) is ErrorValue:
             result: Any = one
-        elif type(other) is Failure:
+        elif type(other) is ErrorValue:
             result = other
         elif negated:
             result = equal(one, other) is not True
@@ -94,13 +94,13 @@ def logic(terms: list[Run], decisive: bool) -> Run:
     """`||` (decided by true) and `&&` (by false): an error counts only if no later term decides."""
 
     def run(frame: Frame) -> Any:
-        error: Failure | None = None
+        error: ErrorValue | None = None
         for term in terms:
             value = term(frame)
             if value is decisive:
                 return decisive
             if error is None and type(value) is not bool:
-                error = value if type(value) is Failure else NO_SUCH_OVERLOAD
+                error = value if type(value) is ErrorValue else NO_SUCH_OVERLOAD
         return error if error is not None else not decisive
 
     return run
@@ -112,7 +112,7 @@ def optional_or(left: Run, right: Run, *, value: bool, lenient: bool) -> Run:
     def run(frame: Frame) -> Any:
         optional = left(frame)
         if type(optional) is not Optional:
-            return optional if lenient or type(optional) is Failure else NO_SUCH_OVERLOAD
+            return optional if lenient or type(optional) is ErrorValue else NO_SUCH_OVERLOAD
         if optional.present:
             return optional.value if value else optional
         return right(frame)

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from kscheduler.cel.checking import types
-from kscheduler.cel.checking.types import Type
+from kscheduler.cel import types
 from kscheduler.cel.functions.regexes import RegexError, compiled, find, find_all, matches
 from kscheduler.cel.planning.attributes import Run
 from kscheduler.cel.planning.dispatch import Binding
 from kscheduler.cel.planning.frame import Frame
+from kscheduler.cel.types import Type
 from kscheduler.cel.values.converting import convert
-from kscheduler.cel.values.kinds import NO_SUCH_OVERLOAD, Failure, Uint, map_key
+from kscheduler.cel.values.kinds import NO_SUCH_OVERLOAD, ErrorValue, Uint, map_key
 
 CONVERSIONS = frozenset(("bool", "bytes", "double", "dyn", "duration", "int", "string", "timestamp", "type", "uint"))
 """Functions whose result is known if their only argument is a constant."""
@@ -20,7 +20,7 @@ class PlanError(ValueError):
 
 
 def member_keys(values: Any) -> frozenset[Any] | None:
-    """The keys of a constant list for membership, with the other kinds of its numbers; None if that is no way to ask."""
+    """The keys of a constant list for membership, with the other kinds of its numbers; None if that is no way."""
     if not isinstance(values, list):
         return None
     keys: set[Any] = set()
@@ -40,7 +40,7 @@ def _other_kinds(value: Any) -> list[Any]:
         Uint: (types.DOUBLE, types.INT),
     }
     converted = [convert(value, kind) for kind in wanted.get(type(value), ())]
-    found = [other for other in converted if type(other) is not Failure]
+    found = [other for other in converted if type(other) is not ErrorValue]
     # A double stands for an integer only if it is one.
     return [other for other in found if other == value] if type(value) is float else found
 
@@ -50,7 +50,7 @@ def membership(arg: Run, keys: frozenset[Any]) -> Run:
 
     def run(frame: Frame) -> Any:
         value = arg(frame)
-        return value if type(value) is Failure else map_key(value) in keys
+        return value if type(value) is ErrorValue else map_key(value) in keys
 
     return run
 

@@ -7,7 +7,7 @@ from typing import Any
 from kscheduler.cel.checking.declarations import Function, Functions, Overload
 from kscheduler.cel.functions import Implementation
 from kscheduler.cel.functions.standard import SINGLETONS, UNGUARDED
-from kscheduler.cel.values.kinds import NO_SUCH_OVERLOAD, Failure
+from kscheduler.cel.values.kinds import NO_SUCH_OVERLOAD, ErrorValue
 from kscheduler.cel.values.typing import fits, type_name, type_of
 
 _ONE_BY_ONE = frozenset(("string_format",))
@@ -18,7 +18,9 @@ _RECEIVERS = frozenset(("string", "duration", "timestamp"))
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """An implementation. `stops`: it takes its arguments one by one and stops at the first error (and costs nothing then)."""
+    """An implementation. `stops`: it takes its arguments one by one and stops at the first error (and costs nothing
+    then).
+    """
 
     call: Implementation
     stops: bool = False
@@ -75,15 +77,15 @@ class Dispatcher:
         return dispatch
 
 
-def _no_overload(name: str, args: tuple[Any, ...]) -> Failure:
+def _no_overload(name: str, args: tuple[Any, ...]) -> ErrorValue:
     for arg in args:
-        if type(arg) is Failure:
+        if type(arg) is ErrorValue:
             return arg
-    return Failure(f"no such overload: {name}({', '.join(type_name(arg) for arg in args)})")
+    return ErrorValue(f"no such overload: {name}({', '.join(type_name(arg) for arg in args)})")
 
 
 def _with_trait(name: str, call: Implementation, kinds: frozenset[str]) -> Implementation:
-    lacking = Failure(f"no such overload: {name}")
+    lacking = ErrorValue(f"no such overload: {name}")
 
     def traited(first: Any, *rest: Any) -> Any:
         kind = type_of(first).kind

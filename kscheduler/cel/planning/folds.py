@@ -6,7 +6,7 @@ from typing import Any
 from kscheduler.cel.functions.lists import iterable_error
 from kscheduler.cel.planning.attributes import Run
 from kscheduler.cel.planning.frame import UNSET, Frame
-from kscheduler.cel.values.kinds import ANY_MAP, Failure, Map, MutableList, MutableMap, Optional
+from kscheduler.cel.values.kinds import ANY_MAP, ErrorValue, Map, MutableList, MutableMap, Optional
 from kscheduler.cel.values.show import shown
 from kscheduler.cel.values.typing import go_type
 
@@ -14,7 +14,7 @@ _LIST_COST, _MAP_COST, _STRUCT_COST = 10, 30, 40
 
 
 def accumulator(slot: int, init: Run) -> Run:
-    """The accumulator's value: made when it is first asked for. An empty list or map becomes one that changes in place."""
+    """The accumulator's value, made when first asked for. An empty list or map becomes one that changes in place."""
 
     def run(frame: Frame) -> Any:
         value = frame.slots[slot]
@@ -39,12 +39,12 @@ def fold(over: Run, slots: tuple[int, int, int], loop: tuple[Run, Run, Run]) -> 
 
     def run(frame: Frame) -> Any:
         values = over(frame)
-        if type(values) is Failure:
+        if type(values) is ErrorValue:
             return values
         slot = frame.slots
         slot[accumulated], slot[accumulated + 1] = UNSET, False
         pairs = _pairs(values, two=second >= 0)
-        if isinstance(pairs, Failure):
+        if isinstance(pairs, ErrorValue):
             return pairs
         for one, other in pairs:
             slot[first] = one
@@ -64,14 +64,14 @@ def fold(over: Run, slots: tuple[int, int, int], loop: tuple[Run, Run, Run]) -> 
     return run
 
 
-def _pairs(values: Any, *, two: bool) -> list[tuple[Any, Any]] | Failure:
+def _pairs(values: Any, *, two: bool) -> list[tuple[Any, Any]] | ErrorValue:
     if isinstance(values, list):
         return list(enumerate(values)) if two else [(value, None) for value in values]
     if isinstance(values, ANY_MAP):
         keys = list(values.keys())
         return [(key, (values.get(key) or (None,))[0]) for key in keys] if two else [(key, None) for key in keys]
     if two:
-        return Failure(f"unsupported comprehension range type: {go_type(values)}")
+        return ErrorValue(f"unsupported comprehension range type: {go_type(values)}")
     return iterable_error(values)
 
 
@@ -82,12 +82,12 @@ def new_list(elements: list[tuple[Run, bool]]) -> Run:
         values: list[Any] = []
         for element, optional in elements:
             value = element(frame)
-            if type(value) is Failure:
+            if type(value) is ErrorValue:
                 return value
             if optional:
                 if type(value) is not Optional:
                     wrong = "cannot initialize optional list element from non-optional value"
-                    return Failure(f"{wrong} {shown(value)}")
+                    return ErrorValue(f"{wrong} {shown(value)}")
                 if not value.present:
                     continue
                 value = value.value
@@ -104,15 +104,15 @@ def new_map(entries: list[tuple[Run, Run, bool]]) -> Run:
         made = Map()
         for key_run, value_run, optional in entries:
             key = key_run(frame)
-            if type(key) is Failure:
+            if type(key) is ErrorValue:
                 return key
             value = value_run(frame)
-            if type(value) is Failure:
+            if type(value) is ErrorValue:
                 return value
             if optional:
                 if type(value) is not Optional:
                     wrong = f"cannot initialize optional entry '{shown(key)}' from non-optional value"
-                    return Failure(f"{wrong} {shown(value)}")
+                    return ErrorValue(f"{wrong} {shown(value)}")
                 if not value.present:
                     made.drop(key)
                     continue
@@ -130,12 +130,12 @@ def new_struct(fields: list[tuple[str, Run, bool]], construct: Callable[[dict[st
         values: dict[str, Any] = {}
         for name, run, optional in fields:
             value = run(frame)
-            if type(value) is Failure:
+            if type(value) is ErrorValue:
                 return value
             if optional:
                 if type(value) is not Optional:
                     wrong = f"cannot initialize optional entry '{name}' from non-optional value"
-                    return Failure(f"{wrong} {shown(value)}")
+                    return ErrorValue(f"{wrong} {shown(value)}")
                 if not value.present:
                     values.pop(name, None)
                     continue

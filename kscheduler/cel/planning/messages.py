@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 from kscheduler.cel.checking.messages import MESSAGES
-from kscheduler.cel.values.kinds import ANY_MAP, Duration, Failure, Map, Opaque, Timestamp, Uint
+from kscheduler.cel.values.kinds import ANY_MAP, DurationValue, ErrorValue, Map, Opaque, Timestamp, Uint
 from kscheduler.cel.values.native import unconvertible
 from kscheduler.cel.values.typing import type_of
 
-_INTEGERS = {
+_INTEGERS: dict[str, tuple[type, int, int, str]] = {
     "google.protobuf.Int32Value.value": (int, -(2**31), 2**31, "int32"),
     "google.protobuf.Int64Value.value": (int, -(2**63), 2**63, "int64"),
     "google.protobuf.UInt32Value.value": (Uint, 0, 2**32, "uint32"),
@@ -53,13 +53,13 @@ class Message(Opaque):
 def construct(name: str) -> Callable[[dict[str, Any]], Any]:
     """What makes a message of its fields."""
     if name not in MESSAGES:
-        return lambda _fields: Failure(f"unknown type '{name}'")
+        return lambda _fields: ErrorValue(f"unknown type '{name}'")
     short = name.removeprefix(_PREFIX)
 
     def make(fields: dict[str, Any]) -> Any:
         for field, value in fields.items():
             converted = _field(f"{name}.{field}", value)
-            if isinstance(converted, Failure):
+            if isinstance(converted, ErrorValue):
                 return converted
             fields[field] = converted
         return _made(short, fields)
@@ -72,17 +72,17 @@ def _field(path: str, value: Any) -> Any:
     if path in _INTEGERS:
         kind, least, beyond, native = _INTEGERS[path]
         if type(value) is not kind:
-            return Failure(f"{wrong}: {unconvertible(value, native)}")
-        if not least <= value < beyond:
-            return Failure(f"{wrong}: {'unsigned ' if kind is Uint else ''}integer overflow")
+            return ErrorValue(f"{wrong}: {unconvertible(value, native)}")
+        if not least <= value < beyond:  # type: ignore[operator]  # of that kind
+            return ErrorValue(f"{wrong}: {'unsigned ' if kind is Uint else ''}integer overflow")
         return value
     if path in _OTHERS:
         wanted, native = _OTHERS[path]
-        return value if type(value) is wanted else Failure(f"{wrong}: {unconvertible(value, native)}")
+        return value if type(value) is wanted else ErrorValue(f"{wrong}: {unconvertible(value, native)}")
     if (path.endswith(".values") and not isinstance(value, list)) or (
         path.endswith(".fields") and not isinstance(value, ANY_MAP)
     ):
-        return Failure(f"unsupported field type for {path}: {type_of(value)}")
+        return ErrorValue(f"unsupported field type for {path}: {type_of(value)}")
     return value
 
 
@@ -92,7 +92,7 @@ def _made(short: str, fields: dict[str, Any]) -> Any:
         return struct.unpack("f", struct.pack("f", value))[0] if short == "FloatValue" else value
     match short:
         case "Duration":
-            return Duration(int(fields.get("seconds", 0)) * _NANOS + int(fields.get("nanos", 0)))
+            return DurationValue(int(fields.get("seconds", 0)) * _NANOS + int(fields.get("nanos", 0)))
         case "Timestamp":
             seconds, nanos = divmod(int(fields.get("nanos", 0)), _NANOS)
             return Timestamp(int(fields.get("seconds", 0)) + seconds, nanos)
@@ -103,5 +103,5 @@ def _made(short: str, fields: dict[str, Any]) -> Any:
         case "Value":
             return next(iter(fields.values())) if fields and "null_value" not in fields else None
         case "Any":
-            return Failure("unsupported conversion to ref.Val: (*dynamicpb.Message)")
+            return ErrorValue("unsupported conversion to ref.Val: (*dynamicpb.Message)")
     return Message()

@@ -14,8 +14,8 @@ from kscheduler.cel.planning.frame import Frame
 from kscheduler.cel.planning.messages import construct
 from kscheduler.cel.planning.qualifying import index_error
 from kscheduler.cel.planning.rules import EvaluationRules
-from kscheduler.cel.syntax.nodes import Call, Fold, Ident, ListNode, Literal, MapNode, Node, Select, StructNode
-from kscheduler.cel.values.kinds import Failure, PanicError
+from kscheduler.cel.syntax.nodes import Call, Fold, Ident, ListNode, Literal, MapNode, Select, StructNode, SyntaxNode
+from kscheduler.cel.values.kinds import ErrorValue, PanicError
 
 
 class Part:
@@ -46,7 +46,7 @@ def _constant(value: Any) -> Part:
     return part
 
 
-class Planner:
+class ExpressionPlanner:
     """Plans one expression."""
 
     def __init__(self, checked: Checked, dispatcher: Dispatcher, rules: EvaluationRules) -> None:
@@ -54,11 +54,11 @@ class Planner:
         self._scopes: list[dict[str, Run]] = []
         self.slots = 0
 
-    def plan(self, node: Node) -> Run:
+    def plan(self, node: SyntaxNode) -> Run:
         """The closure of an expression. Raises `PlanError`."""
         return self._plan(node).build()
 
-    def _plan(self, node: Node) -> Part:
+    def _plan(self, node: SyntaxNode) -> Part:
         match node:
             case Literal(value=value):
                 return _constant(value)
@@ -79,7 +79,7 @@ class Planner:
         message = f"unsupported expr: {node!r}"
         raise PlanError(message)
 
-    def _name(self, node: Node, reference: Reference) -> Part:
+    def _name(self, node: SyntaxNode, reference: Reference) -> Part:
         if reference.value is not None:
             return _constant(reference.value)
         if self._checked.types[node.id].kind == "type":
@@ -178,8 +178,8 @@ class Planner:
         """The part if it is known before an evaluation, or simpler than a call."""
         if node.function in CONVERSIONS and len(args) == 1 and args[0].is_constant:
             value = args[0].constant
-            result = value if type(value) is Failure else binding.call(value)
-            if type(result) is Failure:
+            result = value if type(value) is ErrorValue else binding.call(value)
+            if type(result) is ErrorValue:
                 raise PlanError(result.message)
             return _constant(result)
         if overload == "in_list" and args[1].is_constant:

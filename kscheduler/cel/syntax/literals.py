@@ -17,7 +17,7 @@ def integer(text: str, *, signed: bool) -> int:
     """An int or uint, in decimal or with `0x`. Raises `LiteralError`."""
     negative = text.startswith("-")
     digits = text.removeprefix("-")
-    value = int(digits[2:], 16) if digits.startswith("0x") else int(digits)
+    value = int(digits, 16 if digits.startswith("0x") else 10)
     value = -value if negative else value
     least, beyond = (-(2**63), 2**63) if signed else (0, 2**64)
     if not least <= value < beyond:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kscheduler.cel.source import NO_LOCATION, Issues, Source
+from kscheduler.cel.source import NO_LOCATION, Issues, SourceText
 from kscheduler.cel.syntax.nodes import (
     Call,
     Entry,
@@ -11,9 +11,9 @@ from kscheduler.cel.syntax.nodes import (
     ListNode,
     Literal,
     MapNode,
-    Node,
     Select,
     StructNode,
+    SyntaxNode,
     Unspecified,
 )
 
@@ -29,7 +29,7 @@ class MacroError(ValueError):
 class Numbering:
     """Numbers of nodes and where they stand."""
 
-    def __init__(self, source: Source, issues: Issues) -> None:
+    def __init__(self, source: SourceText, issues: Issues) -> None:
         self.source, self.issues = source, issues
         self.offsets: dict[int, int] = {}
         self._next = 1
@@ -65,36 +65,50 @@ class Maker:
         return self._numbering.take(self._numbering.source.offset(line, column))
 
     def literal(self, value: Any) -> Literal:
+        """A value that the text spells out."""
         return Literal(self._number(), value)
 
     def ident(self, name: str) -> Ident:
+        """A variable."""
         return Ident(self._number(), name)
 
     def accumulator(self) -> Ident:
+        """The variable that a comprehension builds."""
         return self.ident(self.ACCUMULATOR)
 
-    def list(self, *elements: Node) -> ListNode:
+    def list(self, *elements: SyntaxNode) -> ListNode:
+        """A list of these elements."""
         return ListNode(self._number(), [*elements])
 
     def map(self) -> MapNode:
+        """An empty map."""
         return MapNode(self._number(), [])
 
-    def call(self, function: str, *args: Node) -> Call:
+    def call(self, function: str, *args: SyntaxNode) -> Call:
+        """A call of a function."""
         return Call(self._number(), function, None, [*args])
 
-    def member_call(self, function: str, target: Node, *args: Node) -> Call:
+    def member_call(self, function: str, target: SyntaxNode, *args: SyntaxNode) -> Call:
+        """A call on a target."""
         return Call(self._number(), function, target, [*args])
 
-    def presence(self, operand: Node, field: str) -> Select:
+    def presence(self, operand: SyntaxNode, field: str) -> Select:
+        """Whether a field is there."""
         return Select(self._number(), operand, field, test_only=True)
 
     def fold(
-        self, over: Node, names: tuple[str, str, str], init: Node, condition: Node, step: Node, result: Node
+        self,
+        over: SyntaxNode,
+        names: tuple[str, str, str],
+        init: SyntaxNode,
+        condition: SyntaxNode,
+        step: SyntaxNode,
+        result: SyntaxNode,
     ) -> Fold:
         """`names`: of the element or key, of the value (empty: none) and of the accumulator."""
         return Fold(self._number(), over, names, init, condition, step, result)
 
-    def copy(self, node: Node) -> Node:
+    def copy(self, node: SyntaxNode) -> SyntaxNode:
         """The same with new numbers, at the same places."""
         number = self._numbering.take(self._numbering.offsets.get(node.id, 0))
         match node:
@@ -121,5 +135,5 @@ class Maker:
 
     def _copied_entry(self, entry: Entry) -> Entry:
         number = self._number()
-        key = self.copy(entry.key) if isinstance(entry.key, Node) else entry.key
+        key = self.copy(entry.key) if isinstance(entry.key, SyntaxNode) else entry.key
         return Entry(number, key, self.copy(entry.value), optional=entry.optional)

@@ -3,7 +3,7 @@
 from typing import Any
 
 
-class Node:
+class SyntaxNode:
     """A part of an expression."""
 
     __slots__ = ("id",)
@@ -12,13 +12,13 @@ class Node:
         self.id = number
 
 
-class Unspecified(Node):
+class Unspecified(SyntaxNode):
     """The place of something that could not be read; an error tells about it."""
 
     __slots__ = ()
 
 
-class Literal(Node):
+class Literal(SyntaxNode):
     """A value that stands in the text."""
 
     __slots__ = ("value",)
@@ -28,7 +28,7 @@ class Literal(Node):
         self.value = value
 
 
-class Ident(Node):
+class Ident(SyntaxNode):
     """A name."""
 
     __slots__ = ("name",)
@@ -38,36 +38,36 @@ class Ident(Node):
         self.name = name
 
 
-class Select(Node):
+class Select(SyntaxNode):
     """A field of a value, or with `test_only` whether it is there."""
 
     __slots__ = ("field", "operand", "test_only")
 
-    def __init__(self, number: int, operand: Node, field: str, *, test_only: bool = False) -> None:
+    def __init__(self, number: int, operand: SyntaxNode, field: str, *, test_only: bool = False) -> None:
         super().__init__(number)
         self.operand = operand
         self.field = field
         self.test_only = test_only
 
 
-class Call(Node):
+class Call(SyntaxNode):
     """A function or operator, of a target or of none."""
 
     __slots__ = ("args", "function", "target")
 
-    def __init__(self, number: int, function: str, target: Node | None, args: list[Node]) -> None:
+    def __init__(self, number: int, function: str, target: SyntaxNode | None, args: list[SyntaxNode]) -> None:
         super().__init__(number)
         self.function = function
         self.target = target
         self.args = args
 
 
-class ListNode(Node):
+class ListNode(SyntaxNode):
     """A list that is written out; `optionals` are the positions of `?` elements."""
 
     __slots__ = ("elements", "optionals")
 
-    def __init__(self, number: int, elements: list[Node], optionals: tuple[int, ...] = ()) -> None:
+    def __init__(self, number: int, elements: list[SyntaxNode], optionals: tuple[int, ...] = ()) -> None:
         super().__init__(number)
         self.elements = elements
         self.optionals = optionals
@@ -78,14 +78,14 @@ class Entry:
 
     __slots__ = ("id", "key", "optional", "value")
 
-    def __init__(self, number: int, key: Any, value: Node, *, optional: bool) -> None:
+    def __init__(self, number: int, key: Any, value: SyntaxNode, *, optional: bool) -> None:
         self.id = number
         self.key = key
         self.value = value
         self.optional = optional
 
 
-class MapNode(Node):
+class MapNode(SyntaxNode):
     """A map that is written out."""
 
     __slots__ = ("entries",)
@@ -95,7 +95,7 @@ class MapNode(Node):
         self.entries = entries
 
 
-class StructNode(Node):
+class StructNode(SyntaxNode):
     """A message that is written out."""
 
     __slots__ = ("fields", "name")
@@ -106,7 +106,7 @@ class StructNode(Node):
         self.fields = fields
 
 
-class Fold(Node):
+class Fold(SyntaxNode):
     """A comprehension: what all macros over lists and maps become."""
 
     __slots__ = ("accu", "condition", "init", "range", "result", "step", "var", "var2")
@@ -114,12 +114,12 @@ class Fold(Node):
     def __init__(
         self,
         number: int,
-        over: Node,
+        over: SyntaxNode,
         names: tuple[str, str, str],
-        init: Node,
-        condition: Node,
-        step: Node,
-        result: Node,
+        init: SyntaxNode,
+        condition: SyntaxNode,
+        step: SyntaxNode,
+        result: SyntaxNode,
     ) -> None:
         super().__init__(number)
         self.range = over
@@ -130,7 +130,7 @@ class Fold(Node):
         self.result = result
 
 
-def children(node: Node) -> list[Node]:
+def children(node: SyntaxNode) -> list[SyntaxNode]:
     """The parts of a node, in the order in which they stand."""
     match node:
         case Select(operand=operand):

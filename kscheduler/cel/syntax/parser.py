@@ -1,4 +1,5 @@
-"""Reads expressions that are right. One that is not is read again by `kscheduler.cel.syntax.antlr`, which words the error.
+"""Reads expressions that are right. One that is not is read again by `kscheduler.cel.syntax.antlr`, which words the
+error.
 
 The depths are those of CEL's parser, which counts how often each rule of its grammar is entered within itself.
 """

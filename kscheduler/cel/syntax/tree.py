@@ -14,7 +14,9 @@ class Token:
 
 @dataclass(slots=True)
 class Tree:
-    """A rule of the grammar that made a choice. What its parts are depends on the rule; after a syntax error some are None."""
+    """A rule of the grammar that made a choice. What its parts are depends on the rule; after a syntax error some are
+    None.
+    """
 
     rule: str
     start: int

@@ -3,7 +3,7 @@
 The order in which nodes are made is that of CEL's parser, since their numbers are seen in a few error texts.
 """
 
-from kscheduler.cel.source import NO_LOCATION, Issues, Source
+from kscheduler.cel.source import NO_LOCATION, Issues, SourceText
 from kscheduler.cel.syntax.literals import LiteralError, double, integer, unquote
 from kscheduler.cel.syntax.macros import MACROS
 from kscheduler.cel.syntax.maker import MacroError, Maker, Numbering
@@ -14,9 +14,9 @@ from kscheduler.cel.syntax.nodes import (
     ListNode,
     Literal,
     MapNode,
-    Node,
     Select,
     StructNode,
+    SyntaxNode,
     Unspecified,
 )
 from kscheduler.cel.syntax.parser import DEEPEST, TooDeepError
@@ -24,7 +24,29 @@ from kscheduler.cel.syntax.tree import Token, Tree
 from kscheduler.cel.values.kinds import Uint
 
 _RESERVED = frozenset(
-    ["as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop", "package", "namespace", "null", "return", "true", "var", "void", "while"]
+    [
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "false",
+        "for",
+        "function",
+        "if",
+        "import",
+        "in",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "null",
+        "return",
+        "true",
+        "var",
+        "void",
+        "while",
+    ]
 )
 _OPERATORS = {
     "<": "_<_", "<=": "_<=_", ">=": "_>=_", ">": "_>_", "==": "_==_", "!=": "_!=_", "in": "@in",
@@ -39,12 +61,12 @@ _NUMBERS = {"int": "invalid int literal", "uint": "invalid uint literal", "doubl
 class Visitor:
     """Visits one tree; errors go to the issues of the numbering."""
 
-    def __init__(self, source: Source, issues: Issues, *, quoted_fields: bool) -> None:
+    def __init__(self, source: SourceText, issues: Issues, *, quoted_fields: bool) -> None:
         self.numbering = Numbering(source, issues)
         self._issues, self._quoted_fields = issues, quoted_fields
         self._depth = 0
 
-    def visit(self, tree: Tree | None) -> Node:
+    def visit(self, tree: Tree | None) -> SyntaxNode:
         """The node of a tree; raises `TooDeepError`."""
         if tree is None:
             return self._unknown()
@@ -58,7 +80,7 @@ class Visitor:
             self._depth -= 1
         return node
 
-    def _visited(self, tree: Tree) -> Node:  # noqa: C901 : the grammar's choices
+    def _visited(self, tree: Tree) -> SyntaxNode:  # noqa: C901 : the grammar's choices
         match tree.rule:
             case "expr":
                 return self._ternary(tree)
@@ -89,7 +111,7 @@ class Visitor:
                 return self._unknown()
         return self._literal(tree)
 
-    def _unknown(self) -> Node:
+    def _unknown(self) -> SyntaxNode:
         if self._issues.count == 0:
             return self.report(NO_LOCATION, "unknown parse element encountered: <<nil>>")
         return Unspecified(self.numbering.take(-1))
@@ -97,7 +119,7 @@ class Visitor:
     def _take(self, token: Token | None) -> int:
         return -1 if token is None else self.numbering.take(token.offset)
 
-    def report(self, location: tuple[int, int] | int, message: str) -> Node:
+    def report(self, location: tuple[int, int] | int, message: str) -> SyntaxNode:
         """Report an error at an offset (an int) or a location."""
         if isinstance(location, int):
             number = self.numbering.take(location)
@@ -107,7 +129,9 @@ class Visitor:
         self._issues.add(location, message)
         return Unspecified(number)
 
-    def _call_or_macro(self, number: int, function: str, target: Node | None, args: list[Node]) -> Node:
+    def _call_or_macro(
+        self, number: int, function: str, target: SyntaxNode | None, args: list[SyntaxNode]
+    ) -> SyntaxNode:
         macro = MACROS.get((function, len(args), target is not None))
         if macro is None:
             return Call(number, function, target, args)
@@ -122,13 +146,13 @@ class Visitor:
         self.numbering.give_back(number)
         return expanded
 
-    def _ternary(self, tree: Tree) -> Node:
+    def _ternary(self, tree: Tree) -> SyntaxNode:
         condition = self.visit(tree.parts[0])
         number = self._take(tree.op)
         yes = self.visit(tree.parts[1])
         return self._call_or_macro(number, "_?_:_", None, [condition, yes, self.visit(tree.parts[2])])
 
-    def _logic(self, tree: Tree) -> Node:
+    def _logic(self, tree: Tree) -> SyntaxNode:
         terms = [self.visit(tree.parts[0])]
         ops: list[int] = []
         for at, op in enumerate(tree.words):
@@ -138,7 +162,7 @@ class Visitor:
             ops.append(self._take(op))
         return self._balanced(f"_{tree.rule}_", terms, ops)
 
-    def _balanced(self, function: str, terms: list[Node], ops: list[int]) -> Node:
+    def _balanced(self, function: str, terms: list[SyntaxNode], ops: list[int]) -> SyntaxNode:
         """A chain of one operator as a balanced tree."""
         if not ops:
             return terms[0]
@@ -147,7 +171,7 @@ class Visitor:
         right = self._balanced(function, terms[middle + 1 :], ops[middle + 1 :])
         return Call(ops[middle], function, None, [left, right])
 
-    def _binary(self, tree: Tree) -> Node:
+    def _binary(self, tree: Tree) -> SyntaxNode:
         operator = _OPERATORS.get(tree.op.text) if tree.op else None
         if operator is None:
             return self.report(tree.start, "operator not found")
@@ -155,7 +179,7 @@ class Visitor:
         number = self._take(tree.op)
         return self._call_or_macro(number, operator, None, [left, self.visit(tree.parts[1])])
 
-    def _unary(self, tree: Tree) -> Node:
+    def _unary(self, tree: Tree) -> SyntaxNode:
         if len(tree.words) % 2 == 0:
             return self.visit(tree.parts[0])
         number = self._take(tree.words[0])
@@ -172,7 +196,7 @@ class Visitor:
             return word.text[1:-1], ""
         return word.text, ""
 
-    def _select(self, tree: Tree) -> Node:
+    def _select(self, tree: Tree) -> SyntaxNode:
         operand = self.visit(tree.parts[0])
         if not tree.words or tree.op is None:
             return Unspecified(self.numbering.take(tree.start))
@@ -186,7 +210,7 @@ class Visitor:
             return Call(self._take(tree.op), "_?._", None, [operand, literal])
         return Select(self._take(tree.op), operand, name)
 
-    def _member_call(self, tree: Tree) -> Node:
+    def _member_call(self, tree: Tree) -> SyntaxNode:
         operand = self.visit(tree.parts[0])
         name = tree.words[0]
         if name is None:
@@ -195,7 +219,7 @@ class Visitor:
         args = [self.visit(arg) for arg in tree.parts[1]]
         return self._call_or_macro(number, name.text, operand, args)
 
-    def _index(self, tree: Tree) -> Node:
+    def _index(self, tree: Tree) -> SyntaxNode:
         target = self.visit(tree.parts[0])
         if tree.op is None:
             return Unspecified(self.numbering.take(tree.start))
@@ -203,7 +227,7 @@ class Visitor:
         function = "_[?_]" if tree.optional else "_[_]"
         return self._call_or_macro(number, function, None, [target, self.visit(tree.parts[1])])
 
-    def _named(self, tree: Tree) -> Node:
+    def _named(self, tree: Tree) -> SyntaxNode:
         word = tree.words[0]
         if word is None:
             return Unspecified(self.numbering.take(tree.start))
@@ -215,9 +239,9 @@ class Visitor:
         number = self._take(tree.op)
         return self._call_or_macro(number, name, None, [self.visit(arg) for arg in tree.parts[0]])
 
-    def _list(self, tree: Tree) -> Node:
+    def _list(self, tree: Tree) -> SyntaxNode:
         number = self._take(tree.op)
-        elements: list[Node] = []
+        elements: list[SyntaxNode] = []
         optionals: list[int] = []
         for at, (optional, element) in enumerate(tree.parts):
             elements.append(self.visit(element))
@@ -229,13 +253,13 @@ class Visitor:
         entries: list[Entry] = []
         for colon, optional, key, value in parts:
             number = self._take(colon)
-            if value is not None and value.rule == "broken":
+            if value is not None and value.rule == "broken":  # type: ignore[redundant-expr]
                 return []
             key_node = self.visit(key)
             entries.append(Entry(number, key_node, self.visit(value), optional=optional))
         return entries
 
-    def _message(self, tree: Tree) -> Node:
+    def _message(self, tree: Tree) -> SyntaxNode:
         name = ".".join(word.text for word in tree.words if word)
         number = self._take(tree.op)
         fields: list[Entry] = []
@@ -248,7 +272,7 @@ class Visitor:
             fields.append(Entry(field_number, field, self.visit(value), optional=optional))
         return StructNode(number, f".{name}" if tree.optional else name, fields)
 
-    def _literal(self, tree: Tree) -> Node:
+    def _literal(self, tree: Tree) -> SyntaxNode:
         word = tree.words[0]
         text = word.text if word else ""
         try:
@@ -271,7 +295,7 @@ class Visitor:
             return self.report(tree.start, _NUMBERS[tree.rule])
         return Literal(self.numbering.take(tree.start), value)
 
-    def _quoted(self, tree: Tree, text: str, *, as_bytes: bool) -> Node:
+    def _quoted(self, tree: Tree, text: str, *, as_bytes: bool) -> SyntaxNode:
         try:
             value = unquote(text, as_bytes=as_bytes)
         except LiteralError as error:

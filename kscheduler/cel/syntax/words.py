@@ -1,4 +1,6 @@
-"""Splits an expression into words, as CEL's lexer does. Whatever it does not know is left to `kscheduler.cel.syntax.antlr`."""
+"""Splits an expression into words, as CEL's lexer does. Whatever it does not know is left to
+`kscheduler.cel.syntax.antlr`.
+"""
 
 import re
 

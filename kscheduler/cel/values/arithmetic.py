@@ -7,32 +7,32 @@ from typing import Any
 from kscheduler.cel.values.kinds import (
     NO_SUCH_OVERLOAD,
     ConcatList,
-    Duration,
-    Failure,
+    DurationValue,
+    ErrorValue,
     MutableList,
     Timestamp,
     Uint,
 )
 from kscheduler.cel.values.times import between, checked, moved
 
-_INT_OVERFLOW = Failure("integer overflow")
-_UINT_OVERFLOW = Failure("unsigned integer overflow")
-_BY_ZERO = Failure("division by zero")
-_MODULO_ZERO = Failure("modulus by zero")
+_INT_OVERFLOW = ErrorValue("integer overflow")
+_UINT_OVERFLOW = ErrorValue("unsigned integer overflow")
+_BY_ZERO = ErrorValue("division by zero")
+_MODULO_ZERO = ErrorValue("modulus by zero")
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _MOST_UINT = 2**64 - 1
 
 
-def _int(value: int) -> int | Failure:
+def _int(value: int) -> int | ErrorValue:
     return value if _LEAST <= value <= _MOST else _INT_OVERFLOW
 
 
-def _uint(value: int) -> Uint | Failure:
+def _uint(value: int) -> Uint | ErrorValue:
     return Uint(value) if 0 <= value <= _MOST_UINT else _UINT_OVERFLOW
 
 
-def _mixed(other: Any) -> Failure:
-    return other if type(other) is Failure else NO_SUCH_OVERLOAD
+def _mixed(other: Any) -> ErrorValue:
+    return other if type(other) is ErrorValue else NO_SUCH_OVERLOAD
 
 
 def add(one: Any, other: Any) -> Any:
@@ -41,11 +41,11 @@ def add(one: Any, other: Any) -> Any:
     if isinstance(one, list):
         return _joined(one, other)
     if kind is Timestamp:
-        return moved(one, other.nanos) if type(other) is Duration else _mixed(other)
-    if kind is Duration:
+        return moved(one, other.nanos) if type(other) is DurationValue else _mixed(other)
+    if kind is DurationValue:
         if type(other) is Timestamp:
             return moved(other, one.nanos)
-        return checked(one.nanos + other.nanos) if type(other) is Duration else _mixed(other)
+        return checked(one.nanos + other.nanos) if type(other) is DurationValue else _mixed(other)
     if type(other) is not kind:
         return _mixed(other)
     if kind is int:
@@ -70,12 +70,12 @@ def subtract(one: Any, other: Any) -> Any:
     """`-`."""
     kind = type(one)
     if kind is Timestamp:
-        if type(other) is Duration:
+        if type(other) is DurationValue:
             return moved(one, -other.nanos) if other.nanos != _LEAST else _INT_OVERFLOW
         return between(one, other) if type(other) is Timestamp else _mixed(other)
     if type(other) is not kind:
         return _mixed(other)
-    if kind is Duration:
+    if kind is DurationValue:
         return checked(one.nanos - other.nanos)
     if kind is int:
         return _int(one - other)
@@ -136,7 +136,7 @@ def negate(value: Any) -> Any:
     """`-` before a value."""
     if type(value) is bool:
         return NO_SUCH_OVERLOAD
-    if type(value) is Duration:
+    if type(value) is DurationValue:
         return checked(-value.nanos)
     return _int(-value) if type(value) is int else -value
 

@@ -3,12 +3,12 @@
 import math
 from typing import Any
 
-from kscheduler.cel.checking.types import Type
+from kscheduler.cel.types import Type
 from kscheduler.cel.values.kinds import (
     ANY_MAP,
     NO_SUCH_OVERLOAD,
-    Duration,
-    Failure,
+    DurationValue,
+    ErrorValue,
     Opaque,
     Optional,
     Timestamp,
@@ -16,17 +16,19 @@ from kscheduler.cel.values.kinds import (
 )
 
 _NUMBERS = frozenset((int, Uint, float))
-_NAN = Failure("NaN values cannot be ordered")
+_NAN = ErrorValue("NaN values cannot be ordered")
 
 
-def equal(one: Any, other: Any) -> bool | Failure:
-    """`==`: null is equal to null alone, numbers of all kinds compare as numbers. An error says that nothing compares them."""
+def equal(one: Any, other: Any) -> bool | ErrorValue:
+    """`==`: null is equal to null alone, numbers of all kinds compare as numbers. An error says that nothing compares
+    them.
+    """
     if one is None or other is None:
         return one is other
     return equal_method(one, other)
 
 
-def equal_method(one: Any, other: Any) -> bool | Failure:  # noqa: C901 : one kind after the other
+def equal_method(one: Any, other: Any) -> bool | ErrorValue:  # noqa: C901 : one kind after the other
     """What the left value says about the right one."""
     kind = type(one)
     if kind is str or kind is bool or kind is bytes:
@@ -37,8 +39,8 @@ def equal_method(one: Any, other: Any) -> bool | Failure:  # noqa: C901 : one ki
         return isinstance(other, list) and len(one) == len(other) and _elements_equal(one, other)
     if isinstance(one, ANY_MAP):
         return isinstance(other, ANY_MAP) and len(one) == len(other) and _entries_equal(one, other)
-    if kind is Duration:
-        return type(other) is Duration and bool(one.nanos == other.nanos)
+    if kind is DurationValue:
+        return type(other) is DurationValue and bool(one.nanos == other.nanos)
     if kind is Timestamp:
         return type(other) is Timestamp and bool(one.moment == other.moment)
     if kind is Optional:
@@ -51,11 +53,11 @@ def equal_method(one: Any, other: Any) -> bool | Failure:  # noqa: C901 : one ki
         if type(other) is not kind:
             if one.COMPARES_ALL:
                 return False
-            return other if type(other) is Failure else NO_SUCH_OVERLOAD
+            return other if type(other) is ErrorValue else NO_SUCH_OVERLOAD
         return one.equals(other)
     if one is None:
         return other is None
-    return one if kind is Failure else one is other
+    return one if kind is ErrorValue else one is other
 
 
 def _elements_equal(one: list[Any], other: list[Any]) -> bool:
@@ -71,7 +73,7 @@ def _entries_equal(one: Any, other: Any) -> bool:
     return True
 
 
-def compare(one: Any, other: Any) -> int | Failure:
+def compare(one: Any, other: Any) -> int | ErrorValue:
     """-1, 0 or 1; an error if the values have no order."""
     kind = type(one)
     if kind in _NUMBERS:
@@ -87,17 +89,17 @@ def compare(one: Any, other: Any) -> int | Failure:
         return _sign(one, other)
     if kind is bytes or kind is bool:
         return _sign(one, other)
-    if kind is Duration:
+    if kind is DurationValue:
         return _sign(one.nanos, other.nanos)
     return _sign(one.moment, other.moment)
 
 
 def _sign(one: Any, other: Any) -> int:
-    return (one > other) - (one < other)
+    return int(one > other) - int(one < other)
 
 
-def _not_comparable(other: Any) -> Failure:
-    return other if type(other) is Failure else NO_SUCH_OVERLOAD
+def _not_comparable(other: Any) -> ErrorValue:
+    return other if type(other) is ErrorValue else NO_SUCH_OVERLOAD
 
 
 def is_zero(value: Any) -> bool:
@@ -108,7 +110,7 @@ def is_zero(value: Any) -> bool:
         return not value
     if isinstance(value, list):
         return not value
-    if type(value) is Duration:
+    if type(value) is DurationValue:
         return value.nanos == 0
     if type(value) is Timestamp:
         return value.moment == (-62135596800, 0)

@@ -4,10 +4,10 @@ import math
 import re
 from typing import Any
 
-from kscheduler.cel.checking import types
-from kscheduler.cel.checking.types import Type
+from kscheduler.cel import types
+from kscheduler.cel.types import Type
 from kscheduler.cel.values import go_text
-from kscheduler.cel.values.kinds import Duration, Failure, Opaque, Timestamp, Uint
+from kscheduler.cel.values.kinds import DurationValue, ErrorValue, Opaque, Timestamp, Uint
 from kscheduler.cel.values.times import (
     LEAST_SECONDS,
     MOST_SECONDS,
@@ -25,21 +25,21 @@ _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _HEXADECIMAL = re.compile(r"([+-]?)0[xX]([0-9a-fA-F]*)(?:\.([0-9a-fA-F]*))?[pP]([+-]?[0-9]+)")
 _LOOSE_UNDERSCORE = re.compile(r"(?<![0-9a-fA-FxX])_|_(?![0-9a-fA-F])")
 _SPECIAL = re.compile(r"([+-]?)(inf|infinity|nan)", re.IGNORECASE)
-_INT_OVERFLOW = Failure("integer overflow")
-_UINT_OVERFLOW = Failure("unsigned integer overflow")
+_INT_OVERFLOW = ErrorValue("integer overflow")
+_UINT_OVERFLOW = ErrorValue("unsigned integer overflow")
 
 
 def convert(value: Any, wanted: Type) -> Any:
     """The value as another type, or an error."""
     if wanted.kind == "type":
-        return value if type(value) is Failure else type_of(value)
-    if type(value) is Failure:
+        return value if type(value) is ErrorValue else type_of(value)
+    if type(value) is ErrorValue:
         return value
     own = type_of(value)
     if own.kind == wanted.kind and own.name == wanted.name and not isinstance(value, Opaque):
         return types.TYPE if type(value) is Type else value
     converted = _converted(value, wanted.kind)
-    return Failure(f"type conversion error from '{_origin(own)}' to '{wanted}'") if converted is None else converted
+    return ErrorValue(f"type conversion error from '{_origin(own)}' to '{wanted}'") if converted is None else converted
 
 
 def _origin(own: Type) -> str:
@@ -60,7 +60,7 @@ def _converted(value: Any, kind: str) -> Any:
             return _from_double(value, kind)
         case None:
             return "null" if kind == "string" else None
-        case Duration():
+        case DurationValue():
             return _from_duration(value, kind)
         case Timestamp():
             if kind == "string":
@@ -73,11 +73,11 @@ def _converted(value: Any, kind: str) -> Any:
     return None
 
 
-def _from_bytes(value: bytes) -> str | Failure:
+def _from_bytes(value: bytes) -> str | ErrorValue:
     try:
         return value.decode()
     except UnicodeDecodeError:
-        return Failure("invalid UTF-8 in bytes, cannot convert to string")
+        return ErrorValue("invalid UTF-8 in bytes, cannot convert to string")
 
 
 def _from_integer(value: int, kind: str) -> Any:
@@ -106,7 +106,7 @@ def _from_double(value: float, kind: str) -> Any:
     return None
 
 
-def _from_duration(value: Duration, kind: str) -> Any:
+def _from_duration(value: DurationValue, kind: str) -> Any:
     if kind == "string":
         whole, rest = divmod(abs(value.nanos), 10**9)
         seconds = float(whole) + float(rest) / 1e9

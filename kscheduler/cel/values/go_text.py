@@ -28,7 +28,7 @@ def _quoted_letter(letter: str) -> str:
 
 
 def quoted_bytes(value: bytes) -> str:
-    """`%q` of bytes: what is no UTF-8 as `\\x..`."""
+    """`%q` of bytes: what is no UTF-8 by its hexadecimal number."""
     out: list[str] = []
     at = 0
     while at < len(value):
@@ -100,7 +100,7 @@ _NANOS = 10**9
 
 
 def duration(nanos: int) -> str:
-    """`time.Duration.String`: 1h0m0s, 1.5s, 20ms."""
+    """`time.DurationValue.String`: 1h0m0s, 1.5s, 20ms."""
     if nanos == 0:
         return "0s"
     sign, rest = ("-", -nanos) if nanos < 0 else ("", nanos)

@@ -10,7 +10,7 @@ class Uint(int):
     __slots__ = ()
 
 
-class Failure:
+class ErrorValue:
     """An error, as a value: it goes through everything that does not absorb it."""
 
     __slots__ = ("message",)
@@ -23,11 +23,11 @@ class PanicError(RuntimeError):
     """A bug of cel-go that ends an evaluation where it panics; the text is what follows `internal error: `."""
 
 
-NO_SUCH_OVERLOAD = Failure("no such overload")
+NO_SUCH_OVERLOAD = ErrorValue("no such overload")
 
 
 class MutableList(list[Any]):
-    """The empty list that a comprehension starts with: adding to it changes it, and all variables that are it see that."""
+    """The empty list that a comprehension starts with: adding changes it, and all variables that are it see that."""
 
     __slots__ = ()
 
@@ -38,7 +38,7 @@ class ConcatList(list[Any]):
     __slots__ = ()
 
 
-class Duration:
+class DurationValue:
     """A span of time in nanoseconds."""
 
     __slots__ = ("nanos",)
@@ -95,7 +95,7 @@ class Opaque:
         """What makes two of them the same key of a map; each its own, unless the kind says otherwise."""
         return ("id", id(self))
 
-    def equals(self, other: "Opaque") -> bool | Failure:
+    def equals(self, other: "Opaque") -> bool | ErrorValue:
         """Whether another of the same class is equal."""
         return self is other
 
@@ -118,7 +118,7 @@ def map_key(value: Any) -> Any:
     if kind is bytes:
         message = "runtime error: hash of unhashable type types.Bytes"
         raise PanicError(message)
-    if kind is Duration:
+    if kind is DurationValue:
         return (kind, value.nanos)
     if kind is Timestamp:
         return (kind, value.moment, value.offset)
@@ -134,7 +134,7 @@ _MOST_INT = 2**63 - 1
 
 
 class Map:
-    """A map that an expression made. Keys of different numeric kinds are different, but a lookup finds an equal number."""
+    """A map that an expression made. Keys of different numeric kinds differ, but a lookup finds an equal number."""
 
     __slots__ = ("_entries",)
     GO_TYPE = "*types.baseMap"
@@ -143,12 +143,15 @@ class Map:
         self._entries: dict[Any, tuple[Any, Any]] = {}
 
     def put(self, key: Any, value: Any) -> None:
+        """Set the value of a key."""
         self._entries[map_key(key)] = (key, value)
 
     def drop(self, key: Any) -> None:
+        """Remove a key, if it is there."""
         self._entries.pop(map_key(key), None)
 
     def copied(self) -> "Map":
+        """A map with the same entries."""
         other = Map()
         other._entries = dict(self._entries)
         return other
@@ -157,9 +160,11 @@ class Map:
         return len(self._entries)
 
     def keys(self) -> Iterator[Any]:
+        """The keys, in the order in which they came."""
         return (key for key, _ in self._entries.values())
 
     def contains(self, key: Any) -> bool:
+        """Whether the key is there."""
         return self.find(key) is not None
 
     def find(self, key: Any) -> tuple[Any] | None:
@@ -213,9 +218,11 @@ class StringMap:
         return len(self._values)
 
     def keys(self) -> Iterator[str]:
+        """The keys, in the order in which they came."""
         return iter(self._values)
 
     def contains(self, key: Any) -> bool:
+        """Whether the key is there."""
         return self.get(key) is not None
 
     def find(self, key: Any) -> tuple[Any] | None:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from kscheduler.cel.checking.types import Type
-from kscheduler.cel.values.kinds import ANY_MAP, Duration, Opaque, Timestamp, Uint
+from kscheduler.cel.types import Type
+from kscheduler.cel.values.kinds import ANY_MAP, DurationValue, Opaque, Timestamp, Uint
 from kscheduler.cel.values.typing import type_of
 
 
@@ -24,7 +24,7 @@ def unconvertible(value: Any, native: str) -> str:  # noqa: C901 : one kind afte
             return f"type conversion error from Bytes to '{native}'"
         case list():
             return f"type conversion error from list to '{native}'"
-        case Duration():
+        case DurationValue():
             return f"type conversion error from 'Duration' to '{native}'"
         case Timestamp():
             return f"type conversion error from 'Timestamp' to '{native}'"

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from kscheduler.cel.checking.types import Type
+from kscheduler.cel.types import Type
 from kscheduler.cel.values import go_text
-from kscheduler.cel.values.kinds import ANY_MAP, Duration, Failure, Opaque, Optional, Timestamp
+from kscheduler.cel.values.kinds import ANY_MAP, DurationValue, ErrorValue, Opaque, Optional, Timestamp
 
 
 def shown(value: Any) -> str:  # noqa: C901 : one kind after the other
@@ -24,7 +24,7 @@ def shown(value: Any) -> str:  # noqa: C901 : one kind after the other
             return f"[{' '.join(str(byte) for byte in value)}]"
         case list():
             return f"[{', '.join(shown(element) for element in value)}]"
-        case Duration():
+        case DurationValue():
             return go_text.duration(value.nanos)
         case Timestamp():
             return go_text.moment(value.seconds, value.nanos, value.offset, value.zone)
@@ -32,7 +32,7 @@ def shown(value: Any) -> str:  # noqa: C901 : one kind after the other
             return f"optional({shown(value.value)})" if value.present else "optional.none()"
         case Type():
             return str(value)
-        case Failure():
+        case ErrorValue():
             return value.message
         case Opaque():
             return value.text()

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from kscheduler.cel.values.kinds import Duration, Failure, Timestamp
+from kscheduler.cel.values.kinds import DurationValue, ErrorValue, Timestamp
 
 LEAST_SECONDS, MOST_SECONDS = -62135596800, 253402300799
 """The first second of the year 1 and the last of 9999."""
 
-TIMESTAMP_OVERFLOW = Failure("timestamp overflow")
-_INT_OVERFLOW = Failure("integer overflow")
+TIMESTAMP_OVERFLOW = ErrorValue("timestamp overflow")
+_INT_OVERFLOW = ErrorValue("integer overflow")
 _NANOS = 10**9
 _UNITS = {
     "ns": 1,
@@ -32,12 +32,12 @@ _MOST_INT = 2**63 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def parse_duration(text: str) -> Duration | None:
+def parse_duration(text: str) -> DurationValue | None:
     """A duration as Go writes it (`1h30m`, `-1.5s`); None if the text is none."""
     sign = -1 if text.startswith("-") else 1
     rest = text[1:] if text[:1] in ("+", "-") else text
     if rest == "0":
-        return Duration(0)
+        return DurationValue(0)
     total, at = 0, 0
     while at < len(rest):
         match = _SPAN.match(rest, at)
@@ -52,10 +52,10 @@ def parse_duration(text: str) -> Duration | None:
         if total > _MOST_INT + (sign < 0):
             return None
         at = match.end()
-    return Duration(sign * total) if rest else None
+    return DurationValue(sign * total) if rest else None
 
 
-def parse_timestamp(text: str) -> Timestamp | Failure | None:
+def parse_timestamp(text: str) -> Timestamp | ErrorValue | None:
     """A moment in RFC 3339; None if the text is none, an error if it is out of bounds."""
     match = _MOMENT.fullmatch(text)
     if match is None:
@@ -117,28 +117,28 @@ def wall_clock(seconds: int) -> WallClock:
     )
 
 
-def in_zone(moment: Timestamp, zone: str) -> WallClock | Failure:
+def in_zone(moment: Timestamp, zone: str) -> WallClock | ErrorValue:
     """The wall clock of a zone: a name of the time zone database, or `+hh:mm`."""
     if ":" not in zone:
         named = _named_zone(zone)
-        return named if isinstance(named, Failure) else wall_clock(moment.seconds + _east(moment.seconds, named))
+        return named if isinstance(named, ErrorValue) else wall_clock(moment.seconds + _east(moment.seconds, named))
     hours, _, minutes = zone.partition(":")
     parts: list[int] = []
     for part in (hours, minutes):
         if re.fullmatch(r"[+-]?[0-9]+", part) is None:
-            return Failure(f'strconv.Atoi: parsing "{part}": invalid syntax')
+            return ErrorValue(f'strconv.Atoi: parsing "{part}": invalid syntax')
         parts.append(int(part))
     offset = parts[0] * 60 - parts[1] if zone.startswith("-") else parts[0] * 60 + parts[1]
     return wall_clock(moment.seconds + offset * 60)
 
 
-def _named_zone(zone: str) -> ZoneInfo | timezone | Failure:
+def _named_zone(zone: str) -> ZoneInfo | timezone | ErrorValue:
     # A scheduler's own zone is UTC, as in all images.
     if zone in ("", "UTC", "Local"):
         return UTC
-    unknown = Failure(f"unknown time zone {zone}")
+    unknown = ErrorValue(f"unknown time zone {zone}")
     if ".." in zone or zone.startswith(("/", "\\")) or "\\" in zone:
-        return Failure("time: invalid location name")
+        return ErrorValue("time: invalid location name")
     try:
         return ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -151,12 +151,12 @@ def _east(seconds: int, zone: ZoneInfo | timezone) -> int:
     return int((moment.astimezone(zone).utcoffset() or timedelta()).total_seconds())
 
 
-def checked(nanos: int) -> Duration | Failure:
+def checked(nanos: int) -> DurationValue | ErrorValue:
     """A duration within 64 bits."""
-    return Duration(nanos) if -(2**63) <= nanos <= _MOST_INT else _INT_OVERFLOW
+    return DurationValue(nanos) if -(2**63) <= nanos <= _MOST_INT else _INT_OVERFLOW
 
 
-def moved(moment: Timestamp, nanos: int) -> Timestamp | Failure:
+def moved(moment: Timestamp, nanos: int) -> Timestamp | ErrorValue:
     """A moment later (or earlier)."""
     total = moment.seconds * _NANOS + moment.nanos + nanos
     seconds, rest = divmod(total, _NANOS)
@@ -165,7 +165,7 @@ def moved(moment: Timestamp, nanos: int) -> Timestamp | Failure:
     return Timestamp(seconds, rest, moment.offset, moment.zone)
 
 
-def between(one: Timestamp, other: Timestamp) -> Duration | Failure:
+def between(one: Timestamp, other: Timestamp) -> DurationValue | ErrorValue:
     """The duration from the other moment to the one."""
     seconds = one.seconds - other.seconds
     if not -(2**63) <= seconds * _NANOS <= _MOST_INT:

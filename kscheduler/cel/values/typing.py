@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from kscheduler.cel.checking import types
-from kscheduler.cel.checking.types import Type
+from kscheduler.cel import types
+from kscheduler.cel.types import Type
 from kscheduler.cel.values.kinds import (
     ConcatList,
-    Duration,
-    Failure,
+    DurationValue,
+    ErrorValue,
     Map,
     MutableList,
     MutableMap,
@@ -33,11 +33,11 @@ _TYPES: dict[type, Type] = {
     Map: types.MAP,
     MutableMap: types.MAP,
     StringMap: types.MAP,
-    Duration: types.DURATION,
+    DurationValue: types.DURATION,
     Timestamp: types.TIMESTAMP,
     Optional: types.OPTIONAL,
     Type: types.TYPE,
-    Failure: FAILURE,
+    ErrorValue: FAILURE,
 }
 _GO_TYPES: dict[type, str] = {
     bool: "types.Bool",
@@ -50,11 +50,11 @@ _GO_TYPES: dict[type, str] = {
     list: "*types.baseList",
     MutableList: "*types.mutableList",
     ConcatList: "*types.concatList",
-    Duration: "types.Duration",
+    DurationValue: "types.Duration",
     Timestamp: "types.Timestamp",
     Optional: "*types.Optional",
     Type: "*types.Type",
-    Failure: "*types.Err",
+    ErrorValue: "*types.Err",
 }
 _OPAQUE: dict[str, Type] = {
     name: (Type("opaque", name) if name.startswith("net.") else types.struct(name))

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from kscheduler.cli.embedded_flags import taken_port, wrong_count, wrong_place
-from kscheduler.cli.flags import add_plugin_flags, configuration_reader
+from kscheduler.cli.flags import add_feature_gates, add_plugin_flags, configuration_reader, feature_gates
 from kscheduler.cli.interruption import signals_as_usual
 from kscheduler.cli.log_flags import add_log_flags, configure_logs
 from kscheduler.cli.missing_extra import missing_extra
 from kscheduler.cli.parser import port, text
 from kscheduler.cli.refusal import refuse
 from kscheduler.config.errors import ConfigError
-from kscheduler.config.feature_gates import parse_feature_gates
+from kscheduler.upstream.release import VERSION
 
 _FAILED, _INTERRUPTED = 1, 130
 _DESCRIPTION = """\
@@ -43,6 +43,13 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help="controllers to run, as kube-controller-manager: * is all of them, -NAME leaves it out, '' runs none "
         "(default %(default)s)",
     )
+    parser.add_argument(
+        "--gpus",
+        type=int,
+        default=0,
+        metavar="N",
+        help="devices on each node that pods can claim (default %(default)s)",
+    )
     parser.add_argument("--heartbeats", action="store_true", help="renew a lease per node every 10 s, as kubelets do")
     parser.add_argument("--enable-faults", action="store_true", help="serve POST /_faults, to make things go wrong")
     parser.add_argument(
@@ -52,6 +59,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         default=None,
         help="where to write the kubeconfig (default: a temporary file)",
     )
+    add_feature_gates(parser.add_argument_group("versions", "of the API server and of the scheduler of --schedule"))
     scheduling = parser.add_argument_group("scheduling")
     scheduling.add_argument(
         "--schedule",
@@ -101,6 +109,9 @@ def run(args: argparse.Namespace) -> int:
         return refuse(error)
     options = ClusterOptions(
         nodes=args.nodes,
+        gpus=args.gpus,
+        version=args.emulated_version or VERSION,
+        gates=feature_gates(args),
         host=args.host,
         port=args.port,
         seed=args.seed,
@@ -112,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
         schedule=args.schedule,
         scheduler_names=tuple(dict.fromkeys(args.scheduler_name)) or BOTH_NAMES,
         scheduler_config=args.config or "",
-        scheduler_flags=_plugin_flags(args),
+        scheduler_flags=(*_gate_flags(args), *_plugin_flags(args)),
         plugins=scheduling.plugins,
     )
     try:
@@ -131,8 +142,20 @@ def run(args: argparse.Namespace) -> int:
 def _wrong(args: argparse.Namespace) -> Iterator[str]:
     """All that is wrong with the command line, a line each."""
     yield from wrong_count("--nodes", args.nodes, 0)
+    yield from wrong_count("--gpus", args.gpus, 0)
+    try:
+        feature_gates(args)
+    except ConfigError as error:
+        yield str(error)
     yield from taken_port(args.host, args.port)
     yield from wrong_place("--kubeconfig", args.kubeconfig)
+
+
+def _gate_flags(args: argparse.Namespace) -> tuple[str, ...]:
+    """Gates and version, as the scheduler gets them."""
+    gates = (f"--feature-gates={given}" for given in args.feature_gates)
+    version = (f"--emulated-version={args.emulated_version}",) if args.emulated_version else ()
+    return (*gates, *version)
 
 
 def _plugin_flags(args: argparse.Namespace) -> tuple[str, ...]:
@@ -160,8 +183,8 @@ class _Scheduling:
             yield "--scheduler-name: the file of --config names the profiles; give one of the two"
         if not (args.config or args.plugin):
             return
-        reader = configuration_reader(args, parse_feature_gates(""))
         try:
+            reader = configuration_reader(args, feature_gates(args))
             configured = reader.read_file(args.config) if args.config else reader.default()
         except ConfigError as error:
             yield f"--config {args.config}: {error}" if args.config else str(error)

@@ -25,10 +25,11 @@ from kscheduler.client.rest import APIClient
 from kscheduler.client.server_version import server_version_of
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.types import OWN_SCHEDULER_NAME
-from kscheduler.explain.as_json import decision_tree, json_line, schema_text
+from kscheduler.explain.as_json import API_VERSION, decision_tree, json_line, schema_text
+from kscheduler.explain.groups import group_text, group_tree
 from kscheduler.explain.questions.from_files import Asked, questions_from, read_new_pods
 from kscheduler.explain.questions.live import live_question, new_pod_questions
-from kscheduler.explain.questions.question import Question
+from kscheduler.explain.questions.question import GroupQuestion, Question
 from kscheduler.explain.questions.serving import Serving, serving
 from kscheduler.explain.text.as_text import Style, decision_text, style_of
 from kscheduler.explain.text.printable import printable
@@ -36,6 +37,7 @@ from kscheduler.simulation.objects.defaults.pods import add_default_tolerations,
 from kscheduler.upstream.release import VERSION
 from kscheduler.upstream.versions import followed
 from kscheduler.whatif.decide import Decision
+from kscheduler.whatif.decide_group import GroupDecision
 from kscheduler.whatif.scenario import ScenarioError
 
 _EXPLAINED, _FAILED, _BAD_INPUT = 0, 1, 2
@@ -48,6 +50,9 @@ service has to run."""
 _EPILOG = """\
 Exit codes: 0 explained, whether the pod fits or not; 1 the API server did not answer, has no such pod, or the pod could
 not be judged (an unknown scheduler name in a scenario, a plugin that failed); 2 flags or files that cannot be used."""
+
+
+Answered = tuple[Question | GroupQuestion, Decision | GroupDecision]
 
 
 class _RefusedError(ValueError):
@@ -222,7 +227,7 @@ def _pod_of(args: argparse.Namespace, default_namespace: str) -> tuple[str, str]
     return args.namespace or prefix, name
 
 
-async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[tuple[Question, Decision]]:
+async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Answered]:
     address = {"master": args.master, "kubeconfig": args.kubeconfig, "context": args.context}
     prefix, slash, _ = (args.pod or "").partition("/")
     is_bare = not slash or prefix in _POD_PREFIXES
@@ -240,8 +245,8 @@ async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[tuple[
 
 
 async def _answered(
-    questions: Iterable[Question], client: APIClient | None, args: argparse.Namespace
-) -> list[tuple[Question, Decision]]:
+    questions: Iterable[Question | GroupQuestion], client: APIClient | None, args: argparse.Namespace
+) -> list[Answered]:
     decides = None
     if args.ask_extenders:
         from kscheduler.explain.questions.asking_extenders import deciding_with_extenders  # rarely needed, and large
@@ -258,7 +263,7 @@ def _default_pod(tree: dict[str, Any]) -> None:
     merge_label_keys(tree)
 
 
-def _print(answers: Iterable[tuple[Question, Decision]], output: str) -> int:
+def _print(answers: Iterable[Answered], output: str) -> int:
     style = style_of(sys.stdout)
     failed, printed_notes = False, set[str]()
     for position, (question, decision) in enumerate(answers):
@@ -268,7 +273,15 @@ def _print(answers: Iterable[tuple[Question, Decision]], output: str) -> int:
                 print(f"kscheduler: {printable(note)}", file=sys.stderr)
                 printed_notes.add(note)
         failed |= bool(decision.error)
-        if output == "json":
+        if isinstance(decision, GroupDecision):
+            print(
+                json_line(group_tree(decision, API_VERSION))
+                if output == "json"
+                else "\n".join(map(printable, group_text(decision).splitlines()))
+            )
+        elif isinstance(question, GroupQuestion):  # never: a question about a group has a decision about it
+            continue
+        elif output == "json":
             print(json_line(decision_tree(decision, question.situation, notes)))
         else:
             print(_text(decision, question, style, is_first=position == 0))

@@ -49,6 +49,9 @@ SHORTEST_LEASE_TIMES: Mapping[str, Duration] = {
 
 kube-scheduler accepts a millisecond; its replicas then do nothing but ask, and lose the Lease at each slow answer."""
 
+POD_GROUP_APIS = ("scheduler-plugins", "volcano")
+"""What `podGroupAPIs` may name."""
+
 _POINTS_CHECKED_FOR_REMOVED = tuple(
     name for name in Plugins.__struct_fields__ if name not in ("multi_point", "placement_generate", "placement_score")
 )
@@ -66,7 +69,17 @@ def validate(configuration: KubeSchedulerConfiguration, gates: FeatureGates) -> 
         *_percentage("percentageOfNodesToScore", configuration.percentage_of_nodes_to_score),
         *_backoff(configuration),
         *_extenders(configuration.extenders),
+        *_pod_group_apis(configuration.pod_group_apis),
     ]
+
+
+def _pod_group_apis(names: tuple[str, ...]) -> Iterator[Problem]:
+    for index, name in enumerate(names):
+        path = f"podGroupAPIs[{index}]"
+        if name not in POD_GROUP_APIS:
+            yield unsupported(path, name, POD_GROUP_APIS)
+        elif name in names[:index]:
+            yield duplicate(path, name)
 
 
 def _client_connection(configuration: KubeSchedulerConfiguration) -> Iterator[Problem]:

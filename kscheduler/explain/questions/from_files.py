@@ -6,11 +6,11 @@ from itertools import chain
 
 from kscheduler.api.core import Pod
 from kscheduler.explain.questions.as_if import locally_defaulted, question_about_new
-from kscheduler.explain.questions.question import Question, question_about
+from kscheduler.explain.questions.question import GroupQuestion, Question, question_about
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.whatif.manifests import DefaultPod, Manifests, sorted_out
 from kscheduler.whatif.new_pods import NewPod, new_pods
-from kscheduler.whatif.scenario import Document, Scenario, ScenarioError, read_source
+from kscheduler.whatif.scenario import Document, GroupScenario, ScenarioError, read_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,15 @@ class Asked:
     """Whether there were flags that do not apply to scenarios, which have their own pod and configuration."""
 
 
-def questions_from(path: str, selection: Asked, served: Serving, default_pod: DefaultPod) -> Iterator[Question]:
+def questions_from(
+    path: str, selection: Asked, served: Serving, default_pod: DefaultPod
+) -> Iterator[Question | GroupQuestion]:
     """Yields the questions of a file. Raises `ScenarioError` at the first that cannot be read."""
     source = read_source(path, served.config.gates)
     first = next(source, None)
     if first is None:
         return
-    if isinstance(first, Scenario):
+    if not isinstance(first, Document):
         if selection.is_about_a_cluster:
             raise ScenarioError(
                 f"{first.where}: scenarios bring their pod and configuration: a POD, -n, -f, --config and "
@@ -40,7 +42,10 @@ def questions_from(path: str, selection: Asked, served: Serving, default_pod: De
         for scenario in chain([first], source):
             if isinstance(scenario, Document):
                 raise ScenarioError(f"{scenario.where}: a Kubernetes object among scenarios")
-            yield Question(scenario, notes=scenario.notes)
+            if isinstance(scenario, GroupScenario):
+                yield GroupQuestion(scenario, scenario.notes)
+            else:
+                yield Question(scenario, notes=scenario.notes)
         return
     documents = [first, *(document for document in source if isinstance(document, Document))]
     yield from _in_cluster(sorted_out(documents, default_pod), path, selection, served, default_pod)
@@ -80,7 +85,7 @@ def read_new_pods(path: str, namespace: str, default_pod: DefaultPod) -> tuple[l
     """The new pods of a file, and its other objects. Raises `ScenarioError`."""
     documents: list[Document] = []
     for document in read_source(path):
-        if isinstance(document, Scenario):
+        if not isinstance(document, Document):
             raise ScenarioError(f"{document.where}: a scenario where a Kubernetes object was expected: use --from")
         documents.append(document)
     news = list(new_pods(documents, namespace))

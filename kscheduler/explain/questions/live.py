@@ -10,7 +10,7 @@ import msgspec
 
 from kscheduler.api.codec import Decoder
 from kscheduler.api.core import Node, Pod
-from kscheduler.api.kinds import KINDS, NODES, PODS, Kind
+from kscheduler.api.kinds import DEVICE_TAINT_RULES, KINDS, NODES, PODS, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.client.rest import APIClient
@@ -118,6 +118,8 @@ async def _list(client: APIClient, kind: Kind, notes: list[str]) -> list[KubeObj
     except APIError as error:
         if kind in (NODES, PODS) or not (error.is_forbidden or error.is_not_found):
             raise
+        if kind is DEVICE_TAINT_RULES and error.is_not_found:
+            return []  # servers before 1.37 have no such rules
         notes.append(f"{kind.plural} are left out, and the answer may be wrong where they matter: {error}")
         return []
 

@@ -11,7 +11,8 @@ from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing, claim_states, standing_of
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.whatif.decide import Decision, Prepared, decide, prepare
-from kscheduler.whatif.scenario import ClusterObjects, Scenario
+from kscheduler.whatif.decide_group import GroupDecision, decide_group
+from kscheduler.whatif.scenario import ClusterObjects, GroupScenario, Scenario
 
 Decides = Callable[[Prepared], Awaitable[Decision]]
 OVER = (Standing.FINISHED, Standing.TERMINATING)
@@ -42,6 +43,23 @@ class Question:
         if client is not None:
             await prepared.fetch()
         return prepared.decide() if decides is None else await decides(prepared)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupQuestion:
+    """A question about a pod group."""
+
+    scenario: GroupScenario
+    notes: tuple[str, ...] = ()
+
+    def answer(self) -> GroupDecision:
+        """Decide. Raises `ScenarioError`."""
+        return decide_group(self.scenario)
+
+    async def answer_asking(self, client: ClusterClient | None, decides: object = None) -> GroupDecision:
+        """The same: extenders are not asked about groups. Raises `ScenarioError`."""
+        del client, decides
+        return self.answer()
 
 
 def question_about(

@@ -88,8 +88,6 @@ def _outcome(decision: Decision, style: Style) -> str:
             return f"{style.paint('fits on no node', RED)}; preemption would make room on {room}"
         case Outcome.GATED:
             return f"{style.paint('held', RED)} before the queue"
-        case Outcome.HELD:
-            return f"{style.paint('held', RED)}: it needs a rule that kscheduler has not built"
         case Outcome.ERROR:
             return f"{style.paint('error', RED)}: {printable(decision.error)}"
         case _:
@@ -134,8 +132,7 @@ def _record_lines(decision: Decision, record: SchedulingRecord, style: Style) ->
         yield f"only these nodes were looked at ({', '.join(record.narrowed_by)}): {names}"
     rejected = record.diagnosis.pre_filter
     if rejected.code is not Code.SUCCESS:
-        if cycle_outcome(decision) is not Outcome.HELD:
-            yield f"turned down for all {nodes(record.num_all_nodes)} at once"
+        yield f"turned down for all {nodes(record.num_all_nodes)} at once"
         yield INDENT + _status_text(rejected)
         yield from (INDENT + line for line in detail_lines(named_details(decision, record).get(rejected.plugin, ()), 0))
     else:

@@ -5,11 +5,12 @@ So it is done once per row and kept until the row's pods change (`NodeTable.pods
 is a section of them. A recomputed row is appended at the end; when half of a column is waste, all rows are dropped.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from math import inf
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
@@ -90,7 +91,9 @@ class Removable:
 class OccupantColumns:
     """The pods of a table's rows, kept until they change."""
 
-    def __init__(self) -> None:
+    def __init__(self, priority_of: Callable[[PodInfo], int] = attrgetter("priority")) -> None:
+        """`priority_of`: how much a pod is worth as a victim; `MAX_INT64`: it is never one."""
+        self._priority_of = priority_of
         self._nodes: NodeTable | None = None
         self._lowest = np.zeros(0, dtype=np.int64)
         """Per row the lowest priority of its pods."""
@@ -140,8 +143,7 @@ class OccupantColumns:
         stale = rows.take(np.flatnonzero(self._lowest_version.take(rows) != nodes.pods_version.take(rows)))
         if len(stale):
             self._lowest[stale] = [
-                min([pod.priority for pod in nodes.info(row).pods.values()], default=MAX_INT64)
-                for row in stale.tolist()
+                min(map(self._priority_of, nodes.info(row).pods.values()), default=MAX_INT64) for row in stale.tolist()
             ]
             self._lowest_version[stale] = nodes.pods_version.take(stale)
         return rows.take(np.flatnonzero(self._lowest.take(rows) < priority))
@@ -186,7 +188,7 @@ class OccupantColumns:
         while len(self._pods) > len(self._priorities):
             self._grow()
         section = slice(start, start + len(pods))
-        self._priorities[section] = [pod.priority for pod in pods]
+        self._priorities[section] = [self._priority_of(pod) for pod in pods]
         self._started[section] = [started_at(pod) for pod in pods]
         self._kind[section] = _NO_KIND
         self._sums[:, section] = _sums(pods, nodes.resources)

@@ -266,12 +266,19 @@ def _statuses(pod: Pod) -> dict[str, ContainerStatus]:
     return {status.name: status for status in both}
 
 
+def resize_is_deferred(pod: Pod) -> bool:
+    """Whether the kubelet has put a resize off, because the node has no room for it now."""
+    return _pending_resize(pod) == "Deferred"
+
+
 def _resize_is_infeasible(pod: Pod) -> bool:
-    """Whether the kubelet refused the resize for good: then the spec does not count. The first condition decides."""
-    for condition in pod.status.conditions:
-        if condition.type == "PodResizePending":
-            return condition.reason == "Infeasible"
-    return False
+    """Whether the kubelet refused the resize for good: then the spec does not count."""
+    return _pending_resize(pod) == "Infeasible"
+
+
+def _pending_resize(pod: Pod) -> str:
+    """The reason of the condition PodResizePending, whatever its status; the first one decides. Empty if none waits."""
+    return next((each.reason for each in pod.status.conditions if each.type == "PodResizePending"), "")
 
 
 def _nanos(resources: ResourceList) -> Nanos:

@@ -2,12 +2,15 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
 
 from kscheduler.api.meta import KubeObject
+from kscheduler.api.quantity import MAX_INT64
 from kscheduler.config.plugin_args import DefaultPreemptionArgs
+from kscheduler.framework.cluster.pod_groups import PodGroupView
 from kscheduler.framework.cluster.preemption import Candidate, Evictions, Preemption, PreemptionSearch, VictimReview
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.dry_run import DryRun
@@ -42,7 +45,7 @@ class DefaultPreemption(Plugin):
     def __init__(self, args: DefaultPreemptionArgs | None, handle: Handle) -> None:
         self._args = args or DefaultPreemptionArgs()
         self._handle = handle
-        self._occupants = OccupantColumns()
+        self._occupants = OccupantColumns(partial(_worth, handle.pod_groups))
         self._budgets = BudgetRules(
             handle.budgets, stop_at_the_first_broken=handle.behaviours.budgets_stop_at_the_first_broken
         )
@@ -151,6 +154,13 @@ class DefaultPreemption(Plugin):
         if nominator is None:
             return ()
         return tuple(other for other in nominator.nominated_pods(node_name) if other.priority < pod.priority)
+
+
+def _worth(groups: PodGroupView, pod: PodInfo) -> int:
+    """The pod's priority. Of a group that is to be taken whole nobody is a victim: taking such a group is not built."""
+    key = groups.key_of(pod.pod)
+    group = None if key is None else groups.definition(key)
+    return MAX_INT64 if group is not None and group.is_taken_whole else pod.priority
 
 
 def _never(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:

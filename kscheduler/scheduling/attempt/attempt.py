@@ -29,6 +29,7 @@ from kscheduler.logs import get_logger, verbose
 from kscheduler.scheduling.attempt import permit, plugin_steps, pre_binding
 from kscheduler.scheduling.attempt.announcing import announce
 from kscheduler.scheduling.attempt.consulting import ExtenderConsultation
+from kscheduler.scheduling.attempt.group_attempt import GroupAttempts
 from kscheduler.scheduling.attempt.judges import Judges
 from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
 from kscheduler.scheduling.attempt.skipping import PodSkipping
@@ -46,6 +47,7 @@ from kscheduler.scheduling.observations import AttemptResult, Histogram
 from kscheduler.scheduling.pod_log.lines import MOVES, OUTCOMES, STEPS
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.scheduling.resize_attempts import ResizeAttempts
 from kscheduler.scheduling.runtime.points import (
     BIND,
     PERMIT,
@@ -56,6 +58,7 @@ from kscheduler.scheduling.runtime.points import (
     UNRESERVE,
 )
 from kscheduler.scheduling.stopwatch import ObservedStopwatch
+from kscheduler.state.queue.queued_group import QueuedPodGroup
 
 _log = get_logger(__name__)
 
@@ -72,9 +75,13 @@ class Scheduler:
         self._histograms: dict[tuple[str, Code, str], Histogram] = {}
         """By extension point, code and profile: each pod needs six of them."""
         self._skipping = PodSkipping(context, lambda: self._judges.profiles)
+        self._resizing = ResizeAttempts(
+            context.cache, context.failures, context.observations, context.clock, context.evictions, self._skipping.end
+        )
         self._consultation = ExtenderConsultation(context, self._skipping, lambda: self._judges)
         self.lines = self._consultation.lines
         """Pods that wait until extenders can be asked about them."""
+        self._groups = GroupAttempts(context, self._skipping, lambda: self._judges, self)
         self.awaited = plugin_steps.AwaitedSteps(context.clock)
         """Coroutines of plugins that no worker waits for."""
 
@@ -102,6 +109,14 @@ class Scheduler:
         finally:
             self.lines.decided(queued)
 
+    def decide_group(self, group: QueuedPodGroup) -> list[Attempt]:
+        """Find nodes for a group's members and reserve them. The attempts of those that have one now; maybe none."""
+        return self._groups.decide(group)
+
+    def give_up_group(self, group: QueuedPodGroup, failure: BaseException) -> None:
+        """An exception ended the decision about a group: nothing is reserved, and it is tried again later."""
+        self._groups.give_up(group, failure)
+
     def decide(self, queued: QueuedPodInfo) -> Attempt | None:
         """Find a node for the pod and reserve it. `None`: the attempt is over, and everything about it is done."""
         # In order: skip the pod, reject it with its class, run the cycle, handle "no node", reserve the chosen node.
@@ -111,6 +126,9 @@ class Scheduler:
         profile = judges.profiles.get(queued.pod.pod.spec.scheduler_name)
         if profile is None:
             self._skipping.end(queued, "no profile has its name")
+            return None
+        if context.resizes.concerns(queued.pod.pod):
+            self._resizing.judge(queued, profile, started)
             return None
         if self._skipping.skips(queued):
             return None
@@ -128,9 +146,9 @@ class Scheduler:
             context.log.attempt(queued)
         record = self._judge(queued, profile, stopwatch)
         attempt = Attempt(queued, profile, record, started, judges.extenders)
-        return attempt if self._take(attempt) else None
+        return attempt if self.take(attempt) else None
 
-    def _take(self, attempt: Attempt) -> bool:
+    def take(self, attempt: Attempt) -> bool:
         """Act on the record: reserve the node; or begin the preemption and requeue. Returns whether there is a node."""
         context, record, queued = self._context, attempt.record, attempt.queued
         profile, started = attempt.profile, attempt.started
@@ -141,8 +159,10 @@ class Scheduler:
         if not record.status.is_success:
             if record.preemption is not None:  # before requeueing: PreEnqueue checks whether the pod must wait
                 context.evictions.begin(record.preemption)
+            if record.deallocation is not None and context.claims is not None:
+                context.claims.free(record.deallocation)
             context.log.nominated(record)
-            self._fail(queued, self._failure_of(attempt), profile, started)
+            self.fail(queued, self._failure_of(attempt), profile, started)
             return False
         try:
             status = self._set_aside(attempt)
@@ -151,7 +171,7 @@ class Scheduler:
             record.node_name = ""
             raise
         if not status.is_success:
-            self._fail(queued, failure_of_status(status), profile, started)
+            self.fail(queued, failure_of_status(status), profile, started)
             return False
         self._activate(attempt)
         if logs_steps:
@@ -224,7 +244,7 @@ class Scheduler:
     async def prepare(self, attempt: Attempt) -> bool:
         """Do everything that a pod waits for. Returns whether to bind it; if not, the attempt is over."""
         if not attempt.node_name:
-            if not (await self._consultation.decide(attempt) and self._take(attempt)):
+            if not (await self._consultation.decide(attempt) and self.take(attempt)):
                 return False
             if not self.must_wait(attempt):
                 return True
@@ -395,7 +415,7 @@ class Scheduler:
         context, pod = self._context, attempt.queued.pod
         self._give_back(attempt)
         failure = replace(failure_of_status(status), extender=", ".join(attempt.objectors))
-        self._fail(attempt.queued, failure, attempt.profile, attempt.started)
+        self.fail(attempt.queued, failure, attempt.profile, attempt.started)
         not_woken = pod.uid if status.is_rejected else ""  # the room of a rejected pod must not wake the pod itself
         gone = placed(pod.pod, attempt.node_name)  # with its node: a hint sees no free room in a pod without one
         context.queue.move_all(events.ASSIGNED_POD_DELETE, gone, None, context.clock.time(), not_woken)
@@ -411,7 +431,8 @@ class Scheduler:
         self._context.cache.forget_pod(pod.uid)
         self._context.evictions.gave_node_back(pod)  # a preemptor may wait for this room
 
-    def _fail(self, queued: QueuedPodInfo, failure: Failure, profile: Profile, started: float) -> None:
+    def fail(self, queued: QueuedPodInfo, failure: Failure, profile: Profile, started: float) -> None:
+        """The attempt found no node: requeue the pod and report why. `started`: monotonic seconds."""
         context = self._context
         result = AttemptResult.ERROR if failure.is_error else AttemptResult.UNSCHEDULABLE
         context.observations.attempt(result, profile.name, self._now() - started)

@@ -11,17 +11,16 @@ from typing import Final
 from kscheduler.aio.clock import Clock, finishes_within
 from kscheduler.aio.tasks import TaskSet
 from kscheduler.framework.plugin import PermitPlugin, PostBindPlugin
-from kscheduler.framework.status import SUCCESS, Status, error
+from kscheduler.framework.status import Status, error
 from kscheduler.scheduling.attempt import permit
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
+from kscheduler.scheduling.groups import reservations
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.runtime.attempt_calls import (
     call_awaited_permit,
     call_awaited_post_bind,
     call_bind,
     call_post_bind,
-    call_reserve,
-    call_unreserve,
 )
 from kscheduler.scheduling.runtime.points import PERMIT, POST_BIND
 from kscheduler.state.holding.waiting_pods import HeldPod
@@ -34,12 +33,7 @@ POST_BIND_SECONDS: Final = 60.0
 
 def run_reserve(attempt: Attempt) -> Status:
     """One after the other, until one does not succeed."""
-    profile, state, pod = attempt.profile, attempt.record.state, attempt.queued.pod
-    for plugin in profile.reserve:
-        status = call_reserve(plugin, profile.listener, state, pod, attempt.node_name)
-        if not status.is_success:
-            return status
-    return SUCCESS
+    return reservations.reserve(attempt.profile, attempt.record.state, attempt.queued.pod, attempt.node_name)
 
 
 def run_permit(attempt: Attempt, context: Surroundings) -> Status:
@@ -57,9 +51,7 @@ def run_permit(attempt: Attempt, context: Surroundings) -> Status:
 
 def run_unreserve(attempt: Attempt) -> None:
     """All plugins with Reserve, in reverse order, whether they have reserved or not."""
-    profile, state, pod = attempt.profile, attempt.record.state, attempt.queued.pod
-    for plugin in reversed(profile.reserve):
-        call_unreserve(plugin, profile.listener, state, pod, attempt.node_name)
+    reservations.unreserve(attempt.profile, attempt.record.state, attempt.queued.pod, attempt.node_name)
 
 
 async def run_bind(attempt: Attempt) -> Status:

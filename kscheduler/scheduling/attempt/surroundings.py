@@ -6,6 +6,7 @@ from typing import Protocol
 
 from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Pod
+from kscheduler.framework.cluster.claim_writing import ClaimWriter
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
@@ -13,11 +14,13 @@ from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
 from kscheduler.scheduling.eviction.evictions import NominationWriter
 from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.failures.failures import FailureHandler
+from kscheduler.scheduling.groups.group_reports import GroupReports
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.reports import Reporter
+from kscheduler.scheduling.resizes import DeferredResizes
 from kscheduler.state.cache import Cache
 from kscheduler.state.holding.pods_in_pre_bind import PodInPreBind, PodsInPreBind
 from kscheduler.state.holding.waiting_pods import HeldPod, WaitingPodTable
@@ -91,5 +94,10 @@ class Surroundings:
     in_pre_bind: PodsInPreBind | None
     """`None` if the same gate is off: as in kube-scheduler, PreBind cannot be cancelled then."""
     log: PodLog
+    claims: ClaimWriter | None
+    """Frees claims of their devices; `None` where nothing is written."""
     pod_of: Callable[[str], Pod | None]
     """The newest version of a pod that the watch has shown, by key."""
+    resizes: DeferredResizes
+    group_reports: GroupReports
+    """Conditions of pod groups."""

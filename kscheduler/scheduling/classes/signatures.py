@@ -7,7 +7,7 @@ priority, preemption policy, namespace and labels), identify the pod's class. Th
 on the cluster, so it is valid until the pod changes. Plugins need not sign namespace and labels: services, other pods'
 terms and namespace selectors may read them at any time, so they are always part of the class.
 
-A pod has no class if a plugin that judges does not sign it (or may depend on anything), if it is held or concerns
+A pod has no class if a plugin that judges does not sign it (or may depend on anything), if it concerns
 extenders (nobody signs what these say), or while a node is nominated for it. Limit: a pod with a label of its own (a
 StatefulSet's pod-name, a Job's completion-index) is alone in its class.
 """
@@ -19,7 +19,6 @@ from weakref import WeakValueDictionary
 from kscheduler.config.extenders import is_asked_about
 from kscheduler.framework.plugin import UNSIGNABLE
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.scheduling.missing_rules import held_status
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.runtime.signing import Signer, or_judged_alone, signatures_of, signer_of
@@ -96,9 +95,7 @@ class Signatures:
 
 
 def _is_unlike_any(pod: PodInfo, profile: Profile) -> bool:
-    """Whether the pod is held because a rule is not built, or concerns extenders: no plugin signs that."""
-    if not held_status(pod, profile.enabled).is_success:
-        return True
+    """Whether the pod concerns extenders: no plugin signs what these say."""
     return bool(profile.extenders) and any(is_asked_about(extender, pod.pod) for extender in profile.extenders)
 
 

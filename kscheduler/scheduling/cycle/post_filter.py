@@ -7,12 +7,14 @@
     anything else (also Skip, Q19)       the pass ends with the text of the error
 
 A success may come with an instruction which pods to evict (`Preemption`). It is only written to the record: the attempt
-carries it out, not the cycle.
+carries it out, not the cycle. So does a rejection with an instruction which claim to free of its devices
+(`Deallocation`); in kube-scheduler the plugin does that itself, before the next plugin is called.
 
 The attempt has failed in any case: the pod is tried again once there is room. A profile without PostFilter plugins
 clears the pod's nomination.
 """
 
+from kscheduler.framework.cluster.claim_writing import Deallocation
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.plugin import PostFilterResult
 from kscheduler.framework.status import Code, Status, error
@@ -33,6 +35,7 @@ def run_post_filter(profile: Profile, record: SchedulingRecord, nodes: NodeTable
     record.post_filter_message = result.status.message
     record.nominated_node_name = result.nominated_node_name
     record.preemption = result.preemption
+    record.deallocation = result.deallocation
     stopwatch.lap(POST_FILTER.label, result.status)
 
 
@@ -40,18 +43,22 @@ def _result(profile: Profile, record: SchedulingRecord, nodes: NodeTable, stopwa
     reasons: list[str] = []
     first = ""
     nominated: str | None = None
+    deallocation: Deallocation | None = None
     for plugin in profile.post_filter:
         result = call_post_filter(plugin, profile.listener, record.state, record.pod, nodes, record.diagnosis)
         stopwatch.post_filtered(plugin.name)
         status = result.status.by(plugin.name)
         if status.is_success:
-            return PostFilterResult(status, result.nominated_node_name, result.preemption)
+            return PostFilterResult(status, result.nominated_node_name, result.preemption, deallocation)
         if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-            return PostFilterResult(status, result.nominated_node_name)
+            return PostFilterResult(status, result.nominated_node_name, deallocation=deallocation)
         if not status.is_rejected:
-            return PostFilterResult(error(*status.reasons, plugin=plugin.name, fault=status.fault))
+            failure = error(*status.reasons, plugin=plugin.name, fault=status.fault)
+            return PostFilterResult(failure, deallocation=deallocation)
         if result.nominated_node_name is not None:
             nominated = result.nominated_node_name
+        deallocation = deallocation or result.deallocation
         reasons += status.reasons
         first = first or plugin.name
-    return PostFilterResult(Status(Code.UNSCHEDULABLE, tuple(reasons), first), nominated)
+    rejection = Status(Code.UNSCHEDULABLE, tuple(reasons), first)
+    return PostFilterResult(rejection, nominated, deallocation=deallocation)

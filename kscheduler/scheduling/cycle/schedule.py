@@ -30,7 +30,6 @@ from kscheduler.scheduling.cycle.plain import PlainEvaluator
 from kscheduler.scheduling.cycle.post_filter import run_post_filter
 from kscheduler.scheduling.cycle.sampling import NodeSampler
 from kscheduler.scheduling.extenders.answers import ExtenderAnswers
-from kscheduler.scheduling.missing_rules import held_status
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import NO_NODES, SchedulingRecord
 from kscheduler.scheduling.runtime.guard import PluginFailure
@@ -60,7 +59,9 @@ def schedule(
     if record.status.is_success:
         inputs = CycleInputs(profile, pod, cache.nodes, cache.nominated.before(pod), stopwatch)
         try:
-            evaluator = _find_feasible(inputs, record, cache, sampler, None if answers is not None else engine, answers)
+            # A row's amounts do not tell whether devices stand for a resource: such pods are judged without columns.
+            by_class = None if answers is not None or cache.devices.serve(pod) else engine
+            evaluator = _find_feasible(inputs, record, cache, sampler, by_class, answers)
             if not record.questions and record.status.is_success:
                 row = (
                     record.feasible.item()
@@ -96,9 +97,7 @@ def score_feasible(profile: Profile, record: SchedulingRecord, nodes: NodeTable)
 
 
 def _new_record(profile: Profile, pod: PodInfo, cache: Cache) -> SchedulingRecord:
-    """A new record. Its status is no success if there are no nodes, or if the pod must not be judged: it is held, or
-    a plugin of its profile is quarantined.
-    """
+    """A new record. Its status is no success if there are no nodes, or a plugin of the profile is quarantined."""
     record = SchedulingRecord(pod, profile.name, num_all_nodes=len(cache.nodes))
     record.diagnosis.names = cache.nodes.names()
     if not record.num_all_nodes:
@@ -107,10 +106,6 @@ def _new_record(profile: Profile, pod: PodInfo, cache: Cache) -> SchedulingRecor
     if profile.failing is not None:
         message, plugin = profile.failing.message, profile.failing.plugin
         record.status = error(message, plugin=plugin, fault=Fault.QUARANTINED)
-        return record
-    record.status = held_status(pod, profile.enabled)
-    if not record.status.is_success:
-        record.diagnosis.pre_filter = record.status
     return record
 
 

@@ -181,9 +181,9 @@ class AsyncEvictions:
         nothing is done.
         """
         victims = [victim for victim in preemption.victims if self._ports.victims.is_to_go(victim)]
+        self._ports.observations.preemption_victims(len(preemption.victims), to_go=len(victims))
         if not victims:
             return
-        self._ports.observations.preemption_victims(len(preemption.victims))
         for outbid in preemption.outbid:
             if outbid.uid in self._under_way:
                 self._under_way[outbid.uid].is_outbid = True
@@ -357,6 +357,8 @@ class AsyncEvictions:
     async def _nominate(self, preemption: Preemption) -> bool:
         """Write the preemptor's nomination now; the failure handler would write it later, after the binds."""
         preemptor = preemption.preemptor
+        if preemptor.node_name:  # a resize: the pod is on the node already
+            return True
         try:
             await self._ports.statuses.patch_pod_status(preemptor.pod, None, preemption.node_name)
         except ClientError as failure:

@@ -19,6 +19,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.requests import resize_is_deferred
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.reports import Reporter
 from kscheduler.state.holding.pods_in_pre_bind import PodsInPreBind
@@ -57,9 +58,11 @@ class Victims:
         return pod if pod is not None and pod.metadata.uid == victim.pod.metadata.uid else None
 
     def is_pending(self, preemptor: PodInfo) -> bool:
-        """Whether a preemptor still needs a node: it exists, is not terminating, and has none."""
+        """Whether a preemptor still needs the room: it exists, is not terminating, and has no node or waits to grow."""
         pod = self.current(preemptor)
-        return pod is not None and not pod.spec.node_name and self.is_to_go(preemptor)
+        if pod is None or pod.spec.node_name != preemptor.node_name:
+            return False
+        return self.is_to_go(preemptor) and (not pod.spec.node_name or resize_is_deferred(pod))
 
     def is_to_go(self, victim: PodInfo) -> bool:
         """Whether the victim still has to be evicted: it takes room and is not terminating yet."""

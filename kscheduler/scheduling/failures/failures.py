@@ -32,6 +32,7 @@ from kscheduler.logs import get_logger, verbose
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.pod_log.lines import OUTCOMES
 from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.scheduling.resizes import DeferredResizes
 from kscheduler.state.nominations.nominator import NominatedPods
 from kscheduler.state.queue.bundles import Bundle
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
@@ -135,6 +136,7 @@ class FailureHandler:
         sink: FailureSink,
         log: PodLog,
         is_served: Callable[[Pod], bool],
+        resizes: DeferredResizes,
     ) -> None:
         """`pod_of`: the newest version of a pod by its key. `is_served`: whether a profile in force wants the pod."""
         self._queue = queue
@@ -143,6 +145,7 @@ class FailureHandler:
         self._sink = sink
         self.log = log
         self._is_served = is_served
+        self._resizes = resizes
 
     def handle(self, queued: QueuedPodInfo, failure: Failure, now: float) -> None:
         """Requeue the newest version of the pod and report why; drop it if it must not be scheduled any more."""
@@ -163,6 +166,21 @@ class FailureHandler:
         self._sink.report(current, condition, failure.message, failure.nominated_node_name)
         if bundle is not None:
             self._report_others(bundle, condition, queued, failure)
+        self._log_failure(queued, failure, now, is_news=is_news)
+
+    def handle_resize(self, queued: QueuedPodInfo, failure: Failure, now: float) -> None:
+        """Requeue a running pod whose resize waits for room. Nothing is written: the pod runs."""
+        current = self._pod_of(queued.key)
+        is_same = current is not None and current.metadata.uid == queued.pod.uid
+        if current is None or not is_same or not self._resizes.concerns(current) or not self._is_served(current):
+            self._queue.done(queued.pod.uid)
+            self.log.let_go(queued, failure, current)
+            return
+        is_news = failure.message != queued.last_error
+        if self._queue.find(queued.key) is None:
+            self._renew(queued, current)
+            _note_failure(queued, failure)
+        self._queue.requeue(queued, now)
         self._log_failure(queued, failure, now, is_news=is_news)
 
     def _log_failure(self, queued: QueuedPodInfo, failure: Failure, now: float, *, is_news: bool) -> None:

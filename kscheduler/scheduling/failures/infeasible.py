@@ -20,12 +20,21 @@ MOST_KNOWN: Final = 10_000
 class KnownInfeasible:
     """The verdicts of one generation, by class."""
 
-    def __init__(self, class_of: Callable[[PodInfo], Hashable | None], generation: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        class_of: Callable[[PodInfo], Hashable | None],
+        generation: Callable[[], int],
+        is_judged_alone: Callable[[PodInfo], bool] = lambda _pod: False,
+    ) -> None:
         """`class_of`: `None` for a pod without class.
+
+        `is_judged_alone`: whether devices stand for one of the resources of a pod. Such a pod may have a claim left of
+        an earlier attempt, and others of its class none.
 
         `generation`: a number that increases whenever anything changes on which a verdict may depend.
         """
-        self._class_of = class_of
+        self._any_class_of = class_of
+        self._is_judged_alone = is_judged_alone
         self._generation = generation
         self._known: RecentlyUsed[Hashable, Failure] = RecentlyUsed(MOST_KNOWN)
         self._known_at = 0
@@ -56,3 +65,6 @@ class KnownInfeasible:
             self._known_at = generation
         shared = self._known[name] = replace(failure, holds_for=name, like=pod.key)
         return shared
+
+    def _class_of(self, pod: PodInfo) -> Hashable | None:
+        return None if self._is_judged_alone(pod) else self._any_class_of(pod)

@@ -2,6 +2,7 @@
 
     pod without a node, of a profile     into the queue, and the nominator if its status names a node
     pod with a node                      into the cache; wakes pods in the queue
+        whose resize is deferred         also into the queue, where the feature gate is on (`DeferredResizes`)
     node                                 into the cache; wakes pods in the queue
 
 There is no order between kinds: a pod may appear before its node, and exist after it. Handlers never await, so an event
@@ -21,6 +22,7 @@ from kscheduler.scheduling.handlers.node_changes import node_update_event
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.pod_log.lines import STEPS
+from kscheduler.scheduling.resizes import DeferredResizes
 from kscheduler.scheduling.taken_pods import TakenPods
 from kscheduler.state.cache import Cache
 from kscheduler.state.holding.waiting_pods import WaitingPodTable
@@ -63,6 +65,7 @@ class PodHandler(_Timed):
         observations: Observations,
         log: PodLog,
         taken: TakenPods,
+        resizes: DeferredResizes,
     ) -> None:
         super().__init__(clock, observations)
         self._cache = cache
@@ -71,6 +74,7 @@ class PodHandler(_Timed):
         self._profiles = profiles
         self._log = log
         self._taken = taken
+        self._resizes = resizes
 
     def on_add(self, obj: Pod, initial: bool) -> None:
         """A pod has appeared."""
@@ -84,6 +88,8 @@ class PodHandler(_Timed):
             began, info = self._clock.monotonic(), PodInfo(obj)
             if verbose(STEPS):
                 self._log.added(obj)
+            if self._cache.pod_groups.apis:
+                self._cache.pod_groups.add_member(info)
             self._queue.add(info, self._clock.time())
             self._cache.nominator.add(info)
             self._handled(events.UNSCHEDULABLE_POD_ADD.label, began)
@@ -106,6 +112,8 @@ class PodHandler(_Timed):
         """A pod is gone or has ended. `obj` may be stale: only the cache knows on which node the pod counts."""
         began, info = self._clock.monotonic(), PodInfo(obj)
         uid = info.uid
+        if self._cache.pod_groups.apis:
+            self._cache.pod_groups.remove_member(info)
         self._queue.delete(obj.key)
         if not obj.spec.node_name and self._is_ours(obj):
             self._handled(UNSCHEDULABLE_POD_DELETE, began)
@@ -138,6 +146,8 @@ class PodHandler(_Timed):
             self._taken.bound(pod, pod.spec.node_name)
         self._queue.move_all(events.ASSIGNED_POD_ADD, None, pod, self._clock.time())
         self._handled(events.ASSIGNED_POD_ADD.label, began)
+        if self._resizes.concerns(pod) and self._is_ours(pod):
+            self._queue.add(PodInfo(pod), self._clock.time())
 
     def _was_placed(self, old: Pod, new: Pod) -> None:
         if self._is_ours(new) and not self._cache.node_of(new.metadata.uid):  # what we bind counts before it is bound
@@ -154,11 +164,23 @@ class PodHandler(_Timed):
     def _changed_on_its_node(self, old: Pod, new: Pod) -> None:
         began = self._clock.monotonic()
         self._cache.update_pod(new)
+        if self._resizes.are_judged and self._is_ours(new):
+            self._resize_changed(old, new)
         for event in pod_update_events(old, new, Resource.ASSIGNED_POD):
             moved = self._clock.monotonic()
             self._queue.move_all(event, old, new, self._clock.time())
             self._handled(event.label, moved)
         self._handled(ASSIGNED_POD_UPDATE, began)
+
+    def _resize_changed(self, old: Pod, new: Pod) -> None:
+        """A running pod waits in the queue as long as its resize is deferred."""
+        was_deferred, now = self._resizes.concerns(old), self._clock.time()
+        if not self._resizes.concerns(new):
+            self._queue.delete(new.key)
+        elif was_deferred:
+            self._queue.update(old, PodInfo(new), now)
+        else:
+            self._queue.add(PodInfo(new), now)
 
     def _still_pending(self, old: Pod, new: Pod) -> None:
         began = self._clock.monotonic()
@@ -178,6 +200,8 @@ class PodHandler(_Timed):
             if new.metadata.deletion_timestamp is not None:
                 self._let_go(info.uid)
             return
+        if self._cache.pod_groups.apis:
+            self._cache.pod_groups.add_member(info)
         self._queue.update(old, info, self._clock.time())
         self._cache.nominator.update(old, info)
         if old.status.nominated_node_name and _expects_less(old, new):

@@ -30,4 +30,8 @@ _EXTRACTORS: tuple[tuple[ActionType, Callable[[Node, Node], bool]], ...] = (
         ActionType.UPDATE_NODE_DECLARED_FEATURE,
         lambda old, new: old.status.declared_features != new.status.declared_features,
     ),
+    (
+        ActionType.UPDATE_NODE_PREEMPTION_POLICY,
+        lambda old, new: old.spec.pod_preemption_policy != new.spec.pod_preemption_policy,
+    ),
 )

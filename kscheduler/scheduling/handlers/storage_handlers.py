@@ -30,6 +30,14 @@ STORAGE_RESOURCES: Final[Mapping[Kind, Resource]] = MappingProxyType(
 """By kind, the resource under which plugins register its events."""
 
 
+def storage_handlers(
+    volumes: VolumeTable, queue: SchedulingQueue, clock: Clock, observations: Observations
+) -> Mapping[Kind, "StorageHandler"]:
+    """The handlers by kind."""
+    seen = volumes, queue, clock, observations
+    return {kind: StorageHandler(resource, *seen) for kind, resource in STORAGE_RESOURCES.items()}
+
+
 class StorageHandler:
     """Objects of one kind. Implements `informers.Handler`."""
 

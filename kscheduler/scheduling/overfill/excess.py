@@ -16,7 +16,7 @@ import numpy as np
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.pods.pod_info import ALL_INTERFACES, HostPort, PodInfo
-from kscheduler.framework.pods.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from kscheduler.framework.pods.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended
 
 HOST_PORTS: Final = "host-ports"
 """Stands for a resource: the host ports that more than one pod claims."""
@@ -61,6 +61,8 @@ def excesses(info: NodeInfo) -> Iterator[Excess]:
     """What is exceeded on the node, by exact sums."""
     for resource, allocatable in info.allocatable.items():
         requested = len(info.pods) if resource == PODS else info.requested.get(resource, 0)
+        if requested > allocatable and is_extended(resource):
+            requested = sum(share_of(pod, resource) for pod in info.pods.values())
         if requested > allocatable:
             yield Excess(resource, requested, allocatable)
     claims = contested_claims(info.pods.values())
@@ -77,9 +79,15 @@ def excess_left(info: NodeInfo, resource: str, pods: Iterable[PodInfo]) -> int:
 
 
 def share_of(pod: PodInfo, resource: str) -> int:
-    """What the pod takes of the resource; of host ports the number that it claims."""
+    """What the pod takes of the resource; of host ports the number that it claims.
+
+    Nothing of an extended resource for which it has devices: those are not what the node counts.
+    """
     if resource == PODS:
         return 1
+    claimed = pod.pod.status.extended_resource_claim_status
+    if claimed is not None and any(mapping.resource_name == resource for mapping in claimed.request_mappings):
+        return 0
     return len(pod.host_ports) if resource == HOST_PORTS else pod.accounted.get(resource, 0)
 
 

@@ -21,6 +21,7 @@ from kscheduler.scheduling.pod_log.together import TurnedDownTogether
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.queue.bundles import Bundle, Element
 from kscheduler.state.queue.places import BACKOFF, GATED, UNSCHEDULABLE
+from kscheduler.state.queue.queued_group import QueuedPodGroup
 
 _log = get_logger("kscheduler.pods")
 
@@ -117,9 +118,9 @@ class PodLog:
 
     # --- in the queue -------------------------------------------------------------------------------------------------
 
-    def moved(self, element: Element, queue: str, event: str, now: float) -> None:
-        """A pod, or a bundle of pods of one class, was moved to a queue because of an event."""
-        pod, pods = element.pod, len(element) if isinstance(element, Bundle) else None
+    def moved(self, element: Element | QueuedPodGroup, queue: str, event: str, now: float) -> None:
+        """A pod, a bundle of pods of one class, or a group was moved to a queue because of an event."""
+        pod, pods = element.pod, len(element) if isinstance(element, Bundle | QueuedPodGroup) else None
         if queue == GATED:
             if verbose(WAKING):
                 self._log_line("pod_gated", pod.key, pod.uid, plugin=element.gating_plugin, cluster_event=event)

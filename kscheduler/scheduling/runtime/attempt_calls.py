@@ -7,11 +7,13 @@ that names the extension point and the plugin. None of them raises, except when 
 from contextlib import suppress
 from typing import Any, Final
 
+from kscheduler.framework.cluster.pod_groups import GroupDefinition, PlacementProgress
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import (
     BindPlugin,
     PermitPlugin,
     PermitResult,
+    PlacementFeasiblePlugin,
     PostBindPlugin,
     PreBindPlugin,
     PreFlightResult,
@@ -25,6 +27,7 @@ from kscheduler.scheduling.runtime.points import (
     BIND,
     PERMIT,
     PERMIT_AWAITED,
+    PLACEMENT_FEASIBLE,
     POST_BIND,
     POST_BIND_AWAITED,
     PRE_BIND,
@@ -68,6 +71,20 @@ def call_permit(
     if result.status.is_success or result.status.code is Code.WAIT:
         return result
     return PermitResult(_rejection_or_error(PERMIT, plugin.name, result.status))
+
+
+def call_placement_feasible(
+    plugin: PlacementFeasiblePlugin, listener: PluginListener, group: GroupDefinition, progress: PlacementProgress
+) -> Status:
+    """Success, Wait, Unschedulable or an Error."""
+    point = PLACEMENT_FEASIBLE
+    try:
+        status = point.call_and_report(plugin.name, listener, None, plugin.placement_feasible, group, progress)
+    except PluginFailure as failure:
+        return failure.status.by(plugin.name)
+    if status.is_success or status.code in (Code.WAIT, Code.UNSCHEDULABLE):
+        return status.by(plugin.name)
+    return _error_of(point, plugin.name, status)
 
 
 async def call_awaited_permit(

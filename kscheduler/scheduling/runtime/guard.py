@@ -21,7 +21,7 @@ from kscheduler.client.errors import ClientError
 from kscheduler.framework.plugin_answers import words_of
 from kscheduler.framework.plugin_listener import SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.status import Fault, Status, error
+from kscheduler.framework.status import Fault, Status, StatusError, error
 from kscheduler.scheduling.runtime.steps import Steps
 from kscheduler.scheduling.runtime.timing import CallTimer
 
@@ -126,6 +126,8 @@ class PluginCall(Generic[A]):
             if answer is self._usual:
                 return answer  # type: ignore[no-any-return]
             return self._check(answer, arguments)
+        except StatusError as answer:
+            raise self.failed(plugin, str(answer)) from None
         except BaseException as failure:
             raise self._failure(plugin, failure) from failure
 

@@ -53,6 +53,11 @@ def _status(answer: Any, arguments: Arguments) -> Status:
     return checked_status(answer)
 
 
+def _status_with_wait(answer: Any, arguments: Arguments) -> Status:
+    del arguments
+    return answer if isinstance(answer, Status) and answer.code is Code.WAIT else checked_status(answer)
+
+
 def _nothing(answer: Any, arguments: Arguments) -> None:
     del arguments
     checked_nothing(answer)
@@ -238,6 +243,10 @@ SCORE_IN_BOUNDS: Final = PluginCall[Scores](
 NORMALIZE_SCORE: Final = PluginCall(
     "NormalizeScore", _points, Fate.ATTEMPT_FAILS, text=f"running Normalize on Score plugins: {_SCORES}"
 )
+
+# --- a pod group ------------------------------------------------------------------------------------------------------
+
+PLACEMENT_FEASIBLE: Final = PluginCall("PlacementFeasible", _status_with_wait, Fate.ATTEMPT_FAILS, usual=SUCCESS)
 
 # --- the attempt, once a node is chosen -------------------------------------------------------------------------------
 

@@ -3,16 +3,15 @@
 All documents are made from the table of kinds, at the first request for each.
 """
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterable
+from functools import cache, partial
 
 from aiohttp import web
 
 from kscheduler.simulation.apiserver.negotiation import DISCOVERY_TYPE, wants_aggregated_discovery
 from kscheduler.simulation.apiserver.rendering import encode
 from kscheduler.simulation.kinds.api_errors import Object, method_not_allowed, no_such_path
-from kscheduler.simulation.kinds.resources import ServedResource, group_versions
-from kscheduler.upstream.release import RELEASE, VERSION
+from kscheduler.simulation.kinds.resources import ServedKinds, ServedResource
 
 _OPENAPI_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 """Clients request it for kinds that are missing in the documents of version 3. Ours is empty (no bytes, in protobuf),
@@ -38,10 +37,10 @@ _SUBRESOURCE_VERBS = {
 }
 
 
-def version_info() -> Object:
+def version_info(release: str) -> Object:
     """Body of /version."""
-    major, minor = VERSION.split(".")
-    info: Object = {"major": major, "minor": minor, "gitVersion": RELEASE, "gitCommit": "", "gitTreeState": "clean"}
+    major, minor, _ = release.removeprefix("v").split(".")
+    info: Object = {"major": major, "minor": minor, "gitVersion": release, "gitCommit": "", "gitTreeState": "clean"}
     return {**info, "buildDate": "2026-01-01T00:00:00Z", "goVersion": "", "compiler": "", "platform": "python"}
 
 
@@ -71,22 +70,21 @@ def _subresource_entry(resource: ServedResource, name: str) -> Object:
     return {**entry, "verbs": _SUBRESOURCE_VERBS.get(name, ["get", "patch", "update"])}
 
 
-def resource_list(group: str, version: str) -> Object:
-    """The APIResourceList of a group version. Raises KeyError."""
-    resources = group_versions()[group, version]
+def resource_list(resources: list[ServedResource]) -> Object:
+    """The APIResourceList of a group version."""
     entries = [entry for resource in resources for entry in _resource_entries(resource)]
     listed: Object = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": resources[0].group_version}
     return {**listed, "resources": entries}
 
 
-def _group(group: str, version: str) -> Object:
-    named = {"groupVersion": f"{group}/{version}", "version": version}
-    return {"name": group, "versions": [named], "preferredVersion": named}
+def _group(group: str, versions: Iterable[str]) -> Object:
+    named = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
+    return {"name": group, "versions": named, "preferredVersion": named[0]}
 
 
-def group_list() -> Object:
+def group_list(kinds: ServedKinds) -> Object:
     """The APIGroupList of all groups but core."""
-    groups = [_group(group, version) for group, version in group_versions() if group]
+    groups = [_group(group, versions) for group, versions in kinds.groups().items() if group]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
@@ -95,14 +93,16 @@ def core_versions() -> Object:
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
 
 
-def aggregated(*, core: bool) -> Object:
+def aggregated(kinds: ServedKinds, *, core: bool) -> Object:
     """The APIGroupDiscoveryList of the core group, or of all others."""
     items = []
-    for (group, version), resources in group_versions().items():
+    for group, by_version in kinds.groups().items():
         if (group == "") is not core:
             continue
-        described = [_aggregated_resource(resource) for resource in resources]
-        versions = [{"version": version, "freshness": "Current", "resources": described}]
+        versions = [
+            {"version": version, "freshness": "Current", "resources": [_aggregated_resource(one) for one in resources]}
+            for version, resources in by_version.items()
+        ]
         items.append({"metadata": {"name": group} if group else {}, "versions": versions})
     return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
 
@@ -131,25 +131,31 @@ def _aggregated_subresource(resource: ServedResource, name: str) -> Object:
     return {"subresource": name, "responseKind": _SUBRESOURCE_KINDS.get(name, subresource_kind), "verbs": verbs}
 
 
-def _group_documents() -> dict[str, Callable[[], Object]]:
-    documents: dict[str, Callable[[], Object]] = {"/api": core_versions, "/apis": group_list, "/version": version_info}
-    for group, version in group_versions():
+def _group_documents(kinds: ServedKinds) -> dict[str, Callable[[], Object]]:
+    documents: dict[str, Callable[[], Object]] = {
+        "/api": core_versions,
+        "/apis": partial(group_list, kinds),
+        "/version": partial(version_info, kinds.release),
+    }
+    for (group, version), resources in kinds.group_versions().items():
         prefix = f"/apis/{group}/{version}" if group else f"/api/{version}"
-        documents[prefix] = lambda group=group, version=version: resource_list(group, version)  # type: ignore[misc]
+        documents[prefix] = partial(resource_list, resources)
+    for group, versions in kinds.groups().items():
         if group:
-            documents[f"/apis/{group}"] = lambda group=group, version=version: {  # type: ignore[misc]
-                "kind": "APIGroup",
-                "apiVersion": "v1",
-                **_group(group, version),
-            }
+            documents[f"/apis/{group}"] = partial(_api_group, group, tuple(versions))
     return documents
+
+
+def _api_group(group: str, versions: tuple[str, ...]) -> Object:
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, versions)}
 
 
 class Discovery:
     """Answers paths that are not about objects. `openapi_document` makes the document of a path below /openapi/v3."""
 
-    def __init__(self, openapi_document: Callable[[str], Object | None]) -> None:
-        self._documents = _group_documents()
+    def __init__(self, kinds: ServedKinds, openapi_document: Callable[[str], Object | None]) -> None:
+        self._kinds = kinds
+        self._documents = _group_documents(kinds)
         self._openapi = openapi_document
         self._encoded = cache(self._encode_document)
 
@@ -161,7 +167,7 @@ class Discovery:
         if path in _HEALTH or path.rpartition("/")[0] in _HEALTH:
             return web.Response(text="ok")
         if path in {"/api", "/apis"} and wants_aggregated_discovery(request.headers.get("Accept", "")):
-            body = encode(aggregated(core=path == "/api"))
+            body = encode(aggregated(self._kinds, core=path == "/api"))
             return web.Response(body=body, headers={"Content-Type": DISCOVERY_TYPE, "Vary": "Accept"})
         if path == "/openapi/v2":
             return web.Response(headers={"Content-Type": _OPENAPI_V2})

@@ -21,7 +21,7 @@ from kscheduler.simulation.apiserver.rendering import encode, render_object, ren
 from kscheduler.simulation.apiserver.watch_handler import Watches
 from kscheduler.simulation.kinds.api_errors import ApiError, Object, bad_request, method_not_allowed
 from kscheduler.simulation.kinds.request_path import ResourcePath, parse_path
-from kscheduler.simulation.kinds.resources import PODS
+from kscheduler.simulation.kinds.resources import PODS, USUAL, ServedKinds
 from kscheduler.simulation.kinds.selectors import parse_selection
 from kscheduler.simulation.objects import subresources
 from kscheduler.simulation.objects.access import reviews as access_reviews
@@ -59,10 +59,13 @@ def write_options(query: Mapping[str, str]) -> WriteOptions:
 class Handlers:
     """Answers the requests of a server."""
 
-    def __init__(self, registry: ObjectRegistry, watches: Watches, discovery: Discovery) -> None:
+    def __init__(
+        self, registry: ObjectRegistry, watches: Watches, discovery: Discovery, kinds: ServedKinds = USUAL
+    ) -> None:
         self._registry = registry
         self._watches = watches
         self._discovery = discovery
+        self._served = frozenset(resource.key for resource in kinds.resources)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request; errors become Status objects here."""
@@ -77,7 +80,7 @@ class Handlers:
 
     async def _route(self, request: web.BaseRequest) -> web.StreamResponse:
         path = parse_path(request.path)
-        if path is None:
+        if path is None or path.resource.key not in self._served:
             return self._discovery.answer(request)
         verb = self._verb(request.method, path)
         if "Impersonate-User" in request.headers:

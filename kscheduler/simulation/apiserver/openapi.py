@@ -8,10 +8,9 @@ from functools import cache
 from pathlib import Path
 
 from kscheduler.simulation.kinds.api_errors import Object
-from kscheduler.simulation.kinds.resources import ServedResource, group_versions
+from kscheduler.simulation.kinds.resources import ServedKinds, ServedResource
 from kscheduler.simulation.typed import api_types
 from kscheduler.simulation.typed.api_types import ApiField, ApiType, JsonForm, type_of_resource
-from kscheduler.upstream.release import RELEASE
 
 _REFERENCE = "#/components/schemas/"
 _DESCRIPTIONS = Path(api_types.__file__).with_name("descriptions.txt")
@@ -173,11 +172,11 @@ def _operation(resource: ServedResource, method: str, action: str) -> Object:
     return operation
 
 
-def document(path: str) -> Object | None:
+def document(kinds: ServedKinds, path: str) -> Object | None:
     """The index, or the document of a path below /openapi/v3; None for any other path."""
     prefixes = {
         f"apis/{group}/{version}" if group else f"api/{version}": resources
-        for (group, version), resources in group_versions().items()
+        for (group, version), resources in kinds.group_versions().items()
     }
     if path == "/openapi/v3":
         index = {prefix: {"serverRelativeURL": f"/openapi/v3/{prefix}?hash=embedded"} for prefix in prefixes}
@@ -185,14 +184,14 @@ def document(path: str) -> Object | None:
     resources = prefixes.get(path.removeprefix("/openapi/v3/"))
     if resources is None:
         return None
-    return _group_document(resources)
+    return _group_document(kinds.release, resources)
 
 
-def _group_document(resources: list[ServedResource]) -> Object:
+def _group_document(release: str, resources: list[ServedResource]) -> Object:
     gathered = _Document()
     paths: Object = {}
     for resource in resources:
         gathered.add_kind(resource)
         paths |= _paths(resource)
-    info = {"title": "Kubernetes", "version": RELEASE}
+    info = {"title": "Kubernetes", "version": release}
     return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": gathered.schemas}}

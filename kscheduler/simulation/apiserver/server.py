@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -27,6 +28,7 @@ from kscheduler.simulation.apiserver.handlers import Handlers, respond, respond_
 from kscheduler.simulation.apiserver.rendering import encode
 from kscheduler.simulation.apiserver.watch_handler import Watches
 from kscheduler.simulation.kinds.api_errors import Object, bad_request
+from kscheduler.simulation.kinds.resources import USUAL, ServedKinds
 from kscheduler.simulation.objects.registry import ObjectRegistry, utc_now
 from kscheduler.simulation.objects.store import ObjectStore
 
@@ -44,6 +46,7 @@ class EmbeddedAPIServer:
         history_limit: int = 100_000,
         bookmark_seconds: float = 60.0,
         admin: bool = False,
+        kinds: ServedKinds = USUAL,
     ) -> None:
         """Prepare the server without listening.
 
@@ -53,6 +56,7 @@ class EmbeddedAPIServer:
             history_limit: changes per kind that watches can resume from; older ones answer 410.
             bookmark_seconds: time between the bookmarks of a watch.
             admin: whether POST /_faults is served.
+            kinds: what is served, and the release that /version names.
         """
         self.store = ObjectStore(history_limit)
         self.registry = ObjectRegistry(self.store, now, random.Random(seed))
@@ -62,7 +66,9 @@ class EmbeddedAPIServer:
         self.faults.stall_watches = self.watches.streams.stall
         self.faults.resume_watches = self.watches.streams.resume
         self.faults.expire_history = self.store.compact
-        self._handlers = Handlers(self.registry, self.watches, Discovery(openapi.document))
+        self._handlers = Handlers(
+            self.registry, self.watches, Discovery(kinds, partial(openapi.document, kinds)), kinds
+        )
         self._gate = FaultGate(self.faults, self._handlers.handle)
         self._admin = admin
         self._runner: web.ServerRunner | None = None

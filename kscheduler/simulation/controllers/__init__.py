@@ -10,6 +10,7 @@ are no stale caches and no expectations.
     reading     facts about pods, owners, templates, conditions, revisions: pure
     workloads   Deployment, ReplicaSet (and ReplicationController), StatefulSet, DaemonSet, Job, CronJob
     upkeep      node lifecycle, taint eviction, pod garbage collection, budgets, ServiceAccounts
+    devices     claims of devices, and a driver of hollow devices
     storage     volumes and claims, and a provisioner of hollow volumes
     catalogue   the names of the controllers, for `--controllers`
 

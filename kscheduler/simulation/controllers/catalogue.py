@@ -7,6 +7,8 @@ stands.
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from kscheduler.simulation.controllers.devices.claims import ResourceClaimController, ResourceClaimRelease
+from kscheduler.simulation.controllers.devices.taint_eviction import DeviceTaintEvictionController
 from kscheduler.simulation.controllers.engine.plan import Controller
 from kscheduler.simulation.controllers.storage.binder import VolumeBinder
 from kscheduler.simulation.controllers.storage.protection import ClaimProtection, EphemeralVolumes, VolumeProtection
@@ -44,6 +46,7 @@ CONTROLLERS: Mapping[str, Callable[[], Controller]] = MappingProxyType(
         "cronjob-controller": CronJobController,
         "daemonset-controller": DaemonSetController,
         "deployment-controller": DeploymentController,
+        "device-taint-eviction-controller": DeviceTaintEvictionController,
         "disruption-controller": DisruptionController,
         "ephemeral-volume-controller": EphemeralVolumes,
         "hollow-provisioner": HollowProvisioner,
@@ -56,13 +59,16 @@ CONTROLLERS: Mapping[str, Callable[[], Controller]] = MappingProxyType(
         "pod-garbage-collector-controller": PodGarbageController,
         "replicaset-controller": _replica_sets,
         "replicationcontroller-controller": _replication_controllers,
+        "resourceclaim-controller": ResourceClaimController,
+        "resourceclaim-release": ResourceClaimRelease,
         "serviceaccount-controller": ServiceAccountController,
         "statefulset-controller": StatefulSetController,
         "taint-eviction-controller": TaintEvictionController,
         "ttl-after-finished-controller": FinishedJobController,
     }
 )
-"""Factories by kube-controller-manager's names; `hollow-provisioner` and `job-pod-finalizer` are our own."""
+"""Factories by kube-controller-manager's names; `hollow-provisioner`, `job-pod-finalizer`, `resourceclaim-release` are
+our own."""
 
 
 class UnknownControllerError(ValueError):

@@ -5,16 +5,18 @@ import shlex
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
 import yaml
 
 from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
+from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from kscheduler.config.types import OWN_SCHEDULER_NAME
 from kscheduler.simulation.apiserver.server import EmbeddedAPIServer
 from kscheduler.simulation.controllers import catalogue
+from kscheduler.simulation.controllers.devices.driver import DRIVER, HollowDeviceDriver, device_class
 from kscheduler.simulation.controllers.engine.loop import running_controllers
 from kscheduler.simulation.demo import workload
 from kscheduler.simulation.demo.processes import first_cause
@@ -22,7 +24,8 @@ from kscheduler.simulation.demo.scheduler_process import scheduler_process
 from kscheduler.simulation.demo.signals import StopSignals
 from kscheduler.simulation.hollow.heartbeats import HeartbeatRates
 from kscheduler.simulation.hollow.kubelets import hollow_kubelets
-from kscheduler.simulation.kinds.resources import NODES, PRIORITY_CLASSES, STORAGE_CLASSES
+from kscheduler.simulation.kinds.resources import DEVICE_CLASSES, NODES, PRIORITY_CLASSES, STORAGE_CLASSES, served_kinds
+from kscheduler.upstream.release import VERSION
 
 _STANDARD_CLASS = {
     "apiVersion": "storage.k8s.io/v1",
@@ -48,6 +51,12 @@ class ClusterOptions:
     """0 means any free port."""
     seed: int = 0
     kubelets: bool = True
+    gpus: int = 0
+    """Devices of each node, by the hollow driver; 0 means that there is no driver."""
+    version: str = VERSION
+    """The release that the API server is like: `1.37` serves its further kinds."""
+    gates: FeatureGates = field(default_factory=lambda: parse_feature_gates(""))
+    """The feature gates of that release: some kinds need one."""
     heartbeats: bool = False
     controllers: str = catalogue.ALL
     """The controllers to run, as in kube-controller-manager's `--controllers`; empty means none."""
@@ -141,7 +150,8 @@ def _enabling(plugins: tuple[str, ...]) -> dict[str, Any]:
 @asynccontextmanager
 async def embedded_cluster(options: ClusterOptions) -> AsyncIterator[EmbeddedAPIServer]:
     """A running cluster with its nodes and, unless turned off, their kubelets."""
-    server = EmbeddedAPIServer(seed=options.seed, admin=options.faults)
+    kinds = served_kinds(options.version, options.gates.enabled)
+    server = EmbeddedAPIServer(seed=options.seed, admin=options.faults, kinds=kinds)
     for priority_class in workload.priority_classes():
         server.registry.create(PRIORITY_CLASSES, "", priority_class)
     for node in workload.nodes(options.nodes, seed=options.seed):
@@ -149,6 +159,9 @@ async def embedded_cluster(options: ClusterOptions) -> AsyncIterator[EmbeddedAPI
     controllers = catalogue.make(options.controllers)
     if controllers:
         server.registry.create(STORAGE_CLASSES, "", _STANDARD_CLASS)
+    if options.gpus:
+        server.registry.create(DEVICE_CLASSES, "", device_class())
+        controllers.append(HollowDeviceDriver(options.gpus))
     async with AsyncExitStack() as stack:
         await server.start(options.host, options.port)
         await stack.enter_async_context(server)
@@ -183,6 +196,8 @@ def _greeting(options: ClusterOptions, server: EmbeddedAPIServer, kubeconfig: Pa
         f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}",
         f"  kubectl --server {url} get nodes",
     ]
+    if options.gpus:
+        lines.append(f"  {options.gpus} devices on each node, of DeviceClass {DRIVER}: kubectl get resourceslices")
     if options.faults:
         lines.append(f"""  curl -X POST {url}/_faults -d '{{"do": "drop_watches"}}'""")
     return "\n".join(lines) + "\n"

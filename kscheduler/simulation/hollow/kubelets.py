@@ -8,7 +8,9 @@ A pod's run time is the annotation `simulation.kscheduler.io/run-seconds`, or fo
 and its UID, or a second for a hook of Helm; other pods run until they are deleted. A pod succeeds unless the annotation
 `simulation.kscheduler.io/exit-code` says otherwise.
 
-Limits: containers never restart, images take no time, volumes and devices are ignored. A rejection is checked again
+A pod with device claims starts when they are prepared (`prepared_claims`); until then an Event says why it does not.
+
+Limits: containers never restart, images take no time, volumes are ignored. A rejection is checked again
 with the API server before it is reported, because the watch may be late to show that a pod has gone.
 """
 
@@ -35,6 +37,7 @@ from kscheduler.client.writes.pods import pod_path
 from kscheduler.informers import Informer, InformerFactory
 from kscheduler.logs import get_logger
 from kscheduler.simulation.hollow import pod_reports
+from kscheduler.simulation.hollow.claim_preparation import ClaimPreparation
 from kscheduler.simulation.hollow.heartbeats import HeartbeatRates, Heartbeats
 from kscheduler.simulation.hollow.kubelet_state import Deed, KubeletState, Task, every_node
 
@@ -53,6 +56,8 @@ WORKERS = 16
 
 _RETRY_SECONDS = 0.5
 _HOOK_SECONDS = 1.0
+_PREPARE_SECONDS = 0.5
+"""Between attempts to prepare a pod's claims."""
 _JOB_SECONDS = (5.0, 30.0)
 _FIRST_POD_ADDRESS = int(IPv4Address("10.128.0.1"))
 _POD_ADDRESSES = 2**22
@@ -127,6 +132,7 @@ class HollowKubelets:
         self._pods: Informer[Pod] = self._factory.informer(PODS)
         self._nodes: Informer[AddressedNode] = self._factory.informer(ADDRESSED_NODES)
         self._heartbeats = heartbeats
+        self._claims = ClaimPreparation(client)
         self._has_lists = False
 
     def statistics(self) -> KubeletStatistics:
@@ -149,7 +155,7 @@ class HollowKubelets:
     async def run(self) -> None:
         """Run until cancelled."""
         self._pods.store.add_index("node", lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ())
-        self._pods.add_handler(_Ear(self._see_pod, self._state.forget))
+        self._pods.add_handler(_Ear(self._see_pod, self._forget_pod))
         self._nodes.add_handler(_Ear(self._see_node, self._forget_node))
         try:
             async with asyncio.TaskGroup() as group:
@@ -177,6 +183,10 @@ class HollowKubelets:
     def _see_pod(self, pod: Pod) -> None:
         if self._has_lists and (task := self._state.see(pod)) is not None:
             self._tasks.put_nowait(task)
+
+    def _forget_pod(self, pod: Pod) -> None:
+        self._state.forget(pod)
+        self._claims.release(pod)
 
     def _see_node(self, node: Node) -> None:
         if not self._has_lists:
@@ -232,7 +242,8 @@ class HollowKubelets:
     async def _do(self, task: Task) -> None:
         match task.deed:
             case Deed.RUN:
-                await self._start(task.pod)
+                if not await self._start(task.pod):
+                    return
             case Deed.REJECT:
                 await self._check_and_reject(task)
             case Deed.FINISH:
@@ -246,11 +257,22 @@ class HollowKubelets:
         if task.deed is not Deed.REJECT:
             self._counts[task.deed] += 1
 
-    async def _start(self, pod: Pod) -> None:
+    async def _start(self, pod: Pod) -> bool:
+        """Whether it has started; a pod whose claims are not prepared is tried again, as it will be then."""
+        if not await self._claims.prepare(pod, self._now()):
+            self._later.spawn(pod.key, self._start_later(pod))
+            return False
         host = _address_of(self._state.node(pod.spec.node_name))
         address = host if pod.spec.host_network else self._next_address()
         await self._patch(pod, pod_reports.running(pod, host, address, self._now()))
         self._finish_later(pod)
+        return True
+
+    async def _start_later(self, pod: Pod) -> None:
+        await REAL_CLOCK.sleep(_PREPARE_SECONDS)
+        now = self._pods.store.get(pod.key)
+        if now is not None and now.metadata.uid == pod.metadata.uid and self._state.holds(pod.metadata.uid):
+            self._tasks.put_nowait(Task(Deed.RUN, now))
 
     async def _check_and_reject(self, task: Task) -> None:
         name = task.pod.spec.node_name

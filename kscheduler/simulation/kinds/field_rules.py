@@ -218,3 +218,14 @@ def requirement(
     for place, value in enumerate(given if values else ()):
         causes += label_value(f"{field}.values[{place}]", value)
     return causes
+
+
+def too_many(field: str, number: int, most: int) -> FieldCause:
+    """A list has more entries than it may have."""
+    items = "item" if most == 1 else "items"
+    return FieldCause("FieldValueTooMany", f"Too many: {number}: must have at most {most} {items}", field)
+
+
+def too_long(field: str, most: int) -> FieldCause:
+    """A text is longer than it may be."""
+    return FieldCause("FieldValueTooLong", f"Too long: may not be more than {most} bytes", field)

@@ -1,12 +1,16 @@
 """The table of kinds that the embedded API server serves.
 
 Discovery, routing, OpenAPI, tables and the store all read it; a kind is added by a line here. Two API groups may share
-a collection (`stored_as`), as Events do.
+a collection (`stored_as`), as Events do. Kinds of later releases (`LATER`) are served by a server that
+is told to be like one, if their gate is on: `served_kinds`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
+
+from kscheduler.upstream.release import RELEASE, VERSION
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
@@ -31,6 +35,10 @@ class ServedResource:
     verbs: tuple[str, ...] = ALL_VERBS
     stored_as: str = ""
     """The key of the collection that holds the objects, if it belongs to another resource."""
+    since: str = ""
+    """The first release that serves it, if it is later than the followed one: `1.37`."""
+    gate: str = ""
+    """The feature gate that it needs."""
 
     @property
     def group_version(self) -> str:
@@ -208,12 +216,30 @@ _MORE = (
 )
 """Stored and shown only, except that a pod gets its RuntimeClass's overhead."""
 
-RESOURCES = (*_CORE, *_WORKLOADS, *_POLICIES, *_STORAGE, *_DEVICES, *_ACCESS, *_REVIEWS, *_NETWORK, *_MORE)
-"""All served kinds, in the order of discovery."""
+_GROUPS = {"since": "1.37", "gate": "GenericWorkload"}
 
-BY_KEY = MappingProxyType({resource.key: resource for resource in RESOURCES})
-BY_GROUP_KIND = MappingProxyType({(resource.group_version, resource.kind): resource for resource in RESOURCES})
-BY_PATH = MappingProxyType({(r.group, r.version, r.plural): r for r in RESOURCES})
+LATER = (
+    _cluster(
+        "resource.k8s.io/v1",
+        "devicetaintrules",
+        "DeviceTaintRule",
+        subresources=_STATUS,
+        has_generation=True,
+        since="1.37",
+        gate="DRADeviceTaintRules",
+    ),
+    _namespaced("scheduling.k8s.io/v1beta1", "podgroups", "PodGroup", subresources=_STATUS, **_GROUPS),
+    _namespaced("scheduling.k8s.io/v1beta1", "workloads", "Workload", **_GROUPS),
+)
+"""Kinds that later releases serve."""
+
+RESOURCES = (*_CORE, *_WORKLOADS, *_POLICIES, *_STORAGE, *_DEVICES, *_ACCESS, *_REVIEWS, *_NETWORK, *_MORE)
+"""The kinds that are always served, in the order of discovery."""
+
+KNOWN = (*RESOURCES, *LATER)
+BY_KEY = MappingProxyType({resource.key: resource for resource in KNOWN})
+BY_GROUP_KIND = MappingProxyType({(resource.group_version, resource.kind): resource for resource in KNOWN})
+BY_PATH = MappingProxyType({(r.group, r.version, r.plural): r for r in KNOWN})
 
 CLAIMS = BY_KEY["persistentvolumeclaims"]
 CONTROLLER_REVISIONS = BY_KEY["controllerrevisions.apps"]
@@ -237,11 +263,48 @@ CONFIG_MAPS = BY_KEY["configmaps"]
 SERVICE_ACCOUNTS = BY_KEY["serviceaccounts"]
 RUNTIME_CLASSES = BY_KEY["runtimeclasses.node.k8s.io"]
 PRIORITY_CLASSES = BY_KEY["priorityclasses.scheduling.k8s.io"]
+DEVICE_CLASSES = BY_KEY["deviceclasses.resource.k8s.io"]
+DEVICE_TAINT_RULES = BY_KEY["devicetaintrules.resource.k8s.io"]
+POD_GROUPS = BY_KEY["podgroups.scheduling.k8s.io"]
+RESOURCE_CLAIMS = BY_KEY["resourceclaims.resource.k8s.io"]
+RESOURCE_CLAIM_TEMPLATES = BY_KEY["resourceclaimtemplates.resource.k8s.io"]
+RESOURCE_SLICES = BY_KEY["resourceslices.resource.k8s.io"]
 
 
-def group_versions() -> dict[tuple[str, str], list[ServedResource]]:
-    """Resources by (group, version), core first, in table order."""
-    grouped: dict[tuple[str, str], list[ServedResource]] = {}
-    for resource in RESOURCES:
-        grouped.setdefault((resource.group, resource.version), []).append(resource)
-    return grouped
+@dataclass(frozen=True, slots=True)
+class ServedKinds:
+    """The kinds of a server, and the release that it says it is."""
+
+    release: str = RELEASE
+    """`gitVersion` of /version."""
+    resources: tuple[ServedResource, ...] = RESOURCES
+
+    def group_versions(self) -> dict[tuple[str, str], list[ServedResource]]:
+        """Resources by (group, version), core first, in table order."""
+        grouped: dict[tuple[str, str], list[ServedResource]] = {}
+        for resource in self.resources:
+            grouped.setdefault((resource.group, resource.version), []).append(resource)
+        return grouped
+
+    def groups(self) -> dict[str, dict[str, list[ServedResource]]]:
+        """Resources by group and version; the first version of a group is the preferred one."""
+        grouped: dict[str, dict[str, list[ServedResource]]] = {}
+        for (group, version), resources in self.group_versions().items():
+            grouped.setdefault(group, {})[version] = resources
+        return grouped
+
+
+USUAL = ServedKinds()
+"""The kinds of a server that nobody told anything."""
+
+
+def served_kinds(version: str, is_enabled: Callable[[str], bool]) -> ServedKinds:
+    """The kinds of a server like this version (`1.37`), where `is_enabled` knows the feature gates by their names."""
+    number = _as_numbers(version)
+    later = tuple(r for r in LATER if _as_numbers(r.since) <= number and (not r.gate or is_enabled(r.gate)))
+    release = RELEASE if version == VERSION else f"v{version}.0"
+    return ServedKinds(release, (*RESOURCES, *later))
+
+
+def _as_numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))

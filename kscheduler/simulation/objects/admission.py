@@ -77,31 +77,38 @@ def admit_runtime_class(store: ObjectStore, pod: Object) -> None:
         spec["tolerations"] = [*(spec.get("tolerations") or ()), *added]
 
 
-def admit_priority(store: ObjectStore, pod: Object) -> None:
-    """Write priority and preemption policy of the pod's class, or of the global default. Raises 403."""
-    spec = pod["spec"]
+def admit_priority(store: ObjectStore, resource: ServedResource, value: Object) -> None:
+    """Write priority and preemption policy of the class of a pod or group, or of the global default. Raises 403."""
+    spec, own = value["spec"], value["metadata"]["name"]
     name = spec.get("priorityClassName", "")
-    chosen = _named_class(store, pod, name) if name else _global_default(store)
+    chosen = _named_class(store, resource, own, name) if name else _global_default(store)
     computed = int(chosen.get("value", 0)) if chosen else 0
     if "priority" in spec and spec["priority"] != computed:
-        reason = f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
-        reason += f"priority admission controller computed {computed} from the given PriorityClass name"
-        raise forbidden(PODS.plural, "", pod["metadata"]["name"], reason)
+        raise forbidden(resource.plural, resource.group, own, _wrong_priority(resource, spec["priority"], computed))
     if chosen and not name:
         spec["priorityClassName"] = chosen["metadata"]["name"]
     spec["priority"] = computed
+    if resource is not PODS:
+        return  # the policy of a group needs the gate PodGroupPreemptionPolicy, which is alpha
     policy = chosen.get("preemptionPolicy", "PreemptLowerPriority") if chosen else "PreemptLowerPriority"
     if spec.setdefault("preemptionPolicy", policy) != policy:
         reason = f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec; "
         reason += f"priority admission controller computed {policy} from the given PriorityClass name"
-        raise forbidden(PODS.plural, "", pod["metadata"]["name"], reason)
+        raise forbidden(resource.plural, resource.group, own, reason)
 
 
-def _named_class(store: ObjectStore, pod: Object, name: str) -> Object:
+def _wrong_priority(resource: ServedResource, given: int, computed: int) -> str:
+    if resource is PODS:
+        reason = f"the integer value of priority ({given}) must not be provided in pod spec; "
+        return reason + f"priority admission controller computed {computed} from the given PriorityClass name"
+    reason = f"priority set in the pod group ({given}) must match the priority computed ({computed}) "
+    return reason + "based on the priority class set in the spec"
+
+
+def _named_class(store: ObjectStore, resource: ServedResource, own: str, name: str) -> Object:
     record = store.get(PRIORITY_CLASSES.collection, "", name)
     if record is None:
-        reason = f"no PriorityClass with name {name} was found"
-        raise forbidden(PODS.plural, "", pod["metadata"]["name"], reason)
+        raise forbidden(resource.plural, resource.group, own, f"no PriorityClass with name {name} was found")
     return record.value
 
 

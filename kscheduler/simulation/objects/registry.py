@@ -24,10 +24,11 @@ from kscheduler.simulation.kinds.api_errors import (
 )
 from kscheduler.simulation.kinds.durations import timestamp
 from kscheduler.simulation.kinds.field_rules import bad_value, required
-from kscheduler.simulation.kinds.resources import NAMESPACES, PODS, ServedResource
+from kscheduler.simulation.kinds.resources import NAMESPACES, POD_GROUPS, PODS, ServedResource
 from kscheduler.simulation.kinds.shapes import check_shape, without_nulls
 from kscheduler.simulation.objects import admission, event_views
 from kscheduler.simulation.objects.defaults import objects as defaults
+from kscheduler.simulation.objects.defaults.devices import stamp_taints
 from kscheduler.simulation.objects.deletion import Deletion
 from kscheduler.simulation.objects.store import ObjectStore, Record
 from kscheduler.simulation.objects.validation import objects as validation
@@ -92,8 +93,11 @@ class ObjectRegistry:
             raise already_exists(resource.plural, resource.group, name)
         try:
             defaults.on_create(resource, value)
+            stamp_taints(resource, value, timestamp(self.now()))
+            if resource is POD_GROUPS:
+                admission.admit_priority(self.store, resource, value)
             if resource is PODS:
-                admission.admit_priority(self.store, value)
+                admission.admit_priority(self.store, resource, value)
                 admission.admit_account(self.store, value)
                 admission.admit_runtime_class(self.store, value)
             validation.check_create(resource, value)
@@ -138,6 +142,7 @@ class ObjectRegistry:
         new["apiVersion"], new["kind"] = resource.group_version, resource.kind
         try:
             defaults.on_update(resource, old, new, subresource)
+            stamp_taints(resource, new, timestamp(self.now()))
             validation.check_update(resource, old, new, subresource)
             event_views.complete(resource, new)
         except _UNREADABLE as error:

@@ -2,7 +2,7 @@
 
 from kscheduler.simulation.kinds import field_rules as rules
 from kscheduler.simulation.kinds.api_errors import FieldCause, Object
-from kscheduler.simulation.rules import containers, placement, volumes
+from kscheduler.simulation.rules import containers, device_claims, placement, volumes
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
@@ -23,6 +23,8 @@ def validate_pod(pod: Object) -> list[FieldCause]:
 def validate_spec(spec: Object, path: str) -> list[FieldCause]:
     """All violated rules of a pod spec at `path`."""
     names, causes = volumes.validate_pod_volumes(spec.get("volumes"), f"{path}.volumes")
+    causes += device_claims.validate_pod_claims(spec.get("resourceClaims"), f"{path}.resourceClaims")
+    causes += _used_claims(spec, path)
     causes += containers.validate_containers(spec, path, names)
     causes += containers.resources(spec.get("resources"), f"{path}.resources")
     causes += rules.enumerated(f"{path}.restartPolicy", spec.get("restartPolicy"), _RESTART_POLICIES)
@@ -41,6 +43,16 @@ def validate_spec(spec: Object, path: str) -> list[FieldCause]:
         causes += rules.subdomain(f"{path}.runtimeClassName", spec["runtimeClassName"])
     causes += rules.enumerated(f"{path}.preemptionPolicy", spec.get("preemptionPolicy"), _PREEMPTION_POLICIES)
     return causes + rules.amounts(f"{path}.overhead", spec.get("overhead") or {})
+
+
+def _used_claims(spec: Object, path: str) -> list[FieldCause]:
+    names = {claim["name"] for claim in spec.get("resourceClaims") or () if claim.get("name")}
+    return [
+        cause
+        for kind in ("containers", "initContainers")
+        for place, container in enumerate(spec.get(kind) or ())
+        for cause in device_claims.validate_used_claims(container, f"{path}.{kind}[{place}]", names)
+    ]
 
 
 def _names(spec: Object, path: str) -> list[FieldCause]:

@@ -1,14 +1,14 @@
 """All scenarios by name: scheduler_perf's at their 5,000-node sizes, and ours.
 
 Upstream's come from Kubernetes 1.36, test/integration/scheduler_perf, with its workload names. Left out are scenarios
-for rules that are not built here (DRA), for events of single plugins, and for extended resources with a name per node.
+for events of single plugins, and for extended resources with a name per node.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from kscheduler.simulation.scenarios import objects, own_scenarios
+from kscheduler.simulation.scenarios import devices, objects, own_scenarios
 from kscheduler.simulation.scenarios.scenario import (
     BenchmarkScenario,
     Churn,
@@ -24,8 +24,8 @@ _ONE_ZONE: Final = ("zone1",)
 _MOONS: Final = ("moon-1", "moon-2", "moon-3")
 _SCHED: Final = CreateNamespaces("sched", 2)
 _TEAM: Final = (("team", "devops"),)
-_VOLUME_NODES: Final = CreateNodes(5000, objects.NODE, csi_node=objects.csi_node())
-_MIGRATED_NODES: Final = CreateNodes(5000, objects.NODE, csi_node=objects.csi_node(migrated=True))
+_VOLUME_NODES: Final = CreateNodes(5000, objects.NODE, companions=(objects.csi_node(),))
+_MIGRATED_NODES: Final = CreateNodes(5000, objects.NODE, companions=(objects.csi_node(migrated=True),))
 
 
 def _nodes(count: int = 5000, zones: tuple[str, ...] = ()) -> CreateNodes:
@@ -295,5 +295,8 @@ _VOLUMES: Final = (
 )
 
 SCENARIOS: Final[Mapping[str, BenchmarkScenario]] = MappingProxyType(
-    {scenario.name: scenario for scenario in (*_MISC, *_AFFINITY, *_SPREADING, *_VOLUMES, *own_scenarios.OWN)}
+    {
+        scenario.name: scenario
+        for scenario in (*_MISC, *_AFFINITY, *_SPREADING, *_VOLUMES, *devices.DEVICE_SCENARIOS, *own_scenarios.OWN)
+    }
 )

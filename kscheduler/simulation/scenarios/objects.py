@@ -70,6 +70,7 @@ def pod(
     *,
     metadata: Object | None = None,
     tolerations: tuple[Object, ...] = (),
+    status: Object | None = None,
     **spec: Any,
 ) -> Template:
     """A pod with one container, as the API server shows it."""
@@ -86,7 +87,7 @@ def pod(
         **spec,
     }
     meta = {"labels": labels or {}, **(metadata or {})}
-    return template(PODS, prefix, {"metadata": meta, "spec": whole, "status": {"phase": "Pending"}})
+    return template(PODS, prefix, {"metadata": meta, "spec": whole, "status": {"phase": "Pending", **(status or {})}})
 
 
 def term(key: str, color: str, **fields: Any) -> Object:

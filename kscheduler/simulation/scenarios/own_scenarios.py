@@ -200,7 +200,7 @@ OWN: Final = (
         "StatefulSetsWithClaims",
         "50 StatefulSets of 100 pods, a WaitForFirstConsumer claim each, default spreading",
         (
-            CreateNodes(5000, objects.NODE, _ZONES, csi_node=objects.csi_node()),
+            CreateNodes(5000, objects.NODE, _ZONES, companions=(objects.csi_node(),)),
             CreateObjects(_STORAGE_CLASS),
             CreateObjects(_HEADLESS_SERVICE, _STATEFUL_SETS),
             CreateObjects(_STATEFUL_SET, _STATEFUL_SETS),

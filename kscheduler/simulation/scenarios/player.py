@@ -27,6 +27,7 @@ from kscheduler.simulation.scenarios.disturbance import Churning, Disturbance, d
 from kscheduler.simulation.scenarios.figures import Figures
 from kscheduler.simulation.scenarios.meter import Meter, resident_mebibytes
 from kscheduler.simulation.scenarios.scenario import (
+    DEFAULT_NAMESPACE,
     BenchmarkScenario,
     Churn,
     CreateNamespaces,
@@ -40,7 +41,7 @@ from kscheduler.simulation.scenarios.service import ServiceInProcess
 from kscheduler.simulation.scenarios.template import Template, TemplateError, template
 
 SLICE_SECONDS: Final = 0.005
-"""As in `scheduling.attempt.workers`."""
+"""As in `scheduling.work.workers`."""
 STALL_SECONDS: Final = 120.0
 """The scenario is given up if no pod is bound for this long while work is in progress."""
 _MICROSECONDS: Final = 1e6
@@ -131,8 +132,9 @@ class Player:
             node.metadata.labels = {**node.metadata.labels, HOSTNAME: name, **zone}
             self.cluster.create(operation.template.kind, node)
             self._nodes.append(name)
-            if operation.csi_node is not None:
-                self.cluster.create(operation.csi_node.kind, self._make(operation.csi_node, index, "", node=name))
+            for companion in operation.companions:
+                namespace = DEFAULT_NAMESPACE if companion.kind.namespaced else ""
+                self.cluster.create(companion.kind, self._make(companion, index, namespace, node=name))
 
     def _create_namespaces(self, operation: CreateNamespaces) -> None:
         made = template(NAMESPACES, f"{operation.prefix}-$index", {"metadata": {"labels": dict(operation.labels)}})
@@ -169,6 +171,7 @@ class Player:
         for index in range(operation.count):
             values = self._values(operation, index)
             values["namespace"] = namespace.replace("$set", values["set"])
+            values["pod"], values["poduid"] = operation.template.name(values), operation.template.uid(values)
             for companion in operation.companions:
                 self.cluster.create(companion.kind, companion.make(values))
             pod: Pod = operation.template.make(values)
@@ -186,6 +189,7 @@ class Player:
 
     def _make(self, made_of: Template, index: int, namespace: str, node: str = "") -> KubeObject:
         values = {"index": str(index), "set": str(index), "member": "0", "node": node, "namespace": namespace}
+        values |= {"pod": "", "poduid": ""}
         made: KubeObject = made_of.make(values)
         return made
 
@@ -214,7 +218,8 @@ class Player:
         self._phase.arriving += time.perf_counter() - began
 
     def _is_idle(self) -> bool:
-        return not len(self.service.evictions) and not self._waiting.statistics().running
+        is_writing = self.service.claims is not None and len(self.service.claims) > 0
+        return not len(self.service.evictions) and not is_writing and not self._waiting.statistics().running
 
     async def _try_next(self) -> bool:
         """Make an attempt and deliver its watch events; whether a pod was ready."""

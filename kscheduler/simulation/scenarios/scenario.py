@@ -26,8 +26,8 @@ class CreateNodes:
     template: Template
     zones: tuple[str, ...] = ()
     """Values of `topology.kubernetes.io/zone`, in turn."""
-    csi_node: Template | None = None
-    """The CSINode of each node."""
+    companions: tuple[Template, ...] = ()
+    """Created after each node with its name as `$node`: its CSINode, its devices."""
     is_fixed: bool = False
     """Whether the count stays the same when the scenario is resized."""
 

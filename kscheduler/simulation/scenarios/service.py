@@ -15,6 +15,7 @@ from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.failures.status_writer import StatusWriter
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.reports import EventSink
+from kscheduler.simulation.scenarios.claims import StandInClaims
 from kscheduler.simulation.scenarios.cluster import StandIn
 
 SCHEDULER_NAME: Final = "kscheduler"
@@ -61,6 +62,7 @@ class ServiceInProcess(Assembly):
             statuses=self.status_writer,
             events=self.events,
             volume_writer=cluster,
+            claim_storage=StandInClaims(cluster),
             pod_of=cluster.pod_of,
             workloads=StoredWorkloads(*(cluster.informers[kind].store for kind in WORKLOAD_KINDS)),
             budgets=StoredBudgets(cluster.informers[POD_DISRUPTION_BUDGETS].store),

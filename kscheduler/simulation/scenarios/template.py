@@ -7,6 +7,7 @@ Placeholders may be in any string:
     $set      the number of the group (such as a Deployment's pods)
     $member   0, 1, 2 ... within the group
     $node     the name of a node
+    $pod, $poduid    the pod that a companion is created for
     $name, $namespace, $uid    the object's own
 """
 
@@ -26,7 +27,7 @@ from kscheduler.api.meta import KubeObject
 Object = dict[str, Any]
 
 _PLACEHOLDER: Final = re.compile(r"\$([a-z]+)")
-_KNOWN: Final = frozenset({"index", "set", "member", "node", "name", "namespace", "uid"})
+_KNOWN: Final = frozenset({"index", "set", "member", "node", "pod", "poduid", "name", "namespace", "uid"})
 
 
 class TemplateError(ValueError):
@@ -44,12 +45,14 @@ class Template:
     """JSON with placeholders."""
 
     def make(self, values: Mapping[str, str]) -> Any:
-        """An object of `kind.type`. `values`: `index`, `set`, `member`, `node` and `namespace`, without the dollar."""
-        name = self.name(values)
-        crc = zlib.crc32(f"{self.kind.plural}/{values['namespace']}/{name}".encode())
-        uid = f"{crc:08x}-0000-4000-8000-{int(values['index']):012}"
-        known = {**values, "name": name, "uid": uid}
+        """An object of `kind.type`. `values`: all that the object does not name itself, without the dollar."""
+        known = {**values, "name": self.name(values), "uid": self.uid(values)}
         return _decoder(self.kind.type).decode(_PLACEHOLDER.sub(lambda found: known[found[1]], self.text))
+
+    def uid(self, values: Mapping[str, str]) -> str:
+        """The object's UID, the same in each run."""
+        crc = zlib.crc32(f"{self.kind.plural}/{values['namespace']}/{self.name(values)}".encode())
+        return f"{crc:08x}-0000-4000-8000-{int(values['index']):012}"
 
     def name(self, values: Mapping[str, str]) -> str:
         """The object's name, with a number if the prefix ends in a dash."""
@@ -73,7 +76,8 @@ def template(kind: Kind, prefix: str, tree: Object) -> Template:
         raise TemplateError(f"{kind.name} {prefix}: unknown placeholder ${unknown[0]}")
     made = Template(kind, prefix, text)
     try:
-        made.make({"index": "0", "set": "0", "member": "0", "node": "node-00000", "namespace": "default"})
+        values = {"index": "0", "set": "0", "member": "0", "node": "node-00000", "namespace": "default"}
+        made.make(values | {"pod": "pod-00000", "poduid": "0"})
     except UndecodableError as error:
         raise TemplateError(f"{kind.name} {prefix}: {error}") from None
     return made

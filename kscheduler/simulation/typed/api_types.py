@@ -22,7 +22,8 @@ from pathlib import Path
 
 from kscheduler.simulation.kinds.resources import ServedResource
 
-_TABLE = Path(__file__).with_name("api_types.txt")
+_TABLES = tuple(Path(__file__).with_name(name) for name in ("api_types.txt", "later_types.txt"))
+"""The types of the followed release, and those that only a later one has."""
 
 
 class JsonForm(Enum):
@@ -193,7 +194,7 @@ def _listed(text: str | None) -> tuple[str, ...]:
 @cache
 def table() -> TypeTable:
     """The table of this package."""
-    return TypeTable(_TABLE.read_text())
+    return TypeTable("".join(path.read_text() for path in _TABLES))
 
 
 @lru_cache(maxsize=1024)

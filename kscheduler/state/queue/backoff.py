@@ -20,12 +20,39 @@ import math
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-
 STRIKE_INITIAL_SECONDS: Final = 10.0
 STRIKE_MAX_SECONDS: Final = 300.0
 BUGS_UNTIL_QUARANTINE: Final = 5
 """Exceptions in a row before a pod is kept away longer: a few may have had another cause."""
+
+
+class AttemptHistory(Protocol):
+    """A pod with the history of its attempts, or a pod group."""
+
+    @property
+    def timestamp(self) -> float:
+        """When the last attempt ended."""
+        ...
+
+    @property
+    def unschedulable_count(self) -> int:
+        """Rejections so far."""
+        ...
+
+    @property
+    def consecutive_errors_count(self) -> int:
+        """Errors in a row."""
+        ...
+
+    @property
+    def refusals(self) -> int:
+        """Refused Bindings in a row."""
+        ...
+
+    @property
+    def bugs(self) -> int:
+        """Exceptions in a row."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +62,16 @@ class BackoffPolicy:
     initial_seconds: float = 1.0
     max_seconds: float = 10.0
 
-    def duration(self, queued: QueuedPodInfo) -> float:
-        """Seconds to wait after the pod's last attempt."""
+    def duration(self, queued: AttemptHistory, pods: int = 1) -> float:
+        """Seconds to wait after the last attempt; the longest wait grows with the square root of the number of pods."""
         count = queued.consecutive_errors_count or queued.unschedulable_count
-        usual = _doubled(self.initial_seconds, count, self.max_seconds)
+        usual = _doubled(self.initial_seconds, count, self.max_seconds * math.sqrt(pods))
         strikes = queued.refusals or max(0, queued.bugs - BUGS_UNTIL_QUARANTINE + 1)
         return max(usual, _doubled(STRIKE_INITIAL_SECONDS, strikes, STRIKE_MAX_SECONDS))
 
-    def expiration(self, queued: QueuedPodInfo) -> float:
-        """The whole second at which the wait ends; 0 for a pod that need not wait."""
-        duration = self.duration(queued)
+    def expiration(self, queued: AttemptHistory, pods: int = 1) -> float:
+        """The whole second at which the wait ends; 0 for a pod that need not wait. `pods`: of a group."""
+        duration = self.duration(queued, pods)
         return math.floor(queued.timestamp + duration) if duration else 0.0
 
 
@@ -54,7 +81,7 @@ def _doubled(initial: float, count: int, most: float) -> float:
 
 
 class BacksOff(Protocol):
-    """A pod that waits for its next attempt, or a bundle."""
+    """A pod that waits for its next attempt, a bundle, or a group."""
 
     @property
     def backoff_expiration(self) -> float:

@@ -14,12 +14,17 @@ from kscheduler.state.queue.bundles import Bundle, Bundles, Element
 from kscheduler.state.queue.gated import GatedPods
 from kscheduler.state.queue.heap import KeyedHeap
 from kscheduler.state.queue.parked import Parked
+from kscheduler.state.queue.queued_group import QueuedPodGroup
 
 ACTIVE: Final = "active"
 BACKOFF: Final = "backoff"
 UNSCHEDULABLE: Final = "unschedulable"
 GATED: Final = "gated"
 """Names of the places, as in metrics."""
+
+
+Ready = Element | QueuedPodGroup
+"""What is in the heaps. A group that is kept out is no business of the places (`group_queue`)."""
 
 
 class SortKey(Protocol):
@@ -35,11 +40,9 @@ class Places:
 
     def __init__(self, sort_key: SortKey, gated: GatedPods | None = None) -> None:
         self._sort_key = sort_key
-        self._active: KeyedHeap[Element] = KeyedHeap(self._order)
-        self._backoff: KeyedHeap[Element] = KeyedHeap(
-            lambda element: (element.backoff_expiration, self._order(element))
-        )
-        self._error_backoff: KeyedHeap[Element] = KeyedHeap(lambda element: element.backoff_expiration)
+        self._active: KeyedHeap[Ready] = KeyedHeap(self._order)
+        self._backoff: KeyedHeap[Ready] = KeyedHeap(lambda element: (element.backoff_expiration, self._order(element)))
+        self._error_backoff: KeyedHeap[Ready] = KeyedHeap(lambda element: element.backoff_expiration)
         self._heaps = tuple((heap, heap.keys()) for heap in (self._active, self._backoff, self._error_backoff))
         """The heaps with their keys: checking that a pod is in none must be cheap, and is done twice per pod."""
         self.parked = Parked()
@@ -48,8 +51,10 @@ class Places:
         self.rejections: Counter[tuple[str, str]] = Counter()
         """The number of waiting pods rejected by each (plugin, profile)."""
 
-    def _order(self, element: Element) -> Any:
-        return self._sort_key(element.best if isinstance(element, Bundle) else element)
+    def _order(self, element: Ready) -> Any:
+        if isinstance(element, QueuedPodInfo):
+            return self._sort_key(element)
+        return self._sort_key(element.best if isinstance(element, Bundle) else element.representative)
 
     # --- looking --------------------------------------------------------------------------------------------------
 
@@ -96,29 +101,32 @@ class Places:
 
     # --- putting in -----------------------------------------------------------------------------------------------
 
-    def put(self, element: Element, place: str) -> None:
-        """Put an element into a place. A parked pod is unparked first; a bundle must be in no place."""
+    def put(self, element: Ready, place: str) -> None:
+        """Put an element into a place. A parked pod is unparked first; a bundle or a group must be in no place."""
         key: Any = element.key
-        if isinstance(element, Bundle):
+        if isinstance(element, Bundle | QueuedPodGroup):
             element.place = place
         else:
             self.unpark(key)
-        if place == UNSCHEDULABLE:
+        if place == UNSCHEDULABLE and not isinstance(element, QueuedPodGroup):
             self.parked.put(element)
         elif place == GATED and isinstance(element, QueuedPodInfo):
             self.gated.put(element)
         else:
             self._heap(element, place).push(key, element)
 
-    def _heap(self, element: Element, place: str) -> KeyedHeap[Element]:
+    def _heap(self, element: Ready, place: str) -> KeyedHeap[Ready]:
         if place == ACTIVE:
             return self._active
         return self._backoff if element.unschedulable_plugins or element.pending_plugins else self._error_backoff
 
     # --- taking out -----------------------------------------------------------------------------------------------
 
-    def pop(self) -> tuple[str, QueuedPodInfo] | None:
-        """The next active pod, else the next pod in back-off (but not after an error); of a bundle the next member."""
+    def pop(self) -> tuple[str, QueuedPodInfo | QueuedPodGroup] | None:
+        """The next active pod, else the next pod in back-off (but not after an error); of a bundle the next member.
+
+        A group comes as a whole.
+        """
         for place, heap in ((ACTIVE, self._active), (BACKOFF, self._backoff)):
             element = heap.pop()
             if isinstance(element, Bundle):
@@ -130,15 +138,17 @@ class Places:
                 return place, element
         return None
 
-    def heads_of_backoff(self) -> Iterator[Element]:
+    def heads_of_backoff(self) -> Iterator[Ready]:
         """The element of each back-off heap whose wait ends first."""
         heads = (heap.peek() for heap in (self._backoff, self._error_backoff))
         return (head for head in heads if head is not None)
 
-    def take_out(self, element: Element) -> None:
-        """Remove an element from its place; a bundle as a whole."""
-        if not isinstance(element, Bundle):
+    def take_out(self, element: Ready) -> None:
+        """Remove an element from its place; a bundle or a group as a whole."""
+        if isinstance(element, QueuedPodInfo):
             self.remove(element.key)
+        elif isinstance(element, QueuedPodGroup):
+            self._heap(element, element.place).remove(element.key)
         elif element.place == UNSCHEDULABLE:
             self.parked.pop(element.key)
         else:
@@ -166,10 +176,13 @@ class Places:
     def give_up(self) -> Iterator[tuple[str, QueuedPodInfo]]:
         """Every pod, alone, with the place where it was; in each place in the order of arrival. These places end here.
 
-        Members leave their bundles: whoever reports to the members of a bundle must see that they are gone.
+        Groups must have left before (`GroupQueue.give_up`). Members leave their bundles: whoever reports to the members
+        of a bundle must see that they are gone.
         """
         heaps = ((ACTIVE, self._active), (BACKOFF, self._backoff), (BACKOFF, self._error_backoff))
-        elements: list[tuple[str, Element]] = [(place, element) for place, heap in heaps for element in heap]
+        elements: list[tuple[str, Element]] = [
+            (place, element) for place, heap in heaps for element in heap if not isinstance(element, QueuedPodGroup)
+        ]
         elements += [(UNSCHEDULABLE, element) for element in self.parked]
         elements += [(GATED, queued) for queued in self.gated]
         for place, element in elements:

@@ -60,6 +60,11 @@ def _is_scaled_down(old: Pod, new: Pod) -> bool:
         return False
 
 
+def _is_scaled_up(old: Pod, new: Pod) -> bool:
+    """By the rule of 1.37, the only version that tells."""
+    return _is_scaled_down(new, old)
+
+
 def _shrinks(old: Pod, new: Pod, resizing: Resizing) -> bool:
     before, after = accounted_requests(old, resizing), accounted_requests(new, resizing)
     return before is not after and any(after.get(name, 0) < amount for name, amount in before.items())
@@ -73,9 +78,15 @@ def _tolerations_differ(old: Pod, new: Pod) -> bool:
     return len(old.spec.tolerations) != len(new.spec.tolerations)
 
 
+def _generated_claims_differ(old: Pod, new: Pod) -> bool:
+    return old.status.resource_claim_statuses != new.status.resource_claim_statuses
+
+
 _EXTRACTORS = (
     (ActionType.UPDATE_POD_LABEL, _labels_differ),
     (ActionType.UPDATE_POD_SCALE_DOWN, _is_scaled_down),
+    (ActionType.UPDATE_POD_SCALE_UP, _is_scaled_up),
     (ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, _gates_are_gone),
     (ActionType.UPDATE_POD_TOLERATION, _tolerations_differ),
+    (ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, _generated_claims_differ),
 )

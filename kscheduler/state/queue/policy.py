@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kscheduler.framework.cluster.pod_groups import PodGroupView
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Status
@@ -11,12 +12,16 @@ from kscheduler.state.queue.backoff import BackoffPolicy
 from kscheduler.state.queue.bundles import Element
 from kscheduler.state.queue.gated import Gate, HintsAlike, MayLetIn, no_hints_alike
 from kscheduler.state.queue.hints import HintTable
+from kscheduler.state.queue.queued_group import QueuedPodGroup
 
 ClassOf = Callable[[PodInfo], Hashable | None]
 """Equal for pods that every plugin treats alike; `None` for a unique pod."""
 
 
-OnMoved = Callable[[Element, str, str, float], None]
+OnIncoming = Callable[[str, str, int, int], None]
+"""Called on arrivals: queue, event label, number of pods, and for how many of them it is another queue than the hint
+(or the failed attempt) has meant. kube-scheduler counts these only as arrivals of entities."""
+OnMoved = Callable[[Element | QueuedPodGroup, str, str, float], None]
 
 
 def no_class(_pod: PodInfo) -> Hashable | None:
@@ -34,8 +39,7 @@ class QueuePolicy:
     """The profile's PreEnqueue plugins, the named one first; Success lets the pod in."""
     hints: HintTable
     backoff: BackoffPolicy
-    on_incoming: Callable[[str, str, int], None]
-    """Called on arrivals: queue, event label, number of pods."""
+    on_incoming: OnIncoming
     class_of: ClassOf = no_class
     standing_gates: Mapping[Gate, MayLetIn] = field(default_factory=dict)
     """The PreEnqueue plugins that know which pods they would reject again."""
@@ -44,3 +48,5 @@ class QueuePolicy:
     """Whether the flush asks about a gated pod once in five minutes; else each time, once it has waited so long."""
     on_moved: OnMoved | None = None
     """Called for each element that moves: the element, the queue, the event's label, now. `None` costs nothing."""
+    groups: PodGroupView | None = None
+    """Pod groups: members wait and are tried together. `None`: groups are off, and every pod is by itself."""

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework import events
+from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.framework.events import ClusterEvent
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
@@ -32,16 +33,20 @@ from kscheduler.framework.status import Code
 from kscheduler.state.queue.backoff import is_backing_off
 from kscheduler.state.queue.bundles import Bundle, Element
 from kscheduler.state.queue.gated import GatedPods
+from kscheduler.state.queue.group_queue import INCOMPLETE, PENDING, GroupQueue
 from kscheduler.state.queue.hints import QueueingStrategy
 from kscheduler.state.queue.in_flight import InFlight, SeenEvent
 from kscheduler.state.queue.places import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE, Places
 from kscheduler.state.queue.pod_changes import is_own_write, looks_alike, pod_update_events
 from kscheduler.state.queue.policy import ClassOf, QueuePolicy, no_class
+from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
 
 __all__ = [
     "ACTIVE",
     "BACKOFF",
     "GATED",
+    "INCOMPLETE",
+    "PENDING",
     "UNSCHEDULABLE",
     "ClassOf",
     "QueueAdoption",
@@ -66,6 +71,10 @@ class QueueStatistics:
     in_flight: int
     in_flight_events: Mapping[str, int]
     """By event label."""
+    incomplete: int | None = None
+    """Members of groups that nobody has seen; `None`: pod groups are off."""
+    pending: int | None = None
+    """Members that came while their group was being tried; likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +98,18 @@ class SchedulingQueue:
         self._places = _places_of(policy)
         self._in_flight = InFlight()
         self._has_failed_gates = False
+        self._groups = self._groups_of(policy)
+
+    def _groups_of(self, policy: QueuePolicy) -> GroupQueue | None:
+        if policy.groups is None:
+            return None
+        return GroupQueue(policy.groups, policy, self._places, self._passes_gates, self._enter_group)
 
     def statistics(self) -> QueueStatistics:
         """Sizes, for metrics."""
         sizes = self._places.sizes()
+        for place, count in self._groups.sizes().items() if self._groups is not None else ():
+            sizes[place] = sizes.get(place, 0) + count
         return QueueStatistics(
             active=sizes[ACTIVE],
             backoff=sizes[BACKOFF],
@@ -100,6 +117,8 @@ class SchedulingQueue:
             gated=sizes[GATED],
             in_flight=len(self._in_flight),
             in_flight_events=dict(self._in_flight.events),
+            incomplete=sizes.get(INCOMPLETE),
+            pending=sizes.get(PENDING),
         )
 
     def rejections(self) -> dict[tuple[str, str], int]:
@@ -108,7 +127,12 @@ class SchedulingQueue:
 
     def parked(self) -> Iterator[QueuedPodInfo]:
         """Pods that wait for an event, gated ones included."""
-        return self._places.parked_pods()
+        return self._places.parked_pods() if self._groups is None else self._with_members_of_groups()
+
+    def _with_members_of_groups(self) -> Iterator[QueuedPodInfo]:
+        yield from self._places.parked_pods()
+        if self._groups is not None:
+            yield from self._groups.parked()
 
     def awaited_events(self, profile: str, plugins: frozenset[str]) -> tuple[str, ...]:
         """Labels, sorted, of the events that may change these plugins' verdicts: what a parked pod waits for."""
@@ -116,14 +140,27 @@ class SchedulingQueue:
 
     def find(self, key: str) -> tuple[str, QueuedPodInfo] | None:
         """The place of a pod and its record; `None` if it does not wait here."""
+        if self._groups is not None and self._groups.holds(key):
+            return self._groups.find(key)
         return self._places.find(key)
+
+    def group_of(self, pod: Pod) -> GroupKey | None:
+        """The group that a pod is in; `None`: it is by itself, or groups are off."""
+        return None if self._groups is None else self._groups.key_of(pod)
 
     # --- watch events -------------------------------------------------------------------------------------------------
 
     def add(self, pod: PodInfo, now: float) -> None:
         """Add a new pod without a node."""
         self.delete(pod.key)
-        self._to_active(QueuedPodInfo(pod, timestamp=now), events.UNSCHEDULABLE_POD_ADD.label, now)
+        self._arrive(QueuedPodInfo(pod, timestamp=now), events.UNSCHEDULABLE_POD_ADD.label, now)
+
+    def _arrive(self, queued: QueuedPodInfo, label: str, now: float) -> None:
+        """A pod that waits nowhere yet: alone, or with its group."""
+        if self._groups is not None and self._groups.key_of(queued.pod.pod) is not None:
+            self._groups.add(queued, label, now)
+        else:
+            self._to_active(queued, label, now)
 
     def update(self, old: Pod, pod: PodInfo, now: float) -> None:
         """Update a pod that needs a node; an equal resource version (after a relist) is no change."""
@@ -134,16 +171,24 @@ class SchedulingQueue:
             for event in changes:
                 self._in_flight.record(SeenEvent(event, old, pod.pod, only=pod.uid))
             return
+        if self._groups is not None and self._groups.holds(pod.key):
+            if self._groups.key_of(old) == self._groups.key_of(pod.pod):
+                self._groups.update(old, pod, changes, now)
+            else:
+                self.add(pod, now)
+            return
         found = self.find(pod.key)
         if found is not None:
             self._renew(*found, pod)
             self._react(*found, changes, old, now)
         elif has_changed:
-            self._to_active(QueuedPodInfo(pod, timestamp=now), events.UNSCHEDULABLE_POD_UPDATE.label, now)
+            self._arrive(QueuedPodInfo(pod, timestamp=now), events.UNSCHEDULABLE_POD_UPDATE.label, now)
 
     def delete(self, key: str) -> None:
         """Remove a pod that is gone or has been given a node by another scheduler."""
         queued = self._places.remove(key)
+        if queued is None and self._groups is not None and self._groups.holds(key):
+            queued = self._groups.remove(key)
         if queued is not None:
             self._places.count_rejections(queued, -1)
 
@@ -160,7 +205,8 @@ class SchedulingQueue:
 
         `pre_check` may exclude more parked pods; it may read only what all pods of a class have in common.
         """
-        if not self._places.has_parked() and not len(self._in_flight):
+        has_gated_groups = self._groups is not None and self._groups.has_gated()
+        if not (self._places.has_parked() or len(self._in_flight) or has_gated_groups):
             return
         if not self._policy.hints.interests_anyone(event):
             return
@@ -171,16 +217,46 @@ class SchedulingQueue:
             is_spared = not isinstance(element, Bundle) and element.pod.uid == spared
             if not is_spared and (pre_check is None or pre_check(element.pod)):
                 self._move(element, event, old, new, now)
+        if self._groups is not None and has_gated_groups:
+            self._groups.hear(event, old, new, now)
         if len(self._in_flight):
             self._in_flight.record(SeenEvent(event, old, new))
+
+    # --- pod groups ---------------------------------------------------------------------------------------------------
+
+    def group_appeared(self, group: GroupKey, now: float) -> None:
+        """The watch shows a group: its members need not wait for it any longer."""
+        if self._groups is not None:
+            self._groups.group_appeared(group, now)
+
+    def group_changed(self, group: GroupKey, now: float) -> None:
+        """A group asks for something else."""
+        if self._groups is not None:
+            self._groups.group_changed(group, now)
+
+    def group_gone(self, group: GroupKey) -> None:
+        """A group was deleted."""
+        if self._groups is not None:
+            self._groups.group_gone(group)
+
+    def group_attempted(self, tried: QueuedPodGroup, outcome: GroupOutcome, now: float) -> None:
+        """End an attempt to place a group. Members that have no node must have been requeued, or be done, before."""
+        if self._groups is not None:
+            self._groups.attempted(tried, outcome, now)
+
+    # --- the other ways to be moved -----------------------------------------------------------------------------------
 
     def activate(self, keys: Collection[str], now: float) -> None:
         """Move these pods to the active queue, whatever they wait for; a pod in flight returns as soon as it may."""
         for key in keys:
+            if self._groups is not None and self._groups.is_in_attempt(key):
+                continue
             found = self.find(key)
             uid = self._in_flight.uid_of(key)
             if found is None and uid:
                 self._in_flight.record(SeenEvent(events.FORCE_ACTIVATE, None, None, only=uid))
+            elif self._groups is not None and self._groups.holds(key):
+                self._groups.activate(key, now)
             elif found is not None and found[0] != ACTIVE:
                 self._activate(*found, now)
 
@@ -191,8 +267,11 @@ class SchedulingQueue:
         gates, and nobody stays parked: what turned them down may be gone. A pod that is being tried comes back as
         after any event that may help it. Linear in the number of waiting pods.
         """
-        taken, label = list(self._places.give_up()), events.CONFIGURATION_RELOAD.label
+        taken = list(self._groups.give_up()) if self._groups is not None else []
+        taken += self._places.give_up()
+        label = events.CONFIGURATION_RELOAD.label
         self._policy, self._places = policy, _places_of(policy)
+        self._groups = self._groups_of(policy)
         self._has_failed_gates = False
         let_go: list[Pod] = []
         for place, queued in taken:
@@ -201,6 +280,9 @@ class SchedulingQueue:
                 continue
             self._forget_judgement(queued)
             self._places.count_rejections(queued, 1)
+            if self._groups is not None and self._groups.key_of(queued.pod.pod) is not None:
+                self._groups.add(queued, label, now)
+                continue
             strategy = QueueingStrategy.IMMEDIATELY if place == ACTIVE else QueueingStrategy.AFTER_BACKOFF
             self._place(queued, strategy, label, now)
         if len(self._in_flight):
@@ -220,23 +302,47 @@ class SchedulingQueue:
 
     # --- for workers --------------------------------------------------------------------------------------------------
 
-    def pop_nowait(self, now: float) -> QueuedPodInfo | None:
-        """The next pod to try, or `None`. The pod is in flight until `done` or `requeue`."""
+    def pop_next(self, now: float) -> QueuedPodInfo | QueuedPodGroup | None:
+        """The next pod or group to try, or `None`. A pod, also of a group, is in flight until `done` or `requeue`.
+
+        After the attempt with a group, `group_attempted` must be called.
+        """
         while (popped := self._places.pop()) is not None:
-            place, queued = popped
+            place, element = popped
             if place == BACKOFF:
-                self._policy.on_incoming(ACTIVE, events.POP_FROM_BACKOFF, 1)
-            self._places.count_rejections(queued, -1)
-            if queued.pod.uid in self._in_flight:
-                continue
-            queued.attempts += 1
-            queued.initial_attempt_timestamp = queued.initial_attempt_timestamp or now
-            self._in_flight.begin(queued.pod.uid, queued.key)
-            return queued
+                pods = len(element) if isinstance(element, QueuedPodGroup) else 1
+                self._policy.on_incoming(ACTIVE, events.POP_FROM_BACKOFF, pods, pods)
+            if isinstance(element, QueuedPodInfo):
+                if self._begin(element, now):
+                    return element
+            elif self._groups is not None:
+                self._groups.popped(element)
+                element.attempts += 1
+                element.members = {key: member for key, member in element.members.items() if self._begin(member, now)}
+                if element.members:
+                    return element
+                self._groups.attempted(element, GroupOutcome.SUCCESS, now)
         return None
 
+    def _begin(self, queued: QueuedPodInfo, now: float) -> bool:
+        """The pod is in flight from now on; false if it is so already, by an attempt before."""
+        self._places.count_rejections(queued, -1)
+        if queued.pod.uid in self._in_flight:
+            return False
+        queued.attempts += 1
+        queued.initial_attempt_timestamp = queued.initial_attempt_timestamp or now
+        self._in_flight.begin(queued.pod.uid, queued.key)
+        return True
+
+    def pop_nowait(self, now: float) -> QueuedPodInfo | None:
+        """As `pop_next`, where pod groups are off. Raises `TypeError` if a group comes."""
+        popped = self.pop_next(now)
+        if isinstance(popped, QueuedPodGroup):
+            raise TypeError(f"a pod group is next ({popped.key.text}): `pop_next` is for those who try groups")
+        return popped
+
     def has_ready(self) -> bool:
-        """Whether `pop_nowait` would return a pod."""
+        """Whether `pop_next` would return something."""
         return self._places.has_ready()
 
     def done(self, uid: str) -> None:
@@ -271,7 +377,10 @@ class SchedulingQueue:
         while ripe := [head for head in self._places.heads_of_backoff() if not is_backing_off(head, now)]:
             for element in ripe:
                 self._places.take_out(element)
-                self._enter(ACTIVE, element, events.BACKOFF_COMPLETE, now)
+                if isinstance(element, QueuedPodGroup):
+                    self._enter_group(element, ACTIVE, events.BACKOFF_COMPLETE, now)
+                else:
+                    self._enter(ACTIVE, element, events.BACKOFF_COMPLETE, now)
 
     def flush_unschedulable(self, now: float) -> None:
         """The safety net: pods that have been parked for 5 minutes are tried again."""
@@ -286,6 +395,8 @@ class SchedulingQueue:
             if is_due:
                 self._move(element, event, None, None, now)
                 element.was_flushed = not element.gating_plugin  # a pod that is still gated was not rescued
+        if self._groups is not None:
+            self._groups.flush(MAX_IN_UNSCHEDULABLE_SECONDS, now)
 
     def _ask_failed_gates_again(self, label: str, now: float) -> None:
         if not self._has_failed_gates:
@@ -306,10 +417,14 @@ class SchedulingQueue:
         queued.timestamp = now
         queued.was_flushed = False
         queued.backoff_expiration = self._policy.backoff.expiration(queued)
+        if self._groups is not None and self._groups.key_of(queued.pod.pod) is not None:
+            self._places.count_rejections(queued, 1)
+            self._groups.add(queued, events.SCHEDULE_ATTEMPT_FAILURE, now)
+            return None
         strategy = self._strategy_of_missed_events(queued) if is_rejected else QueueingStrategy.AFTER_BACKOFF
         is_shared = holds_for is not None and strategy is QueueingStrategy.SKIP
         if is_shared and self._policy.class_of(queued.pod) == holds_for:
-            self._policy.on_incoming(UNSCHEDULABLE, events.SCHEDULE_ATTEMPT_FAILURE, 1)
+            self._policy.on_incoming(UNSCHEDULABLE, events.SCHEDULE_ATTEMPT_FAILURE, 1, 0)
             return self._places.join_class(holds_for, queued)
         self._places.count_rejections(queued, 1)
         self._place(queued, strategy, events.SCHEDULE_ATTEMPT_FAILURE, now)
@@ -367,7 +482,7 @@ class SchedulingQueue:
             if pre_check is not None and not pre_check(representative.pod):
                 continue
             if self._policy.hints.strategy(representative, event, old, new) is not QueueingStrategy.SKIP:
-                self._policy.on_incoming(UNSCHEDULABLE, event.label, pods)
+                self._policy.on_incoming(UNSCHEDULABLE, event.label, pods, pods)
         return self._that_may_be_asked(found)
 
     def _move(
@@ -421,6 +536,8 @@ class SchedulingQueue:
 
     # --- putting elements into places ---------------------------------------------------------------------------------
 
+    # `meant` is the queue that an event's hint or a failed attempt asks for; empty where nobody has asked for one.
+
     def _place(self, element: Element, strategy: QueueingStrategy, label: str, now: float) -> None:
         """Put an element where it belongs; it must be in no place yet, except that a pod may be parked."""
         if isinstance(element, Bundle):
@@ -429,46 +546,61 @@ class SchedulingQueue:
                     self._place(member, strategy, label, now)
                 return
         elif strategy is QueueingStrategy.SKIP:
-            self._park(element, label)
+            self._park(element, label, meant=UNSCHEDULABLE)
             return
-        if strategy is QueueingStrategy.AFTER_BACKOFF and is_backing_off(element, now):
-            self._to_backoff(element, label, now)
+        if strategy is QueueingStrategy.IMMEDIATELY:
+            self._to_active(element, label, now, meant=ACTIVE)
+        elif is_backing_off(element, now):
+            self._to_backoff(element, label, now, meant=BACKOFF)
         else:
-            self._to_active(element, label, now)
+            self._to_active(element, label, now, meant=BACKOFF)
 
-    def _to_active(self, element: Element, label: str, now: float) -> None:
-        if self._is_let_in(element, label):
-            self._enter(ACTIVE, element, label, now)
+    def _to_active(self, element: Element, label: str, now: float, meant: str = "") -> None:
+        if self._is_let_in(element, label, meant):
+            self._enter(ACTIVE, element, label, now, meant)
 
-    def _to_backoff(self, element: Element, label: str, now: float) -> None:
-        if self._is_let_in(element, label):
-            self._enter(BACKOFF, element, label, now)
+    def _to_backoff(self, element: Element, label: str, now: float, meant: str) -> None:
+        if self._is_let_in(element, label, meant):
+            self._enter(BACKOFF, element, label, now, meant)
 
-    def _enter(self, place: str, element: Element, label: str, now: float) -> None:
+    def _enter(self, place: str, element: Element, label: str, now: float, meant: str = "") -> None:
         pods = 1
         if isinstance(element, Bundle):
             pods = len(element)
         elif place == ACTIVE:
             element.initial_attempt_timestamp = element.initial_attempt_timestamp or now
         self._places.put(element, place)
-        self._policy.on_incoming(place, label, pods)
+        self._policy.on_incoming(place, label, pods, 0 if place == meant else pods)
         if self._policy.on_moved is not None:
             self._policy.on_moved(element, place, label, now)
 
-    def _park(self, queued: QueuedPodInfo, label: str) -> None:
+    def _enter_group(self, element: QueuedPodGroup, place: str, label: str, now: float) -> None:
+        if place != GATED:
+            self._places.put(element, place)
+        pods = len(element)
+        self._policy.on_incoming(UNSCHEDULABLE if place == GATED else place, label, pods, pods)
+        if self._policy.on_moved is not None:
+            self._policy.on_moved(element, place, label, now)
+
+    def _park(self, queued: QueuedPodInfo, label: str, meant: str) -> None:
         """Park a pod in the pool or behind its gate; counted as incoming unless it was parked before."""
         was_here = self._places.unpark(queued.key) is not None
         place = GATED if queued.gating_plugin else UNSCHEDULABLE
         self._places.put(queued, place)
         if not was_here:
-            self._policy.on_incoming(UNSCHEDULABLE, label, 1)
+            self._policy.on_incoming(UNSCHEDULABLE, label, 1, 0 if meant == UNSCHEDULABLE else 1)
             if self._policy.on_moved is not None:
                 self._policy.on_moved(queued, place, label, queued.timestamp)
 
-    def _is_let_in(self, element: Element, label: str) -> bool:
+    def _is_let_in(self, element: Element, label: str, meant: str) -> bool:
         """Call PreEnqueue; a rejected pod is parked as gated. For a bundle it was called before."""
-        if isinstance(element, Bundle):
+        if isinstance(element, Bundle) or self._passes_gates(element):
             return True
+        self._park(element, label, meant)
+        return False
+
+    def _passes_gates(self, element: QueuedPodInfo) -> bool:
+        """Call PreEnqueue; note which plugin keeps the pod out."""
         status = self._policy.pre_enqueue(element.pod, element.gating_plugin)
         element.gate_failed = status.code is Code.ERROR
         if status.is_success:
@@ -479,5 +611,4 @@ class SchedulingQueue:
         if status.plugin not in element.unschedulable_plugins | element.pending_plugins:
             self._places.count((status.plugin,), element.pod.pod.spec.scheduler_name, 1)
         element.unschedulable_plugins |= {status.plugin}
-        self._park(element, label)
         return False

@@ -99,7 +99,7 @@ async def test_a_minute_in_which_something_happened_is_one_line() -> None:
         for _ in range(7):
             parts.observations.attempt(AttemptResult.SCHEDULED, "kscheduler", 0.1)
         parts.observations.attempt(AttemptResult.ERROR, "kscheduler", 0.1)
-        parts.observations.preemption_victims(3)
+        parts.observations.preemption_victims(3, to_go=3)
         await minutes(one, clock, 1)
         parts.observations.attempt(AttemptResult.UNSCHEDULABLE, "kscheduler", 0.1)
         await minutes(one, clock, 1)

@@ -1,7 +1,8 @@
-"""Tables of Kubernetes' own facts, listed by its Go code: `python -m tests.controlplane.listings gates|points`.
+"""Tables of Kubernetes' own facts, listed by its Go code: `python -m tests.controlplane.listings gates|points|events`.
 
     gates    every feature gate of kube-scheduler: `kscheduler/upstream/feature_gates_1_36.json`, one to a line
     points   what each in-tree plugin implements: to be compared with `kscheduler/upstream/extension_points.py`
+    events   what each registers: `tests/scheduling/upstream_events_1_37.json`
 
 The programs are compiled against the Go module of the control plane, so its go.mod says which version they list, or the
 release that `KUBERNETES_VERSION` names. They are no part of that module: a change here builds no control plane anew.
@@ -18,7 +19,7 @@ from tests.controlplane.releases import pinned
 from tests.controlplane.releases.pinned import MODULE
 from tests.controlplane.toolchain import find_go, run_go
 
-PROGRAMS = {"gates": "feature_gates.go", "points": "plugin_points.go"}
+PROGRAMS = {"gates": "feature_gates.go", "points": "plugin_points.go", "events": "registered_events.go"}
 COMPILE_SECONDS = 1800.0
 WHOLE_STAGES = ("AllAlpha", "AllBeta")
 

@@ -1,6 +1,6 @@
 // Lists the extension points that each in-tree plugin of kube-scheduler implements, as JSON.
 //
-// kscheduler/config/in_tree_points.py is compared with this; `python -m tests.controlplane.listings` runs it. Plugins
+// kscheduler/upstream/extension_points.py is compared with this; `python -m tests.controlplane.listings` runs it. Plugins
 // are built as kube-scheduler builds them, with no cluster behind them, and asked for each interface.
 package main
 
@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"reflect"
 
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
@@ -54,6 +55,8 @@ func points(plugin fwk.Plugin) []string {
 	add("placementGenerate", ok)
 	_, ok = plugin.(fwk.PlacementScorePlugin)
 	add("placementScore", ok)
+	// By name: 1.36 has no such interface.
+	add("podGroupPostFilter", reflect.ValueOf(plugin).MethodByName("PodGroupPostFilter").IsValid())
 	return found
 }
 

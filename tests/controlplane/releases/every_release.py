@@ -3,8 +3,8 @@
 A release that cannot be built, or on which a test fails, does not keep the others from being tried; the exit code then
 is 1. Each run is a process of its own (`KUBERNETES_VERSION` chooses its programs, `KUBERNETES_UPGRADED_FROM` those of
 the minor version before, from which one scenario upgrades a cluster to it), whose output and results lie in
-`build/e2e-versions`. Left out are the image, which is the same for all of them, and, by the marker `kubernetes_1_36`,
-comparisons with what one release says.
+`build/e2e-versions`. Left out are the image, which is the same for all of them, and by markers comparisons with what
+was recorded from one release (`kubernetes_1_36`), or with a kube-scheduler that is another release's.
 """
 
 import argparse

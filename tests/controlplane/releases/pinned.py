@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from kscheduler.upstream.release import VERSION
+from kscheduler.upstream.versions import followed
 from tests.controlplane.toolchain import find_go, run_go
 
 FOLDER: Final = Path(__file__).parent
@@ -48,6 +50,11 @@ class Release:
 
     def __str__(self) -> str:
         return f"{self.major}.{self.minor}.{self.patch}"
+
+    @property
+    def version(self) -> str:
+        """`1.36`, without the patch."""
+        return f"{self.major}.{self.minor}"
 
     @property
     def tag(self) -> str:
@@ -95,6 +102,16 @@ def find(text: str) -> Release:
 def chosen() -> Release:
     """The release that `KUBERNETES_VERSION` names, or the default one. Raises UnknownReleaseError."""
     return find(os.environ.get(VARIABLE) or DEFAULT)
+
+
+def followed_version(release: Release) -> str:
+    """The version whose rules kscheduler follows on an API server of this release: `1.36` or `1.37`."""
+    return followed(release.tag) or VERSION
+
+
+def oracle(release: Release) -> Release:
+    """The newest pinned release of that version; with its kube-scheduler kscheduler is compared on this release."""
+    return max(one for one in all_pinned() if one.version == followed_version(release))
 
 
 def before(release: Release) -> Release | None:

@@ -1,16 +1,20 @@
-"""Prints the table."""
+"""Prints the table; with `later` the types that only a later release has, from its modules (`releases`)."""
 
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
-from kscheduler.simulation.kinds.resources import RESOURCES
+from kscheduler.simulation.kinds.resources import LATER, RESOURCES, ServedResource
+from kscheduler.simulation.typed import api_types
+from kscheduler.simulation.typed.api_types import TypeTable
 from tests.controlplane.binaries import cache_folder
-from tests.controlplane.releases.pinned import MODULE
+from tests.controlplane.releases.pinned import FOLDER, MODULE
 from tests.controlplane.toolchain import find_go, run_go
 
 COMPILE_SECONDS = 1800.0
+USUAL_TABLE = Path(api_types.__file__).with_name("api_types.txt")
 ONLY_IN_REQUESTS = (
     "authentication.k8s.io/v1=TokenRequest",
     "autoscaling/v1=Scale",
@@ -22,14 +26,43 @@ ONLY_IN_REQUESTS = (
 )
 
 
+LATER_RELEASE = "1.37.1"
+"""Whose modules have the types of the later kinds."""
+
+
 def main() -> None:
-    kinds = sorted({f"{resource.group_version}={resource.kind}" for resource in RESOURCES} | set(ONLY_IN_REQUESTS))
+    usual = kinds_of(RESOURCES) | set(ONLY_IN_REQUESTS)
+    if sys.argv[1:] != ["later"]:
+        sys.stdout.write(table_of(usual, MODULE / "go.mod", MODULE / "go.sum"))
+        return
+    known = TypeTable(USUAL_TABLE.read_text())
+    table = table_of(kinds_of(LATER), *(FOLDER / f"{LATER_RELEASE}.{part}" for part in ("mod", "sum")))
+    sys.stdout.write("".join(text for name, text in sections(table).items() if name not in known))
+
+
+def kinds_of(resources: Iterable[ServedResource]) -> set[str]:
+    """As the program in Go takes them."""
+    return {f"{resource.group_version}={resource.kind}" for resource in resources}
+
+
+def sections(table: str) -> dict[str, str]:
+    """The lines of each type."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in table.splitlines():
+        name = name if line.startswith(" ") else line.partition(" = ")[0]
+        found[name] = f"{found.get(name, '')}{line}\n"
+    return found
+
+
+def table_of(kinds: Iterable[str], *module_files: Path) -> str:
+    """Run the program with these go.mod and go.sum."""
     with tempfile.TemporaryDirectory(prefix="kscheduler-typetable-") as folder:
-        for name in ("go.mod", "go.sum"):
-            shutil.copy(MODULE / name, folder)
+        for name, path in zip(("go.mod", "go.sum"), module_files, strict=True):
+            shutil.copy(path, Path(folder, name))
         shutil.copy(Path(__file__).with_name("main.go.txt"), Path(folder, "main.go"))
-        command = ("run", "-mod=mod", "-trimpath", ".", *kinds)
-        sys.stdout.write(run_go(find_go(cache_folder()), *command, folder=Path(folder), seconds=COMPILE_SECONDS))
+        command = ("run", "-mod=mod", "-trimpath", ".", *sorted(kinds))
+        return run_go(find_go(cache_folder()), *command, folder=Path(folder), seconds=COMPILE_SECONDS)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,13 @@ API server's audit log says who bound them, and that never two schedulers wrote 
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.controlplane import binaries
-from tests.controlplane.process import wait_until
+from tests.controlplane.process import NotReadyError, wait_until
 from tests.e2e.election.audit_log import leader
 from tests.e2e.election.flow import Flow
 from tests.e2e.election.replicas import Replica, Replicas
@@ -80,7 +81,13 @@ def test_the_lease_goes_from_kube_scheduler_to_kscheduler_and_back_and_no_pod_is
             flow.end()
             wait_until("no pod waits", lambda: flow.pending() <= 0, SOON)
             sources = (kube_scheduler.source, kscheduler.source)
-            assert wrongs(running.log.requests(), original.lease, sources, flow, running.room) == []
+
+            def judged() -> list[str]:
+                return wrongs(running.log.requests(), original.lease, sources, flow, running.room)
+
+            with suppress(NotReadyError):  # the log is written behind the answers
+                wait_until("the log tells of each binding", lambda: not judged(), SOON)
+            assert judged() == []
 
 
 def pod_in(running: Rig, namespace: str, **spec: object) -> str:

@@ -15,7 +15,7 @@ from tests.e2e.scenario import Scenario
 from tests.e2e.servers import RealServer, Server
 from tests.extender_program import Answer, ExtenderProgram, Tree, extender_program, leaves, prefers
 
-pytestmark = [pytest.mark.real, pytest.mark.kubernetes_1_36("kube-scheduler is 1.36's")]
+pytestmark = [pytest.mark.real, pytest.mark.followed_kubernetes("kube-scheduler is of its own release")]
 NODES = ("node-0", "node-1", "node-2")
 
 

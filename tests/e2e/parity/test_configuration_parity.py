@@ -14,13 +14,15 @@ import pytest
 import yaml
 
 from kscheduler.config.errors import ConfigError
-from kscheduler.config.feature_gates import parse_feature_gates
+from kscheduler.config.feature_gates import gates_of, parse_feature_gates
 from kscheduler.config.loader import load_bytes, to_tree
 from kscheduler.whatif.profile_check import profile_problems
 from tests.controlplane.binaries import find
 from tests.controlplane.kubeconfig import write
 from tests.controlplane.process import POLL_SECONDS
+from tests.controlplane.releases import pinned
 
+VERSION = pinned.followed_version(pinned.chosen())
 SECONDS = 30.0
 HEAD = (
     "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -28,7 +30,7 @@ HEAD = (
 )
 MANAGED = "managedResources: [{name: a.b/c, ignoredByScheduler: true}, {name: d.e/f}]"
 
-pytestmark = [pytest.mark.real, pytest.mark.kubernetes_1_36("no API server takes part")]
+pytestmark = [pytest.mark.real, pytest.mark.followed_kubernetes("no API server takes part")]
 
 
 def profile(settings: str) -> str:
@@ -64,6 +66,10 @@ CASES = {
     "a removed plugin": plugins("filter: {enabled: [{name: EBSLimits}]}"),
     "somebody else's plugin": plugins("filter: {enabled: [{name: Coscheduling}]}"),
     "two unnamed profiles": "profiles: [{}, {}]",
+    "what is done for groups": plugins("podGroupPostFilter: {enabled: [{name: DefaultPreemption}]}"),
+    "nothing is done for groups": plugins("podGroupPostFilter: {disabled: [{name: '*'}]}"),
+    "a plugin that does nothing for groups": plugins("podGroupPostFilter: {enabled: [{name: NodeAffinity}]}"),
+    "a removed plugin for groups": plugins("podGroupPostFilter: {enabled: [{name: EBSLimits}]}"),
     "extender": f"extenders: [{{urlPrefix: a, filterVerb: f, enableHTTPS: true, {MANAGED}}}]",
     "extender that scores": "extenders: [{urlPrefix: a, prioritizeVerb: p}]",
     "extenders that bind": "extenders: [{urlPrefix: a, bindVerb: b}, {urlPrefix: c, bindVerb: d}]",
@@ -94,10 +100,15 @@ GATED = {
         args("VolumeBinding", "{shape: [{utilization: 9, score: 1}, {utilization: 9, score: 11}]}"),
         "StorageCapacityScoring=true",
     ),
-    "plugins of gates": ("", "GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true"),
+    "a plugin of resizes": ("", "InPlacePodVerticalScalingSchedulerPreemption=true"),
     "timeouts of gates": ("", "DRADeviceBindingConditions=false,DRASchedulerFilterTimeout=false"),
-    "every alpha": ("", "AllAlpha=true"),
 }
+if "GangScheduling" not in gates_of(VERSION):  # where it is a gate, pod groups are not built
+    GATED |= {
+        "plugins of removed gates": ("", "GenericWorkload=true,GangScheduling=true"),
+        "plugins of pod groups": ("", "GenericWorkload=true"),
+        "every alpha": ("", "AllAlpha=true"),
+    }
 
 
 def written(text: str, gates: str, folder: Path) -> Any:
@@ -128,7 +139,7 @@ def written(text: str, gates: str, folder: Path) -> Any:
 def read(text: str, gates: str) -> Any:
     """The same for kscheduler."""
     try:
-        loaded = load_bytes(text.encode(), "f", parse_feature_gates(gates))
+        loaded = load_bytes(text.encode(), "f", parse_feature_gates(gates, version=VERSION))
     except ConfigError:
         return None
     return None if profile_problems(loaded) else to_tree(loaded.configuration)

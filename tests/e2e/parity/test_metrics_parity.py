@@ -18,7 +18,9 @@ from pathlib import Path
 
 import pytest
 
+from kscheduler.upstream.extension_points import IN_TREE_POINTS
 from tests.controlplane.process import wait_until
+from tests.controlplane.releases import pinned
 from tests.e2e.conftest import clean, create_namespace
 from tests.e2e.parity import metered
 from tests.e2e.parity.metered_workload import NODES, STEPS, Step, build_cluster
@@ -30,7 +32,9 @@ from tests.e2e.servers import RealServer, Server
 AFTER_EACH_STEP = (
     "scheduler_schedule_attempts_total",
     "scheduler_queue_incoming_pods_total",
+    "scheduler_queue_incoming_entities_total",
     "scheduler_pending_pods",
+    "scheduler_queued_entities",
     "scheduler_unschedulable_pods",
 )
 AT_THE_END = (
@@ -88,6 +92,8 @@ class Difference:
 WHOLE_SERIES = (
     Difference("scheduler_batch_attempts_total", Kind.ONLY_THEIRS, BATCHING),
     Difference("scheduler_batch_cache_flushed_total", Kind.ONLY_THEIRS, BATCHING),
+    Difference("scheduler_batch_rescore_attempts_total", Kind.ONLY_THEIRS, BATCHING),
+    Difference("scheduler_batch_rescore_duration_seconds", Kind.ONLY_THEIRS, BATCHING),
     Difference("scheduler_get_node_hint_duration_seconds", Kind.ONLY_THEIRS, BATCHING),
     Difference("scheduler_store_schedule_results_duration_seconds", Kind.ONLY_THEIRS, BATCHING),
     Difference("rest_client_exec_plugin_certificate_rotation_age", Kind.ONLY_THEIRS, EXEC),
@@ -119,6 +125,16 @@ DIFFERENCES = (
             {"extension_point": "PreScore", "plugin": plugin},
         )
         for plugin in ("NodeResourcesFit", "TaintToleration")
+    ),
+    *(
+        Difference(
+            "scheduler_plugin_evaluation_total",
+            Kind.ONLY_THEIRS,
+            "from 1.37 on it skips pods whose resize is deferred there, and has nothing to do for others",
+            {"extension_point": "PreFilter", "plugin": plugin},
+        )
+        for plugin in ("NodeUnschedulable", "TaintToleration")
+        if "preFilter" in IN_TREE_POINTS[pinned.followed_version(pinned.chosen())][plugin]
     ),
     Difference("scheduler_plugin_evaluation_total", Kind.NEAR, CHANCE, {"extension_point": "Score"}),
 )
@@ -185,6 +201,12 @@ Pages = tuple[Sequence[Page], Sequence[Page]]
 def test_every_series_of_kube_scheduler_has_its_shape_here(pages: Pages) -> None:
     theirs, ours = pages[0][-1], pages[1][-1]
     assert not shape_differences(theirs, ours, {one.series for one in WHOLE_SERIES})
+
+
+def test_the_queues_have_the_same_names(pages: Pages) -> None:
+    theirs, ours = pages[0][-1], pages[1][-1]
+    for series in ("scheduler_pending_pods", "scheduler_queue_incoming_pods_total"):
+        assert theirs.values_of(series, "queue") == ours.values_of(series, "queue")
 
 
 def test_attempts_arrivals_and_queues_are_equal_after_each_step(pages: Pages) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.scheduling.attempt.concurrency import LEAST_BY_LATENCY, AdaptiveLimit
+from kscheduler.scheduling.work.concurrency import LEAST_BY_LATENCY, AdaptiveLimit
 
 
 def full(limit: AdaptiveLimit) -> None:

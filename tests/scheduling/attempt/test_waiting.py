@@ -11,7 +11,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PermitResult, Plugin
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SKIP, SUCCESS, Code, Status, error
-from kscheduler.scheduling.attempt.workers import Workers
+from kscheduler.scheduling.work.workers import Workers
 from kscheduler.state.holding.pods_in_pre_bind import PodsInPreBind
 from tests.builders import make_pod
 from tests.scheduling.around import ReportedFailures, SchedulerHarness

@@ -8,7 +8,15 @@ from typing import Any
 import msgspec
 
 from kscheduler.aio import BackgroundService, VirtualClock, running
-from kscheduler.api.kinds import NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_KINDS
+from kscheduler.api.kinds import (
+    DEVICE_KINDS,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    STORAGE_KINDS,
+)
 from kscheduler.api.storage import BIND_COMPLETED, SELECTED_NODE, PersistentVolume, PersistentVolumeClaim
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.client import APIClient, PodWriter, plain_connection
@@ -18,16 +26,16 @@ from kscheduler.config.loader import default_configuration
 from kscheduler.informers import InformerFactory
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.attempt.binding import BindingWriter
-from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
 from kscheduler.scheduling.attempt.volume_writer import VolumeBindingWriter
-from kscheduler.scheduling.attempt.workers import Workers
 from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.work.concurrency import AdaptiveLimit
+from kscheduler.scheduling.work.workers import Workers
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from tests.scheduling.around import ReportedFailures
 
 Tree = dict[str, Any]
 PATIENCE_SECONDS = 20
-WATCHED = (PODS, NODES, NAMESPACES, *STORAGE_KINDS)
+WATCHED = (PODS, NODES, NAMESPACES, *STORAGE_KINDS, *DEVICE_KINDS)
 
 VOLUMES_PATH = "/api/v1/persistentvolumes"
 CLAIMS_PATH = "/api/v1/namespaces/default/persistentvolumeclaims"

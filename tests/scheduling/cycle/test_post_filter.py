@@ -162,8 +162,8 @@ def test_it_is_not_asked_where_a_node_fits_or_nothing_was_judged() -> None:
 
 def test_a_held_pod_preempts_nobody_and_keeps_its_nomination() -> None:
     plugin = says("A", SUCCESS, "a")
-    asks = replace(full(plugin), enabled=frozenset({"DynamicResources"}))
-    record = schedule(asks, pod_info(resourceClaims=[{"name": "gpu"}]), cluster("a"))
+    asks = replace(full(plugin), enabled=frozenset({"GangScheduling"}))
+    record = schedule(asks, pod_info(schedulingGroup={"podGroupName": "g"}), cluster("a"))
     assert plugin.asked == 0
     assert record.nominated_node_name is None
 

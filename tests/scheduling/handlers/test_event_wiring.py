@@ -65,7 +65,7 @@ class _HeardArrivals(Observations):
         super().__init__()
         self._labels = labels
 
-    def queue_incoming_many(self, queue: str, event: str, pods: int) -> None:
+    def queue_incoming_many(self, queue: str, event: str, pods: int, unasked: int) -> None:
         self._labels.append(event)
 
 

@@ -4,53 +4,17 @@ Each begins with a pod that one plugin turns down (and, where it cannot be other
 happens.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any, Final
 
 from kscheduler.api.kinds import KINDS
-from tests.scheduling.never_stuck import words
+from tests.scheduling.never_stuck import device_stories, words
 from tests.scheduling.never_stuck.machine import NeverStuck
-
-P = "default/p0"
-OTHER = "default/o0"
-Step = Callable[[NeverStuck], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Story:
-    """The pod `p0` is parked, and something happens."""
-
-    plugin: str
-    event: str
-    """As it is counted."""
-    before: tuple[Step, ...]
-    happens: Step
-    besides: frozenset[str] = frozenset()
-    """Who else has turned the pod down."""
-
-    def __str__(self) -> str:
-        return f"{self.plugin} {self.event}"
-
-
-# --- words ------------------------------------------------------------------------------------------------------------
-
-
-def node(name: str, *traits: str) -> Step:
-    return lambda state: state.node_comes(name=name, traits=[*traits])
+from tests.scheduling.never_stuck.story import OTHER, P, Step, Story, node, pod, turns
 
 
 def node_goes(name: str) -> Step:
     return lambda state: state.node_goes(name=name)
-
-
-def turns(name: str, trait: str) -> Step:
-    """A node gets a trait, or loses it."""
-    return lambda state: state.node_gets_or_loses(name=name, trait=trait)
-
-
-def pod(*traits: str, app: str = "") -> Step:
-    return lambda state: state.pod_comes(described=("p0", "default", app, [*traits], ""))
 
 
 def running(*traits: str, app: str = "", name: str = "o0", on: str = "n0", namespace: str = "default") -> Step:
@@ -115,6 +79,7 @@ def _stories() -> Iterator[Story]:
         "UnschedulablePodUpdatePodSchedulingGatesEliminated",
         (node("n0"), pod("gated")),
         changes(P, "one gate less"),
+        is_gated=True,
     )
     for plugin, trait in (("NodeUnschedulable", "cordoned"), ("TaintToleration", "tainted")):
         closed = (node("n0", trait), pod("cpu 1"))
@@ -136,6 +101,7 @@ def _stories() -> Iterator[Story]:
     yield from _stories_of_limits()
     yield from _stories_of_binding()
     yield from _stories_of_zones()
+    yield from device_stories.stories()
 
 
 def _stories_of_room() -> Iterator[Story]:

@@ -12,7 +12,7 @@ from copy import deepcopy
 from typing import Any
 
 from kscheduler.api.codec import convert
-from kscheduler.api.kinds import NAMESPACES, NODES, PODS, STORAGE_KINDS, WORKLOAD_KINDS, Kind
+from kscheduler.api.kinds import DEVICE_KINDS, NAMESPACES, NODES, PODS, STORAGE_KINDS, WORKLOAD_KINDS, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.client.watch import WatchEvent
 from kscheduler.informers.informer import Informer
@@ -21,7 +21,7 @@ from kscheduler.whatif.scenario import ClusterObjects
 Tree = dict[str, Any]
 """A JSON object."""
 
-WATCHED = (PODS, NODES, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS)
+WATCHED = (PODS, NODES, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS, *DEVICE_KINDS)
 
 
 class Server:

@@ -36,6 +36,7 @@ from kscheduler.scheduling.failures.failures import failure_of_record
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.record import SchedulingRecord
+from tests.scheduling.never_stuck.claims import StoredClaims
 from tests.scheduling.never_stuck.server import WATCHED, Server
 
 CONFIG: Final = default_configuration("kscheduler")
@@ -74,6 +75,7 @@ class Service:
         """By UID."""
         self.held: list[Held] = []
         self.volume_writes_fail = False
+        self.claims = StoredClaims(self.server)
         self._tasks: set[asyncio.Task[None]] = set()
         self.observations = _HeardHints()
         assembly = Assembly(CONFIG, registry(), self._ports(), self.clock)
@@ -87,6 +89,7 @@ class Service:
             evictor=_VictimWriter(self.server),
             statuses=_Conditions(self.server),
             volume_writer=_VolumeWriter(self),
+            claim_storage=self.claims,
             pod_of=self.informers[PODS].store.get,
             workloads=StoredWorkloads(*(self.informers[kind].store for kind in WORKLOAD_KINDS)),
             observations=self.observations,

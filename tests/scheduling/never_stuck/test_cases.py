@@ -6,6 +6,7 @@ import pytest
 
 from kscheduler.api.kinds import NODES, PODS
 from tests.scheduling.never_stuck import words
+from tests.scheduling.never_stuck.device_stories import claim, devices, gpus, user
 from tests.scheduling.never_stuck.machine import NeverStuck
 
 P = "default/p0"
@@ -271,6 +272,30 @@ def test_a_volume_that_was_only_meant_to_be_taken_is_free_again(state: NeverStuc
     state.pod_goes(key="default/p1")
     state.server.deliver_all()
     state.service.scheduler.abandon(attempt, TimeoutError("too late"))
+    bound(state, "n0")
+
+
+def test_devices_that_were_only_meant_to_be_taken_are_free_again(state: NeverStuck) -> None:
+    """The claim could not be written. No claim has changed, so only the end of the pod's assumption tells of it."""
+    node(state, "n0")
+    both = claim("d0"), claim("d1"), user("p1", resourceClaimName="d1")
+    for step in (gpus(), devices("a", nodeName="n0"), *both):
+        step(state)
+    service = state.service
+    refusal = service.claims.refusal = service.loop.create_future()
+    state.server.deliver_all()
+    assert service.try_next()
+    assert state.where("default/p1") == "", "it waits for its claim to be written"
+    user(resourceClaimName="d0")(state)
+    state.server.deliver_all()
+    assert service.try_next()
+    assert state.where(P) == "unschedulable", "the device is taken"
+    service.hints.clear()
+    refusal.set_result(None)
+    service.turn()
+    assert ("DynamicResources", "AssignedPodDelete", "Queue") in service.hints
+    service.claims.refusal = None
+    state.pod_goes(key="default/p1")
     bound(state, "n0")
 
 

@@ -11,8 +11,9 @@ from typing import Final
 import pytest
 
 from kscheduler.framework.events import ActionType, ClusterEvent
-from tests.scheduling.never_stuck.event_stories import STORIES, P, Story
+from tests.scheduling.never_stuck.event_stories import STORIES
 from tests.scheduling.never_stuck.machine import NeverStuck
+from tests.scheduling.never_stuck.story import P, Story
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def test_the_event_that_a_pod_waits_for_wakes_it(state: NeverStuck, story: Story
     assert state.service.cache.node_of(found[1].pod.uid)
 
 
-@pytest.mark.parametrize("story", [one for one in STORIES if one.plugin != "SchedulingGates"], ids=str)
+@pytest.mark.parametrize("story", [one for one in STORIES if not one.is_gated], ids=str)
 def test_the_event_that_comes_while_the_pod_is_being_tried_is_not_missed(state: NeverStuck, story: Story) -> None:
     for step in story.before:
         step(state)
@@ -71,7 +72,9 @@ UNTOLD: Final[Mapping[str, frozenset[str]]] = {
         ("PodTopologySpread PodUpdatePodToleration",)
     ),
     "a node without a CSINode has no limit": frozenset(("NodeVolumeLimits storage.k8s.io/CSINodeAdd",)),
-    "told in test_never_stuck_cases: no watch tells of it": frozenset(("VolumeBinding PodDelete",)),
+    "told in test_never_stuck_cases: no watch tells of it": frozenset(
+        ("VolumeBinding PodDelete", "DynamicResources PodDelete")
+    ),
     "another plugin comes before it": frozenset(
         (
             "NodeVolumeLimits PersistentVolumeClaimAdd",
@@ -82,7 +85,6 @@ UNTOLD: Final[Mapping[str, frozenset[str]]] = {
     ),
 }
 """Registrations without a story, by the reason."""
-NOT_BUILT: Final = "DynamicResources"
 OF_TAINTS: Final = ("NodeUnschedulable", "TaintToleration", "PodTopologySpread")
 """To everybody else who waits for new nodes, as upstream, the event of a taint is given along."""
 
@@ -91,7 +93,7 @@ def _registered(state: NeverStuck) -> Iterator[str]:
     """Plugin and event, one for each thing that may happen."""
     for plugin, registrations in state.service.profiles["kscheduler"].registrations().items():
         for one in registrations:
-            for action in _single(one.event.action) if plugin != NOT_BUILT else ():
+            for action in _single(one.event.action):
                 if action is not ActionType.UPDATE_NODE_TAINT or plugin in OF_TAINTS:
                     yield f"{plugin} {ClusterEvent(one.event.resource, action).label}"
 

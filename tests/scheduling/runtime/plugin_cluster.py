@@ -14,9 +14,9 @@ from kscheduler.config.types import API_VERSION, KIND
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.plugins import in_tree
-from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
-from kscheduler.scheduling.attempt.workers import Workers
 from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.work.concurrency import AdaptiveLimit
+from kscheduler.scheduling.work.workers import Workers
 from tests.builders import make_node
 from tests.scheduling.around import RecordedEvents, ReportedFailures
 

@@ -84,7 +84,7 @@ BROAD_HANDLERS = {
     "framework/per_node.py": "says which node a user's function was asked about, and raises to the runtime",
     "framework/plugin_answers.py": "a value of a plugin's own class is shown in the text about it",
     "scheduling/attempt/attempt.py": "a bug of ours: what is reserved is given back, and it is raised again",
-    "scheduling/attempt/workers.py": "one pod must never end a worker",
+    "scheduling/work/workers.py": "one pod must never end a worker",
     "scheduling/eviction/evictions.py": "an eviction that fails ends none of the others",
     "scheduling/overfill/incidents.py": "a bug about one node ends the look at none of the others",
     "scheduling/runtime/guard.py": "the three guards: in a cycle, anywhere else, around a coroutine",

@@ -22,7 +22,10 @@ APPLY = "application/apply-patch+yaml"
 _MASKS = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<uid>"),
     (re.compile(r',"batch.kubernetes.io/controller-uid":"<uid>"'), ""),
-    (re.compile(r"Invalid value: \{\"(labels|metadata)\".*\}: ", re.DOTALL), "Invalid value: {...}: "),
+    (
+        re.compile(r"Invalid value: \{\"(labels|metadata|[Dd]evices|[Ss]pec|IntValue|string)\".*\}: ", re.DOTALL),
+        "Invalid value: {...}: ",
+    ),
     (re.compile(r"\n@@ .*", re.DOTALL), ""),
     (re.compile(r'patch: Invalid value: "\{.*\}": ', re.DOTALL), 'patch: Invalid value: "{...}": '),
     (re.compile(r"resourceVersion: \S+"), "resourceVersion: <version>"),
@@ -41,6 +44,8 @@ CLUSTER_SCOPED = frozenset(
         "storageclasses",
         "clusterroles",
         "clusterrolebindings",
+        "deviceclasses",
+        "resourceslices",
     }
 )
 

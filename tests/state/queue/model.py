@@ -66,7 +66,7 @@ def policy(arrivals: list[tuple[str, str]]) -> QueuePolicy:
         _pre_enqueue,
         hints,
         BackoffPolicy(),
-        lambda queue, event, pods: arrivals.extend([(queue, event)] * pods),
+        lambda queue, event, pods, _unasked: arrivals.extend([(queue, event)] * pods),
     )
 
 

@@ -17,6 +17,8 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Status, unresolvable
 from kscheduler.scheduling.runtime.queue_calls import HintCalls, unobserved
+from kscheduler.state.pod_groups.group_apis import KUBERNETES
+from kscheduler.state.pod_groups.group_table import PodGroupTable
 from kscheduler.state.queue.hints import HintTable, QueueingStrategy
 from kscheduler.state.queue.pod_changes import pod_update_events
 from kscheduler.state.queue.scheduling_queue import BACKOFF, GATED, UNSCHEDULABLE, SchedulingQueue
@@ -50,6 +52,38 @@ def rejected(queue: SchedulingQueue, *plugins: str, now: float = NOW) -> QueuedP
     queued.unschedulable_plugins = frozenset(plugins)
     queue.requeue(queued, now)
     return queued
+
+
+def test_a_member_of_a_group_that_has_a_node_and_waits_to_grow_is_by_itself() -> None:
+    queue = SchedulingQueue(replace(policy([]), groups=PodGroupTable([KUBERNETES])))
+    group: Tree = {"schedulingGroup": {"podGroupName": "gang"}}
+    queue.add(pod_info("member", **group), NOW)
+    assert queue.pop_nowait(NOW) is None, "its group is unknown"
+    queue.add(pod_info("grows", node="node", **group), NOW)
+    assert popped(queue).key == "default/grows"
+
+
+def test_what_enters_the_queue_that_its_hint_has_meant_is_no_arrival_of_an_entity() -> None:
+    unasked: dict[tuple[str, str], int] = {}
+
+    def arrive(queue: str, event: str, _pods: int, entities: int) -> None:
+        unasked[queue, event] = unasked.get((queue, event), 0) + entities
+
+    queue = SchedulingQueue(replace(policy([]), on_incoming=arrive))
+    queue.add(pod_info("p"), NOW)
+    rejected(queue, "Room")
+    queue.move_all(NODE_ADD, None, None, NOW)
+    queued = popped(queue)
+    assert unasked == {
+        ("active", "UnschedulablePodAdd"): 1,
+        ("unschedulable", "ScheduleAttemptFailure"): 0,
+        ("backoff", "NodeAdd"): 0,
+        ("active", "PopFromBackoffQ"): 1,
+    }
+    queued.unschedulable_plugins = frozenset({"Room"})
+    queue.requeue(queued, NOW)
+    queue.move_all(NODE_ADD, None, None, NOW + 60)
+    assert unasked["active", "NodeAdd"] == 1, "its back-off was over, so that it did not go where the hint meant"
 
 
 def test_a_pod_that_failed_with_an_error_is_never_popped_early(queue: SchedulingQueue) -> None:
@@ -348,7 +382,7 @@ CONTAINER = {"name": "c", "resources": {"requests": {"cpu": "2"}}}
         ({}, {"labels": {"a": "b"}}, ["UpdatePodLabel"]),
         ({"requests": {"cpu": "2"}}, {"requests": {"cpu": "1"}}, ["UpdatePodScaleDown"]),
         ({"requests": {"cpu": "2"}}, {}, ["UpdatePodScaleDown"]),
-        ({"requests": {"cpu": "1"}}, {"requests": {"cpu": "2"}}, ["Update"]),
+        ({"requests": {"cpu": "1"}}, {"requests": {"cpu": "2"}}, ["UpdatePodScaleUp"]),
         (GATE, {}, ["UpdatePodSchedulingGatesEliminated"]),
         ({"schedulingGates": [{"name": "a"}, {"name": "b"}]}, GATE, ["Update"]),
         ({}, {"tolerations": [{"key": "a"}]}, ["UpdatePodToleration"]),

@@ -76,7 +76,10 @@ class Cluster:
             "Gate": (ClusterEventWithHint(NODE_ADD), ClusterEventWithHint(LABELS)),
         }
         hints = HintTable({"kscheduler": registrations})
-        arrive = lambda *arrival: arrivals.append(arrival)  # noqa: E731
+
+        def arrive(queue: str, event: str, pods: int, _unasked: int) -> None:
+            arrivals.append((queue, event, pods))
+
         return QueuePolicy(sort_key, self.pre_enqueue, hints, BackoffPolicy(), arrive, class_of)
 
 

@@ -67,7 +67,7 @@ class Surroundings:
             "Gate": (ClusterEventWithHint(DELETE, lambda *_: QueueingHint.SKIP),),
         }
 
-        def arrive(queue: str, event: str, pods: int) -> None:
+        def arrive(queue: str, event: str, pods: int, _unasked: int) -> None:
             arrivals[queue, event] += pods
 
         hints = HintTable({"kscheduler": registrations})

@@ -1,15 +1,15 @@
 """Reads an expression as CEL's own parser does, wrong ones too: its syntax errors are the texts of ANTLR's runtime.
 
-Slow, and needed only where `kscheduler.cel.syntax.parser` refused: an expression with a syntax error is read by the grammar
-of cel-go (`grammar.json`, the automata that ANTLR 4.13 makes of its file `CEL.g4`, Apache License 2.0) with the recovery
-and the limits of cel-go, and what could be read goes on to the visitor, which adds errors of its own.
+Slow, and needed only where `kscheduler.cel.syntax.parser` refused: an expression with a syntax error is read by the
+grammar of cel-go (`grammar.json`, the automata that ANTLR 4.13 makes of its file `CEL.g4`, Apache License 2.0) with the
+recovery and the limits of cel-go, and what could be read goes on to the visitor, which adds errors of its own.
 """
 
 from antlr4 import CommonTokenStream, InputStream
 from antlr4.error.ErrorListener import ErrorListener
 from antlr4.tree.Tree import ParseTreeListener
 
-from kscheduler.cel.source import NO_LOCATION, Issues, Source
+from kscheduler.cel.source import NO_LOCATION, Issues, SourceText
 from kscheduler.cel.syntax.antlr.automata import CelLexer
 from kscheduler.cel.syntax.antlr.contexts import Context
 from kscheduler.cel.syntax.antlr.conversion import to_tree
@@ -25,7 +25,7 @@ class _TooManyErrors(Exception):  # noqa: N818 : ends a parse
     """More syntax errors than are reported."""
 
 
-def parse_with_errors(source: Source, issues: Issues) -> Tree | None:
+def parse_with_errors(source: SourceText, issues: Issues) -> Tree | None:
     """The tree, with parts missing; None if reading was given up. The errors go to the issues."""
     listener = _Errors(issues)
     lexer = CelLexer(InputStream(source.text))

@@ -2,19 +2,19 @@
 
 from typing import Any
 
-from kscheduler.cel.source import Source
+from kscheduler.cel.source import SourceText
 from kscheduler.cel.syntax.antlr import rules
 from kscheduler.cel.syntax.antlr.contexts import Context
 from kscheduler.cel.syntax.tree import Token, Tree
 
 
-def to_tree(context: Context, source: Source) -> Tree | None:
+def to_tree(context: Context, source: SourceText) -> Tree | None:
     """The tree of a whole expression."""
     return _Conversion(source).first(context, rules.EXPR)
 
 
 class _Conversion:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceText) -> None:
         self._source = source
 
     def _token(self, token: Any) -> Token | None:

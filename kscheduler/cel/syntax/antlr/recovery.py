@@ -57,11 +57,12 @@ class GoRecovery(DefaultErrorStrategy):  # type: ignore[misc]
 
     def recover(self, recognizer: Any, e: Any) -> None:
         """Skip words until one may follow."""
+        del e
         self._check(recognizer)
         self._skipped = 0
         index = recognizer.getInputStream().index
-        states = self.lastErrorStates
-        if self.lastErrorIndex == index and states is not None and recognizer.state in states:
+        states = self.lastErrorStates  # type: ignore[has-type]
+        if self.lastErrorIndex == index and recognizer.state in (states or ()):  # type: ignore[has-type]
             self._consume(recognizer)
         self.lastErrorIndex = recognizer.getInputStream().index
         self.lastErrorStates = [*(states or ()), recognizer.state]

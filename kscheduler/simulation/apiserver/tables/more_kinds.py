@@ -1,10 +1,12 @@
 """Columns of further kinds: access, settings, network, storage drivers, devices."""
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from types import MappingProxyType
 
 from kscheduler.simulation.apiserver.tables.columns import AGE, NAME, Column, at, plain
 from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.durations import age
 from kscheduler.simulation.kinds.table_cells import NONE, field, selector_text
 
 _CREATED_AT = at("Created At", "metadata.creationTimestamp")
@@ -91,14 +93,30 @@ def _slice_addresses(value: Object) -> str:
 
 
 def _claim_state(claim: Object) -> str:
-    states = [
-        name
-        for name, path in (("allocated", "allocation"), ("reserved", "reservedFor"))
-        if (claim.get("status") or {}).get(path)
-    ]
-    if "deletionTimestamp" in claim["metadata"]:
-        states.insert(0, "deleted")
-    return ",".join(states) or "pending"
+    status = claim.get("status") or {}
+    states = ["deleted"] if "deletionTimestamp" in claim["metadata"] else []
+    if status.get("allocation") is None:
+        return ",".join(states) or "pending"
+    states += ["allocated", "reserved"] if status.get("reservedFor") else ["allocated"]
+    return ",".join(states)
+
+
+def _group_policy(group: Object) -> str:
+    return "Basic" if field(group, "spec.schedulingPolicy.gang", None) is None else "Gang"
+
+
+def _group_status(group: Object) -> str:
+    found = {one.get("type"): one for one in field(group, "status.conditions", ())}
+    if "DisruptionTarget" in found:
+        return str(found["DisruptionTarget"].get("reason"))
+    if "PodGroupInitiallyScheduled" not in found:
+        return "Pending"
+    return "Scheduled" if found["PodGroupInitiallyScheduled"].get("status") == "True" else "Unschedulable"
+
+
+def _tainted_since(rule: Object, now: datetime) -> str:
+    added = field(rule, "spec.taint.timeAdded", None)
+    return age(added, now) if added else ""
 
 
 def _parameters(ingress_class: Object) -> str:
@@ -134,6 +152,21 @@ MORE_COLUMNS: Mapping[str, tuple[Column, ...]] = MappingProxyType(
             ),
             at("RequiresRepublish", "spec.requiresRepublish", default=False),
             _text("Modes", lambda value: ",".join(field(value, "spec.volumeLifecycleModes", ("Persistent",)))),
+            AGE,
+        ),
+        "devicetaintrules.resource.k8s.io": (
+            NAME,
+            at("Key", "spec.taint.key"),
+            at("Value", "spec.taint.value"),
+            at("Effect", "spec.taint.effect"),
+            Column("TimeAdded", _tainted_since),
+            AGE,
+        ),
+        "podgroups.scheduling.k8s.io": (
+            NAME,
+            _text("Policy", _group_policy),
+            at("Workload", "spec.workloadRef.workloadName", NONE),
+            _text("Status", _group_status),
             AGE,
         ),
         "csinodes.storage.k8s.io": (NAME, _count("Drivers", "spec.drivers"), AGE),

@@ -11,11 +11,14 @@ from types import MappingProxyType
 
 from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.kinds.resources import ServedResource
+from kscheduler.simulation.objects.defaults import devices as device_defaults
 from kscheduler.simulation.objects.defaults import pods as pod_defaults
 from kscheduler.simulation.objects.defaults import workloads as workload_defaults
 
 _TEMPLATE_KINDS = frozenset({"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet", "Job", "ReplicationController"})
-_STATUS_RESET_ON_CREATE = frozenset({"PodDisruptionBudget", "ResourceClaim", *_TEMPLATE_KINDS})
+_STATUS_RESET_ON_CREATE = frozenset(
+    {"DeviceTaintRule", "PodDisruptionBudget", "PodGroup", "ResourceClaim", *_TEMPLATE_KINDS}
+)
 _FIRST_NODE_PORT, _NODE_PORTS = 30000, 2768
 _KEPT_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
@@ -183,6 +186,7 @@ _CREATE: Mapping[str, Callable[[Object], None]] = MappingProxyType(
         "flowschemas.flowcontrol.apiserver.k8s.io": _flow_schema,
         "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": _priority_level,
         "priorityclasses.scheduling.k8s.io": _priority_class,
+        **device_defaults.ON_CREATE,
         "storageclasses.storage.k8s.io": _storage_class,
     }
 )
@@ -194,6 +198,7 @@ _DEFAULTED_ON_UPDATE = frozenset(
         "persistentvolumeclaims",
         "persistentvolumes",
         "priorityclasses.scheduling.k8s.io",
+        *device_defaults.ON_CREATE,
         "storageclasses.storage.k8s.io",
         "secrets",
         "resourcequotas",
@@ -213,6 +218,8 @@ def on_update(resource: ServedResource, old: Object, new: Object, subresource: s
     # The order matters: defaults are filled in before the specs are compared, or each write would be a new generation.
     _keep_metadata(old["metadata"], new["metadata"])
     if subresource == "status":
+        if resource.kind == "ResourceClaim":
+            device_defaults.drop_deallocated(old, new)
         _keep(old, new, *(name for name in old.keys() | new.keys() if name not in {"status", "metadata"}))
         return
     if resource.key == "services" and (old.get("spec") or {}).get("type") == (new.get("spec") or {}).get("type"):

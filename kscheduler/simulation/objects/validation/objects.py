@@ -12,7 +12,18 @@ from kscheduler.simulation.kinds import field_rules as rules
 from kscheduler.simulation.kinds.api_errors import ApiError, FieldCause, Object, bad_request, invalid
 from kscheduler.simulation.kinds.resources import ServedResource
 from kscheduler.simulation.objects.validation import events as event_validation
-from kscheduler.simulation.rules import access, cluster, pod_updates, pods, services, volumes, workloads
+from kscheduler.simulation.rules import (
+    access,
+    cluster,
+    device_claims,
+    device_slices,
+    pod_groups,
+    pod_updates,
+    pods,
+    services,
+    volumes,
+    workloads,
+)
 from kscheduler.simulation.rules.metadata import validate_metadata
 
 _NOT_A_QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -32,13 +43,16 @@ def check_update(resource: ServedResource, old: Object, new: Object, subresource
     causes = validate_metadata(resource, new["metadata"])
     if not subresource:
         causes += _main_resource(resource, old, new)
-    if resource.key == "nodes" and subresource == "status":
-        causes += cluster.validate_node(new)
+    rule = _STATUS.get(resource.key) if subresource == "status" else None
+    if rule is not None:
+        causes += rule(old, new)
     _raise(resource, new, causes)
 
 
 def _main_resource(resource: ServedResource, old: Object, new: Object) -> list[FieldCause]:
     rule, change = _CREATE.get(resource.key), _UPDATE.get(resource.key)
+    if "spec" in _IMMUTABLE.get(resource.key, ()):
+        rule = None  # nothing of it can be changed, so that is all there is to say
     # Unchanged fields were valid at creation, and must not prevent other changes of an older object.
     causes = rule(new) if rule is not None and _content(old) != _content(new) else []
     if change is not None:
@@ -79,6 +93,13 @@ _CREATE: Mapping[str, Callable[[Object], list[FieldCause]]] = MappingProxyType(
         "events": event_validation.validate_core_event,
         "events.events.k8s.io": event_validation.validate_event,
         "leases.coordination.k8s.io": cluster.validate_lease,
+        "deviceclasses.resource.k8s.io": device_claims.validate_class,
+        "resourceclaims.resource.k8s.io": device_claims.validate_claim,
+        "resourceclaimtemplates.resource.k8s.io": device_claims.validate_template,
+        "resourceslices.resource.k8s.io": device_slices.validate_slice,
+        "devicetaintrules.resource.k8s.io": device_slices.validate_taint_rule,
+        "podgroups.scheduling.k8s.io": pod_groups.validate_pod_group,
+        "workloads.scheduling.k8s.io": pod_groups.validate_workload,
         "poddisruptionbudgets.policy": cluster.validate_budget,
         "priorityclasses.scheduling.k8s.io": cluster.validate_priority_class,
         "roles.rbac.authorization.k8s.io": access.validate_role,
@@ -96,6 +117,9 @@ _UPDATE: Mapping[str, Callable[[Object, Object], list[FieldCause]]] = MappingPro
         "persistentvolumeclaims": volumes.validate_claim_update,
         "persistentvolumes": volumes.validate_volume_update,
         "configmaps": access.validate_settings_update,
+        "resourceslices.resource.k8s.io": device_slices.validate_slice_update,
+        "podgroups.scheduling.k8s.io": pod_groups.validate_pod_group_update,
+        "workloads.scheduling.k8s.io": pod_groups.validate_workload_update,
         "secrets": access.validate_settings_update,
         "priorityclasses.scheduling.k8s.io": cluster.validate_priority_class_update,
         "rolebindings.rbac.authorization.k8s.io": access.validate_binding_update,
@@ -103,10 +127,20 @@ _UPDATE: Mapping[str, Callable[[Object, Object], list[FieldCause]]] = MappingPro
     }
 )
 
+_STATUS: Mapping[str, Callable[[Object, Object], list[FieldCause]]] = MappingProxyType(
+    {
+        "nodes": lambda _, new: cluster.validate_node(new),
+        "resourceclaims.resource.k8s.io": device_claims.validate_status,
+        "podgroups.scheduling.k8s.io": pod_groups.validate_status,
+    }
+)
+"""Rules of a write of the status, from the old object and the new one."""
+
 _IMMUTABLE: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "storageclasses.storage.k8s.io": ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"),
         "resourceclaims.resource.k8s.io": ("spec",),
+        "resourceclaimtemplates.resource.k8s.io": ("spec",),
     }
 )
 

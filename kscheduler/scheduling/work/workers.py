@@ -19,10 +19,11 @@ from kscheduler.aio.tasks import TaskSet, ends_this_task
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt.attempt import Scheduler
-from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
 from kscheduler.scheduling.attempt.surroundings import Attempt
 from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.work.concurrency import AdaptiveLimit
+from kscheduler.state.queue.queued_group import QueuedPodGroup
 from kscheduler.state.queue.scheduling_queue import FLUSH_UNSCHEDULABLE_SECONDS, SchedulingQueue
 
 _log = get_logger(__name__)
@@ -190,8 +191,11 @@ class Workers:
 
     def _decide(self) -> Attempt | None:
         is_called = bool(self._called)
-        queued = self._scheduler.lines.take_called() if is_called else self._queue.pop_nowait(self._clock.time())
+        queued = self._scheduler.lines.take_called() if is_called else self._queue.pop_next(self._clock.time())
         if queued is None:
+            return None
+        if isinstance(queued, QueuedPodGroup):
+            self._decide_group(queued)
             return None
         try:
             attempt = self._scheduler.decide_called(queued) if is_called else self._scheduler.decide(queued)
@@ -202,6 +206,21 @@ class Workers:
         if attempt is not None:
             self._under_way[id(attempt)] = attempt
         return attempt
+
+    def _decide_group(self, group: QueuedPodGroup) -> None:
+        """The members that have a node now are bound by whoever is free, before any other pod is decided about."""
+        try:
+            attempts = self._scheduler.decide_group(group)
+        except BaseException as failure:  # noqa: BLE001  one group must never end a worker
+            count_caught(Boundary.WORKER)
+            self._scheduler.give_up_group(group, failure)
+            return
+        for attempt in attempts:
+            self._under_way[id(attempt)] = attempt
+            if self._must_wait(attempt):
+                self._waiting.spawn(attempt.queued.key, self._beside(attempt, self._scheduler.prepare))
+            else:
+                self._released.append(attempt)
 
     def _must_wait(self, attempt: Attempt) -> bool:
         try:

@@ -1,0 +1,105 @@
+"""Pod groups: pods that are placed together, as Kubernetes has them and as two other projects have had them before.
+
+    scheduling.k8s.io/v1beta1      PodGroup   of Kubernetes 1.37, feature gate GenericWorkload
+    scheduling.x-k8s.io/v1alpha1   PodGroup   of kubernetes-sigs/scheduler-plugins (Coscheduling)
+    scheduling.volcano.sh/v1beta1  PodGroup   of Volcano
+
+Only the fields that a decision reads. All three have the same plural and kind; the API group tells them apart.
+"""
+
+from typing import Final
+
+from kscheduler.api.kinds import Kind
+from kscheduler.api.meta import Condition, KubeObject, Value
+
+
+class GangPolicy(Value, frozen=True):
+    """All or nothing: so many members at once."""
+
+    min_count: int = 1
+
+
+class PodGroupPolicy(Value, frozen=True):
+    """How members are placed: as a gang, or (`basic`, and where nothing is said) one by one."""
+
+    gang: GangPolicy | None = None
+
+
+class PodGroupTopology(Value, frozen=True):
+    """A label of nodes in whose domains the group must stay."""
+
+    key: str = ""
+
+
+class PodGroupConstraints(Value, frozen=True):
+    """Where the group may be placed."""
+
+    topology: tuple[PodGroupTopology, ...] = ()
+
+
+class EmptyPolicy(Value, frozen=True):
+    """A choice without settings."""
+
+
+class DisruptionMode(Value, frozen=True):
+    """Whether preemption may take single members (`single`, the default), or the group only as a whole (`all`)."""
+
+    single: EmptyPolicy | None = None
+    all: EmptyPolicy | None = None
+
+
+class PodGroupSpec(Value, frozen=True):
+    """What a group asks for."""
+
+    scheduling_policy: PodGroupPolicy = PodGroupPolicy()
+    scheduling_constraints: PodGroupConstraints | None = None
+    disruption_mode: DisruptionMode | None = None
+    priority: int | None = None
+    parent_composite_pod_group_name: str | None = None
+
+
+class PodGroupStatus(Value, frozen=True):
+    """What the scheduler has reported."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
+class KubernetesPodGroup(KubeObject):
+    """A group of scheduling.k8s.io."""
+
+    spec: PodGroupSpec = PodGroupSpec()
+    status: PodGroupStatus = PodGroupStatus()
+
+
+class MinMemberSpec(Value, frozen=True):
+    """What a group of other projects asks for, as far as it decides where pods go."""
+
+    min_member: int = 0
+
+
+class SchedulerPluginsPodGroup(KubeObject):
+    """A group of scheduling.x-k8s.io."""
+
+    spec: MinMemberSpec = MinMemberSpec()
+
+
+class VolcanoPodGroup(KubeObject):
+    """A group of scheduling.volcano.sh."""
+
+    spec: MinMemberSpec = MinMemberSpec()
+
+
+POD_GROUPS: Final = Kind("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup", KubernetesPodGroup, namespaced=True)
+SCHEDULER_PLUGINS_POD_GROUPS: Final = Kind(
+    "scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", SchedulerPluginsPodGroup, namespaced=True
+)
+VOLCANO_POD_GROUPS: Final = Kind(
+    "scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", VolcanoPodGroup, namespaced=True
+)
+
+SCHEDULER_PLUGINS_LABEL: Final = "scheduling.x-k8s.io/pod-group"
+"""The label of a pod that names its group, in scheduler-plugins."""
+VOLCANO_ANNOTATION: Final = "scheduling.k8s.io/group-name"
+"""The annotation of a pod that names its group, in Volcano."""
+INITIALLY_SCHEDULED: Final = "PodGroupInitiallyScheduled"
+"""The condition of a group: once it is True it stays so."""

@@ -1,0 +1,148 @@
+"""A scheduler's writes to resource claims.
+
+A claim has fields that we do not know. So a claim is read as JSON, what is ours is changed in that tree, and the tree
+is sent back (PUT) with the resource version that was read: the API server answers 409 if the claim has changed. Only a
+reservation is taken away by a patch, which needs no version.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+from kscheduler.api.codec import UndecodableError, convert
+from kscheduler.api.core import Pod, PodExtendedResourceClaimStatus
+from kscheduler.api.devices import DELETE_PROTECTION, AllocationResult, ResourceClaim, ResourceClaimConsumerReference
+from kscheduler.api.kinds import RESOURCE_CLAIMS
+from kscheduler.client.rest import STRATEGIC_MERGE, APIClient
+from kscheduler.client.writes.pods import pod_path
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+WRITE_SECONDS: Final = 65.0
+"""As for a Binding: an API server gives up a write after 60 s and says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredClaim:
+    """A claim as the API server has it."""
+
+    claim: ResourceClaim
+    tree: dict[str, Any]
+    """All of its fields. It must not be changed."""
+
+    @classmethod
+    def from_json(cls, body: bytes) -> "StoredClaim":
+        """Raises `UndecodableError`."""
+        try:
+            tree = _decode(body)
+        except msgspec.DecodeError as failure:
+            raise UndecodableError(f"not a claim: {failure}") from None
+        return cls(convert(tree, ResourceClaim), tree)
+
+    @property
+    def is_protected(self) -> bool:
+        """Whether it has the finalizer of allocated claims."""
+        return DELETE_PROTECTION in (self.tree["metadata"].get("finalizers") or ())
+
+    def is_reserved_for(self, uid: str) -> bool:
+        """Whether the pod with this UID may use it."""
+        return any(consumer.uid == uid for consumer in self.claim.status.reserved_for)
+
+
+class ApiClaimWriter:
+    """Each method is one request. All raise as `APIClient`'s do, and `UndecodableError` for an unreadable answer."""
+
+    def __init__(self, client: APIClient) -> None:
+        self._client = client
+
+    async def get_claim(self, namespace: str, name: str) -> StoredClaim:
+        """The claim as the API server has it now."""
+        return StoredClaim.from_json(await self._client.get(claim_path(namespace, name)))
+
+    async def protect(self, stored: StoredClaim) -> StoredClaim:
+        """Add the finalizer of allocated claims."""
+        finalizers = [*(stored.tree["metadata"].get("finalizers") or ()), DELETE_PROTECTION]
+        return await self._put(stored, "", {**stored.tree, "metadata": {**_meta(stored), "finalizers": finalizers}})
+
+    async def unprotect(self, stored: StoredClaim) -> StoredClaim:
+        """Take the finalizer away."""
+        finalizers = [name for name in stored.tree["metadata"].get("finalizers") or () if name != DELETE_PROTECTION]
+        return await self._put(stored, "", {**stored.tree, "metadata": {**_meta(stored), "finalizers": finalizers}})
+
+    async def reserve(
+        self,
+        stored: StoredClaim,
+        consumer: ResourceClaimConsumerReference,
+        allocation: AllocationResult | None,
+        allocated_at: str | None,
+    ) -> StoredClaim:
+        """Write the allocation, if there is one, and add a reservation, if it is not there.
+
+        `allocated_at` (RFC 3339) is written where the allocation has no timestamp yet; `None` writes none.
+        """
+        status = dict(stored.tree.get("status") or {})
+        if allocation is not None:
+            status["allocation"] = msgspec.to_builtins(allocation)
+        if allocated_at is not None and not status["allocation"].get("allocationTimestamp"):
+            status["allocation"] = {**status["allocation"], "allocationTimestamp": allocated_at}
+        if not stored.is_reserved_for(consumer.uid):
+            status["reservedFor"] = [*(status.get("reservedFor") or ()), msgspec.to_builtins(consumer)]
+        return await self._put(stored, "/status", {**stored.tree, "status": status})
+
+    async def free(self, stored: StoredClaim) -> StoredClaim:
+        """Clear allocation, reservations and the status of devices."""
+        cleared = ("allocation", "reservedFor", "devices")
+        status = {name: part for name, part in (stored.tree.get("status") or {}).items() if name not in cleared}
+        return await self._put(stored, "/status", {**stored.tree, "status": status})
+
+    async def release(self, namespace: str, name: str, claim_uid: str, pod_uid: str) -> StoredClaim:
+        """Take the reservation of a pod away, whatever else has changed; other claims of this name are left alone."""
+        removal = {"$patch": "delete", "uid": pod_uid}
+        body = _encode({"metadata": {"uid": claim_uid}, "status": {"reservedFor": [removal]}})
+        path = f"{claim_path(namespace, name)}/status"
+        return StoredClaim.from_json(await self._client.patch(path, body, STRATEGIC_MERGE))
+
+    async def create(self, claim: ResourceClaim, generate_name: str) -> StoredClaim:
+        """Create a claim; the API server makes its name from `generate_name`. Its status is not sent."""
+        meta = claim.metadata
+        owners = [msgspec.to_builtins(owner) for owner in meta.owner_references]
+        metadata = {
+            "generateName": generate_name,
+            "namespace": meta.namespace,
+            "annotations": meta.annotations,
+            "ownerReferences": owners,
+        }
+        kind = {"apiVersion": RESOURCE_CLAIMS.group_version, "kind": RESOURCE_CLAIMS.name}
+        body = _encode({**kind, "metadata": metadata, "spec": msgspec.to_builtins(claim.spec)})
+        path = claim_path(meta.namespace, "").rstrip("/")
+        return StoredClaim.from_json(await self._client.post(path, body, retries=0, timeout_seconds=WRITE_SECONDS))
+
+    async def delete(self, claim: ResourceClaim) -> None:
+        """Delete this claim, not a later one of its name."""
+        meta = claim.metadata
+        body = _encode({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": meta.uid}})
+        await self._client.delete(claim_path(meta.namespace, meta.name), body)
+
+    async def tell_pod(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
+        """Write into the pod's status which claim stands for its extended resources."""
+        meta = pod.metadata
+        told = {"extendedResourceClaimStatus": msgspec.to_builtins(status)}
+        body = _encode({"metadata": {"uid": meta.uid}, "status": told})
+        await self._client.patch(f"{pod_path(meta.namespace, meta.name)}/status", body, STRATEGIC_MERGE)
+
+    async def _put(self, stored: StoredClaim, subresource: str, tree: dict[str, Any]) -> StoredClaim:
+        meta = stored.claim.metadata
+        path = f"{claim_path(meta.namespace, meta.name)}{subresource}"
+        return StoredClaim.from_json(await self._client.put(path, _encode(tree), timeout_seconds=WRITE_SECONDS))
+
+
+def claim_path(namespace: str, name: str) -> str:
+    """The claim's URL path."""
+    return RESOURCE_CLAIMS.object_path(quote(name, safe=""), quote(namespace, safe=""))
+
+
+def _meta(stored: StoredClaim) -> dict[str, Any]:
+    found: dict[str, Any] = stored.tree["metadata"]
+    return found

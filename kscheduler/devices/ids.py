@@ -1,0 +1,91 @@
+"""Names of devices, and what is taken of them."""
+
+from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kscheduler.api.devices import AllocationResult
+from kscheduler.api.quantity import nano_value
+
+
+class PoolID(NamedTuple):
+    """A driver's pool of devices."""
+
+    driver: str
+    pool: str
+
+    def __str__(self) -> str:
+        return f"{self.driver}/{self.pool}"
+
+
+class DeviceID(NamedTuple):
+    """A device: names are unique within a pool only."""
+
+    driver: str
+    pool: str
+    device: str
+
+    def __str__(self) -> str:
+        return f"{self.driver}/{self.pool}/{self.device}"
+
+
+class SharedDeviceID(NamedTuple):
+    """One share of a device that several claims may have."""
+
+    device: DeviceID
+    share: str
+
+
+Consumed = Mapping[str, int]
+"""Capacity to amount, in billionths."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatedState:
+    """What claims have, as an allocator reads it."""
+
+    devices: AbstractSet[DeviceID] = frozenset()
+    """Devices that one claim has for itself."""
+    shared: Mapping[DeviceID, Collection[str]] = field(default_factory=dict)
+    """The shares of devices that several claims may have, by their IDs."""
+    consumed: Mapping[DeviceID, Consumed] = field(default_factory=dict)
+    """What all shares of a device take together."""
+
+    def has(self, device: DeviceID) -> bool:
+        """Whether any claim has the device or a share of it."""
+        return device in self.devices or device in self.shared or device in self.consumed
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What one claim has."""
+
+    devices: tuple[DeviceID, ...] = ()
+    shared: tuple[SharedDeviceID, ...] = ()
+    consumed: tuple[tuple[DeviceID, Consumed], ...] = ()
+
+
+NOTHING_HELD = Holding()
+
+
+def held_by(allocation: AllocationResult | None, *, is_shareable: bool = True) -> Holding:
+    """What an allocation takes. Devices for administrators do not count.
+
+    `is_shareable`: whether several claims may have one device (gate DRAConsumableCapacity).
+    """
+    if allocation is None:
+        return NOTHING_HELD
+    devices, shared, consumed = [], [], []
+    for result in allocation.devices.results:
+        if result.admin_access:
+            continue
+        device = DeviceID(result.driver, result.pool, result.device)
+        if not is_shareable or result.share_id is None:
+            devices.append(device)
+            continue
+        shared.append(SharedDeviceID(device, result.share_id))
+        if result.consumed_capacity:
+            amounts = {name: nano_value(amount) for name, amount in result.consumed_capacity.items()}
+            consumed.append((device, amounts))
+    return Holding(tuple(devices), tuple(shared), tuple(consumed))

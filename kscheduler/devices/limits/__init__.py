@@ -1,0 +1,1 @@
+"""What limits which devices go together: attributes, counters that they share, and capacities that are shared."""

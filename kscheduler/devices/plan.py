@@ -1,0 +1,187 @@
+"""What claims ask for, checked before any device is looked for."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kscheduler.api.devices import ALL, EXACT_COUNT, DeviceClass, ResourceClaim
+from kscheduler.devices.errors import AllocationError
+from kscheduler.devices.features import AllocatorFeatures
+from kscheduler.devices.ids import AllocatedState
+from kscheduler.devices.limits.capacity import CapacityError, consumption, has_room, is_allowed
+from kscheduler.devices.limits.constraints import Constraint, constraint_of
+from kscheduler.devices.pools import NodeIdentity, Pool, PoolDevice, reaches
+from kscheduler.devices.selection import DeviceSelection, Selections
+from kscheduler.devices.wanted import Wanted, wanted_of
+
+MOST_RESULTS: Final = 32
+"""Devices of a claim."""
+_UNBOUNDED: Final = 2**63 - 1
+_NOTHING_USED: Final[dict[str, int]] = {}
+
+
+@dataclass(slots=True)
+class Request:
+    """One way to satisfy a request of a claim, on one node."""
+
+    wanted: Wanted
+    device_class: DeviceClass
+    selection: DeviceSelection
+    count: int
+    """How many devices."""
+    devices: Sequence[PoolDevice] | None = None
+    """All that are asked for, where it is not a number."""
+
+
+Alternatives = tuple[Request, ...]
+"""The ways to satisfy one request; in the order of preference."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimPlan:
+    """A claim, prepared for a node."""
+
+    claim: ResourceClaim
+    requests: tuple[Alternatives, ...]
+    constraints: tuple[Constraint, ...]
+
+
+class Planner:
+    """Prepares claims for nodes. What does not depend on the node is worked out once."""
+
+    def __init__(
+        self,
+        features: AllocatorFeatures,
+        claims: Sequence[ResourceClaim],
+        classes: Callable[[str], DeviceClass | None],
+        selections: Selections,
+        allocated: AllocatedState,
+    ) -> None:
+        self._features = features
+        self._claims = claims
+        self._classes = classes
+        self._selections = selections
+        self._allocated = allocated
+        self._wanted = [[wanted_of(request) for request in claim.spec.devices.requests] for claim in claims]
+        self._known: dict[tuple[int, int], Alternatives] = {}
+        """Requests that are the same for all nodes, by claim and request."""
+
+    def plans(self, pools: Sequence[Pool], node: NodeIdentity) -> list[ClaimPlan]:
+        """The claims as they are on a node with these pools. Raises `AllocationError`."""
+        return [self._plan(number, claim, pools, node) for number, claim in enumerate(self._claims)]
+
+    def _plan(self, number: int, claim: ResourceClaim, pools: Sequence[Pool], node: NodeIdentity) -> ClaimPlan:
+        requests, least = [], 0
+        for place in range(len(claim.spec.devices.requests)):
+            alternatives = self._known.get((number, place)) or self._alternatives(number, place, pools, node)
+            needed = min(request.count for request in alternatives)
+            if self._features.tells_device_of_error and needed > MOST_RESULTS - least:
+                name = claim.spec.devices.requests[place].name
+                message = f"claim {claim.key}, request {name}: adding {needed} devices exceeds the claim limit of "
+                message += f"{MOST_RESULTS}, with {least} already accounted for"
+                raise AllocationError(message)
+            least += needed
+            requests.append(alternatives)
+        if least > MOST_RESULTS:
+            message = (
+                f"claim {claim.key}: number of requested devices {least} exceeds the claim limit of {MOST_RESULTS}"
+            )
+            raise AllocationError(message)
+        return ClaimPlan(claim, tuple(requests), self._constraints(claim))
+
+    def _constraints(self, claim: ResourceClaim) -> tuple[Constraint, ...]:
+        made = []
+        for number, spec in enumerate(claim.spec.devices.constraints):
+            constraint = constraint_of(spec, self._features)
+            if constraint is None:
+                message = f"claim {claim.key}, constraint #{number}: empty constraint (unsupported constraint type?)"
+                raise AllocationError(message)
+            made.append(constraint)
+        return tuple(made)
+
+    def _alternatives(self, number: int, place: int, pools: Sequence[Pool], node: NodeIdentity) -> Alternatives:
+        claim, wanted = self._claims[number], self._wanted[number][place]
+        name = claim.spec.devices.requests[place].name
+        if not wanted:
+            raise AllocationError(f"claim {claim.key}, request {name}: unsupported request type")
+        if not self._features.prioritized_list and wanted[0].parent:
+            message = (
+                f"claim {claim.key}, request {name}: has subrequests, but the DRAPrioritizedList feature is disabled"
+            )
+            raise AllocationError(message)
+        if not self._features.consumable_capacity:
+            for each in wanted:
+                if each.capacity is not None:
+                    kind = "subrequest" if each.parent else "request"
+                    why = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
+                    raise AllocationError(f"claim {claim.key}, {kind} {each.name}: {why}")
+        made = tuple(self._request(claim, each, pools, node) for each in wanted)
+        if all(request.devices is None for request in made):
+            self._known[number, place] = made
+        return made
+
+    def _request(self, claim: ResourceClaim, wanted: Wanted, pools: Sequence[Pool], node: NodeIdentity) -> Request:
+        where = f"claim {claim.key}, request {wanted.name}"
+        if wanted.has_derived_attributes and self._features.tells_device_of_error:
+            raise AllocationError(f"{where}: cannot handle request with derived attributes, the feature is disabled")
+        for number, selector in enumerate(wanted.selectors):
+            if selector.cel is None:
+                message = f"{where}, selector #{number}: CEL expression empty (unsupported selector type?)"
+                raise AllocationError(message)
+        if wanted.names_admin and not self._features.admin_access:
+            raise AllocationError(f"{where}: admin access is requested, but the feature is disabled")
+        if not wanted.class_name:
+            raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
+        device_class = self._classes(wanted.class_name)
+        if device_class is None:
+            missing = f'deviceclass.resource.k8s.io "{wanted.class_name}" not found'
+            raise AllocationError(f"{where}: could not retrieve device class {wanted.class_name}: {missing}")
+        selection = self._selections.of(device_class, wanted.selectors, claim.key)
+        request = Request(wanted, device_class, selection, min(wanted.count, _UNBOUNDED))
+        if wanted.mode == ALL:
+            request.devices = self._all_devices(request, where, pools, node)
+            request.count = len(request.devices)
+        elif wanted.mode != EXACT_COUNT:
+            raise AllocationError(f"{where}: unsupported count mode {wanted.mode}")
+        return request
+
+    def _all_devices(self, request: Request, where: str, pools: Sequence[Pool], node: NodeIdentity) -> list[PoolDevice]:
+        devices: list[PoolDevice] = []
+        for pool in pools:
+            if pool.is_incomplete or pool.is_invalid:
+                state = "being updated" if pool.is_incomplete else "invalid"
+                message = f"{where}: asks for all devices, but resource pool {pool.id} is currently {state}"
+                raise AllocationError(message)
+            devices += [found for found in pool.devices if self._counts(request, where, found, node)]
+        return devices
+
+    def _counts(self, request: Request, where: str, found: PoolDevice, node: NodeIdentity) -> bool:
+        if not is_selectable(request, found, node, self._features):
+            return False
+        if not self._features.consumable_capacity:
+            return True
+        used = _NOTHING_USED
+        if not self._features.all_means_static_capacity:
+            used = dict(self._allocated.consumed.get(found.id, _NOTHING_USED))
+        try:
+            taken = consumption(request.wanted.capacity, found.device.capacity, self._features)
+        except CapacityError as problem:
+            raise AllocationError(f"{where}: checking capacity for device {found.device.name}: {problem}") from None
+        capacities = found.device.capacity
+        return (
+            taken is not None
+            and is_allowed(taken, capacities, self._features)
+            and has_room(taken, capacities, used, _NOTHING_USED)
+        )
+
+
+def is_selectable(request: Request, found: PoolDevice, node: NodeIdentity, features: AllocatorFeatures) -> bool:
+    """Whether the request may have the device, if it is free. Raises `AllocationError`."""
+    device = found.device
+    if device.binding_conditions and not features.binding_conditions:
+        return False
+    if not request.selection.has(found):
+        return False
+    if not found.slice.spec.per_device_node_selection:
+        return True
+    return reaches(node, device.node_name, device.node_selector, all_nodes=device.all_nodes)

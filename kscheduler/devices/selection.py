@@ -1,0 +1,111 @@
+"""Which devices pass the selectors of a class and of a request: asked once per device, whoever asks.
+
+An answer depends on nothing but the selectors and the device, so it is kept beside the slice for as long as the slice
+is published. Answers are worked out one by one, when the search comes to the device: the error of a device that nobody
+looks at is nobody's error.
+"""
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from kscheduler.api.devices import Device, DeviceClass, DeviceSelector
+from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.devices.errors import AllocationError
+from kscheduler.devices.features import AllocatorFeatures
+from kscheduler.devices.pools import PoolDevice
+from kscheduler.devices.selectors import SelectorCompileError, SelectorRuntimeError
+
+_KEPT_SELECTIONS: Final = 64
+_MOST_ANSWERS: Final = 1 << 18
+"""Of one selection, a hundred bytes each; then they are asked for anew."""
+
+
+class DevicePredicate(Protocol):
+    """A compiled expression."""
+
+    def matches(self, driver: str, device: Device) -> bool:
+        """Whether the expression is true for the device. Raises `SelectorRuntimeError`."""
+        ...
+
+
+class Compiler(Protocol):
+    """Compiles expressions."""
+
+    def compile(self, expression: str) -> DevicePredicate:
+        """Raises `SelectorCompileError`."""
+        ...
+
+
+Expressions = tuple[str, ...]
+
+
+class Selections:
+    """The answers for the selectors that were used last."""
+
+    def __init__(self, compiler: Compiler, features: AllocatorFeatures) -> None:
+        self._compiler = compiler
+        self._features = features
+        self._kept: RecentlyUsed[tuple[Expressions, Expressions], dict[int, tuple[Device, bool]]] = RecentlyUsed(
+            _KEPT_SELECTIONS
+        )
+
+    def of(self, device_class: DeviceClass, selectors: Sequence[DeviceSelector], claim: str) -> "DeviceSelection":
+        """`claim`: `namespace/name`, for error texts."""
+        by_class, by_request = _expressions(device_class.spec.selectors), _expressions(selectors)
+        known = self._kept.use((by_class, by_request))
+        if known is None:
+            known = self._kept[by_class, by_request] = {}
+        return DeviceSelection(
+            self._compiler,
+            self._features,
+            known,
+            (f"class {device_class.metadata.name}", by_class),
+            (f"claim {claim}", by_request),
+        )
+
+
+class DeviceSelection:
+    """The devices that pass the selectors of one class and one request."""
+
+    def __init__(
+        self,
+        compiler: Compiler,
+        features: AllocatorFeatures,
+        known: dict[int, tuple[Device, bool]],
+        *parts: tuple[str, Expressions],
+    ) -> None:
+        self._compiler = compiler
+        self._features = features
+        self._known = known
+        self._parts = parts
+
+    def has(self, found: PoolDevice) -> bool:
+        """Whether the device passes. Raises `AllocationError`."""
+        if len(self._known) > _MOST_ANSWERS:
+            self._known.clear()
+        entry = self._known.get(id(found.device))
+        if entry is not None and entry[0] is found.device:
+            return entry[1]
+        passes = all(self._passes(where, expressions, found) for where, expressions in self._parts)
+        self._known[id(found.device)] = found.device, passes
+        return passes
+
+    def _passes(self, where: str, expressions: Expressions, found: PoolDevice) -> bool:
+        for number, expression in enumerate(expressions):
+            try:
+                selector = self._compiler.compile(expression)
+            except SelectorCompileError as problem:
+                message = f"{where}: selector #{number}: CEL compile error: {problem}"
+                raise AllocationError(message) from None
+            try:
+                if not selector.matches(found.id.driver, found.device):
+                    return False
+            except SelectorRuntimeError as problem:
+                on_device = f" on device {found.id}" if self._features.tells_device_of_error else ""
+                message = f"{where}: selector #{number}{on_device}: CEL runtime error: {problem}"
+                raise AllocationError(message) from None
+        return True
+
+
+def _expressions(selectors: Sequence[DeviceSelector]) -> Expressions:
+    return tuple(selector.cel.expression for selector in selectors if selector.cel is not None)

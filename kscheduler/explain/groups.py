@@ -1,0 +1,93 @@
+"""A decision about a pod group as one JSON object, and as text.
+
+`podGroupOutcome` has the shape of the recorded outcomes (tests/vectors): the group's condition and what becomes of each
+member, or what PreEnqueue says of each member if it keeps any of them out.
+"""
+
+from typing import Any, Final
+
+from kscheduler.api.meta import Condition
+from kscheduler.framework.status import Status
+from kscheduler.scheduling.groups.group_cycle import MemberResult
+from kscheduler.scheduling.groups.group_outcome import group_condition
+from kscheduler.whatif.decide_group import GroupDecision
+
+Tree = dict[str, Any]
+
+KIND: Final = "PodGroupExplanation"
+_NOTHING: Final[Tree] = dict.fromkeys(
+    ("preEnqueue", "preFilter", "preFilterNodes", "filter", "feasible", "scores", "best", "preemption")
+)
+
+
+def group_tree(decision: GroupDecision, api_version: str) -> Tree:
+    """The decision as plain dicts and lists, always with the same keys."""
+    return {
+        "apiVersion": api_version,
+        "kind": KIND,
+        "id": decision.scenario.id or decision.scenario.group,
+        "podGroup": decision.scenario.group,
+        "error": decision.error or None,
+        **_NOTHING,
+        "message": "",
+        "podGroupOutcome": None if decision.error else outcome_tree(decision),
+        "notes": list(decision.notes),
+    }
+
+
+def outcome_tree(decision: GroupDecision) -> Tree:
+    """The outcome as recorded ones are written."""
+    if decision.pre_enqueue is not None:
+        return {"preEnqueue": {name: _gate_tree(status) for name, status in decision.pre_enqueue.items()}}
+    if decision.status is None:
+        return {}
+    return {
+        "condition": _condition_tree(group_condition(decision.status)),
+        "pods": {member.pod.name: _member_tree(member) for member in decision.members},
+    }
+
+
+def _gate_tree(status: Status) -> Tree | None:
+    if status.is_success:
+        return None
+    return {"status": status.code.label, "plugin": status.plugin, "reasons": list(status.reasons)}
+
+
+def _condition_tree(condition: Condition) -> Tree:
+    return {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+    }
+
+
+def _member_tree(member: MemberResult) -> Tree:
+    if member.status.is_success and member.record is not None:
+        return {"node": member.record.node_name}
+    return {"code": member.status.code.label, "message": member.message}
+
+
+def group_text(decision: GroupDecision) -> str:
+    """The decision in lines."""
+    return "\n".join(_lines(decision))
+
+
+def _lines(decision: GroupDecision) -> list[str]:
+    name = f"pod group {decision.scenario.group}"
+    if decision.error:
+        return [f"{name}: {decision.error}"]
+    if decision.pre_enqueue is not None:
+        gates = [
+            f"  {pod}: {'ready' if status.is_success else f'{status.message} ({status.plugin})'}"
+            for pod, status in decision.pre_enqueue.items()
+        ]
+        return [f"{name} is not tried: some of its members may not enter the queue", *gates]
+    condition = group_condition(decision.status or Status())
+    head = f"{name}: {condition.reason}" + (f": {condition.message}" if condition.message else "")
+    return [head, *map(_member_line, decision.members)]
+
+
+def _member_line(member: MemberResult) -> str:
+    tree = _member_tree(member)
+    return f"  {member.pod.name}: " + (f"goes to {tree['node']}" if "node" in tree else tree["message"])

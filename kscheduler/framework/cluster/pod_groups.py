@@ -1,0 +1,116 @@
+"""Pod groups, as plugins and the queue see them: which group a pod is in, what the group asks for, who is in it.
+
+A group is a *gang* (so many members at once, or none) or *basic* (its members one by one, but in one attempt). Where
+groups are off, no pod is in any.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from kscheduler.api.core import Pod
+from kscheduler.api.meta import Condition
+
+
+class GroupKey(NamedTuple):
+    """Which group: the same name may be taken in several API groups."""
+
+    api: str
+    """The API group, such as scheduling.k8s.io."""
+    namespace: str
+    name: str
+
+    @property
+    def text(self) -> str:
+        """`namespace/name`, for logs and messages."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDefinition:
+    """What a group asks for, whichever API it is of."""
+
+    key: GroupKey
+    min_count: int | None = None
+    """So many members at once; `None`: the group is basic."""
+    priority: int | None = None
+    """What each member's priority must be; `None`: members agree among themselves."""
+    is_taken_whole: bool = False
+    """Preemption takes all of its members or none (`disruptionMode: all`)."""
+    uid: str = ""
+    generation: int = 0
+    conditions: tuple[Condition, ...] = ()
+    """What has been reported of it; groups of other APIs than Kubernetes' own have none here."""
+
+    @property
+    def least(self) -> int:
+        """How many members must be placed before any is bound."""
+        return 1 if self.min_count is None else self.min_count
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementProgress:
+    """How far an attempt to place a group has come."""
+
+    remaining: int
+    """Members that have not been tried yet."""
+    scheduled: int
+    """Members that have a node, in this attempt or before it."""
+
+
+class PodGroupView(Protocol):
+    """All groups and their members: `state.pod_groups`."""
+
+    def key_of(self, pod: Pod) -> GroupKey | None:
+        """The group that the pod names, known or not; `None`: it is in no group."""
+        ...
+
+    def definition(self, key: GroupKey) -> GroupDefinition | None:
+        """What the group asks for; `None`: the watch has not shown it."""
+        ...
+
+    def count_all(self, key: GroupKey) -> int:
+        """The number of members that the scheduler knows, in any state."""
+        ...
+
+    def count_scheduled(self, key: GroupKey) -> int:
+        """The number of members that count on a node: bound, or assumed to be."""
+        ...
+
+    def scheduled_uids(self, key: GroupKey) -> Collection[str]:
+        """UIDs of the members that count on a node."""
+        ...
+
+    def unscheduled_keys(self, key: GroupKey) -> Collection[str]:
+        """Keys (`namespace/name`) of the members without a node."""
+        ...
+
+
+class _NoPodGroups:
+    def key_of(self, pod: Pod) -> GroupKey | None:
+        del pod
+        return None
+
+    def definition(self, key: GroupKey) -> GroupDefinition | None:
+        del key
+        return None
+
+    def count_all(self, key: GroupKey) -> int:
+        del key
+        return 0
+
+    def count_scheduled(self, key: GroupKey) -> int:
+        del key
+        return 0
+
+    def scheduled_uids(self, key: GroupKey) -> Collection[str]:
+        del key
+        return ()
+
+    def unscheduled_keys(self, key: GroupKey) -> Collection[str]:
+        del key
+        return ()
+
+
+NO_POD_GROUPS: PodGroupView = _NoPodGroups()
+"""Groups are off: no pod is in any."""

@@ -1,0 +1,162 @@
+"""Which claim is not served on which nodes, and what there is instead. For explanations only.
+
+Each claim is tried separately by the filter's own rule. Claims may also compete (two claims for one device): nodes that
+no single claim explains are reported so. The devices that a node reaches and those in use are counted whatever
+selectors, constraints and counters say: they show the order of magnitude, not the reason to the last device.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from kscheduler.api.core import Node
+from kscheduler.api.devices import (
+    ALL,
+    AllocationResult,
+    Device,
+    DeviceRequest,
+    ResourceClaim,
+    ResourceSlice,
+)
+from kscheduler.api.selectors import parse_node_term
+from kscheduler.framework.cluster.devices import Devices
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
+from kscheduler.framework.reasons.details import Detail, grouped
+from kscheduler.framework.reasons.wording import term_text
+from kscheduler.framework.rules.device_readiness import DeviceFailedError, is_ready
+from kscheduler.framework.status import StatusError
+from kscheduler.plugins.dynamic_resources.in_cycle import ClaimsInCycle
+from kscheduler.plugins.dynamic_resources.search import INVALID_POOLS, NO_DEVICES, DeviceSearch
+
+T = TypeVar("T")
+SearchFor = Callable[[Sequence[ResourceClaim]], DeviceSearch]
+"""Makes a search for some of the pod's claims."""
+
+
+def claim_details(
+    state: ClaimsInCycle, devices: Devices, search_for: SearchFor, nodes: NodeTable, rows: Rows
+) -> Iterator[Detail]:
+    """The rows where each claim is not served, with the reason."""
+    for place in sorted(state.unavailable):
+        claim, terms = state.claims[place], state.reachable[place]
+        elsewhere = rows[:0] if terms is None else rows[~nodes.matches_any(terms, rows)]
+        if len(elsewhere):
+            yield _elsewhere(claim, elsewhere)
+        if len(elsewhere) < len(rows) and (failure := _failure(claim)):
+            yield Detail("devicesNotReady", failure, rows, {"claim": claim.metadata.name, "message": failure})
+    if state.search is not None or state.extended is not None:
+        yield from _unserved(state, devices, search_for, nodes, rows)
+
+
+def _unserved(
+    state: ClaimsInCycle, devices: Devices, search_for: SearchFor, nodes: NodeTable, rows: Rows
+) -> Iterator[Detail]:
+    reach = _Reach(devices)
+    alone: dict[int, tuple[ResourceClaim, DeviceSearch]] = {}
+    """By identity, because the claim for extended resources has several variants: the search for that claim alone."""
+
+    def lacking(row: int) -> tuple[object, ...]:
+        """What the details of the row depend on."""
+        info = nodes.info(row)
+        together = _answered(state.devices_on, info)
+        if together not in (NO_DEVICES, INVALID_POOLS) or info.node is None:
+            return ()
+        if together == INVALID_POOLS:
+            return (INVALID_POOLS,)
+        unserved = []
+        for claim in state.claims_on(info):
+            if id(claim) not in alone:
+                alone[id(claim)] = claim, search_for([claim])
+            if isinstance(_answered(alone[id(claim)][1].on, info.node), int):
+                unserved.append(id(claim))
+        return (together, tuple(unserved), *reach.counts(info.node)) if unserved else (together, ())
+
+    for why, group in grouped(rows, lacking).items():
+        match why:
+            case (int(), tuple(keys), int(reached), int(used)):
+                for key in keys:
+                    yield _lacking(alone[key][0], reached, used, group)
+            case (int(), tuple()):
+                names = list(dict.fromkeys(claim.metadata.name for claim, _ in alone.values()))
+                text = f"the claims {', '.join(names)} cannot all be served here, though each of them could be alone"
+                yield Detail("claimsCompete", text, group, {"claims": names})
+            case (int(),):
+                text = "a pool of devices contradicts itself (a device named twice, or counters that do not exist)"
+                yield Detail("poolInvalid", text, group)
+
+
+def _answered(ask: Callable[[T], Sequence[AllocationResult] | int], about: T) -> Sequence[AllocationResult] | int:
+    try:
+        return ask(about)
+    except StatusError:
+        return ()
+
+
+def _elsewhere(claim: ResourceClaim, rows: Rows) -> Detail:
+    allocation = claim.status.allocation
+    assert allocation is not None  # noqa: S101  only allocated claims are elsewhere
+    assert allocation.node_selector is not None  # noqa: S101  else all nodes reach it
+    names = [f"{each.driver}/{each.pool}/{each.device}" for each in allocation.devices.results]
+    where = [term_text(parse_node_term(term)) for term in allocation.node_selector.node_selector_terms]
+    text = f"claim {claim.metadata.name} has {', '.join(names)}, reached only from nodes with {' or '.join(where)}"
+    return Detail("claimElsewhere", text, rows, {"claim": claim.metadata.name, "devices": names, "terms": where})
+
+
+def _failure(claim: ResourceClaim) -> str:
+    """Why the claim's devices cannot be used; empty if they are ready."""
+    try:
+        return "" if is_ready(claim) else f"the devices of claim {claim.metadata.name} have not become ready in time"
+    except DeviceFailedError as problem:
+        return str(problem)
+
+
+def _lacking(claim: ResourceClaim, reached: int, used: int, rows: Rows) -> Detail:
+    requests = [facts for request in claim.spec.devices.requests for facts in _request_facts(request)]
+    wanted = "; ".join(f"{facts['request']}: {facts['count']} of class {facts['class']}" for facts in requests)
+    there = f"{reached} devices, {used} of them in use" if reached else "no devices"
+    text = f"claim {claim.metadata.name} ({wanted}) cannot be served; the node reaches {there}"
+    facts = {"claim": claim.metadata.name, "requests": requests, "reached": reached, "inUse": used}
+    return Detail("devicesLacking", text, rows, facts)
+
+
+def _request_facts(request: DeviceRequest) -> Iterator[dict[str, str]]:
+    alternatives = (
+        [(request.name, request.exactly)]
+        if request.exactly is not None
+        else [(f"{request.name}/{each.name}", each) for each in request.first_available]
+    )
+    for name, wanted in alternatives:
+        count = "all" if wanted.allocation_mode == ALL else str(wanted.count or 1)
+        yield {"request": name, "class": wanted.device_class_name, "count": count}
+
+
+class _Reach:
+    """The devices that a node reaches."""
+
+    def __init__(self, devices: Devices) -> None:
+        self._used = devices.claims.allocated_state().devices
+        self._local: dict[str, list[ResourceSlice]] = {}
+        self._others: list[ResourceSlice] = []
+        for published in devices.slices():
+            name = published.spec.node_name
+            (self._others if name is None else self._local.setdefault(name, [])).append(published)
+
+    def counts(self, node: Node) -> tuple[int, int]:
+        """The number of devices, and of those in use."""
+        reached = used = 0
+        for published in (*self._local.get(node.metadata.name, ()), *self._others):
+            spec = published.spec
+            for device in spec.devices:
+                if _reaches(node, published, device):
+                    reached += 1
+                    used += (spec.driver, spec.pool.name, device.name) in self._used
+        return reached, used
+
+
+def _reaches(node: Node, published: ResourceSlice, device: Device) -> bool:
+    chosen: Any = device if published.spec.per_device_node_selection else published.spec
+    if chosen.all_nodes or chosen.node_name == node.metadata.name:
+        return True
+    selector = chosen.node_selector
+    labels: Mapping[str, str] = node.metadata.labels
+    terms = () if selector is None else selector.node_selector_terms
+    return any(parse_node_term(term).matches(labels, node.metadata.name) for term in terms)

@@ -1,0 +1,66 @@
+"""What PreFilter finds out about a pod's claims, and what Filter adds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kscheduler.api.devices import AllocationResult, ResourceClaim
+from kscheduler.api.selectors import NodeTerm, parse_node_term
+from kscheduler.framework.nodes.node_info import NodeInfo
+from kscheduler.plugins.dynamic_resources.extended import ExtendedResources
+from kscheduler.plugins.dynamic_resources.kept_answers import Answer
+from kscheduler.plugins.dynamic_resources.search import DeviceSearch
+
+
+@dataclass(slots=True)
+class ClaimsInCycle:
+    """The claims of one pod in one cycle. Without claims it says that PreFilter has run, and ended early."""
+
+    claims: Sequence[ResourceClaim] = ()
+    """Those that the pod names, in its order, as they were when the cycle began."""
+    reachable: Sequence[Sequence[NodeTerm] | None] = ()
+    """By claim, the nodes that can use its allocation: those that satisfy one of the terms; `None`: all."""
+    search: DeviceSearch | None = None
+    """The search for devices of the claims that have none; `None`: all have, or `extended` is what is searched for."""
+    extended: ExtendedResources | None = None
+    """Extended resources that devices may stand for; the pod's claim for them is not among `claims`."""
+    found: dict[str, Answer] = field(default_factory=dict)
+    """By node that passed, what each of `claims_on` would get there, if the search does not keep that."""
+    unavailable: set[int] = field(default_factory=set)
+    """Places in `claims` of allocated claims that some node cannot use."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to be judged."""
+        return not self.claims and self.extended is None
+
+    def devices_on(self, info: NodeInfo) -> Sequence[AllocationResult] | int:
+        """What each claim that needs devices gets on a node, or a code of Filter. Raises `StatusError`."""
+        if self.extended is not None:
+            return self.extended.on(info)
+        node = info.node
+        return () if self.search is None or node is None else self.search.on(node)
+
+    def found_on(self, info: NodeInfo) -> Sequence[AllocationResult] | None:
+        """What Filter has found on a node for each of `claims_on`; `None` where the node did not pass.
+
+        Raises `StatusError`.
+        """
+        found = self.found.get(info.name)
+        if found is None and self.search is not None and info.node is not None:
+            found = self.search.on(info.node)
+        return None if isinstance(found, int) else found
+
+    def claims_on(self, info: NodeInfo) -> Sequence[ResourceClaim]:
+        """The claims that must get devices on a node, in the order of what is found for them."""
+        return self.to_allocate if self.extended is None else self.extended.claims_on(info)
+
+    @property
+    def to_allocate(self) -> Sequence[ResourceClaim]:
+        """The claims that have no devices yet, in the pod's order."""
+        return [claim for claim in self.claims if claim.status.allocation is None]
+
+
+def reachable_from(allocation: AllocationResult) -> Sequence[NodeTerm] | None:
+    """The nodes that can use an allocation, as terms of which one must hold; `None`: all can."""
+    selector = allocation.node_selector
+    return None if selector is None else [parse_node_term(term) for term in selector.node_selector_terms]

@@ -1,0 +1,331 @@
+"""The extension points of DynamicResources.
+
+PreEnqueue  the pod waits outside of the queue until its claims exist
+PreFilter   find the claims, and what can be said about them whatever the node
+Filter      the rows that can use the allocated claims, and have devices for the others
+PostFilter  no node fits: which claim should give its devices back, so that others are chosen
+Score       points for rows where claims get the better of their alternatives
+Reserve     take the devices that Filter has found on the node: the next pod sees them as taken
+PreBind     have the claims written (`framework.cluster.claim_writing`)
+Unreserve   give back what was taken
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import ClassVar, Final
+
+import msgspec
+import numpy as np
+
+from kscheduler.api.devices import AllocationResult, ResourceClaim
+from kscheduler.config.feature_gates import RESIZE_PREEMPTION
+from kscheduler.config.plugin_args import DynamicResourcesArgs
+from kscheduler.framework.cluster.claim_writing import (
+    BINDING_TIMEOUT_SECONDS,
+    NO_CLAIM_WRITER,
+    ClaimRules,
+    Deallocation,
+    PodReservation,
+    ReservedClaim,
+)
+from kscheduler.framework.cluster.devices import NO_DEVICES_KNOWN, Devices
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import ClusterEventWithHint
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.nodes.label_column import Mask
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
+from kscheduler.framework.plugin import (
+    PASS_ALL,
+    SKIPPED,
+    UNSIGNABLE,
+    Plugin,
+    PostFilterResult,
+    PreFilterResult,
+    PreFlightResult,
+    Signature,
+)
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.requests import resize_is_deferred
+from kscheduler.framework.reasons.details import Detail
+from kscheduler.framework.reasons.diagnosis import Diagnosis
+from kscheduler.framework.rules.device_readiness import DeviceFailedError, is_overdue, is_ready
+from kscheduler.framework.rules.normalize import default_normalize
+from kscheduler.framework.status import SKIP, SUCCESS, Status, StatusError, error, unresolvable, unschedulable
+from kscheduler.plugins.dynamic_resources import extended, scoring
+from kscheduler.plugins.dynamic_resources.allocators import Allocators
+from kscheduler.plugins.dynamic_resources.details import claim_details
+from kscheduler.plugins.dynamic_resources.events import DeviceEvents
+from kscheduler.plugins.dynamic_resources.in_cycle import ClaimsInCycle, reachable_from
+from kscheduler.plugins.dynamic_resources.kept_answers import Answer
+from kscheduler.plugins.dynamic_resources.pod_claims import ClaimNotReadyError, missing_claim, pod_claims
+from kscheduler.plugins.dynamic_resources.requests import unservable
+from kscheduler.plugins.dynamic_resources.search import NOT_AVAILABLE, REASONS
+
+_PREPARED: Final = PreFilterResult(SUCCESS)
+_NOTHING_TO_WRITE: Final = PreFlightResult(SKIP, allow_parallel=True)
+_WRITES: Final = PreFlightResult(SUCCESS, allow_parallel=True)
+_NO_CLAIMS: Final = ClaimsInCycle()
+"""For all pods without claims: nobody writes to it."""
+
+
+class DynamicResources(Plugin):
+    """Finds and reserves the devices of a pod."""
+
+    name = "DynamicResources"
+    depends_on = ()
+    """Nothing: what is signed is a pod without claims, and every node suits it equally."""
+    reads_pods = False
+    reads_spec_only = True
+    normalizes_points_only = True
+    reasons: ClassVar = REASONS | extended.REASONS
+
+    def __init__(self, args: DynamicResourcesArgs | None, handle: Handle) -> None:
+        args = args or DynamicResourcesArgs()
+        self._handle = handle
+        self._allocators = Allocators(handle, args.filter_timeout)
+        self._events = DeviceEvents(None if handle.devices is None else handle.devices.claims)
+        self._rules = ClaimRules(
+            {"DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"} <= set(handle.features),
+            BINDING_TIMEOUT_SECONDS if args.binding_timeout is None else args.binding_timeout / 1e9,
+            handle.behaviours.claims_stay_pending,
+        )
+        self._has_alternatives = "DRAPrioritizedList" in handle.features
+        self._judges_resizes = RESIZE_PREEMPTION in handle.features
+        self._has_extended = "DRAExtendedResource" in handle.features
+        named = handle.behaviours.names_claims_to_deallocate
+        self._nothing_to_deallocate = unschedulable("no new claims to deallocate") if named else unschedulable()
+        self._not_helped = unschedulable("still not schedulable") if named else unschedulable()
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """All events after which a pod's claims may exist, be free or get devices."""
+        return self._events.registered()
+
+    def sign(self, pod: PodInfo) -> Signature:
+        """Pods without claims are all alike; pods with claims cannot share a decision."""
+        return UNSIGNABLE if pod.pod.spec.resource_claims else ()
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        """All claims must exist."""
+        devices = self._handle.devices
+        if not pod.pod.spec.resource_claims or devices is None:
+            return SUCCESS
+        return missing_claim(pod.pod, devices.claims) or SUCCESS
+
+    # --- deciding -----------------------------------------------------------------------------------------------------
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
+        """Skip for pods without claims."""
+        del nodes
+        if self._grows_in_place(pod):
+            return SKIPPED
+        cycle.write(_NO_CLAIMS)
+        devices = self._handle.devices
+        if not pod.pod.spec.resource_claims and (devices is None or not self._may_have_extended(pod, devices)):
+            return SKIPPED
+        if devices is None:
+            return PreFilterResult(NO_DEVICES_KNOWN)
+        try:
+            claims = pod_claims(pod.pod, devices.claims)
+        except ClaimNotReadyError as not_ready:
+            return PreFilterResult(unresolvable(str(not_ready), plugin=self.name))
+        search_for = partial(self._allocators.search_for, devices=devices)
+        backed = None
+        if self._may_have_extended(pod, devices):
+            backed = extended.extended_resources(pod, claims, devices, search_for)
+        if not claims and backed is None:
+            return SKIPPED
+        for claim in claims:
+            problem = None if claim.status.allocation is not None else self._problem(claim, devices)
+            if problem is not None:
+                return PreFilterResult(problem.by(self.name))
+        allocations = [claim.status.allocation for claim in claims]
+        reachable = [None if allocation is None else reachable_from(allocation) for allocation in allocations]
+        to_allocate = [claim for claim in claims if claim.status.allocation is None]
+        search = search_for(to_allocate) if to_allocate and backed is None else None
+        cycle.write(ClaimsInCycle(claims, reachable, search, backed))
+        return _PREPARED
+
+    def _grows_in_place(self, pod: PodInfo) -> bool:
+        """Whether the pod runs and waits for room on its node: its devices are there."""
+        return self._judges_resizes and bool(pod.node_name) and resize_is_deferred(pod.pod)
+
+    def _may_have_extended(self, pod: PodInfo, devices: Devices) -> bool:
+        return self._has_extended and devices.stand_for_any(pod.requests)
+
+    def _problem(self, claim: ResourceClaim, devices: Devices) -> Status | None:
+        """Why no node can give devices to the claim."""
+        if devices.claims.pending(claim.metadata.uid) is not None:
+            return unresolvable(f"resource claim {claim.key} is in the process of being allocated")
+        return unservable(claim, devices, has_alternatives=self._has_alternatives)
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
+        """The code of what each row lacks, int64 [rows]. As upstream, devices are looked for first."""
+        del pod
+        state = cycle.read(ClaimsInCycle)
+        codes, found = self._devices_on(state, nodes, rows)
+        for claim, mask in self._unavailable(state, nodes, rows):
+            here = mask & ((codes == 0) | (codes == NOT_AVAILABLE))
+            if here.any():
+                state.unavailable.add(claim)
+                codes[here] = NOT_AVAILABLE
+                for row in rows[here].tolist():
+                    found.pop(nodes.name_of(row), None)
+        state.found.update(found)
+        return codes if codes.any() else PASS_ALL
+
+    def _devices_on(self, state: ClaimsInCycle, nodes: NodeTable, rows: Rows) -> tuple[Codes, dict[str, Answer]]:
+        """The codes of rows without devices, int64 [rows], and by node what was found and is not kept."""
+        if state.search is not None and nodes is self._handle.view.nodes:
+            return state.search.on_rows(nodes, rows)
+        codes = np.zeros(len(rows), dtype=np.int64)
+        found: dict[str, Answer] = {}
+        if state.search is None and state.extended is None:
+            return codes, found
+        for place, row in enumerate(rows.tolist()):
+            info = nodes.info(row)
+            answer = state.devices_on(info)
+            if isinstance(answer, int):
+                codes[place] = answer
+            else:
+                found[info.name] = answer
+        return codes, found
+
+    def _unavailable(self, state: ClaimsInCycle, nodes: NodeTable, rows: Rows) -> list[tuple[int, Mask]]:
+        """Places of allocated claims, each with the rows that cannot use them: bool [rows]."""
+        found = []
+        for place, (claim, terms) in enumerate(zip(state.claims, state.reachable, strict=True)):
+            if claim.status.allocation is None:
+                continue
+            mask = np.zeros(len(rows), dtype=np.bool_) if terms is None else ~nodes.matches_any(terms, rows)
+            if self._has_failed(claim):
+                mask = np.ones(len(rows), dtype=np.bool_)
+            if mask.any():
+                found.append((place, mask))
+        return found
+
+    def _has_failed(self, claim: ResourceClaim) -> bool:
+        """Whether the claim's devices will not become ready, or have had their time."""
+        if not self._rules.has_binding_conditions:
+            return False
+        try:
+            return not is_ready(claim) and is_overdue(
+                claim, self._rules.binding_timeout_seconds, self._handle.clock.time()
+            )
+        except DeviceFailedError:
+            return True
+
+    def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
+        """Which claim is not served, and why. Where no node was looked at, the message says all."""
+        del pod
+        devices, state = self._handle.devices, cycle.find(ClaimsInCycle)
+        if devices is None or state is None or not len(rows):
+            return ()
+        return claim_details(state, devices, partial(self._allocators.search_for, devices=devices), nodes, rows)
+
+    def post_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
+        """Request that a claim which some node cannot use gives its devices back, if nobody else uses it.
+
+        Else that a claim for extended resources goes which is left over from an earlier attempt.
+
+        Fails, as upstream, where another plugin ended PreFilter before this one ran.
+        """
+        del nodes, diagnosis
+        if self._grows_in_place(pod):
+            return PostFilterResult(unschedulable())
+        state = cycle.find(ClaimsInCycle)
+        if state is None:
+            return PostFilterResult(error("not found"))
+        if state.is_empty:
+            return PostFilterResult(self._nothing_to_deallocate)
+        for place in sorted(state.unavailable):  # upstream: in random order
+            claim = state.claims[place]
+            if all(consumer.uid == pod.pod.metadata.uid for consumer in claim.status.reserved_for):
+                request = Deallocation(pod.pod, claim)
+                return PostFilterResult(unschedulable("deallocation of ResourceClaim completed"), deallocation=request)
+        if state.extended is not None and not state.extended.is_in_memory:
+            request = Deallocation(pod.pod, state.extended.claim, is_deletion=True)
+            return PostFilterResult(unschedulable("deletion of ResourceClaim completed"), deallocation=request)
+        return PostFilterResult(self._not_helped)
+
+    def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
+        """Points by the alternatives that claims get, int64 [rows]."""
+        del pod
+        points = np.zeros(len(rows), dtype=np.int64)
+        state = cycle.find(ClaimsInCycle)
+        if state is None or not self._has_alternatives or not scoring.has_alternatives(state.claims):
+            return points
+        for place, row in enumerate(rows.tolist()):
+            found = state.found_on(nodes.info(row))
+            if found is not None:
+                points[place] = scoring.points(state.claims, found)
+        return points
+
+    def normalize(self, cycle: CycleState, pod: PodInfo, rows: Rows, scores: Scores) -> Scores:
+        """0..100, int64 [rows]: shares of the most points."""
+        del cycle, pod, rows
+        return default_normalize(scores)
+
+    # --- reserving and binding ----------------------------------------------------------------------------------------
+
+    def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
+        """Take what Filter has found on the node."""
+        state, devices = cycle.find(ClaimsInCycle), self._handle.devices
+        if state is None or devices is None or state.is_empty:
+            return SUCCESS
+        info = self._handle.view.nodes.info(self._handle.view.nodes.row_of(node_name))
+        try:
+            claims, found = state.claims_on(info), state.found_on(info)
+        except StatusError as problem:
+            return error(str(problem))
+        if found is None and state.to_allocate:
+            return error("claim allocation not found for node")
+        if found and len(found) != len(claims):
+            counts = f"have {len(found)} allocations, {len(claims)} claims to allocate, want {len(claims)} claims"
+            return error(f"internal error, {counts}")
+        reservation = PodReservation(pod, node_name)
+        cycle.write(reservation)
+        chosen = {claim.metadata.uid: allocation for claim, allocation in zip(claims, found or (), strict=False)}
+        for claim in state.claims:
+            reservation.claims.append(_taken(devices, claim, chosen.get(claim.metadata.uid)))
+        if state.extended is not None and found:
+            claim, mappings = state.extended.claim_on(info)
+            if mappings:  # else the node counts all of them itself
+                taken = _taken(devices, claim, chosen[claim.metadata.uid])
+                taken.mappings = mappings
+                reservation.claims.append(taken)
+        return SUCCESS
+
+    def unreserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
+        """Give back what was taken, and what was written meanwhile."""
+        del pod, node_name
+        reservation, devices = cycle.find(PodReservation), self._handle.devices
+        if reservation is None or devices is None:
+            return
+        if self._handle.claim_writer is not None:
+            self._handle.claim_writer.unreserve(reservation)
+            return
+        for reserved in reservation.claims:
+            if reserved.pending_uid and devices.claims.remove_pending(reserved.pending_uid, force=False):
+                devices.claims.restore(reserved.claim.key)
+
+    def pre_bind_pre_flight(self, cycle: CycleState, pod: PodInfo, node_name: str) -> PreFlightResult:
+        """Skip for pods without claims. May run in parallel with the preparation of volumes."""
+        del pod, node_name
+        return _NOTHING_TO_WRITE if cycle.find(PodReservation) is None else _WRITES
+
+    async def pre_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
+        """Write allocations and reservations, and wait until the devices are ready."""
+        del pod, node_name
+        reservation, writer = cycle.find(PodReservation), self._handle.claim_writer
+        if reservation is None:
+            return SUCCESS
+        return NO_CLAIM_WRITER if writer is None else await writer.pre_bind(reservation, self._rules)
+
+
+def _taken(devices: Devices, claim: ResourceClaim, allocation: AllocationResult | None) -> ReservedClaim:
+    """Count what was chosen for the claim as taken; `None`: it is allocated already."""
+    if allocation is None:
+        return ReservedClaim(claim)
+    uid, status = claim.metadata.uid, msgspec.structs.replace(claim.status, allocation=allocation)
+    devices.claims.signal_pending(uid, msgspec.structs.replace(claim, status=status))
+    return ReservedClaim(claim, allocation, uid)

@@ -1,0 +1,106 @@
+"""GangScheduling: the members of a gang are placed together, or none of them.
+
+    PreEnqueue          a member waits until its group is known, and has as many members as it needs at least
+    PlacementFeasible   while the group is tried: enough members have a node, may still get one, or never will
+    Permit              a member that has a node waits until enough of the others have one, too
+
+The attempt itself is all or nothing already; Permit holds back members that come one by one afterwards, and those whose
+group has grown meanwhile.
+"""
+
+from collections.abc import Hashable, Sequence
+from typing import Final
+
+from kscheduler.api.core import Pod
+from kscheduler.api.meta import KubeObject
+from kscheduler.framework.activation import activate_later
+from kscheduler.framework.cluster.pod_groups import GroupDefinition, PlacementProgress
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
+from kscheduler.framework.handle import Handle, PluginArgs
+from kscheduler.framework.plugin import PermitResult, Plugin
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.status import SUCCESS, Code, Status, error, unresolvable, unschedulable
+
+PERMIT_SECONDS: Final = 300.0
+"""How long a member waits for the others."""
+_TOO_FEW: Final = unresolvable(
+    "waiting for minCount pods from a gang to appear in scheduling queue", plugin="GangScheduling"
+)
+_HELD: Final = PermitResult(
+    Status(Code.WAIT, ("waiting for minCount pods from a gang to be scheduled",), "GangScheduling"), PERMIT_SECONDS
+)
+_LET_GO: Final = PermitResult(SUCCESS)
+
+
+class GangScheduling(Plugin):
+    """Holds members of gangs back until there are enough of them."""
+
+    name = "GangScheduling"
+    depends_on = ()
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        del args
+        self._groups = handle.pod_groups
+        self._waiting = handle.waiting_pods
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """Another member, with a node or without, or the group itself may complete a gang; a lower minCount, too."""
+        return (
+            ClusterEventWithHint(ClusterEvent(Resource.UNSCHEDULABLE_POD, ActionType.ADD), self._after_pod),
+            ClusterEventWithHint(ClusterEvent(Resource.ASSIGNED_POD, ActionType.ADD), self._after_pod),
+        )
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """The group that the pod is in."""
+        return self._groups.key_of(pod.pod)
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        """Whether the gang has enough members, in any state."""
+        key = self._groups.key_of(pod.pod)
+        if key is None:
+            return SUCCESS
+        group = self._groups.definition(key)
+        if group is None:
+            text = f'waiting for pods\'s pod group "{key.name}" to appear in scheduling queue'
+            return unresolvable(text, plugin=self.name)
+        if group.min_count is not None and self._groups.count_all(key) < group.min_count:
+            return _TOO_FEW
+        return SUCCESS
+
+    def placement_feasible(self, group: GroupDefinition, progress: PlacementProgress) -> Status:
+        """Success: enough members have a node. Wait: not yet. Unschedulable: there are not enough left."""
+        scheduled, remaining = progress.scheduled, progress.remaining
+        counts = f"{scheduled} scheduled, {remaining} remaining"
+        if remaining + scheduled < group.least:
+            return unschedulable(f"minCount ({group.least}) cannot be satisfied: {counts}", plugin=self.name)
+        if scheduled < group.least:
+            return Status(Code.WAIT, (f"minCount ({group.least}) is not yet satisfied: {counts}",), self.name)
+        return SUCCESS
+
+    def permit(self, cycle: CycleState, pod: PodInfo, node_name: str) -> PermitResult:
+        """Wait until enough members have a node; whoever completes the gang lets all of them go."""
+        del node_name
+        key = self._groups.key_of(pod.pod)
+        if key is None:
+            return _LET_GO
+        group = self._groups.definition(key)
+        if group is None:
+            return PermitResult(error(f'failed to get podGroup {key.text}: podgroup "{key.name}" not found'))
+        if group.min_count is None:
+            return _LET_GO
+        if self._groups.count_scheduled(key) < group.min_count:
+            activate_later(cycle, *self._groups.unscheduled_keys(key))
+            return _HELD
+        if group.min_count > 1:
+            for uid in tuple(self._groups.scheduled_uids(key)):
+                held = self._waiting.get(uid)
+                if held is not None:
+                    held.allow(self.name)
+        return _LET_GO
+
+    def _after_pod(self, pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+        added = new if isinstance(new, Pod) else old
+        key = self._groups.key_of(pod.pod)
+        is_same = key is not None and isinstance(added, Pod) and self._groups.key_of(added) == key
+        return QueueingHint.QUEUE if is_same else QueueingHint.SKIP

@@ -1,0 +1,232 @@
+"""One attempt to place one pod group: decide about all members, then hand those that have a node to their attempts.
+
+    checks -> drop members that need no node -> the group's cycle -> room by preemption? -> submit
+                                                                                              |
+        has a node: assume, Reserve, Permit; bound by the workers like any pod   <------------+
+        has none:   condition, Event, back into its group                        <------------+
+
+Nothing here awaits, so no other decision lies between the cycle and the moment when the members count on their nodes.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.framework.status import Code, Status, error
+from kscheduler.logs import get_logger, verbose
+from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.scheduling.attempt.judges import Judges
+from kscheduler.scheduling.attempt.skipping import PodSkipping
+from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
+from kscheduler.scheduling.cycle.schedule import schedule
+from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
+from kscheduler.scheduling.groups.group_checks import problem_of
+from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult, run_group_cycle
+from kscheduler.scheduling.groups.group_outcome import group_condition, member_verdict
+from kscheduler.scheduling.groups.group_preemption import run_group_post_filter
+from kscheduler.scheduling.observations import GroupAttemptResult
+from kscheduler.scheduling.pod_log.lines import OUTCOMES
+from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
+
+_log = get_logger(__name__)
+
+NO_EXTENDERS: Final = "kscheduler does not ask HTTP extenders about pod groups yet, and this group's pods concern some"
+
+
+class MemberSteps(Protocol):
+    """The steps of an ordinary attempt that a member goes through: `Scheduler`."""
+
+    def take(self, attempt: Attempt) -> bool:
+        """Reserve the node that the record names. Whether that went well; if not, the attempt is over."""
+        ...
+
+    def fail(self, queued: QueuedPodInfo, failure: Failure, profile: Profile, started: float) -> None:
+        """Requeue the pod, and report why."""
+        ...
+
+    def give_up(self, queued: QueuedPodInfo, failure: BaseException) -> None:
+        """An exception has ended the attempt."""
+        ...
+
+
+@dataclass(slots=True)
+class _Tried:
+    """A group in its attempt."""
+
+    queued: QueuedPodGroup
+    definition: GroupDefinition
+    profile: Profile
+    started: float
+    seconds: dict[str, float]
+    """By UID of a member: how long deciding about it took."""
+
+
+class GroupAttempts:
+    """Tries pod groups."""
+
+    def __init__(
+        self, context: Surroundings, skipping: PodSkipping, judges: Callable[[], Judges], steps: MemberSteps
+    ) -> None:
+        self._context = context
+        self._now = context.clock.monotonic
+        self._skipping = skipping
+        self._judges = judges
+        self._steps = steps
+        self._alone: dict[str, tuple[Profile, Profile]] = {}
+        """By name a profile, and the same without PostFilter."""
+
+    def decide(self, group: QueuedPodGroup) -> list[Attempt]:
+        """Find nodes for the group's members, and reserve them; the attempts of those that have one, to be bound."""
+        context, judges, started = self._context, self._judges(), self._now()
+        table, members = context.cache.pod_groups, group.in_order()
+        definition = table.definition(group.key)
+        if definition is None:  # it was deleted while its members were on their way
+            self._end_unjudged(group, members, error(f'podgroup.{group.key.api} "{group.key.name}" not found'), None)
+            return []
+        pods = [queued.pod for queued in members]
+        problem = problem_of(definition, pods, table.scheduled(group.key), judges.profiles) or self._unbuilt(pods)
+        if problem:
+            self._end_unjudged(group, members, error(problem), definition)
+            return []
+        members = [queued for queued in members if not self._skipping.skips(queued)]
+        if not members:
+            context.queue.group_attempted(group, GroupOutcome.SUCCESS, context.clock.time())
+            return []
+        profile = judges.profiles[members[0].pod.pod.spec.scheduler_name]
+        return self._try(_Tried(group, definition, profile, started, {}), members)
+
+    def give_up(self, group: QueuedPodGroup, failure: BaseException) -> None:
+        """An exception has ended the decision: nothing is reserved any more, and all members are tried again later."""
+        _log.error("group_decision_failed", group=group.key.text, pods=len(group), exc_info=failure)
+        text = f"{type(failure).__name__}: {failure}"
+        for queued in group.members.values():
+            if self._context.queue.is_in_flight(queued.pod.uid) and not self._context.cache.node_of(queued.pod.uid):
+                queued.last_error = text  # it has been logged with its traceback
+                self._steps.give_up(queued, failure)
+        self._context.queue.group_attempted(group, GroupOutcome.ERROR, self._context.clock.time())
+
+    def _unbuilt(self, pods: Sequence[PodInfo]) -> str:
+        extenders = self._judges().extenders
+        concerned = extenders is not None and any(extenders.first_answers(pod) is not None for pod in pods)
+        return NO_EXTENDERS if concerned else ""
+
+    def _end_unjudged(
+        self,
+        group: QueuedPodGroup,
+        members: Sequence[QueuedPodInfo],
+        status: Status,
+        definition: GroupDefinition | None,
+    ) -> None:
+        """The group cannot be tried: an error for each member, and for the group if there still is one."""
+        context, profiles, started = self._context, self._judges().profiles, self._now()
+        for queued in members:
+            profile = profiles.get(queued.pod.pod.spec.scheduler_name)
+            if profile is None:
+                self._skipping.end(queued, "no profile has its name")
+            else:
+                self._steps.fail(queued, Failure(status.message, SCHEDULER_ERROR), profile, started)
+        if definition is not None:
+            context.group_reports.report(definition, group_condition(status))
+        context.queue.group_attempted(group, GroupOutcome.ERROR, context.clock.time())
+
+    # --- the cycle ----------------------------------------------------------------------------------------------------
+
+    def _try(self, tried: _Tried, members: Sequence[QueuedPodInfo]) -> list[Attempt]:
+        inputs = GroupInputs(
+            tried.definition,
+            [queued.pod for queued in members],
+            tried.profile,
+            self._context.cache,
+            lambda pod: self._judge(tried, pod),
+        )
+        result = run_group_cycle(inputs)
+        self._context.observations.group_algorithm(self._now() - tried.started)
+        outcome = _outcome_of(result.status)
+        run_group_post_filter(inputs, result)
+        attempts = self._submit(tried, members, result)
+        self._report(tried, result, len(attempts))
+        self._context.queue.group_attempted(tried.queued, outcome, self._context.clock.time())
+        return attempts
+
+    def _judge(self, tried: _Tried, pod: PodInfo) -> SchedulingRecord:
+        """The ordinary cycle. No member preempts by itself: that is decided for the group as a whole."""
+        judges, began = self._judges(), self._now()
+        name = tried.profile.name
+        stopwatch = judges.stopwatches[name]
+        stopwatch.start(pod)
+        alone = self._without_post_filter(tried.profile)
+        record = schedule(alone, pod, self._context.cache, stopwatch, judges.samplers[name], judges.engines.get(name))
+        tried.seconds[pod.uid] = self._now() - began
+        return record
+
+    def _without_post_filter(self, profile: Profile) -> Profile:
+        """The profile for members. Kept, because a copy works out the traits of all plugins anew."""
+        known = self._alone.get(profile.name)
+        if known is None or known[0] is not profile:
+            known = self._alone[profile.name] = profile, replace(profile, post_filter=())
+        return known[1]
+
+    # --- what follows -------------------------------------------------------------------------------------------------
+
+    def _submit(self, tried: _Tried, members: Sequence[QueuedPodInfo], result: GroupResult) -> list[Attempt]:
+        extenders, attempts = self._judges().extenders, []
+        for queued, member in zip(members, result.members, strict=True):
+            verdict = member_verdict(result, member)
+            started = self._now() - tried.seconds.get(queued.pod.uid, 0.0)
+            if not verdict.status.is_success or verdict.record is None:
+                self._steps.fail(queued, _failure_of(verdict), tried.profile, started)
+                continue
+            attempt = Attempt(queued, tried.profile, verdict.record, started, extenders)
+            try:
+                if self._steps.take(attempt):
+                    attempts.append(attempt)
+            except BaseException as failure:  # noqa: BLE001  the other members' attempts must not be lost
+                count_caught(Boundary.WORKER)
+                self._steps.give_up(queued, failure)
+        for attempt in attempts:
+            self._let_go_if_decided(attempt)
+        return attempts
+
+    def _let_go_if_decided(self, attempt: Attempt) -> None:
+        """Who waited for Permit only until the last member was placed need not wait in a task of its own."""
+        held = attempt.held
+        if held is not None and held.verdict is not None and held.verdict.is_success:
+            self._context.waiting.release(held.pod.uid)
+            self._context.observations.permit_wait(held.verdict.code.label, 0.0)
+            attempt.held = None
+
+    def _report(self, tried: _Tried, result: GroupResult, placed: int) -> None:
+        context, status = self._context, result.status
+        context.group_reports.report(tried.definition, group_condition(status))
+        kind = _result_label(result)
+        context.observations.group_attempt(kind, tried.profile.name, self._now() - tried.started)
+        if verbose(OUTCOMES):
+            counts = {"placed": placed, "pods": len(result.members), "attempts": tried.queued.attempts}
+            _log.info("the group was tried", group=tried.definition.key.text, message=status.message, **counts)
+
+
+def _outcome_of(status: Status) -> GroupOutcome:
+    if status.is_success:
+        return GroupOutcome.SUCCESS
+    return GroupOutcome.REJECTED if status.is_rejected else GroupOutcome.ERROR
+
+
+def _result_label(result: GroupResult) -> GroupAttemptResult:
+    if result.status.is_success:
+        return GroupAttemptResult.SCHEDULED
+    if not result.status.is_rejected:
+        return GroupAttemptResult.ERROR
+    waits = result.waits_for_preemption
+    return GroupAttemptResult.WAITING_ON_PREEMPTION if waits else GroupAttemptResult.UNSCHEDULABLE
+
+
+def _failure_of(member: MemberResult) -> Failure:
+    status, nominated = member.status, member.nominated_node_name
+    if status.code is Code.ERROR:
+        return Failure(status.message, SCHEDULER_ERROR, nominated_node_name="", fault=status.fault)
+    return Failure(status.message, UNSCHEDULABLE, member.plugins, nominated_node_name=nominated)

@@ -1,0 +1,297 @@
+"""What DynamicResources wants written: claims of a pod before it is bound, and after it was not.
+
+Three rules keep a device from being given away twice:
+
+- The devices of a claim stay pending until its write is certain, applied or not; then the answer of the API server is
+  what decisions see (`Claims.assume`), before anything pending is given back.
+- A write that was sent is never cancelled: it has a task of its own. If PreBind is cancelled meanwhile, what the pod
+  has reserved is given back when the outcome is known.
+- Requests for one claim and pod follow each other: a pod that is tried again waits until its earlier reservation is
+  taken away, or its claim freed. Otherwise a late request would undo what the new attempt has written.
+
+kube-scheduler 1.37 restores a claim to what its informer last showed if a later claim of the pod cannot be written.
+Until the watch catches up, the devices of the written claim then seem free; here they do not.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from kscheduler.aio.clock import Clock
+from kscheduler.aio.tasks import TaskSet
+from kscheduler.api.codec import UndecodableError
+from kscheduler.api.core import PodExtendedResourceClaimStatus
+from kscheduler.api.devices import ResourceClaim, ResourceClaimConsumerReference
+from kscheduler.client.errors import ClientError
+from kscheduler.framework.cluster.claim_writing import ClaimRules, Deallocation, PodReservation, ReservedClaim
+from kscheduler.framework.cluster.devices import Claims
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.status import SUCCESS, Status, error
+from kscheduler.logs import get_logger
+from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.scheduling.claims import freeing
+from kscheduler.scheduling.claims.claim_storage import ClaimStorage, failure_text, fault_of, is_not_found
+from kscheduler.scheduling.claims.claim_write import ClaimWrite, ClaimWriteError
+from kscheduler.scheduling.claims.condition_wait import ConditionWait
+from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.reports import Reporter
+
+_log = get_logger(__name__)
+
+DRAIN_SECONDS: Final = 5.0
+"""How long a stop waits for requests that have begun."""
+PAUSE_SECONDS: Final = 5.0
+"""After a claim could not be freed, until its pod is tried again: no event would wake it."""
+INFORMER_SECONDS: Final = 120.0
+"""How long to wait until the watch shows a claim that was created."""
+
+_RequestKey = tuple[str, str]
+"""UIDs of claim and pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimPorts:
+    """The parts of the scheduler that writing claims works on."""
+
+    storage: ClaimStorage
+    claims: Claims
+    reporter: Reporter
+    activate: Callable[[Collection[str]], None]
+    """Move the pods with these keys to the active queue."""
+    observations: Observations
+    clock: Clock
+
+
+class ClaimCommits:
+    """Implements `framework.cluster.claim_writing.ClaimWriter`. `run` owns the tasks."""
+
+    def __init__(self, ports: ClaimPorts) -> None:
+        self._ports = ports
+        self._tasks = TaskSet("claim", ports.clock)
+        self._pauses = TaskSet("claim-pause", ports.clock)
+        self._writing: dict[ReservedClaim, asyncio.Task[object]] = {}
+        self._undoing: dict[_RequestKey, asyncio.Task[object]] = {}
+        """Reservations that are being taken away."""
+        self._freeing: dict[str, asyncio.Task[object]] = {}
+        """By the claim's UID."""
+
+    def __len__(self) -> int:
+        return self._tasks.statistics().running
+
+    async def run(self) -> None:
+        """Own the tasks, until cancelled."""
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await self._pauses.cancel_all()
+            await self._tasks.cancel_all()
+
+    async def stop(self) -> bool:
+        """Give requests that have begun a few seconds. Returns whether all have ended."""
+        await self._pauses.cancel_all()
+        drained = await self._tasks.drain(DRAIN_SECONDS)
+        if not drained:
+            _log.warning("claims_not_drained", requests=len(self), seconds=DRAIN_SECONDS)
+        return drained
+
+    # --- PreBind ------------------------------------------------------------------------------------------------------
+
+    async def pre_bind(self, reservation: PodReservation, rules: ClaimRules) -> Status:
+        """Write what the pod needs of its claims, then wait for binding conditions."""
+        for reserved in reservation.claims:
+            if not (reserved.mappings or reserved.claim.metadata.resource_version):
+                continue  # the extended resources of the pod are all served by a device plugin
+            status = await self._commit(reservation.pod, reserved, rules)
+            if not status.is_success:
+                return status
+            if not rules.keeps_pending:
+                self._no_longer_pending(reserved, force=True)
+        if rules.has_binding_conditions:
+            ports = self._ports
+            wait = ConditionWait(ports.claims, ports.reporter, ports.observations, ports.clock)
+            status = await wait.until_ready(reservation, rules.binding_timeout_seconds)
+            if not status.is_success:
+                return status
+        for reserved in reservation.claims:
+            self._no_longer_pending(reserved, force=True)
+        return SUCCESS
+
+    async def _commit(self, pod: PodInfo, reserved: ReservedClaim, rules: ClaimRules) -> Status:
+        await self._earlier_requests(pod.uid, reserved.claim.metadata.uid)
+        write = self._write_extended if reserved.mappings else self._write
+        task = self._tasks.spawn(f"write {reserved.claim.key}", self._guarded(write(pod, reserved, rules), pod))
+        self._writing[reserved] = task
+        task.add_done_callback(lambda _: self._writing.pop(reserved, None))
+        status = await asyncio.shield(task)
+        return status if isinstance(status, Status) else SUCCESS
+
+    async def _earlier_requests(self, pod_uid: str, claim_uid: str) -> None:
+        """Wait for requests of an earlier attempt of the pod, and for one that frees the claim."""
+        earlier = [self._undoing.get((claim_uid, pod_uid)), self._freeing.get(claim_uid)]
+        if tasks := [task for task in earlier if task is not None]:
+            await asyncio.wait(tasks)
+
+    async def _guarded(self, work: Any, pod: PodInfo) -> Status:
+        """What `work` answers; a bug is the pod's failure, and does not end the tasks of others."""
+        try:
+            status: Status = await work
+        except (ClientError, UndecodableError, ClaimWriteError) as failure:
+            fault = failure.fault if isinstance(failure, ClaimWriteError) else fault_of(failure)
+            return error(failure_text(failure), fault=fault)
+        except Exception as failure:  # noqa: BLE001  the per-pod task: its failure is that pod's failure
+            count_caught(Boundary.POD_TASK)
+            _log.exception("claim_not_written", pod=pod.key)
+            return error(f"{type(failure).__name__}: {failure}")
+        return status
+
+    async def _write(self, pod: PodInfo, reserved: ReservedClaim, rules: ClaimRules) -> Status:
+        ports, claim = self._ports, reserved.claim
+        write = ClaimWrite(
+            ports.storage,
+            ports.clock,
+            claim,
+            reserved.allocation,
+            consumer_of(pod),
+            needs_allocation=rules.has_binding_conditions,
+            on_doubt=partial(_tell_doubt, pod, claim),
+        )
+        reserved.claim = await write.run()
+        self._assume(reserved.claim)
+        return SUCCESS
+
+    def _assume(self, claim: ResourceClaim) -> None:
+        """Let decisions see the API server's answer."""
+        try:
+            self._ports.claims.assume(claim)
+        except ValueError as reason:  # it is gone, or the watch was faster: decisions see the newest state in any case
+            _log.debug("the answer is not news", claim=claim.key, why=str(reason))
+
+    def _no_longer_pending(self, reserved: ReservedClaim, *, force: bool) -> None:
+        uid, reserved.pending_uid = reserved.pending_uid, ""
+        if uid:
+            self._ports.claims.remove_pending(uid, force=force)
+
+    # --- extended resources -------------------------------------------------------------------------------------------
+
+    async def _write_extended(self, pod: PodInfo, reserved: ReservedClaim, rules: ClaimRules) -> Status:
+        """Create the claim, write its allocation, and name it in the pod's status."""
+        reserved.claim = await self._create(pod, reserved.claim)
+        await self._write(pod, reserved, rules)
+        await self._shown(reserved.claim)
+        self._assume(reserved.claim)
+        told = PodExtendedResourceClaimStatus(reserved.mappings, reserved.claim.metadata.name)
+        try:
+            await self._ports.storage.tell_pod(pod.pod, told)
+        except ClientError as failure:
+            text = f"update pod {pod.key} ExtendedResourceClaimStatus: {failure_text(failure)}"
+            return error(text, fault=fault_of(failure))
+        return SUCCESS
+
+    async def _create(self, pod: PodInfo, claim: ResourceClaim) -> ResourceClaim:
+        try:
+            stored = await self._ports.storage.create(claim, f"{pod.pod.metadata.name}-extended-resources-")
+        except ClientError as failure:
+            self._ports.observations.claim_created(is_created=False)
+            text = f"create claim for extended resources {claim.key}: {failure_text(failure)}"
+            raise ClaimWriteError(text, fault_of(failure)) from failure
+        self._ports.observations.claim_created(is_created=True)
+        return stored.claim
+
+    async def _shown(self, claim: ResourceClaim) -> None:
+        """Wait until the watch has shown the claim: what is unknown cannot be assumed."""
+        for _ in range(int(INFORMER_SECONDS)):
+            if self._ports.claims.confirmed(claim.key) is not None:
+                return
+            await self._ports.clock.sleep(1.0)
+        _log.warning("claim_not_shown", claim=claim.key, seconds=INFORMER_SECONDS)
+
+    # --- Unreserve ----------------------------------------------------------------------------------------------------
+
+    def unreserve(self, reservation: PodReservation) -> None:
+        """Give back what is pending at once, and what was written by requests that run beside."""
+        for reserved in reservation.claims:
+            writing = self._writing.get(reserved)
+            if writing is None:
+                self._no_longer_pending(reserved, force=False)
+                if not self._must_be_undone(reservation.pod, reserved):
+                    continue
+            pod, claim = reservation.pod, reserved.claim
+            key = claim.metadata.uid, pod.uid
+            task = self._tasks.spawn(f"undo {claim.key}", self._undo(pod, reserved, writing))
+            self._undoing[key] = task
+            task.add_done_callback(partial(_forget, self._undoing, key))
+
+    def _must_be_undone(self, pod: PodInfo, reserved: ReservedClaim) -> bool:
+        """Whether the API server has something of this attempt, or of one before it."""
+        if reserved.mappings:
+            return bool(reserved.claim.metadata.resource_version)
+        return is_reserved(self._newest(reserved.claim), pod.uid)
+
+    def _newest(self, claim: ResourceClaim) -> ResourceClaim:
+        known = self._ports.claims.get(claim.key)
+        return known if known is not None and known.metadata.uid == claim.metadata.uid else claim
+
+    async def _undo(self, pod: PodInfo, reserved: ReservedClaim, writing: "asyncio.Task[object] | None") -> None:
+        if writing is not None:
+            await asyncio.wait([writing])
+            self._no_longer_pending(reserved, force=False)
+            if not self._must_be_undone(pod, reserved):
+                return
+        claim = reserved.claim
+        meta = claim.metadata
+        try:
+            if reserved.mappings:
+                await freeing.delete(self._ports.storage, self._ports.clock, claim)
+                return
+            released = await self._ports.storage.release(meta.namespace, meta.name, meta.uid, pod.uid)
+            self._assume(released.claim)
+        except (ClientError, UndecodableError) as failure:
+            if not is_not_found(failure):
+                _log.warning("claim_not_unreserved", claim=claim.key, pod=pod.key, err=str(failure))
+
+    # --- PostFilter ---------------------------------------------------------------------------------------------------
+
+    def free(self, deallocation: Deallocation) -> None:
+        """Clear a claim's allocation; while that is under way, asking again does nothing."""
+        uid = deallocation.claim.metadata.uid
+        if uid in self._freeing:
+            return
+        task = self._tasks.spawn(f"free {deallocation.claim.key}", self._free(deallocation))
+        self._freeing[uid] = task
+        task.add_done_callback(partial(_forget, self._freeing, uid))
+
+    async def _free(self, deallocation: Deallocation) -> None:
+        ports, claim, pod = self._ports, deallocation.claim, deallocation.pod
+        try:
+            if deallocation.is_deletion:
+                await freeing.delete(ports.storage, ports.clock, claim)
+            elif not await freeing.deallocate(ports.storage, ports.clock, deallocation):
+                _log.debug("the claim has changed", claim=claim.key, pod=pod.key)
+        except (ClientError, UndecodableError) as failure:
+            _log.warning("claim_not_freed", claim=claim.key, pod=pod.key, err=str(failure))
+            self._pauses.spawn(pod.key, self._activate_later(pod.key))
+
+    async def _activate_later(self, key: str) -> None:
+        await self._ports.clock.sleep(PAUSE_SECONDS)
+        self._ports.activate((key,))
+
+
+def consumer_of(pod: PodInfo) -> ResourceClaimConsumerReference:
+    """The reservation of a pod."""
+    return ResourceClaimConsumerReference(resource="pods", name=pod.pod.metadata.name, uid=pod.uid)
+
+
+def is_reserved(claim: ResourceClaim, uid: str) -> bool:
+    """Whether the claim is allocated and the pod with this UID has it reserved."""
+    return claim.status.allocation is not None and any(user.uid == uid for user in claim.status.reserved_for)
+
+
+def _forget(tasks: dict[Any, "asyncio.Task[object]"], key: object, task: "asyncio.Task[object]") -> None:
+    if tasks.get(key) is task:
+        del tasks[key]
+
+
+def _tell_doubt(pod: PodInfo, claim: ResourceClaim, why: str) -> None:
+    _log.warning("claim_write_in_doubt", claim=claim.key, pod=pod.key, err=why)

@@ -1,0 +1,184 @@
+"""The scheduling cycle of a pod group: its members one after the other, each seeing those before it on their nodes.
+
+    PlacementFeasible? -> for each member: PreFilter ... Score, assume, Reserve -> PlacementFeasible?
+             |                                                                        |
+             '-> Unschedulable: nobody is tried       Unschedulable: stop <-----------'
+
+The members are assumed in the live cache, and all of it is undone in reverse before this returns: nothing awaits in
+between, so nobody sees it. (A fork would have to copy the columns, the counters and what classes know.) Whoever gets a
+node is assumed once more by its ordinary attempt, in the same turn. A gang that has its minCount goes on with the rest:
+a later member that fits nowhere does not fail the group. No member preempts by itself.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+
+from kscheduler.framework.cluster.pod_groups import GroupDefinition, PlacementProgress
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.reasons.diagnosis import Diagnosis, FitError, Rejection
+from kscheduler.framework.status import SUCCESS, Code, Status, error, unschedulable
+from kscheduler.scheduling.groups.reservations import reserve, unreserve
+from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.scheduling.runtime.attempt_calls import call_placement_feasible
+from kscheduler.state.cache import Cache
+
+GROUP_UNSCHEDULABLE: Final = "pod group is unschedulable"
+
+JudgeMember = Callable[[PodInfo], SchedulingRecord]
+"""The ordinary cycle for one member, without PostFilter, over the cache as it is then."""
+
+
+@dataclass(slots=True)
+class MemberResult:
+    """What became of one member in the group's cycle."""
+
+    pod: PodInfo
+    status: Status
+    """Success, a rejection, or an Error; of a member that was not tried, the group's."""
+    record: SchedulingRecord | None = None
+    """`None`: the member was not tried."""
+    plugins: frozenset[str] = frozenset()
+    """The plugins that rejected it."""
+    nominated_node_name: str | None = None
+    """As for `Failure`: empty clears the nomination, `None` leaves it."""
+
+    @property
+    def message(self) -> str:
+        """Why the member has no node."""
+        return self.status.message
+
+
+@dataclass(slots=True)
+class GroupResult:
+    """What became of the group: a success places the members that have a node, all else places nobody."""
+
+    status: Status
+    members: list[MemberResult] = field(default_factory=list)
+    waits_for_preemption: bool = False
+    """Room is being made: the members keep their nominations."""
+
+
+@dataclass(slots=True)
+class GroupInputs:
+    """What a group's cycle works on."""
+
+    group: GroupDefinition
+    members: Sequence[PodInfo]
+    """Those to be tried, in this order."""
+    profile: Profile
+    cache: Cache
+    judge: JudgeMember
+
+
+def run_group_cycle(inputs: GroupInputs) -> GroupResult:
+    """Try all members; the cache is as before when this returns. Who was not tried has the group's status."""
+    tentative = _Tentative(inputs)
+    try:
+        result = _try_members(inputs, tentative)
+    finally:
+        tentative.undo()
+    if result.status.is_success and not any(member.status.is_success for member in result.members):
+        result.status = unschedulable(GROUP_UNSCHEDULABLE)
+    untried = inputs.members[len(result.members) :]
+    result.members += [MemberResult(pod, result.status, nominated_node_name=None) for pod in untried]
+    return result
+
+
+class _Tentative:
+    """Members that are assumed for as long as the cycle runs."""
+
+    def __init__(self, inputs: GroupInputs) -> None:
+        self._inputs = inputs
+        self._records: list[SchedulingRecord] = []
+
+    def place(self, record: SchedulingRecord) -> Status:
+        """Count the member on its node, and reserve what it needs there. Undone at once if that fails."""
+        self._inputs.cache.assume_pod(record.pod, record.node_name)
+        self._records.append(record)
+        status = reserve(self._inputs.profile, record.state, record.pod, record.node_name)
+        if not status.is_success:
+            self._undo_last()
+        return status
+
+    def undo(self) -> None:
+        """All of it, in reverse."""
+        while self._records:
+            self._undo_last()
+
+    def _undo_last(self) -> None:
+        record = self._records.pop()
+        try:
+            unreserve(self._inputs.profile, record.state, record.pod, record.node_name)
+        finally:
+            self._inputs.cache.forget_pod(record.pod.uid)
+
+
+def _try_members(inputs: GroupInputs, tentative: _Tentative) -> GroupResult:
+    scheduled, remaining = inputs.cache.pod_groups.count_scheduled(inputs.group.key), len(inputs.members)
+    status = _feasible(inputs, remaining, scheduled)
+    if status.code is Code.UNSCHEDULABLE:
+        return GroupResult(_as_unschedulable(status))
+    if status.code is Code.ERROR:
+        return GroupResult(error(f"failed to evaluate placement feasibility: {status.message}", fault=status.fault))
+    result = GroupResult(status)
+    for pod in inputs.members:
+        member = _try_member(inputs, tentative, pod)
+        result.members.append(member)
+        if not (member.status.is_success or member.status.is_rejected):
+            text = f"failed to schedule other pod from a pod group: {member.status.message}"
+            result.status = error(text, fault=member.status.fault)
+            return result
+        remaining, scheduled = remaining - 1, scheduled + member.status.is_success
+        result.status = _feasible(inputs, remaining, scheduled)
+        if result.status.code is Code.ERROR:
+            text = f"failed to evaluate placement feasibility: {result.status.message}"
+            result.status = error(text, fault=result.status.fault)
+            return result
+        if result.status.code is Code.UNSCHEDULABLE:
+            return result
+    if result.status.code is Code.WAIT:
+        result.status = _as_unschedulable(result.status)
+    return result
+
+
+def _as_unschedulable(status: Status) -> Status:
+    return unschedulable(GROUP_UNSCHEDULABLE, *status.reasons)
+
+
+def _feasible(inputs: GroupInputs, remaining: int, scheduled: int) -> Status:
+    """What the plugins say of the progress: the first that is not content decides."""
+    progress = PlacementProgress(remaining=remaining, scheduled=scheduled)
+    plugins: Sequence[Any] = inputs.profile.instances
+    for plugin in plugins:
+        if callable(getattr(plugin, "placement_feasible", None)):
+            status = call_placement_feasible(plugin, inputs.profile.listener, inputs.group, progress)
+            if not status.is_success:
+                return status
+    return SUCCESS
+
+
+def _try_member(inputs: GroupInputs, tentative: _Tentative, pod: PodInfo) -> MemberResult:
+    record = inputs.judge(pod)
+    if record.status.is_success:
+        status = tentative.place(record)
+        if status.is_success:
+            return MemberResult(pod, SUCCESS, record)
+        return _rejected_by_reserve(record, status)
+    if record.status.code is Code.ERROR or not record.num_all_nodes:
+        return MemberResult(pod, record.status, record, nominated_node_name="")
+    return MemberResult(pod, unschedulable(record.message), record, record.diagnosis.plugins)
+
+
+def _rejected_by_reserve(record: SchedulingRecord, status: Status) -> MemberResult:
+    plugins = frozenset((status.plugin,)) - {""}
+    if status.is_rejected:
+        rejection = Rejection(status.plugin, np.zeros(1, dtype=np.intp), np.ones(1, dtype=np.int64), lambda _: status)
+        message = FitError(1, Diagnosis(names=("",), rejections=[rejection])).message
+        status = replace(status, reasons=(message,))
+    else:
+        plugins = frozenset()
+    return MemberResult(record.pod, status, record, plugins, nominated_node_name="")

@@ -1,0 +1,104 @@
+"""Writes the conditions of pod groups, beside the decisions.
+
+One request per group at a time; what is reported meanwhile replaces what was not sent yet. A request that fails is sent
+again with growing pauses, as often as `MOST_TRIES`. At most `MOST_WAITING` groups wait: of more, the oldest is dropped,
+because its next attempt reports it again. Limit: what waits when the process is killed is lost, likewise.
+"""
+
+import asyncio
+from typing import Final, Protocol
+
+from kscheduler.aio.backoff import Backoff
+from kscheduler.aio.clock import REAL_CLOCK, Clock
+from kscheduler.aio.tasks import TaskSet
+from kscheduler.api.groups import POD_GROUPS
+from kscheduler.api.meta import Condition
+from kscheduler.client.errors import APIError, ClientError
+from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
+from kscheduler.logs import get_logger
+from kscheduler.logs.caught import Boundary, count_caught
+
+_log = get_logger(__name__)
+
+MOST_TRIES: Final = 12
+MOST_WAITING: Final = 10_000
+_COLLECTION: Final = f"{POD_GROUPS.group_version}/{POD_GROUPS.plural}"
+
+
+class ConditionPatcher(Protocol):
+    """The part of `client.writes.pod_groups.PodGroupStatusPatcher` that this needs."""
+
+    async def patch_condition(
+        self, collection: str, namespace: str, name: str, uid: str, condition: Condition, since: str | None
+    ) -> None:
+        """Send the condition. Raises `ClientError`."""
+        ...
+
+
+class GroupStatusWriter:
+    """Implements `group_reports.GroupStatusSink`."""
+
+    def __init__(self, patcher: ConditionPatcher, clock: Clock = REAL_CLOCK) -> None:
+        self._patcher = patcher
+        self._clock = clock
+        self._waiting: dict[GroupKey, tuple[GroupDefinition, Condition]] = {}
+        self._sending: set[GroupKey] = set()
+        self._tasks = TaskSet("group status", clock)
+
+    def report_group(self, group: GroupDefinition, condition: Condition) -> None:
+        """Send the condition soon, in place of what was to be sent for the group before."""
+        self._waiting.pop(group.key, None)
+        self._waiting[group.key] = group, condition
+        if len(self._waiting) > MOST_WAITING:
+            del self._waiting[next(iter(self._waiting))]
+        if group.key not in self._sending:
+            self._sending.add(group.key)
+            self._tasks.spawn(group.key.text, self._send_all(group.key))
+
+    async def run(self) -> None:
+        """Own the requests until cancelled; those that are under way then are cancelled, too."""
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await self._tasks.cancel_all()
+
+    async def flush(self, seconds: float) -> bool:
+        """Wait until all that was reported is sent; whether that was so in time."""
+        return await self._tasks.drain(seconds)
+
+    async def _send_all(self, key: GroupKey) -> None:
+        try:
+            while (newest := self._waiting.pop(key, None)) is not None:
+                await self._insist(*newest)
+        except Exception:  # noqa: BLE001  a bug here must not keep later conditions from being written
+            count_caught(Boundary.POD_TASK)
+            _log.exception("group_status_failed", group=key.text)
+        finally:
+            self._sending.discard(key)
+
+    async def _insist(self, group: GroupDefinition, condition: Condition) -> None:
+        known = next((each for each in group.conditions if each.type == condition.type), None)
+        since = known.last_transition_time if known is not None and known.status == condition.status else None
+        pauses = Backoff(0.1, cap_seconds=30.0, clock=self._clock)
+        for left in range(MOST_TRIES - 1, -1, -1):
+            try:
+                await self._patcher.patch_condition(
+                    _COLLECTION, group.key.namespace, group.key.name, group.uid, condition, since
+                )
+            except ClientError as failure:
+                if isinstance(failure, APIError) and failure.is_not_found:
+                    return
+                if not left or not _may_pass(failure):
+                    _log.warning("group_status_not_patched", group=group.key.text, err=str(failure))
+                    return
+                if group.key in self._waiting:
+                    return  # something newer is to be said
+                await self._clock.sleep(pauses.next())
+            else:
+                return
+
+
+def _may_pass(failure: ClientError) -> bool:
+    if not isinstance(failure, APIError):
+        return True
+    return failure.is_server_error or failure.is_timeout or failure.is_too_many_requests or failure.is_unauthorized

@@ -1,0 +1,108 @@
+"""An attempt about a running pod whose resize waits for room: its node is judged, and lower pods there are preempted.
+
+    there is room               nothing to be done: the kubelet resizes; the pod waits for an event
+    too little, and PostFilter  its victims are evicted, as for a pod without a node; the pod waits for their end
+    too little, no victims      the pod waits for an event
+
+The pod runs, so nothing is assumed, reserved, bound or nominated, and neither condition nor Event is written. Of the
+in-tree plugins only those are asked that know of resizes. Extenders are not asked.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final, Protocol
+
+from kscheduler.aio.clock import Clock
+from kscheduler.framework.cluster.preemption import Preemption
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.scheduling.cycle.schedule import schedule
+from kscheduler.scheduling.failures.failures import (
+    UNSCHEDULABLE,
+    Failure,
+    FailureHandler,
+    failure_of_record,
+    failure_of_status,
+)
+from kscheduler.scheduling.observations import AttemptResult, Observations
+from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.scheduling.runtime.attempt_calls import call_permit
+from kscheduler.state.cache import Cache
+
+_FILTERS: Final = frozenset({"NodeName", "DeferredPodScheduling", "NodeResourcesFit"})
+_POST_FILTERS: Final = frozenset({"DefaultPreemption"})
+_WAKING: Final = frozenset({"DeferredPodScheduling", "NodeResourcesFit"})
+"""Whose events wake a pod whose resize fits: another pod may take that room, or the resize may grow."""
+
+
+class VictimTaker(Protocol):
+    """Evicts what PostFilter has chosen: `evictions.AsyncEvictions`."""
+
+    def begin(self, preemption: Preemption) -> None:
+        """Start and return at once."""
+        ...
+
+
+class ResizeAttempts:
+    """Judges such pods. Never awaits."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        failures: FailureHandler,
+        observations: Observations,
+        clock: Clock,
+        evictions: VictimTaker,
+        end: Callable[[QueuedPodInfo, str], None],
+    ) -> None:
+        """`end` ends the attempt of a pod that need not be judged, with the reason."""
+        self._cache = cache
+        self._failures = failures
+        self._observations = observations
+        self._clock = clock
+        self._evictions = evictions
+        self._end = end
+
+    def judge(self, queued: QueuedPodInfo, profile: Profile, started: float) -> None:
+        """One attempt, which began at `started` (monotonic seconds); the pod is back in the queue, or let go."""
+        pod = queued.pod.pod
+        if pod.metadata.deletion_timestamp is not None:
+            self._end(queued, "it is being deleted")
+            return
+        if self._cache.node_of(queued.pod.uid) != pod.spec.node_name:
+            self._end(queued, "it is not on its node")
+            return
+        judging = of_resizes(profile)
+        record = schedule(judging, queued.pod, self._cache)
+        failure = _failure_of(judging, record)
+        if record.preemption is not None:
+            self._evictions.begin(record.preemption)  # before requeueing: PreEnqueue checks whether the pod must wait
+        result = AttemptResult.ERROR if failure.is_error else AttemptResult.UNSCHEDULABLE
+        self._observations.attempt(result, profile.name, self._clock.monotonic() - started)
+        self._failures.handle_resize(queued, failure, self._clock.time())
+
+
+def of_resizes(profile: Profile) -> Profile:
+    """The profile with the plugins that judge resizes; those that are not in-tree are asked as ever."""
+
+    def kept(plugins: tuple[Any, ...], names: frozenset[str]) -> tuple[Any, ...]:
+        return tuple(each for each in plugins if each.name in names or not profile.traits[each.name].is_in_tree)
+
+    return replace(
+        profile,
+        enabled=frozenset[str](),
+        pre_filter=kept(profile.pre_filter, _FILTERS),
+        filter=kept(profile.filter, _FILTERS),
+        post_filter=kept(profile.post_filter, _POST_FILTERS),
+        permit=tuple(plugin for plugin in profile.permit if plugin.name in _FILTERS),
+    )
+
+
+def _failure_of(profile: Profile, record: SchedulingRecord) -> Failure:
+    if not record.status.is_success:
+        return failure_of_record(record)
+    for plugin in profile.permit:
+        answer = call_permit(plugin, profile.listener, record.state, record.pod, record.node_name)
+        if not answer.status.is_success:
+            return replace(failure_of_status(answer.status), plugins=_WAKING)
+    return Failure("the resize fits", UNSCHEDULABLE, _WAKING)

@@ -1,0 +1,5 @@
+"""Who makes the attempts, and how many at a time.
+
+workers      tasks that pop a pod or group, decide, and bind
+concurrency  how many pods they may hold, by how fast the API server answers
+"""

@@ -1,0 +1,1 @@
+"""Devices as the next decision must see them: slices with all taints, classes, claims, and what is allocated."""

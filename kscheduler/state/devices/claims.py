@@ -1,0 +1,233 @@
+"""The claim tracker: claims as decided, and the devices that they hold.
+
+    informer shows v1 ---> pending ---------> written: v2 assumed ---> informer shows v2
+                           devices taken      pod's other claims       v2 is confirmed
+                                              are still being written
+
+What readers see is the newest version that is known. Versions are compared by order: the API server's answer to a
+write is newer than what the watch shows, until the watch has caught up. What a claim holds is counted once, under its
+UID: its allocation as readers see it, else the pending one. Implements `framework.cluster.devices.Claims`.
+"""
+
+from collections import deque
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Final
+
+from kscheduler.api.core import Pod
+from kscheduler.api.devices import EXTENDED_RESOURCE_CLAIM, AllocationResult, ResourceClaim
+from kscheduler.devices.ids import AllocatedState, PoolID
+from kscheduler.framework.cluster.devices import ClaimListener
+from kscheduler.state.devices.allocated_devices import AllocatedDevices
+
+_LONGEST_LOG: Final = 4096
+
+
+@dataclass(slots=True)
+class _Pending:
+    """Devices that are chosen and not written."""
+
+    claim: ResourceClaim
+    sharers: int = 1
+
+
+class ClaimTracker:
+    """Claims by key, as confirmed and as assumed; pending allocations by UID."""
+
+    def __init__(self) -> None:
+        self._confirmed: dict[str, ResourceClaim] = {}
+        self._assumed: dict[str, ResourceClaim] = {}
+        self._pending: dict[str, _Pending] = {}
+        self._allocated = AllocatedDevices()
+        self._counted: dict[str, AllocationResult] = {}
+        """What each claim holds, by UID."""
+        self._seen: dict[str, ResourceClaim] = {}
+        """The claims that readers see and that are allocated, by UID."""
+        self._extended: dict[str, str] = {}
+        """By UID of a pod, the key of the claim that was made for its extended resources."""
+        self._listeners: list[ClaimListener] = []
+        self.revision = 0
+        """Grows with each change of what is allocated or pending."""
+        self._log: deque[tuple[int, frozenset[PoolID]]] = deque(maxlen=_LONGEST_LOG)
+        """The pools of each change, by its revision."""
+        self.changes = 0
+        """The number of changes of claims, assumed ones included."""
+
+    # --- updated by the watch -----------------------------------------------------------------------------------------
+
+    def add(self, claim: ResourceClaim) -> None:
+        """Store a claim that the informer shows for the first time."""
+        self.update(claim)
+
+    def update(self, claim: ResourceClaim) -> None:
+        """Store the informer's version. An assumption that is newer stays; one that is not newer ends."""
+        key = claim.key
+        before = self.get(key)
+        self._confirmed[key] = claim
+        assumed = self._assumed.get(key)
+        if assumed is not None and (assumed.metadata.uid != claim.metadata.uid or not _is_newer(assumed, claim)):
+            del self._assumed[key]
+        self._changed(before, self.get(key))
+
+    def delete(self, claim: ResourceClaim) -> None:
+        """Remove a claim together with its assumption. What is pending stays: the pod that wants it will fail."""
+        key = claim.key
+        before = self.get(key)
+        self._confirmed.pop(key, None)
+        self._assumed.pop(key, None)
+        self._changed(before, None)
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._confirmed)
+
+    def get(self, key: str) -> ResourceClaim | None:
+        """The claim `namespace/name`: as assumed, else as the API server last showed it."""
+        return self._assumed.get(key) or self._confirmed.get(key)
+
+    def confirmed(self, key: str) -> ResourceClaim | None:
+        """The claim `namespace/name` as the API server last showed it."""
+        return self._confirmed.get(key)
+
+    def for_extended_resources(self, pod: Pod) -> ResourceClaim | None:
+        """The claim that was written for the pod's extended resources, in this attempt or an earlier one."""
+        key = self._extended.get(pod.metadata.uid)
+        return None if key is None else self.get(key)
+
+    def pending(self, uid: str) -> ResourceClaim | None:
+        """The claim of this UID with the devices that were chosen for it and are not written yet."""
+        entry = self._pending.get(uid)
+        return None if entry is None else entry.claim
+
+    def pools_changed_since(self, revision: int) -> Collection[PoolID] | None:
+        """The pools in which anything has been taken or given back since; `None`: too much to tell."""
+        if self.revision - revision > len(self._log):
+            return None
+        pools: set[PoolID] = set()
+        for number, changed in reversed(self._log):
+            if number <= revision:
+                break
+            pools |= changed
+        return pools
+
+    def allocated_state(self) -> AllocatedState:
+        """The devices that allocated and pending claims hold. It must not be kept across an `await`."""
+        return self._allocated.state()
+
+    def on_change(self, listener: ClaimListener) -> Callable[[], None]:
+        """Call `listener` after each change of what `get` returns; returns a function that ends the subscription."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    # --- deciding -----------------------------------------------------------------------------------------------------
+
+    def assume(self, claim: ResourceClaim) -> None:
+        """Let readers see this version, the API server's answer to a write.
+
+        Raises `ValueError` if the claim is gone, or the watch has shown a newer version.
+        """
+        key = claim.key
+        confirmed = self._confirmed.get(key)
+        if confirmed is None:
+            raise ValueError(f'"{key}" is gone and cannot be assumed')
+        if confirmed.metadata.uid != claim.metadata.uid or _is_newer(confirmed, claim):
+            stored, assumed = confirmed.metadata.resource_version, claim.metadata.resource_version
+            raise ValueError(f'"{key}" is out of sync (stored: {stored}, assume: {assumed})')
+        before = self.get(key)
+        self._assumed[key] = claim
+        self._changed(before, claim)
+
+    def restore(self, key: str) -> None:
+        """Let readers see what the API server last showed of the claim; nothing happens without an assumption."""
+        assumed = self._assumed.pop(key, None)
+        if assumed is not None:
+            self._changed(assumed, self._confirmed.get(key))
+
+    def signal_pending(self, uid: str, claim: ResourceClaim) -> None:
+        """Count the devices of `claim.status.allocation` as taken; once more: one more sharer of the first ones.
+
+        Nothing happens if the claim is allocated already.
+        """
+        entry = self._pending.get(uid)
+        if entry is not None:
+            entry.sharers += 1
+        elif uid not in self._seen:
+            self._pending[uid] = _Pending(claim)
+            self._recount(uid)
+
+    def remove_pending(self, uid: str, *, force: bool) -> bool:
+        """Take one sharer away, or all (`force`). Returns whether the claim is no longer pending because of this."""
+        entry = self._pending.get(uid)
+        if entry is None:
+            return False
+        if not force and entry.sharers > 1:
+            entry.sharers -= 1
+            return False
+        del self._pending[uid]
+        self._recount(uid)
+        return True
+
+    # --- counting -----------------------------------------------------------------------------------------------------
+
+    def _changed(self, before: ResourceClaim | None, now: ResourceClaim | None) -> None:
+        if before is now:
+            return
+        self.changes += 1
+        self._file(before, now)
+        for claim in (before, now):
+            if claim is not None:
+                self._see(claim.metadata.uid, now)
+        for listener in tuple(self._listeners):
+            listener(before, now)
+
+    def _file(self, before: ResourceClaim | None, now: ResourceClaim | None) -> None:
+        """Keep who owns the claims for extended resources."""
+        if before is not None and (owner := _owner_of_extended(before)) and self._extended.get(owner) == before.key:
+            del self._extended[owner]
+        if now is not None and (owner := _owner_of_extended(now)):
+            self._extended[owner] = now.key
+
+    def _see(self, uid: str, now: ResourceClaim | None) -> None:
+        if now is not None and now.metadata.uid == uid and now.status.allocation is not None:
+            self._seen[uid] = now
+        else:
+            self._seen.pop(uid, None)
+        self._recount(uid)
+
+    def _recount(self, uid: str) -> None:
+        """Count what the claim holds now, instead of what it held before."""
+        claim = self._seen.get(uid) or self.pending(uid)
+        before, now = self._counted.pop(uid, None), None if claim is None else claim.status.allocation
+        if now is not None:
+            self._counted[uid] = now
+        if before != now:
+            if before is not None:
+                self._allocated.remove(before)
+            if now is not None:
+                self._allocated.add(now)
+            self.revision += 1
+            self._log.append((self.revision, _pools(before) | _pools(now)))
+
+
+def _pools(allocation: AllocationResult | None) -> frozenset[PoolID]:
+    results = () if allocation is None else allocation.devices.results
+    return frozenset(PoolID(result.driver, result.pool) for result in results)
+
+
+def _owner_of_extended(claim: ResourceClaim) -> str:
+    """The UID of the pod for whose extended resources the claim was made; empty for other claims."""
+    meta = claim.metadata
+    if meta.annotations.get(EXTENDED_RESOURCE_CLAIM) != "true":
+        return ""
+    return next((owner.uid for owner in meta.owner_references if owner.controller), "")
+
+
+def _is_newer(claim: ResourceClaim, other: ResourceClaim) -> bool:
+    """Whether the API server stored `claim` after `other`. A version that is no number counts as the oldest."""
+    return _number(claim) > _number(other)
+
+
+def _number(claim: ResourceClaim) -> int:
+    text = claim.metadata.resource_version
+    return int(text) if text.isascii() and text.isdigit() else 0

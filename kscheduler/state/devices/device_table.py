@@ -1,0 +1,97 @@
+"""Devices as the next decision must see them: claims, slices with all taints, classes.
+
+Updated by the handlers of these kinds. Everything is synchronous, so each change is atomic. Implements
+`framework.cluster.devices.Devices`.
+"""
+
+from collections.abc import Collection, Sequence
+
+from kscheduler.api.devices import DeviceClass, DeviceTaintRule, ResourceSlice
+from kscheduler.api.quantity import QuantityError
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.state.devices.claims import ClaimTracker
+from kscheduler.state.devices.extended_resources import ExtendedResourceClasses
+from kscheduler.state.devices.tainted_slices import TaintedSlices
+
+
+class DeviceTable:
+    """Slices, classes, rules and claims."""
+
+    def __init__(self) -> None:
+        self.claims = ClaimTracker()
+        self._slices = TaintedSlices()
+        self._classes: dict[str, DeviceClass] = {}
+        self.class_changes = 0
+        """The number of changes of classes."""
+        self._extended = ExtendedResourceClasses()
+
+    @property
+    def changes(self) -> int:
+        """The number of changes, assumed and pending claims included."""
+        return self.claims.changes + self.revision
+
+    @property
+    def revision(self) -> int:
+        """Grows with each change of slices, taints, classes, and of what is allocated or pending."""
+        return self.claims.revision + self._slices.revision + self.class_changes
+
+    # --- updated by the watches ---------------------------------------------------------------------------------------
+
+    def follow(self, *, taint_rules: bool) -> None:
+        """Whether rules of taints count from now on (gate DRADeviceTaintRules). By default they do."""
+        self._slices.follow(rules_count=taint_rules)
+
+    def put_slice(self, published: ResourceSlice) -> None:
+        """Store a slice."""
+        self._slices.put(published)
+
+    def remove_slice(self, name: str) -> None:
+        """Remove a slice."""
+        self._slices.remove(name)
+
+    def put_rule(self, rule: DeviceTaintRule) -> Sequence[tuple[ResourceSlice, ResourceSlice]]:
+        """Store a rule of taints; returns the slices whose taints are others now, before and after."""
+        return self._slices.put_rule(rule)
+
+    def remove_rule(self, name: str) -> Sequence[tuple[ResourceSlice, ResourceSlice]]:
+        """Remove a rule of taints; returns the slices whose taints are others now, before and after."""
+        return self._slices.remove_rule(name)
+
+    def put_class(self, device_class: DeviceClass) -> None:
+        """Store a class."""
+        name = device_class.metadata.name
+        self._extended.put(self._classes.get(name), device_class)
+        self._classes[name] = device_class
+        self.class_changes += 1
+
+    def remove_class(self, name: str) -> None:
+        """Remove a class."""
+        gone = self._classes.pop(name, None)
+        if gone is not None:
+            self._extended.remove(gone)
+            self.class_changes += 1
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def slices(self) -> Sequence[ResourceSlice]:
+        """The slices, with the taints of all rules; the same object as long as no slice and no rule changes."""
+        return self._slices.all()
+
+    def device_class(self, name: str) -> DeviceClass | None:
+        """A class of devices."""
+        return self._classes.get(name)
+
+    def stand_for_any(self, resources: Collection[str]) -> bool:
+        """Whether devices stand for one of these resources."""
+        return self._extended.has_any(resources)
+
+    def serve(self, pod: PodInfo) -> bool:
+        """Whether devices stand for a resource of the pod; not where its amounts cannot be read: its cycle says so."""
+        try:
+            return self._extended.has_any(pod.requests)
+        except QuantityError:
+            return False
+
+    def class_of_resource(self, resource: str) -> DeviceClass | None:
+        """The class whose devices stand for an extended resource."""
+        return self._extended.class_of(resource)

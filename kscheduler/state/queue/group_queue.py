@@ -1,0 +1,364 @@
+"""Pod groups in the scheduling queue.
+
+    add -- the group is unknown ------------> incomplete --- the group appears ---+
+     |                                                                            |
+     |<---------------------------------------------------------------------------+
+     +---- the group is being tried --------> pending ------ the attempt ends ----+
+     |                                                                            v
+     +---------------------------------------------------------> the group's element: active, back-off, or gated
+
+The root is one element of the queue (`QueuedPodGroup`), in the same heaps as pods. A member that PreEnqueue keeps out
+keeps the whole group out (gated). A rejected group is never parked: it is tried again when its back-off is over. The
+longest back-off grows with the square root of the number of members.
+
+Pods that are in no group never come here. What is different from kube-scheduler: a member whose binding has failed
+waits for its own back-off before its group is tried again, so a Binding that is refused for ever is no endless loop.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from kscheduler.api.core import Pod
+from kscheduler.api.meta import KubeObject
+from kscheduler.framework import events
+from kscheduler.framework.cluster.pod_groups import GroupKey, PodGroupView
+from kscheduler.framework.events import ClusterEvent
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.state.queue.backoff import is_backing_off
+from kscheduler.state.queue.hints import QueueingStrategy
+from kscheduler.state.queue.places import ACTIVE, BACKOFF, GATED, Places
+from kscheduler.state.queue.policy import QueuePolicy
+from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
+
+INCOMPLETE: Final = "incomplete"
+"""Members of groups that the watch has not shown."""
+PENDING: Final = "pending"
+"""Members that came, or came back, while their group is being tried."""
+OWN_GATE: Final = "GangScheduling"
+"""The PreEnqueue plugin whose verdict only the group itself and its members can change."""
+
+LetIn = Callable[[QueuedPodInfo], bool]
+"""Calls PreEnqueue for a pod, and notes which plugin keeps it out."""
+Enter = Callable[[QueuedPodGroup, str, str, float], None]
+"""Puts a group into a heap."""
+
+
+class GroupQueue:
+    """All waiting members of groups, in exactly one of: incomplete, pending, their group's element."""
+
+    def __init__(self, view: PodGroupView, policy: QueuePolicy, places: Places, let_in: LetIn, enter: Enter) -> None:
+        self._view = view
+        self._policy = policy
+        self._places = places
+        self._let_in = let_in
+        self._enter = enter
+        self._elements: dict[GroupKey, QueuedPodGroup] = {}
+        self._gated: dict[GroupKey, QueuedPodGroup] = {}
+        """Of the elements those that are in no heap."""
+        self._incomplete: dict[GroupKey, dict[str, QueuedPodInfo]] = {}
+        self._pending: dict[GroupKey, dict[str, QueuedPodInfo]] = {}
+        self._group_of: dict[str, GroupKey] = {}
+        """By key of the pod: everyone who waits here."""
+        self._in_attempt: frozenset[str] = frozenset()
+        """Keys of the members of that group which are being tried."""
+        self._last_popped: GroupKey | None = None
+        """The group that is being tried: deciding about a group never awaits, so there is one at most."""
+
+    # --- looking ------------------------------------------------------------------------------------------------------
+
+    def key_of(self, pod: Pod) -> GroupKey | None:
+        """The group that the pod waits with; `None`: none of ours, or the pod has a node, where it waits for room."""
+        return None if pod.spec.node_name else self._view.key_of(pod)
+
+    def holds(self, key: str) -> bool:
+        """Whether the pod waits here."""
+        return key in self._group_of
+
+    def find(self, key: str) -> tuple[str, QueuedPodInfo] | None:
+        """The place of a pod and its record; `None` if it does not wait here."""
+        group = self._group_of.get(key)
+        if group is None:
+            return None
+        element = self._elements.get(group)
+        if element is not None and key in element.members:
+            return element.place, element.members[key]
+        for place, pods in ((PENDING, self._pending), (INCOMPLETE, self._incomplete)):
+            if key in pods.get(group, ()):
+                return place, pods[group][key]
+        return None
+
+    def is_in_attempt(self, key: str) -> bool:
+        """Whether the pod is a member of the group that is being tried: it needs no activation."""
+        return key in self._in_attempt
+
+    def element(self, key: GroupKey) -> QueuedPodGroup | None:
+        """The waiting element of a group."""
+        return self._elements.get(key)
+
+    def parked(self) -> Iterator[QueuedPodInfo]:
+        """Members that wait for an event."""
+        for element in self._gated.values():
+            yield from element.members.values()
+        for pods in (*self._incomplete.values(), *self._pending.values()):
+            yield from pods.values()
+
+    def sizes(self) -> dict[str, int]:
+        """Pods by place: those of heaps beyond one per element, which the heaps count themselves."""
+        sizes = {ACTIVE: 0, BACKOFF: 0, GATED: 0}
+        for element in self._elements.values():
+            sizes[element.place] += len(element) - (element.place != GATED)
+        for place, pods in ((PENDING, self._pending), (INCOMPLETE, self._incomplete)):
+            sizes[place] = sum(map(len, pods.values()))
+        return sizes
+
+    def has_gated(self) -> bool:
+        """Whether any group waits for an event."""
+        return bool(self._gated)
+
+    # --- members ------------------------------------------------------------------------------------------------------
+
+    def add(self, queued: QueuedPodInfo, label: str, now: float) -> None:
+        """A member has come, or has come back: it joins its group, wherever that is."""
+        group = self._view.key_of(queued.pod.pod)
+        if group is None:
+            raise ValueError(f"pod {queued.key} is in no group")
+        self._group_of[queued.key] = group
+        definition = self._view.definition(group)
+        element = self._elements.get(group)
+        if definition is None:
+            self._incomplete.setdefault(group, {})[queued.key] = queued
+        elif element is not None:
+            self._join(element, queued, label, now)
+        elif group == self._last_popped:
+            self._pending.setdefault(group, {})[queued.key] = queued
+        else:
+            first = queued.initial_attempt_timestamp
+            element = QueuedPodGroup(definition, timestamp=queued.timestamp, initial_attempt_timestamp=first)
+            element.members[queued.key] = queued
+            if label == events.SCHEDULE_ATTEMPT_FAILURE and queued.consecutive_errors_count:  # its binding failed
+                element.backoff_expiration = queued.backoff_expiration
+            self._place(element, QueueingStrategy.AFTER_BACKOFF, label, now)
+
+    def _join(self, element: QueuedPodGroup, queued: QueuedPodInfo, label: str, now: float) -> None:
+        place = element.place
+        gated = next((member for member in element.members.values() if member.gating_plugin), None)
+        element.members[queued.key] = queued
+        if gated is not None and not self._let_in(gated):
+            # Whatever the newcomer is, the group stays out: asking every member each time would be quadratic.
+            self._let_in(queued)
+            return
+        self._take_out(element)
+        self._place_again(element, place, label, now)
+
+    def remove(self, key: str) -> QueuedPodInfo | None:
+        """Take a pod out; the rest of its group stays in the same kind of place."""
+        group = self._group_of.pop(key, None)
+        if group is None:
+            return None
+        element = self._elements.get(group)
+        if element is None or key not in element.members:
+            for pods in (self._pending, self._incomplete):
+                if key in pods.get(group, ()):
+                    queued = pods[group].pop(key)
+                    if not pods[group]:
+                        del pods[group]
+                    return queued
+            return None
+        place = element.place
+        self._take_out(element)
+        queued = element.members.pop(key)
+        if element.members:
+            self._place_again(element, place, events.UNSCHEDULABLE_POD_ADD.label, queued.timestamp)
+        return queued
+
+    def _place_again(self, element: QueuedPodGroup, place: str, label: str, now: float) -> None:
+        """Into the same kind of place; who is gated, or was in back-off, is looked at anew."""
+        strategy = QueueingStrategy.IMMEDIATELY if place == ACTIVE else QueueingStrategy.AFTER_BACKOFF
+        self._place(element, strategy, label, now)
+
+    def update(self, old: Pod, pod: PodInfo, changes: list[ClusterEvent], now: float) -> None:
+        """A new version of a pod that waits here; it may let its group in."""
+        found = self.find(pod.key)
+        if found is None:
+            return
+        place, queued = found
+        queued.pod = pod
+        if place == BACKOFF and queued.forgive(old, pod.pod):
+            queued.backoff_expiration = self._policy.backoff.expiration(queued)
+        if place != GATED:
+            return
+        for event in changes:
+            strategy = self._policy.hints.strategy(queued, event, old, pod.pod)
+            if strategy is not QueueingStrategy.SKIP:
+                element = self._elements[self._group_of[pod.key]]
+                self._move(element, strategy, event.label, now)
+                return
+
+    def activate(self, key: str, now: float) -> None:
+        """Try the group of this pod as soon as possible."""
+        element = self._elements.get(self._group_of.get(key, _NO_GROUP))
+        if element is None or element.place == ACTIVE:
+            return
+        label, place = events.FORCE_ACTIVATE.label, element.place
+        if place == BACKOFF:  # PreEnqueue has let it in already
+            self._take_out(element)
+            self._put(element, ACTIVE, label, now)
+        else:
+            self._move(element, QueueingStrategy.IMMEDIATELY, label, now)
+
+    # --- groups -------------------------------------------------------------------------------------------------------
+
+    def group_appeared(self, group: GroupKey, now: float) -> None:
+        """The watch shows the group: its members are complete."""
+        for queued in self._incomplete.pop(group, {}).values():
+            self.add(queued, events.UNSCHEDULABLE_POD_ADD.label, now)
+
+    def group_changed(self, group: GroupKey, now: float) -> None:
+        """The group asks for something else: its gate may open. As upstream, its place in a heap stays."""
+        element, definition = self._elements.get(group), self._view.definition(group)
+        if element is None or definition is None:
+            return
+        element.definition = definition
+        if element.place == GATED:
+            self._move(element, QueueingStrategy.AFTER_BACKOFF, "PodGroupUpdate", now)
+
+    def group_gone(self, group: GroupKey) -> None:
+        """The group was deleted: its members wait for another one of the same name."""
+        element = self._elements.get(group)
+        if element is not None:
+            self._take_out(element)
+            self._incomplete.setdefault(group, {}).update(element.members)
+        self._incomplete.setdefault(group, {}).update(self._pending.pop(group, {}))
+        if not self._incomplete[group]:
+            del self._incomplete[group]
+
+    # --- attempts -----------------------------------------------------------------------------------------------------
+
+    def popped(self, element: QueuedPodGroup) -> None:
+        """The group left its heap to be tried; until `attempted` its members are pending."""
+        del self._elements[element.key]
+        self._last_popped = element.key
+        self._in_attempt = frozenset(element.members)
+        for key in element.members:
+            del self._group_of[key]
+
+    def attempted(self, tried: QueuedPodGroup, outcome: GroupOutcome, now: float) -> None:
+        """The attempt has ended: members that are pending go back as one element."""
+        self._last_popped, self._in_attempt = None, frozenset()
+        pending = self._pending.pop(tried.key, None)
+        if not pending:
+            return
+        definition = self._view.definition(tried.key)
+        if definition is None:
+            self._incomplete.setdefault(tried.key, {}).update(pending)
+            return
+        element = QueuedPodGroup(
+            definition,
+            dict(pending),
+            timestamp=tried.timestamp,
+            attempts=tried.attempts,
+            unschedulable_count=tried.unschedulable_count,
+            consecutive_errors_count=tried.consecutive_errors_count,
+            initial_attempt_timestamp=tried.initial_attempt_timestamp,
+        )
+        if outcome is GroupOutcome.SUCCESS:
+            element.consecutive_errors_count = element.unschedulable_count = 0
+        elif outcome is GroupOutcome.REJECTED:
+            element.unschedulable_count, element.consecutive_errors_count = element.unschedulable_count + 1, 0
+        else:
+            element.consecutive_errors_count += 1
+        if outcome is not GroupOutcome.SUCCESS or pending.keys().isdisjoint(tried.members):
+            element.timestamp = now
+        is_over = outcome is GroupOutcome.SUCCESS
+        element.backoff_expiration = 0.0 if is_over else self._policy.backoff.expiration(element, len(element))
+        self._place(element, QueueingStrategy.AFTER_BACKOFF, events.SCHEDULE_ATTEMPT_FAILURE, now)
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    def hear(self, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None, now: float) -> None:
+        """Ask the gated groups that the event may let in.
+
+        What only the group's own gate keeps out hears of its own members alone: in a filling cluster every arriving pod
+        would otherwise ask every waiting gang.
+        """
+        own = {key for each in (old, new) if isinstance(each, Pod) and (key := self._view.key_of(each)) is not None}
+        for element in list(self._gated.values()):
+            if element.gating_plugin == OWN_GATE and element.key not in own:
+                continue
+            strategy = self._strategy(element, event, old, new)
+            if strategy is not QueueingStrategy.SKIP:
+                self._move(element, strategy, event.label, now)
+
+    def _strategy(
+        self, element: QueuedPodGroup, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None
+    ) -> QueueingStrategy:
+        """The best that the gates of any member say."""
+        hints, best = self._policy.hints, QueueingStrategy.SKIP
+        for member in element.members.values():
+            profile = member.pod.pod.spec.scheduler_name
+            if member.gating_plugin and hints.hears(profile, member.gating_plugin, event):
+                strategy = hints.strategy(member, event, old, new)
+                if strategy is QueueingStrategy.IMMEDIATELY:
+                    return strategy
+                best = best if strategy is QueueingStrategy.SKIP else strategy
+        return best
+
+    def flush(self, longest_seconds: float, now: float) -> None:
+        """The safety net: groups that have been gated for so long are asked about again."""
+        for element in list(self._gated.values()):
+            if now - max(element.timestamp, element.flushed_at) > longest_seconds:
+                element.flushed_at = now
+                self._move(element, QueueingStrategy.AFTER_BACKOFF, events.UNSCHEDULABLE_TIMEOUT.label, now)
+                element.was_flushed = element.place != GATED
+
+    # --- the whole ----------------------------------------------------------------------------------------------------
+
+    def give_up(self) -> Iterator[tuple[str, QueuedPodInfo]]:
+        """Every pod, alone, with the place where it was. This object ends here, and its elements leave the heaps."""
+        for element in list(self._elements.values()):
+            place = element.place
+            self._take_out(element)
+            yield from ((place, queued) for queued in element.members.values())
+        for place, pods in ((PENDING, self._pending), (INCOMPLETE, self._incomplete)):
+            yield from ((place, queued) for members in pods.values() for queued in members.values())
+
+    # --- placing ------------------------------------------------------------------------------------------------------
+
+    def _move(self, element: QueuedPodGroup, strategy: QueueingStrategy, label: str, now: float) -> None:
+        self._take_out(element)
+        self._place(element, strategy, label, now)
+
+    def _take_out(self, element: QueuedPodGroup) -> None:
+        if self._gated.pop(element.key, None) is None:
+            self._places.take_out(element)
+        del self._elements[element.key]
+
+    def _place(self, element: QueuedPodGroup, strategy: QueueingStrategy, label: str, now: float) -> None:
+        """Into back-off or the active heap, or behind a gate. The element must be in no place."""
+        gating = ""
+        for member in element.members.values():
+            if not self._let_in(member):
+                gating = member.gating_plugin
+        element.gating_plugin = gating
+        if gating:
+            element.was_flushed = False
+            self._put(element, GATED, label, now)
+        elif strategy is QueueingStrategy.AFTER_BACKOFF and is_backing_off(element, now):
+            self._put(element, BACKOFF, label, now)
+        else:
+            self._put(element, ACTIVE, label, now)
+
+    def _put(self, element: QueuedPodGroup, place: str, label: str, now: float) -> None:
+        self._elements[element.key] = element
+        if place == ACTIVE:
+            element.initial_attempt_timestamp = element.initial_attempt_timestamp or now
+            for member in element.members.values():
+                member.initial_attempt_timestamp = member.initial_attempt_timestamp or now
+        element.place = place
+        if place == GATED:
+            self._gated[element.key] = element
+        self._enter(element, place, label, now)
+
+
+_NO_GROUP: Final = GroupKey("", "", "")

@@ -1,0 +1,110 @@
+"""Decide about a pod group in a cluster from a file: PreEnqueue of each member, then the group's cycle, as the service.
+
+The members are tried in the order of the file, as if they had arrived in that order.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from kscheduler.api.quantity import QuantityError
+from kscheduler.assembly import group_apis, profiles_over
+from kscheduler.config.errors import ConfigError
+from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.framework.status import Status, error
+from kscheduler.plugins.in_tree import registry
+from kscheduler.scheduling.cycle.schedule import schedule
+from kscheduler.scheduling.groups.group_checks import problem_of
+from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult, run_group_cycle
+from kscheduler.scheduling.groups.group_outcome import member_verdict
+from kscheduler.scheduling.groups.group_preemption import run_group_post_filter
+from kscheduler.scheduling.profiles import Profiles
+from kscheduler.state.cache import Cache
+from kscheduler.state.queue.queued_group import member_order
+from kscheduler.whatif.decide import cluster_cache, scenario_ports
+from kscheduler.whatif.scenario import GroupScenario, ScenarioError
+from kscheduler.whatif.unreadable import unreadable_quantity
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDecision:
+    """The outcome of a scenario about a group."""
+
+    scenario: GroupScenario
+    error: str = ""
+    """An internal error instead of a decision."""
+    pre_enqueue: Mapping[str, Status] | None = None
+    """By name of the member, if any may not enter the queue: then the group is not tried."""
+    status: Status | None = None
+    """How the group's cycle has ended."""
+    members: tuple[MemberResult, ...] = ()
+    """By member what becomes of it; a success has a node in its record."""
+    notes: tuple[str, ...] = field(default=())
+
+
+def decide_group(scenario: GroupScenario) -> GroupDecision:
+    """Judge the group. Raises `ScenarioError` where an object or the configuration cannot be used."""
+    apis = group_apis(scenario.config)
+    if not apis:
+        raise ScenarioError(f"{scenario.where}: podGroup: pod groups are off: set the feature gate GenericWorkload")
+    cache = cluster_cache(scenario.objects, None, scenario.config.gates, scenario.where, apis)
+    for listed in scenario.objects.podgroups:
+        cache.pod_groups.put(apis[0].definition_of(listed))
+    profiles = _profiles(scenario, cache)
+    members = _members(scenario, cache, profiles)
+    if not members:
+        raise ScenarioError(f"{scenario.where}: podGroup: no pod without a node is in group {scenario.group}")
+    gates = {pod.name: profiles[pod.pod.spec.scheduler_name].run_pre_enqueue(pod) for pod in members}
+    if any(not status.is_success for status in gates.values()):
+        return GroupDecision(scenario, pre_enqueue=gates)
+    key = cache.pod_groups.key_of(members[0].pod)
+    definition = cache.pod_groups.definition(key) if key is not None else None
+    if definition is None:
+        return GroupDecision(scenario, error=f"the group {scenario.group} is not among objects.podgroups")
+    return _tried(scenario, cache, profiles, definition, members)
+
+
+def _tried(
+    scenario: GroupScenario, cache: Cache, profiles: Profiles, definition: GroupDefinition, members: list[PodInfo]
+) -> GroupDecision:
+    problem = problem_of(definition, members, cache.pod_groups.scheduled(definition.key), profiles)
+    if problem:
+        status = error(problem)
+        return GroupDecision(scenario, status=status, members=tuple(MemberResult(pod, status) for pod in members))
+    profile = profiles[members[0].pod.spec.scheduler_name]
+    alone = replace(profile, post_filter=())
+    inputs = GroupInputs(definition, members, profile, cache, lambda pod: schedule(alone, pod, cache))
+    result: GroupResult = run_group_cycle(inputs)
+    run_group_post_filter(inputs, result)
+    verdicts = tuple(member_verdict(result, member) for member in result.members)
+    return GroupDecision(scenario, status=result.status, members=verdicts)
+
+
+def _profiles(scenario: GroupScenario, cache: Cache) -> Profiles:
+    known = registry() if scenario.plugins is None else scenario.plugins
+    try:
+        return profiles_over(cache, scenario.config, known, scenario_ports(scenario.objects))
+    except ConfigError as problem:
+        problems = "; ".join(str(each) for each in problem.problems)
+        raise ScenarioError(f"{scenario.where}: config: {problems}") from None
+
+
+def _members(scenario: GroupScenario, cache: Cache, profiles: Profiles) -> list[PodInfo]:
+    """The members without a node, in the order in which they are tried; all pods without one are known as members."""
+    waiting: list[QueuedPodInfo] = []
+    for index, pod in enumerate(scenario.objects.pods):
+        if pod.spec.node_name or pod.is_terminal or pod.spec.scheduler_name not in profiles:
+            continue
+        info = PodInfo(pod)
+        try:
+            _ = info.requests, info.nonzero_requests, info.accounted
+            cache.nominator.add(info)
+        except QuantityError as problem:
+            text = unreadable_quantity(pod) or problem
+            raise ScenarioError(f"{scenario.where}: objects.pods[{index}].{text} ({pod.key})") from None
+        cache.pod_groups.add_member(info)
+        key = cache.pod_groups.key_of(pod)
+        if key is not None and key.text == scenario.group:
+            waiting.append(QueuedPodInfo(info, timestamp=float(index)))
+    return [member.pod for member in sorted(waiting, key=member_order)]

@@ -1,0 +1,32 @@
+"""Gates of pod groups that are not built are refused by name: a scheduler that decided without would be wrong."""
+
+import pytest
+
+from kscheduler.config.errors import ConfigError
+from kscheduler.config.feature_gates import parse_feature_gates
+
+ON = "GenericWorkload=true"
+
+
+@pytest.mark.parametrize(
+    ("text", "version", "refused"),
+    [
+        (ON, "1.36", "GenericWorkload"),
+        (f"{ON},GangScheduling=true", "1.36", "GangScheduling"),
+        (f"{ON},TopologyAwareWorkloadScheduling=true", "1.37", "TopologyAwareWorkloadScheduling"),
+        (f"{ON},TopologyAwareWorkloadScheduling=true,CompositePodGroup=true", "1.37", "CompositePodGroup"),
+        (f"{ON},PodGroupPreemptionPolicy=true", "1.37", "PodGroupPreemptionPolicy"),
+    ],
+)
+def test_what_is_not_built_is_refused_by_name(text: str, version: str, refused: str) -> None:
+    with pytest.raises(ConfigError, match=f"feature gate {refused} cannot be switched on, it is not built: "):
+        parse_feature_gates(text, version=version)
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [(ON, "1.37"), ("", "1.36"), ("GenericWorkload=false", "1.36"), ("AllAlpha=true,GenericWorkload=true", "1.37")],
+)
+def test_all_else_is_accepted(text: str, version: str) -> None:
+    """`AllAlpha` asks for nothing in particular: it gives a warning."""
+    parse_feature_gates(text, version=version)

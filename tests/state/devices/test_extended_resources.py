@@ -1,0 +1,74 @@
+"""Which class stands for an extended resource: newest first, then by name, and what becomes of a name without owner."""
+
+from kscheduler.api.codec import convert
+from kscheduler.api.devices import DeviceClass
+from kscheduler.state.devices.extended_resources import ExtendedResourceClasses
+
+OLD, NEW = "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"
+IMPLICIT = "deviceclass.resource.kubernetes.io/"
+
+
+def made(name: str, resource: str | None = "example.com/gpu", created: str = OLD) -> DeviceClass:
+    spec = {"extendedResourceName": resource}
+    return convert({"metadata": {"name": name, "creationTimestamp": created}, "spec": spec}, DeviceClass)
+
+
+def winner(classes: ExtendedResourceClasses, resource: str = "example.com/gpu") -> str:
+    found = classes.class_of(resource)
+    return found.metadata.name if found is not None else ""
+
+
+def filled(*known: DeviceClass) -> ExtendedResourceClasses:
+    classes = ExtendedResourceClasses()
+    for each in known:
+        classes.put(None, each)
+    return classes
+
+
+def test_a_class_stands_for_the_resource_that_it_names_and_for_its_own_name() -> None:
+    classes = filled(made("gpu"))
+    assert winner(classes) == "gpu"
+    assert winner(classes, f"{IMPLICIT}gpu") == "gpu"
+    assert not winner(classes, "example.com/other")
+
+
+def test_a_class_that_names_none_has_its_own_name_all_the_same() -> None:
+    assert winner(filled(made("gpu", None)), f"{IMPLICIT}gpu") == "gpu"
+
+
+def test_the_newest_class_wins_and_of_equally_old_ones_the_first_by_name() -> None:
+    for known in ((made("a"), made("b", created=NEW)), (made("b", created=NEW), made("a"))):
+        assert winner(filled(*known)) == "b"
+    for known in ((made("a"), made("b")), (made("b"), made("a"))):
+        assert winner(filled(*known)) == "a"
+
+
+def test_a_class_that_loses_has_not_even_its_own_name() -> None:
+    assert not winner(filled(made("b", created=NEW), made("a")), f"{IMPLICIT}a")
+
+
+def test_a_name_that_its_winner_gives_up_waits_for_an_event_of_another_class() -> None:
+    older, newer = made("a"), made("b", created=NEW)
+    classes = filled(older, newer)
+    classes.remove(newer)
+    assert not winner(classes)
+    assert not winner(classes, f"{IMPLICIT}b")
+    classes.put(older, older)
+    assert winner(classes) == "a"
+
+
+def test_a_class_that_names_another_resource_leaves_the_first() -> None:
+    before, now = made("a"), made("a", "example.com/other")
+    classes = filled(before)
+    classes.put(before, now)
+    assert (winner(classes), winner(classes, "example.com/other")) == ("", "a")
+
+
+def test_the_winner_is_the_newest_version_of_its_class() -> None:
+    before = made("a")
+    classes = filled(before)
+    now = made("a")
+    revision = classes.revision
+    classes.put(before, now)
+    assert classes.class_of("example.com/gpu") is now
+    assert classes.revision == revision, "the same classes stand for the same resources"
