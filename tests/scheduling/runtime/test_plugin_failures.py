@@ -242,12 +242,12 @@ async def test_workers_do_not_spin_on_a_queue_that_fails() -> None:
     cluster = PluginCluster(hostile("pre_enqueue", "none"))
     pops = 0
 
-    def pop_nowait(now: float) -> None:
+    def pop_next(now: float) -> None:
         nonlocal pops
         pops += 1
         raise RuntimeError("no pod today")
 
-    cluster.queue.pop_nowait = pop_nowait  # type: ignore[method-assign]
+    cluster.queue.pop_next = pop_next  # type: ignore[method-assign]
     cluster.queue.has_ready = lambda: True  # type: ignore[method-assign]
     with structlog.testing.capture_logs():
         async with cluster.running():
