@@ -33,6 +33,10 @@ from kscheduler.cel.values.kinds import ErrorValue, PanicError
 _LONGEST = 100_000
 _FRAMES = 40_000
 """Python frames that the deepest expression needs, with room to spare."""
+_NESTING = (*"([{.?+-*/%=<>", "in")
+"""Each level of a nested expression has one of these; runs of `!`, `&&` and `||` do not nest."""
+_SHALLOW = 40
+"""Levels that need no more frames than any caller has left."""
 
 
 class CompileError(ValueError):
@@ -68,9 +72,11 @@ class LanguageRules:
 class Program:
     """A compiled expression."""
 
-    def __init__(self, run: Run, slots: int, result: Type) -> None:
+    def __init__(self, run: Run, slots: int, result: Type, *, deep: bool) -> None:
         self._run, self._slots = run, slots
         self.result_type = result
+        self.deep = deep
+        """Whether the evaluation, and what is made of its value, may need `deep_calls`."""
 
     def evaluate(self, variables: dict[str, Any], limit: int) -> tuple[Any, int]:
         """The value and its cost. Raises `EvaluationError`."""
@@ -133,7 +139,7 @@ class Environment:
         except PlanError as error:
             message = f"program instantiation failed: {error}"
             raise CompileError(message) from None
-        return Program(run, planner.slots, checked.types[node.id])
+        return Program(run, planner.slots, checked.types[node.id], deep=sum(map(text.count, _NESTING)) > _SHALLOW)
 
 
 def _refuse(issues: Issues) -> None:

@@ -18,6 +18,7 @@ from kscheduler.cel.environment import (
     EvaluationError,
     LanguageRules,
     Program,
+    deep_calls,
 )
 from kscheduler.cel.kubernetes import quantities, semvers
 from kscheduler.cel.planning.rules import EvaluationRules
@@ -196,6 +197,12 @@ class CompiledSelector:
 
     def evaluate(self, driver: str, device: Device) -> tuple[bool, int]:
         """The answer and what it cost. Raises `SelectorRuntimeError`."""
+        if not self._program.deep:
+            return self._evaluate(driver, device)
+        with deep_calls():
+            return self._evaluate(driver, device)
+
+    def _evaluate(self, driver: str, device: Device) -> tuple[bool, int]:
         variable = self._compiler.prepared(driver, device).variable()
         try:
             value, cost = self._program.evaluate({"device": variable}, COST_LIMIT)
