@@ -50,6 +50,7 @@ POINTS = {
     "ImageLocality": {Point.SCORE},
     "DefaultBinder": {Point.BIND},
     "NodeDeclaredFeatures": {Point.PRE_FILTER, Point.FILTER},
+    "GangScheduling": {Point.PRE_ENQUEUE, Point.PERMIT},
 }
 
 
