@@ -65,6 +65,8 @@ class PluginTraits:
     """Whether it has data of its own to fetch (`RefreshPlugin`)."""
     is_closable: bool
     """Whether it has something to give back at its end (`ClosablePlugin`)."""
+    judges_groups: bool
+    """Whether it says how far a pod group must come (`placement_feasible`)."""
     awaits_permit: bool
     """Whether its `permit` is a coroutine, which the pod waits for."""
     awaits_post_bind: bool
@@ -111,6 +113,7 @@ def traits_of(plugin: Any) -> PluginTraits:
         gives_details=_has(plugin, "details"),
         is_refreshed=_has(plugin, "refresh"),
         is_closable=_has(plugin, "close"),
+        judges_groups=_has(plugin, "placement_feasible"),
         awaits_permit=_is_awaited(plugin, "permit"),
         awaits_post_bind=_is_awaited(plugin, "post_bind"),
     )

@@ -62,7 +62,7 @@ def test_the_default_profile_has_kube_scheduler_s_order_and_weights() -> None:
     wanted = {"TaintToleration": 3, "NodeAffinity": 2, "NodeResourcesFit": 1}
     assert wanted.items() <= weights.items()
     assert weights["NodeResourcesBalancedAllocation"] == weights["ImageLocality"] == 1
-    assert named(profile.pre_enqueue) == ["SchedulingGates", "DefaultPreemption"]
+    assert named(profile.pre_enqueue) == ["SchedulingGates", "DynamicResources", "DefaultPreemption"]
     assert named(profile.post_filter) == ["DynamicResources", "DefaultPreemption"]
     assert profile.queue_sort.name == "PrioritySort"
     assert named(profile.bind) == ["DefaultBinder"]

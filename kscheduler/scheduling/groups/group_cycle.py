@@ -154,7 +154,7 @@ def _feasible(inputs: GroupInputs, remaining: int, scheduled: int) -> Status:
     progress = PlacementProgress(remaining=remaining, scheduled=scheduled)
     plugins: Sequence[Any] = inputs.profile.instances
     for plugin in plugins:
-        if callable(getattr(plugin, "placement_feasible", None)):
+        if inputs.profile.traits[plugin.name].judges_groups:
             status = call_placement_feasible(plugin, inputs.profile.listener, inputs.group, progress)
             if not status.is_success:
                 return status

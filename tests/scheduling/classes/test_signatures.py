@@ -86,7 +86,6 @@ ALONE: dict[str, dict[str, Any]] = {
     "it has a claim": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
     "it has a volume made for it": {"volumes": [{"name": "v", "ephemeral": {}}]},
     "a node is nominated for it": {"status": {"nominatedNodeName": "n"}},
-    "it is held": {"schedulingGroup": {"podGroupName": "g"}},
     "its requests cannot be read": {"requests": {"cpu": "much"}},
     "it is nobody's": {"schedulerName": "stranger"},
 }

@@ -160,14 +160,6 @@ def test_it_is_not_asked_where_a_node_fits_or_nothing_was_judged() -> None:
     assert [one.post_filter for one in (nowhere, failed, late)] == [None, None, None]
 
 
-def test_a_held_pod_preempts_nobody_and_keeps_its_nomination() -> None:
-    plugin = says("A", SUCCESS, "a")
-    asks = replace(full(plugin), enabled=frozenset({"GangScheduling"}))
-    record = schedule(asks, pod_info(schedulingGroup={"podGroupName": "g"}), cluster("a"))
-    assert plugin.asked == 0
-    assert record.nominated_node_name is None
-
-
 def test_the_point_is_timed_and_searches_for_victims_are_counted() -> None:
     observations = Observations()
     watch = ObservedStopwatch("kscheduler", observations, lambda: 1.0)

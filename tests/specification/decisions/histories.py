@@ -149,7 +149,7 @@ def _place(world: DecisionWorld, draw: Chance, record: SchedulingRecord) -> None
         if not choice.set_aside().isdisjoint(world.naive.storage.assumed):
             return  # somebody else's claim, too
         shown = both.expected(choice, record.node_name)
-        (plugin,) = world.profiles[record.profile].reserve
+        plugin = next(each for each in world.profiles[record.profile].reserve if each.name == "VolumeBinding")
         assumed = {key: shown[key] for key in choice.set_aside()}
         both.keep(Undertaking(plugin, record.state, pod, record.node_name, assumed))  # type: ignore[arg-type]
         _same("volumes set aside", both.seen(), shown)
