@@ -65,6 +65,7 @@ class SmallStorm:
         """Everything happens that is still to happen."""
         for _ in range(30):
             self.service.turn()
+            self.answers()
             for name in self.victims():
                 self.goes(name)
             self.hears()
