@@ -121,12 +121,17 @@ class Plugin:
     needs_volumes: ClassVar[bool] = False
     """Whether its PreFilter and PreScore skip every pod without volumes."""
     reasons: ClassVar[Mapping[int, str]] = {}
-    """The text for each code of `filter`, if it does not depend on the pod."""
+    """The text for each code of `filter`, if it does not depend on the pod. A code without one is told as a number."""
 
     def status(self, cycle: CycleState, code: int) -> Status:
         """The status for a code of `filter`: its sign says whether preemption could help."""
         del cycle
-        return status_of_code(code, (self.reasons[code],), self.name)
+        return status_of_code(code, (self.reasons.get(code) or no_reason(self.name, code),), self.name)
+
+
+def no_reason(plugin: str, code: int) -> str:
+    """The reason where a filter gives none."""
+    return f"node(s) didn't pass plugin {plugin}, which gives no reason for its code {code}"
 
 
 def status_of_code(code: int, reasons: tuple[str, ...], plugin: str) -> Status:

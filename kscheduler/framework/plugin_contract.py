@@ -2,11 +2,15 @@
 
 A method with a wrong signature, an `async def` that is never awaited, a Reserve without Unreserve: all of these would
 fail for every pod. They are refused when the plugin is built, with a message that says what is expected instead.
+
+A misspelt name has no effect at all. A plugin that takes part in nothing is refused, with the name that was meant; in
+a plugin that does take part in something, `misspellings` finds them: it is a guess, so it is told and refuses nothing.
 """
 
 import inspect
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from difflib import get_close_matches
 from inspect import iscoroutinefunction
 from typing import Any, Final, TypeGuard
 
@@ -55,6 +59,12 @@ _COMPANIONS: Final = {
     "move_pods": "add_pod",
 }
 """Methods that need another method beside them."""
+_YES_OR_NO: Final = ("reads_pods", "reads_spec_only", "normalizes_points_only", "needs_volumes")
+_DECLARATIONS: Final = (*_YES_OR_NO, "depends_on", "reasons", "refresh_interval", "permit_timeout_seconds")
+"""What a class may state besides its methods."""
+_METHODS: Final = (*_PARAMETERS, "details")
+_ALIKE: Final = 0.85
+"""How similar (0 to 1) a name must be to be taken for a misspelling: `scores` for `score`, not `permitted`."""
 
 
 def contract_problems(plugin: Any, name: str) -> list[str]:
@@ -66,6 +76,47 @@ def contract_problems(plugin: Any, name: str) -> list[str]:
     return list(_problems(plugin, name))
 
 
+def misspellings(plugin: Any) -> list[str]:
+    """Names in the plugin's own classes that are nearly an extension point's or a declaration's; each a sentence."""
+    return [f"`{name}` has no effect: did you mean `{meant}`?" for name, meant in _near_misses(plugin)]
+
+
+def _near_misses(plugin: Any) -> Iterator[tuple[str, str]]:
+    """Each name with the one that was probably meant, and that the plugin does not have."""
+    for kind in type(plugin).__mro__:
+        if kind is object or kind.__module__.startswith("kscheduler."):
+            continue  # what we write is tested otherwise
+        for name, value in vars(kind).items():
+            known = _METHODS if callable(value) else _DECLARATIONS
+            if name.startswith("_") or name in known or isinstance(value, (property, type)):
+                continue
+            missing = [each for each in known if not _states_itself(plugin, each)]
+            meant = _nearest(name, missing)
+            if meant:
+                yield name, meant
+
+
+def _states_itself(plugin: Any, name: str) -> bool:
+    """Whether a class of the plugin's own has the name: what `Plugin` has for all is only a default."""
+    return any(name in vars(kind) for kind in type(plugin).__mro__ if kind is not Plugin) or name in vars(plugin)
+
+
+def _nearest(name: str, known: Collection[str]) -> str:
+    """Spelled with other capitals and underscores, or nearly so; empty if nothing is."""
+    by_plain = {_plain(each): each for each in known}
+    found = get_close_matches(_plain(name), by_plain, n=1, cutoff=_ALIKE)
+    return by_plain[found[0]] if found else ""
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def _no_point(plugin: Any) -> str:
+    meant = " ".join(misspellings(plugin))
+    return f"it has no extension point: {meant or 'it needs a method such as `filter`, `score` or `permit`'}"
+
+
 def _problems(plugin: Any, name: str) -> Iterator[str]:
     own = getattr(plugin, "name", None)
     if own != name:
@@ -73,6 +124,11 @@ def _problems(plugin: Any, name: str) -> Iterator[str]:
     sources = getattr(plugin, "depends_on", (Source.ANYTHING,))
     if not isinstance(sources, tuple) or not all(isinstance(source, Source) for source in sources):
         yield f"`depends_on` is {sources!r}: let it be a tuple of `Source` members"
+    for fact in _YES_OR_NO:
+        if not isinstance(stated := getattr(plugin, fact, False), bool):
+            yield f"`{fact}` is {stated!r}: let it be True or False"
+    if not points_of(plugin):
+        yield _no_point(plugin)
     if callable(getattr(plugin, "refresh", None)):
         yield from _interval_problems(getattr(plugin, "refresh_interval", None))
     seconds = getattr(plugin, "permit_timeout_seconds", PERMIT_TIMEOUT_SECONDS)

@@ -1,6 +1,7 @@
 """`kscheduler bench`: what is asked for is played, each scenario in a process of its own."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -45,3 +46,26 @@ def test_what_cannot_be_played_is_refused_in_a_line(flags: list[str], message: s
     assert main(["bench", *flags]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
+
+
+NEEDS = """
+import msgspec
+from kscheduler.framework.per_node import plugin
+class Most(msgspec.Struct):
+    most: int
+@plugin("Mine", sign=lambda pod: None)
+def score(pod, node, args: Most):
+    return args.most
+"""
+
+
+def test_a_plugin_that_needs_arguments_is_refused_with_a_way_to_play_it(tmp_path: Path, capsys: Captured) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(NEEDS)
+    flags = ["bench", "--scenario", "SchedulingBasic", "--nodes", "3", "--pods", "3", "--plugin", str(file)]
+    assert main(flags) == 2
+    said = capsys.readouterr().err
+    assert "Object missing required field `most`" in said
+    assert "give the fields of its arguments defaults" in said
+    file.write_text(NEEDS.replace("most: int", "most: int = 3"))
+    assert main(flags) == 0

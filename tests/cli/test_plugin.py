@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kscheduler.cli import main
-from kscheduler.testing.trial import findings
+from kscheduler.testing.trial import findings, steps
 
 Captured = pytest.CaptureFixture[str]
 HEAD = "import random\nfrom kscheduler.framework.per_node import plugin\nfrom kscheduler.framework.plugin import *\n"
@@ -19,7 +19,7 @@ def found(tmp_path: Path, capsys: Captured, text: str, *flags: str) -> tuple[int
     file = tmp_path / "mine.py"
     file.write_text(HEAD + text)
     code = main(["plugin", "check", str(file), *flags])
-    lines = [line.strip() for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines() if line.startswith(("  wrong", "  advice"))]
     return code, {line.partition("(")[2].partition(")")[0]: line for line in lines}
 
 
@@ -45,6 +45,13 @@ def test_what_is_written_passes_its_test_and_its_check(tmp_path: Path, capsys: C
 def test_a_name_that_cannot_be_one_is_refused(name: str, tmp_path: Path, capsys: Captured) -> None:
     assert main(["plugin", "new", name, "--directory", str(tmp_path)]) == 2
     assert "is no name for a plugin" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["NodeName", "DeferredPodScheduling", "RoundRobin"])
+def test_the_name_of_a_plugin_that_exists_is_refused(name: str, tmp_path: Path, capsys: Captured) -> None:
+    assert main(["plugin", "new", name, "--directory", str(tmp_path)]) == 2
+    assert f"{name} is the name of a plugin" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -84,6 +91,46 @@ def test_each_plugin_has_its_origin_points_and_weight(tmp_path: Path, capsys: Ca
     assert shown.out.splitlines()[0].split() == ["PROFILE", "PLUGIN", "FROM", "WEIGHT", "KEPT", "EXTENSION", "POINTS"]
     assert shown.err == f"kscheduler: plugin Other ({origin}) is enabled in no profile\n"
     assert main(["plugin", "list", "--plugin", str(tmp_path / "nowhere.py")]) == 2
+
+
+TYPO = (
+    "class Mine(Plugin):\n    name = 'Mine'\n    def scores(self, cycle, pod, nodes, rows):\n        return rows * 0\n"
+)
+SCORE = TYPO.replace("scores", "score")
+GUESSES = {
+    "a method": (SCORE + "    def prefilter(self, cycle, pod, nodes):\n        ...\n", "did you mean `pre_filter`?"),
+    "a declaration": (
+        SCORE + "    depend_on = (Source.ROW,)\n",
+        "`depend_on` has no effect: did you mean `depends_on`?",
+    ),
+}
+
+
+def test_a_plugin_whose_only_method_is_misspelt_is_refused_with_the_right_name(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(HEAD + TYPO)
+    assert main(["plugin", "list", "--plugin", str(file)]) == 2
+    text = "it has no extension point: `scores` has no effect: did you mean `score`?"
+    assert text in capsys.readouterr().err
+    assert found(tmp_path, capsys, TYPO) == (1, {"contract": f"wrong (contract): {text}"})
+    code, kinds = found(tmp_path, capsys, "class Mine(Plugin):\n    name = 'Mine'\n")
+    assert (code, "has no extension point: it needs a method" in kinds["contract"]) == (1, True)
+
+
+@pytest.mark.parametrize(("text", "told"), GUESSES.values(), ids=GUESSES)
+def test_what_is_probably_misspelt_is_told(text: str, told: str, tmp_path: Path, capsys: Captured) -> None:
+    code, kinds = found(tmp_path, capsys, text)
+    assert (code, told in kinds["spelling"]) == (0, True), "a guess: nothing is refused"
+    file = str(tmp_path / "mine.py")
+    assert main(["plugin", "list", "--plugin", file]) == 0
+    assert told in capsys.readouterr().err
+
+
+def test_a_plugin_with_helpers_of_its_own_is_not_corrected(tmp_path: Path, capsys: Captured) -> None:
+    own = "    permitted = True\n    def filters_of(self):\n        ...\n    def scores(self):\n        ...\n"
+    assert "spelling" not in found(tmp_path, capsys, SCORE + own)[1]
 
 
 # --- check ------------------------------------------------------------------------------------------------------------
@@ -145,7 +192,7 @@ def test_what_could_be_better_is_advice(kind: str, words: str, text: str, tmp_pa
     [
         function("score", ONE_TIER, '@plugin("Mine", sign=lambda pod: pod.labels.get("tier"))'),
         function("score", "return hash(pod.name) % 100"),
-        "class Mine(Plugin):\n    name = 'Mine'\n    def pre_enqueue(self, pod):\n        return None\n",
+        "class Mine(Plugin):\n    name = 'Mine'\n    def pre_enqueue(self, pod):\n        return Status()\n",
     ],
 )
 def test_a_plugin_without_fault_is_left_alone(text: str, tmp_path: Path, capsys: Captured) -> None:
@@ -182,6 +229,51 @@ def test_a_refresh_is_tried(
 
 def test_a_refresh_that_works_is_no_finding(tmp_path: Path, capsys: Captured) -> None:
     assert "refresh" not in found(tmp_path, capsys, REFRESHED.format(body="await asyncio.sleep(0)"))[1]
+
+
+STEPS = """
+import asyncio
+class Mine(Plugin):
+    name = "Mine"
+    {permit}
+    def pre_bind_pre_flight(self, cycle, pod, node_name):
+        return Status()
+    async def pre_bind(self, cycle, pod, node_name):
+        raise AssertionError("nobody calls it")
+"""
+PERMITS = {
+    "wait": ("def permit(self, c, p, n): return PermitResult(Status(Code.WAIT), 600)", 0, "", ""),
+    "wrong": ("def permit(self, c, p, n): return Status()", 1, "fails", "where a PermitResult is due"),
+    "raises": ("def permit(self, c, p, n): return 1 / 0", 1, "fails", "division by zero"),
+    "awaited": ("async def permit(self, c, p, n): return Status()", 0, "", ""),
+    "late": ("async def permit(self, c, p, n): await asyncio.sleep(9)", 0, "permit", "has not ended after 0.01 s"),
+    "away": ("async def permit(self, c, p, n): raise OSError('away')", 0, "permit", "no API server here"),
+}
+
+
+@pytest.mark.parametrize(("permit", "code", "kind", "told"), PERMITS.values(), ids=PERMITS)
+def test_steps_after_the_choice_are_tried_as_far_as_nothing_leaves_the_process(
+    permit: str, code: int, kind: str, told: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "MOST_SECONDS", 0.01)
+    found_code, kinds = found(tmp_path, capsys, STEPS.format(permit=permit))
+    assert found_code == code
+    assert told in kinds.get(kind, "")
+    assert bool(kind) == bool(kinds)
+
+
+def test_what_is_not_tried_is_named(tmp_path: Path, capsys: Captured) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(HEAD + STEPS.format(permit="def post_filter(self, cycle, pod, nodes, diagnosis): ..."))
+    assert main(["plugin", "check", str(file)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[1].strip() for line in lines if "not tried" in line] == ["PostFilter", "PreBind"]
+
+
+@pytest.mark.parametrize("fact", ['depends_on = ("amounts",)', "reads_pods = 'no'"])
+def test_a_declaration_of_another_type_is_wrong(fact: str, tmp_path: Path, capsys: Captured) -> None:
+    code, kinds = found(tmp_path, capsys, SCORE + f"    {fact}\n")
+    assert (code, fact.split(maxsplit=1)[0] in kinds["contract"]) == (1, True)
 
 
 def test_arguments_are_those_of_the_configuration(tmp_path: Path, capsys: Captured) -> None:

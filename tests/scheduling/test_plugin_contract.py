@@ -58,6 +58,17 @@ class ListOfSources(Mine):
     depends_on: ClassVar[Any] = ["row"]
 
 
+class YesInWords(Mine):
+    reads_pods: ClassVar[Any] = "no"
+
+
+class NoPoint(Plugin):
+    name = "Mine"
+
+    def preenqueue(self, pod: Any) -> Status:
+        return SUCCESS
+
+
 class NoMethod(Mine):
     score: ClassVar[Any] = 5
 
@@ -79,6 +90,11 @@ MISTAKES = {
     "reserve alone": (lambda *_: OnlyReserve(), "it has `reserve` and no `unreserve`"),
     "a plain bind": (lambda *_: PlainBind(), "`bind` is a plain method: declare it with `async def`"),
     "sources that are none": (lambda *_: ListOfSources(), r"`depends_on` is \['row'\]"),
+    "a fact in words": (lambda *_: YesInWords(), "`reads_pods` is 'no': let it be True or False"),
+    "no extension point": (
+        lambda *_: NoPoint(),
+        "it has no extension point: `preenqueue` .* did you mean `pre_enqueue`",
+    ),
     "a method that is none": (lambda *_: NoMethod(), "`score` is 5, and no method"),
     "a class registered by itself": (Mine, r'initializing plugin "Mine": TypeError: .*takes no arguments'),
     "a constructor that dies": (dies, r'"Mine": LookupError: no such zone \(.*test_plugin_contract.py:\d+\)'),

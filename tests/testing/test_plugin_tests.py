@@ -15,7 +15,7 @@ from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.per_node import plugin
 from kscheduler.framework.plugin import Plugin, RefreshError
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.status import SUCCESS, Status, unschedulable
+from kscheduler.framework.status import SUCCESS, Code, Status, unschedulable
 from kscheduler.testing import (
     APIServerAnswers,
     Cluster,
@@ -167,3 +167,22 @@ async def test_also_in_a_test_that_runs_in_a_loop_and_a_source_that_is_away_is_s
     cluster = Cluster(make_node("cheap")).enable(Prices)
     assert_turned_down(cluster, make_pod("web"), "cheap", by="Prices", reason="node(s) were not open")
     assert cluster.explain(make_pod("web")).endswith("plugin Prices: no data of its own: there is no API server")
+
+
+NO_REASON: dict[str, dict[str, Any]] = {
+    "no reasons": {},
+    "no text": {"reasons": {3: ""}},
+    "an empty status": {"status": lambda *_: Status(Code.UNSCHEDULABLE)},
+}
+
+
+@pytest.mark.parametrize("declared", NO_REASON.values(), ids=NO_REASON)
+def test_a_code_without_a_reason_is_told_as_the_code_of_its_plugin(declared: dict[str, Any]) -> None:
+    def everywhere(self: Any, cycle: Any, pod: Any, nodes: Any, rows: Any) -> Any:
+        return rows * 0 + 3
+
+    silent = type("Silent", (Plugin,), {"name": "Silent", "filter": everywhere, **declared})
+    cluster = Cluster(make_node("a")).enable(silent)
+    text = "node(s) didn't pass plugin Silent, which gives no reason for its code 3"
+    assert_turned_down(cluster, make_pod("web"), "a", by="Silent", reason=text)
+    assert f"1 {text}." in cluster.explain(make_pod("web")).replace("\n      ", " ")

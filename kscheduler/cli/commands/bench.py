@@ -23,6 +23,10 @@ process of its own. decisions/s is the number of measured pods that were bound, 
 the first to the binding of the last; p50 and p99 are of single attempts. Exit code 1 if a measured pod was not
 bound."""
 
+_WITHOUT_ARGUMENTS = """\
+bench plays each plugin of --plugin without arguments. Where it needs some, let the file (or a copy of it) give the \
+fields of its arguments defaults, such as `max_price: float = 0.5`"""
+
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     """Declare the flags."""
@@ -47,7 +51,8 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         type=text,
         action="append",
         default=[],
-        help="a Python file with plugins, enabled behind the default ones, to see what they cost; may be repeated",
+        help="a Python file with plugins, enabled behind the default ones without arguments, to see what they cost; "
+        "may be repeated",
     )
     parser.add_argument("--json", action="store_true", help="print a JSON array instead of the table")
     parser.add_argument("--list", action="store_true", help="print the scenarios, their sizes and goals, and end")
@@ -59,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
     from kscheduler.loading import ConfigurationReader
     from kscheduler.simulation.scenarios.catalogue import SCENARIOS
     from kscheduler.simulation.scenarios.template import TemplateError
+    from kscheduler.whatif.profile_check import profile_problems
 
     try:
         chosen = [scenario.resized(args.nodes, args.pods) for scenario in _chosen(SCENARIOS, args.scenario)]
@@ -67,9 +73,11 @@ def run(args: argparse.Namespace) -> int:
     if args.list:
         return _print_list(chosen)
     try:
-        ConfigurationReader(plugins=args.plugin).default()
+        configured = ConfigurationReader(plugins=args.plugin).default()
     except ConfigError as error:
         return refuse(error)
+    if problems := profile_problems(configured.config, configured.registry):
+        return refuse("\n".join((*map(str, problems), _WITHOUT_ARGUMENTS)))
     signals_as_usual()  # imports are done: from here on there are processes to end
     try:
         return _play(chosen, args.plugin, as_json=args.json)

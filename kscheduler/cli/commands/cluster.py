@@ -121,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
         faults=args.enable_faults,
         kubeconfig=args.kubeconfig or "",
         schedule=args.schedule,
-        scheduler_names=tuple(dict.fromkeys(args.scheduler_name)) or BOTH_NAMES,
+        scheduler_names=scheduling.names or tuple(dict.fromkeys(args.scheduler_name)) or BOTH_NAMES,
         scheduler_config=args.config or "",
         scheduler_flags=(*_gate_flags(args), *_plugin_flags(args)),
         plugins=scheduling.plugins,
@@ -171,6 +171,8 @@ class _Scheduling:
     def __init__(self) -> None:
         self.plugins: tuple[str, ...] = ()
         """The plugins of `--plugin`."""
+        self.names: tuple[str, ...] = ()
+        """The scheduler names of `--config`; empty without it."""
 
     def wrong(self, args: argparse.Namespace) -> Iterator[str]:
         """All that is wrong with its flags and files, a line each."""
@@ -190,3 +192,5 @@ class _Scheduling:
             yield f"--config {args.config}: {error}" if args.config else str(error)
         else:
             self.plugins = tuple(origin.name for origin in configured.origins)
+            if args.config:
+                self.names = tuple(profile.scheduler_name for profile in configured.config.configuration.profiles)

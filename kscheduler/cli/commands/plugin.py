@@ -5,7 +5,7 @@ import json
 import keyword
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +24,8 @@ kept for pods that are alike. Nothing is scheduled."""
 _CHECK = """\
 Try each plugin of a file on random clusters, made of the words in its source, and say what it does wrong: it fails,
 answers differently when asked twice, changes what it is asked about, leaves out in `sign` what it reads, is slow; and
-what it could do better. That nothing is found proves nothing: a plugin is code."""
+what it could do better. Extension points that are not tried are named. That nothing is found proves nothing: a plugin
+is code."""
 _CHECK_EPILOG = "Exit codes: 0 nothing is wrong (there may be advice), 1 something is, 2 the file cannot be used."
 
 _PLUGIN: Final = '''\
@@ -113,6 +114,8 @@ def run(args: argparse.Namespace) -> int:
 def _write_new(name: str, directory: Path) -> int:
     if not name.isidentifier() or not name.isascii() or keyword.iskeyword(name):
         return refuse(f"{name!r} is no name for a plugin: letters and digits, such as PreferCheap")
+    if _is_taken(name):
+        return refuse(f"{name} is the name of a plugin of kube-scheduler or kscheduler: yours needs another one")
     module = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
     words = {"name": name, "module": module, "label": f"example.com/{module.replace('_', '-')}"}
     files = {f"{module}.py": _PLUGIN.format(**words), f"test_{module}.py": _TEST.format(**words)}
@@ -132,6 +135,13 @@ def _write_new(name: str, directory: Path) -> int:
     return 0
 
 
+def _is_taken(name: str) -> bool:
+    from kscheduler.plugins import in_tree
+    from kscheduler.upstream.extension_points import IN_TREE_PLUGINS
+
+    return name in in_tree.registry() or name in IN_TREE_PLUGINS
+
+
 # --- list -------------------------------------------------------------------------------------------------------------
 
 
@@ -145,6 +155,8 @@ def _list(args: argparse.Namespace) -> int:
     origins = {origin.name: origin.origin for origin in configured.origins}
     rows = [row for profile in profiles.values() for row in _rows(profile, origins)]
     unused = [{"name": each.name, "origin": each.origin} for each in configured.unused]
+    for told in _misspellings(profiles.values(), origins):
+        print(f"kscheduler: {told}", file=sys.stderr)
     if args.output == "json":
         print(json.dumps({"plugins": rows, "notEnabled": unused}))
         return 0
@@ -152,6 +164,16 @@ def _list(args: argparse.Namespace) -> int:
     for each in unused:
         print(f"kscheduler: plugin {each['name']} ({each['origin']}) is enabled in no profile", file=sys.stderr)
     return 0
+
+
+def _misspellings(profiles: Iterable[Any], origins: dict[str, str]) -> list[str]:
+    """Of the plugins that were loaded, each text once."""
+    from kscheduler.framework.plugin_contract import misspellings
+    from kscheduler.scheduling.supervision.supervised import unsupervised
+
+    loaded = (plugin for profile in profiles for plugin in profile.instances if plugin.name in origins)
+    texts = [f"plugin {plugin.name}: {text}" for plugin in loaded for text in misspellings(unsupervised(plugin))]
+    return list(dict.fromkeys(texts))
 
 
 def _rows(profile: Any, origins: dict[str, str]) -> Iterator[dict[str, Any]]:
@@ -203,14 +225,17 @@ def _check(args: argparse.Namespace) -> int:
     is_wrong = False
     for name in plugins:
         registry, arguments = _with_arguments(plugins, name, args.args)
+        trial = Trial(registry, name, arguments, data.decode("utf-8", "replace"), args.seed)
         try:
-            findings = Trial(registry, name, arguments, data.decode("utf-8", "replace"), args.seed).findings()
+            findings, not_tried = trial.findings(), trial.not_tried()
         except PluginFailure as failure:
             return refuse(f"{args.file}: {failure}")
         is_wrong |= any(finding.severity is Severity.WRONG for finding in findings)
         print(f"{name}: {'nothing found' if not findings else ''}".rstrip())
         for finding in findings:
             print(f"  {finding.severity.value} ({finding.kind}): {finding.text}")
+        for point, why in not_tried.items():
+            print(f"  not tried: {point}: {why}")
     return 1 if is_wrong else 0
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
-from kscheduler.framework.plugin import FilterPlugin, status_of_code
+from kscheduler.framework.plugin import FilterPlugin, no_reason, status_of_code
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.details import Detail, DetailsPlugin
@@ -46,9 +46,12 @@ def split_rows(plugin: FilterPlugin, codes: Codes, state: CycleState, rows: Rows
 
 
 def call_status(plugin: FilterPlugin, state: CycleState, code: int) -> Status:
-    """The meaning of a code. If the plugin fails, the status says so; the node stays rejected."""
+    """The meaning of a code. If the plugin fails or says nothing, the status says so; the node stays rejected."""
     try:
-        return STATUS.call(plugin.name, plugin.status, state, code)
+        status = STATUS.call(plugin.name, plugin.status, state, code)
+        if status.message:
+            return status.by(plugin.name)
+        return status_of_code(code, (no_reason(plugin.name, code),), plugin.name)
     except PluginFailure as failure:
         target = state.find(ReportTarget)
         if target is not None:

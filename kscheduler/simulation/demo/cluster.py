@@ -22,6 +22,7 @@ from kscheduler.simulation.demo import workload
 from kscheduler.simulation.demo.processes import first_cause
 from kscheduler.simulation.demo.scheduler_process import scheduler_process
 from kscheduler.simulation.demo.signals import StopSignals
+from kscheduler.simulation.demo.unserved import telling_unserved
 from kscheduler.simulation.hollow.heartbeats import HeartbeatRates
 from kscheduler.simulation.hollow.kubelets import hollow_kubelets
 from kscheduler.simulation.kinds.resources import DEVICE_CLASSES, NODES, PRIORITY_CLASSES, STORAGE_CLASSES, served_kinds
@@ -67,7 +68,7 @@ class ClusterOptions:
     schedule: bool = False
     """Whether to run a scheduler too, as a process that ends with the cluster."""
     scheduler_names: tuple[str, ...] = BOTH_NAMES
-    """The scheduler names that it serves."""
+    """The scheduler names that it serves, also those of its configuration file."""
     scheduler_config: str = ""
     """The scheduler's configuration file; empty means a profile per name."""
     scheduler_flags: tuple[str, ...] = ()
@@ -101,7 +102,8 @@ async def _serve_beside(
             out.write(_greeting(options, server, kubeconfig))
             out.write(who_schedules or _how_to_schedule(kubeconfig))
             out.flush()
-            await signals.wait()
+            with telling_unserved(server.registry.store, options.scheduler_names if options.schedule else (), out):
+                await signals.wait()
 
 
 @asynccontextmanager
@@ -113,12 +115,11 @@ async def _scheduler(options: ClusterOptions, url: str, folder: str) -> AsyncIte
     config = options.scheduler_config or _write_configuration(options, folder)
     log = Path(folder, "scheduler.log")
     async with scheduler_process(url, log, ["--config", config, *options.scheduler_flags]) as own_url:
-        served_pods = (
-            "of its configuration" if options.scheduler_config else f"for {' and '.join(options.scheduler_names)}"
-        )
         flags = shlex.join(["--config", config, *options.scheduler_flags])
         command = f"kscheduler explain NAMESPACE/POD --master {url} {flags}"
-        yield f"kscheduler schedules the pods {served_pods}\n  {own_url}/metrics\n  its log: {log}\n  {command}\n"
+        *others, last = options.scheduler_names
+        names = f"{', '.join(others)} and {last}" if others else last
+        yield f"kscheduler schedules the pods for {names}\n  {own_url}/metrics\n  its log: {log}\n  {command}\n"
 
 
 def _kubeconfig_path(options: ClusterOptions, folder: str) -> Path:

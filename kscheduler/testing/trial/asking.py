@@ -40,9 +40,10 @@ class TriedPlugin:
         self.plugin: Any = call_factory(registry, name, args, handle_over(self.cache, Ports()))
         self.traits: PluginTraits = traits_of(self.plugin)
 
-    def answers(self, pod: Pod, only: Sequence[str] = ()) -> Answers:
-        """What it says about all nodes, or about these. Raises `PluginFailure`."""
-        info, state, nodes, plugin = PodInfo(pod), CycleState(), self.cache.nodes, self.plugin
+    def answers(self, pod: Pod, only: Sequence[str] = (), state: CycleState | None = None) -> Answers:
+        """What it says about all nodes, or about these, and writes into `state`. Raises `PluginFailure`."""
+        info, nodes, plugin = PodInfo(pod), self.cache.nodes, self.plugin
+        state = CycleState() if state is None else state
         rows = nodes.rows()
         if only:
             rows = rows[[nodes.name_of(row) in only for row in rows.tolist()]]

@@ -11,16 +11,19 @@ from typing import Any, Final
 import msgspec
 
 from kscheduler.api.core import Node, Pod
+from kscheduler.framework.plugin_contract import contract_problems, misspellings
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.traits import points_of
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.testing.objects import make_node
 from kscheduler.testing.trial.asking import Answers, TriedPlugin
 from kscheduler.testing.trial.clusters import ASPECTS, Words, random_nodes, random_pod, words_of
+from kscheduler.testing.trial.steps import reasons_not_to_try, take_steps
 
 CLUSTERS: Final = 40
 PODS_EACH: Final = 4
 MOST_NODES: Final = 12
+CLUSTERS_FOR_STEPS: Final = 5
 REFRESH_SECONDS: Final = 10.0
 NODES_FOR_TIMING: Final = 1_000
 SLOW_SECONDS: Final = 0.2
@@ -42,7 +45,8 @@ class Finding:
 
     severity: Severity
     kind: str
-    """`fails`, `impure`, `writes`, `other nodes`, `sign`, `unsigned`, `slow`, `fragile`, `refresh`."""
+    """`contract`, `spelling`, `fails`, `impure`, `writes`, `other nodes`, `sign`, `unsigned`, `slow`, `fragile`,
+    `refresh`, `permit`."""
     text: str
 
 
@@ -59,19 +63,32 @@ class Trial:
 
     def findings(self) -> list[Finding]:
         """What was found, the worst first, each kind once. Raises `PluginFailure` if the plugin cannot be built."""
+        plugin = self._tried([make_node("node")], []).plugin
+        broken = [Finding(Severity.WRONG, "contract", text) for text in contract_problems(plugin, self._name)]
+        if broken:
+            return broken  # the service refuses it: nothing else would be asked
         found: dict[str, Finding] = {}
         for finding in self._all():
             found.setdefault(finding.kind, finding)
-        return sorted(found.values(), key=lambda finding: finding.severity is Severity.ADVICE)
+        misspelt = [Finding(Severity.ADVICE, "spelling", text) for text in misspellings(plugin)]
+        return sorted((*found.values(), *misspelt), key=lambda finding: finding.severity is Severity.ADVICE)
+
+    def not_tried(self) -> dict[str, str]:
+        """The extension points of the plugin that no finding is about, each with the reason."""
+        return reasons_not_to_try(self._tried([make_node("node")], []).plugin)
+
+    def _tried(self, nodes: list[Node], pods: list[Pod]) -> TriedPlugin:
+        return TriedPlugin(self._registry, self._name, self._args, nodes, pods)
 
     def _all(self) -> Iterator[Finding]:
         chance = random.Random(self._seed)  # noqa: S311  no secret
         words = words_of(self._source, unexpected=False)
         yield from self._refreshed()
+        yield from self._steps(words)
         judges = True
         for number in range(CLUSTERS):
             nodes, pods = _cluster(chance, words)
-            asked = TriedPlugin(self._registry, self._name, self._args, nodes, pods)
+            asked = self._tried(nodes, pods)
             judges = bool({point.method for point in points_of(asked.plugin)} & {"pre_filter", "filter", "score"})
             if not judges:
                 return
@@ -89,7 +106,7 @@ class Trial:
 
     def _refreshed(self) -> Iterator[Finding]:
         """Its own data, fetched once: from a source that may be away, and without an API server."""
-        asked = TriedPlugin(self._registry, self._name, self._args, [make_node("node")], [])
+        asked = self._tried([make_node("node")], [])
         if not asked.traits.is_refreshed:
             return
         began = perf_counter()
@@ -102,6 +119,21 @@ class Trial:
             what = f"{type(failure).__name__}: {failure}" if str(failure) else type(failure).__name__
             why = "where the source is away that is right, and there is no API server here (`handle.client` is None)"
             yield Finding(Severity.ADVICE, "refresh", f"`refresh` raises {what}: {why}; it was tried without data")
+
+    def _steps(self, words: Words) -> Iterator[Finding]:
+        """What is asked before a cycle and after it: PreEnqueue, QueueSort, Reserve, Permit, PreBindPreFlight."""
+        chance = random.Random(self._seed)  # noqa: S311  clusters of its own: the others stay as they are
+        for number in range(CLUSTERS_FOR_STEPS):
+            asked = self._tried(*_cluster(chance, words))
+            pod = random_pod(chance, words, f"pod-{number}")
+            try:
+                late = asyncio.run(take_steps(asked, pod))
+            except PluginFailure as failure:
+                yield Finding(Severity.WRONG, "fails", f"{failure} (step cluster {number} of seed {self._seed})")
+                return
+            if late:
+                yield Finding(Severity.ADVICE, "permit", late)
+                return
 
     def _about(
         self, asked: TriedPlugin, pod: Pod, chance: random.Random, words: Words, where: str
@@ -146,7 +178,7 @@ class Trial:
         )
 
     def _slow(self, chance: random.Random, words: Words) -> Iterator[Finding]:
-        asked = TriedPlugin(self._registry, self._name, self._args, random_nodes(chance, words, NODES_FOR_TIMING), [])
+        asked = self._tried(random_nodes(chance, words, NODES_FOR_TIMING), [])
         pod = random_pod(chance, words, "timed")
         try:
             seconds = min(_seconds(asked, pod) for _ in range(3)) * 5
@@ -163,7 +195,7 @@ class Trial:
         words = words_of(self._source, unexpected=True)
         for _ in range(CLUSTERS):
             nodes, pods = _cluster(chance, words)
-            asked = TriedPlugin(self._registry, self._name, self._args, nodes, pods)
+            asked = self._tried(nodes, pods)
             try:
                 asked.answers(random_pod(chance, words, "pod"))
             except PluginFailure as failure:

@@ -292,20 +292,25 @@ async def test_a_replaced_plugin_ends_before_it_is_closed_and_a_kept_one_goes_on
 
 
 def test_a_plugin_with_refresh_says_how_often() -> None:
-    class Hasty(Fetching):
+    class Judging(Fetching):
+        def score(self, cycle: Any, pod: Any, nodes: Any, rows: Any) -> Any: ...
+
+    class Hasty(Judging):
         refresh_interval = 0.0
 
     class Silent(Plugin):
         name = "Fetching"
 
+        score = Judging.score
+
         async def refresh(self) -> None:
             pass
 
-    class Plain(Fetching):
+    class Plain(Judging):
         def refresh(self) -> None:  # type: ignore[override]
             pass
 
-    assert contract_problems(Fetching(), "Fetching") == []
+    assert contract_problems(Judging(), "Fetching") == []
     for plugin, told in ((Hasty(), "`refresh_interval` is 0.0"), (Silent(), "`refresh_interval` is None")):
         (problem,) = contract_problems(plugin, "Fetching")
         assert told in problem

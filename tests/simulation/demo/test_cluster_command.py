@@ -153,6 +153,28 @@ async def test_a_policy_of_ones_own_decides_for_both_names(tmp_path: Path) -> No
                 assert await bound_node(client, name) == "node-002"
 
 
+async def test_names_of_a_configuration_are_told_and_so_is_a_pod_that_names_another(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "leaderElection: {leaderElect: false}\nprofiles: [{schedulerName: a}, {schedulerName: b}, {schedulerName: c}]\n"
+    )
+    async with kscheduler("cluster", "--nodes", "1", "--port", "0", "--schedule", "--config", str(config)) as cluster:
+        await cluster.until("kscheduler explain ")
+        assert "kscheduler schedules the pods for a, b and c\n" in cluster.output
+        own_port = re.findall(r"http://127.0.0.1:(\d+)/metrics", cluster.output)[0]
+        (api_port,) = {port for _, port in cluster.urls()} - {int(own_port)}
+        async with APIClient(plain_connection(f"http://127.0.0.1:{api_port}")) as client:
+            for name, scheduler in (("served", "b"), ("lost", "cheapest"), ("too", "cheapest"), ("last", "other")):
+                await client.post(PODS, manifest(name, scheduler))
+            await cluster.until("other")
+    told = [line for line in cluster.output.splitlines() if line.startswith("pod ")]
+    assert told == [
+        "pod default/lost waits for schedulerName cheapest, which nobody serves here: a, b, c are served",
+        "pod default/last waits for schedulerName other, which nobody serves here: a, b, c are served",
+    ]
+
+
 async def test_a_cluster_whose_scheduler_dies_ends_and_says_why() -> None:
     async with kscheduler("cluster", "--nodes", "1", "--port", "0", "--schedule") as cluster:
         await cluster.until("its log: ")
