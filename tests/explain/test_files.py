@@ -288,5 +288,6 @@ def test_a_group_of_a_file_is_decided_about_in_lines_and_as_json(
     assert json.loads(capsys.readouterr().out)["podGroupOutcome"]["pods"] == {"m-0": {"node": "a"}}
     assert run("--from", path) == 2
     assert (
-        "feature gate GenericWorkload=true: kscheduler has not built this as Kubernetes 1.36" in capsys.readouterr().err
+        "gates: feature gate GenericWorkload cannot be switched on, it is not built: pod groups are built as 1.37 has them"
+        in capsys.readouterr().err
     )
