@@ -191,9 +191,8 @@ class Surface:
         return own if self.login is None else [*own, *self.login.request_statistics()]
 
     def _pending_pods(self) -> Mapping[str, float]:
-        # Members of pod groups are held, and so wait as pods by themselves.
         of_groups = {"incomplete": 0, "pending": 0} if self._parts.observations.counts_entities else {}
-        return {**self._single_pods(), **of_groups}
+        return {**of_groups, **self._single_pods()}
 
     def _single_pods(self) -> dict[str, float]:
         sizes = self._parts.assembly.queue.statistics()

@@ -26,6 +26,7 @@ from typing import Any, ClassVar, Final, Protocol
 
 from kscheduler.api import well_known
 from kscheduler.framework.cluster.claim_writing import Deallocation
+from kscheduler.framework.cluster.group_preemption import GroupTrial, PodGroupPostFilterResult
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, PlacementProgress
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.cycle_state import CycleState
@@ -382,6 +383,16 @@ class PlacementFeasiblePlugin(Protocol):
 
     def placement_feasible(self, group: GroupDefinition, progress: PlacementProgress) -> Status:
         """Success: the group may be placed as it is. Wait: not yet. Unschedulable: it never can be this time."""
+        ...
+
+
+class PodGroupPostFilterPlugin(Protocol):
+    """Called when a pod group was turned down. Configurations name it at `podGroupPostFilter`."""
+
+    name: str
+
+    def pod_group_post_filter(self, trial: GroupTrial) -> PodGroupPostFilterResult:
+        """Find a way to make room for the group, or the reason why there is none."""
         ...
 
 

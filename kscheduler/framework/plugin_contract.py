@@ -39,6 +39,7 @@ _PARAMETERS: Final = {
     "bind": "cycle, pod, node_name",
     "post_bind": "cycle, pod, node_name",
     "placement_feasible": "group, progress",
+    "pod_group_post_filter": "trial",
     "sign": "pod",
     "may_let_in": "",
     "events_to_register": "",

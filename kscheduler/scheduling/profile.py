@@ -10,6 +10,7 @@ from kscheduler.framework.plugin import (
     FilterPlugin,
     PermitPlugin,
     Plugin,
+    PodGroupPostFilterPlugin,
     PostBindPlugin,
     PostFilterPlugin,
     PreBindPlugin,
@@ -63,6 +64,7 @@ class Profile:
     pre_bind: tuple[PreBindPlugin, ...] = ()
     bind: tuple[BindPlugin, ...] = ()
     post_bind: tuple[PostBindPlugin, ...] = ()
+    pod_group_post_filter: tuple[PodGroupPostFilterPlugin, ...] = ()
     instances: tuple[Plugin, ...] = ()
     """Every plugin, each once."""
     behaviours: Behaviours = BEHAVIOURS[VERSION]

@@ -8,11 +8,12 @@ from typing import Any, cast
 from kscheduler.config.errors import ConfigError, Problem, config_error
 from kscheduler.config.expansion import Expanded, expand, plugins_needed, queue_sort_problems
 from kscheduler.config.extenders import EXTENDER, deciding
+from kscheduler.config.loader import POD_GROUP_POST_FILTER
 from kscheduler.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 from kscheduler.config.unhonoured import UNBUILT_PLUGINS
 from kscheduler.framework.cluster.lister import KeptListers
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.plugin import Plugin, Point
+from kscheduler.framework.plugin import Plugin, PodGroupPostFilterPlugin, Point
 from kscheduler.framework.plugin_contract import contract_problems
 from kscheduler.framework.plugin_listener import NOBODY, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -163,10 +164,15 @@ def _build(
     def is_implemented(name: str, point: Point) -> bool:
         return name in built and point in points[name]
 
+    def makes_room_for_groups(name: str) -> bool:
+        return callable(getattr(unsupervised(built[name]), "pod_group_post_filter", None))
+
     def takes_part(name: str, point: str) -> bool:
         """Whether the plugin has this point here or upstream: a point that only upstream's has may be configured."""
         if (name in built or name in UNBUILT_PLUGINS) and point in upstream_points.get(name, ()):
             return True
+        if point == POD_GROUP_POST_FILTER:
+            return name in built and makes_room_for_groups(name)
         return point in _POINT_OF and is_implemented(name, _POINT_OF[point])
 
     expanded = expand(settings.plugins, takes_part, settings.scheduler_name)
@@ -190,6 +196,11 @@ def _build(
         pre_bind=at(Point.PRE_BIND),
         bind=at(Point.BIND),
         post_bind=at(Point.POST_BIND),
+        pod_group_post_filter=tuple(
+            cast("PodGroupPostFilterPlugin", built[entry.name])
+            for entry in expanded[POD_GROUP_POST_FILTER]
+            if entry.name in built and makes_room_for_groups(entry.name)
+        ),
         instances=tuple(built.values()),
         behaviours=handle.behaviours,
         listener=listener if supervisor is None else supervisor,

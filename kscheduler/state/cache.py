@@ -15,7 +15,7 @@ A pod may arrive before its node, and a node may go before its pods: such pods w
 row. Pods are identified by UID, never by name: a StatefulSet creates the same name again and again.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from kscheduler.api.core import Node, Pod
@@ -258,6 +258,34 @@ class Cache:
             self._count_out(state)
             if self.pod_groups.apis:
                 self.pod_groups.displaced(state.pod, is_still_there=False)
+
+    # --- trials -------------------------------------------------------------------------------------------------------
+
+    def lift_pod(self, uid: str) -> Callable[[], None]:
+        """Take a pod off its node for a trial that ends before anybody awaits. Returns what puts it back, once.
+
+        Its group still counts it. Raises `KeyError` if the pod counts nowhere.
+        """
+        state = self._pods[uid]
+        was_assumed = state.assumed
+        self._count_out(state)
+
+        def put_back() -> None:
+            self._count_in(state)
+            self._assumed += was_assumed
+
+        return put_back
+
+    def restore_order(self, node_name: str, uids: Sequence[str]) -> None:
+        """The pods of a node in this order again, after a trial: it decides between victims that are equal."""
+        info = self._infos.get(node_name)
+        if info is not None:
+            pods = dict(info.pods)
+            info.pods.clear()
+            info.pods.update((uid, pods.pop(uid)) for uid in uids if uid in pods)
+            info.pods.update(pods)
+
+    # --- counting -----------------------------------------------------------------------------------------------------
 
     def _count_in(self, state: _PodState) -> None:
         info = self._infos.get(state.node_name)

@@ -10,6 +10,7 @@ from kscheduler.api.quantity import QuantityError
 from kscheduler.assembly import group_apis, profiles_over
 from kscheduler.config.errors import ConfigError
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Status, error
@@ -41,6 +42,8 @@ class GroupDecision:
     """How the group's cycle has ended."""
     members: tuple[MemberResult, ...] = ()
     """By member what becomes of it; a success has a node in its record."""
+    preemption: Preemption | None = None
+    """Whom it would evict."""
     notes: tuple[str, ...] = field(default=())
 
 
@@ -77,9 +80,9 @@ def _tried(
     alone, sampler = replace(profile, post_filter=()), TieBreakingSampler()
     inputs = GroupInputs(definition, members, profile, cache, lambda pod: schedule(alone, pod, cache, sampler=sampler))
     result: GroupResult = run_group_cycle(inputs)
-    run_group_post_filter(inputs, result)
+    run_group_post_filter(inputs, result, run_group_cycle)
     verdicts = tuple(member_verdict(result, member) for member in result.members)
-    return GroupDecision(scenario, status=result.status, members=verdicts)
+    return GroupDecision(scenario, status=result.status, members=verdicts, preemption=result.preemption)
 
 
 def _profiles(scenario: GroupScenario, cache: Cache) -> Profiles:

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
+from kscheduler.framework.pods.pod_info import PodInfo
 
 
 class GroupKey(NamedTuple):
@@ -37,6 +38,8 @@ class GroupDefinition:
     """What each member's priority must be; `None`: members agree among themselves."""
     is_taken_whole: bool = False
     """Preemption takes all of its members or none (`disruptionMode: all`)."""
+    preemption_policy: str = ""
+    """Of the group itself, where its members' policies do not count; empty: it names none."""
     uid: str = ""
     generation: int = 0
     conditions: tuple[Condition, ...] = ()
@@ -81,6 +84,10 @@ class PodGroupView(Protocol):
         """UIDs of the members that count on a node."""
         ...
 
+    def scheduled(self, key: GroupKey) -> Collection[PodInfo]:
+        """The members that count on a node."""
+        ...
+
     def unscheduled_keys(self, key: GroupKey) -> Collection[str]:
         """Keys (`namespace/name`) of the members without a node."""
         ...
@@ -104,6 +111,10 @@ class _NoPodGroups:
         return 0
 
     def scheduled_uids(self, key: GroupKey) -> Collection[str]:
+        del key
+        return ()
+
+    def scheduled(self, key: GroupKey) -> Collection[PodInfo]:
         del key
         return ()
 

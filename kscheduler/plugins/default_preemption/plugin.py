@@ -10,8 +10,9 @@ import numpy as np
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.quantity import MAX_INT64
 from kscheduler.config.plugin_args import DefaultPreemptionArgs
+from kscheduler.framework.cluster.group_preemption import GroupTrial, PodGroupPostFilterResult
 from kscheduler.framework.cluster.pod_groups import PodGroupView
-from kscheduler.framework.cluster.preemption import Candidate, Evictions, Preemption, PreemptionSearch, VictimReview
+from kscheduler.framework.cluster.preemption import Candidate, Preemption, PreemptionSearch, VictimReview
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
@@ -24,15 +25,21 @@ from kscheduler.framework.reasons.diagnosis import Diagnosis, FitError, Rejectio
 from kscheduler.framework.status import SUCCESS, Code, Status, error, unresolvable, unschedulable
 from kscheduler.plugins.default_preemption.budgets import BudgetRules
 from kscheduler.plugins.default_preemption.choice import Candidates, choose
+from kscheduler.plugins.default_preemption.eligibility import not_eligible
+from kscheduler.plugins.default_preemption.for_groups import preempt
 from kscheduler.plugins.default_preemption.remembered import RememberedRows, RowMemory
 from kscheduler.plugins.default_preemption.reviewed import choose_listed, still_allowed
 from kscheduler.plugins.default_preemption.shortlist import Shortlist
+from kscheduler.plugins.default_preemption.units import group_of, worth
 from kscheduler.plugins.default_preemption.victims import Tried, VictimSearch, rejection
 
 NOT_HELPFUL: Final = unresolvable("Preemption is not helpful for scheduling")
 NO_CANDIDATE: Final = unschedulable("no candidate node for preemption")
 WAITING: Final = unresolvable("waiting for the preemption for this pod to be finished", plugin="DefaultPreemption")
 """Made once: PreEnqueue runs for each waiting preemptor with each victim that is deleted."""
+GROUP_WAITING: Final = unresolvable(
+    "waiting for the preemption for this pod group to be finished", plugin="DefaultPreemption"
+)
 _SMALLEST_BATCH: Final = 32
 
 
@@ -64,6 +71,11 @@ class DefaultPreemption(Plugin):
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """A preemptor waits until its victims terminate: before that it would count them, and choose other victims."""
+        key = self._handle.pod_groups.key_of(pod.pod)
+        group = None if key is None else self._handle.pod_groups.definition(key)
+        if group is not None:
+            uid = group.uid or group.key.text
+            return GROUP_WAITING if self._handle.evictions.is_under_way(uid) else SUCCESS
         return WAITING if self._handle.evictions.is_under_way(pod.uid) else SUCCESS
 
     def may_let_in(self) -> Collection[str]:
@@ -79,9 +91,16 @@ class DefaultPreemption(Plugin):
         prefixed = Status(status.code, (f"preemption: {status.message}",), self.name, status.fault)
         return replace(result, status=prefixed)
 
+    def pod_group_post_filter(self, trial: GroupTrial) -> PodGroupPostFilterResult:
+        """Choose victims anywhere whose eviction makes room for the whole group. Only reports the choice."""
+        result = preempt(trial, self._handle.pod_groups, self._budgets, self.name)
+        status = result.status
+        prefixed = Status(status.code, (f"pod group preemption: {status.message}",), self.name, status.fault)
+        return replace(result, status=prefixed)
+
     def _preempt(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
         potential = _potential(nodes, diagnosis)
-        refusal = _not_eligible(pod, self._nominated_node(pod), nodes, potential, self._handle.evictions)
+        refusal = not_eligible(pod, self._nominated_node(pod), nodes, potential, self._handle.evictions)
         if refusal:
             return PostFilterResult(unschedulable(refusal))
         search = VictimSearch(pod, nodes, cycle, cycle.read(DryRun), self._occupants, self._budgets)
@@ -158,9 +177,8 @@ class DefaultPreemption(Plugin):
 
 def _worth(groups: PodGroupView, pod: PodInfo) -> int:
     """The pod's priority. Of a group that is to be taken whole nobody is a victim: taking such a group is not built."""
-    key = groups.key_of(pod.pod)
-    group = None if key is None else groups.definition(key)
-    return MAX_INT64 if group is not None and group.is_taken_whole else pod.priority
+    group = group_of(groups, pod)[1]
+    return MAX_INT64 if group is not None and group.is_taken_whole else worth(groups, pod)
 
 
 def _never(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
@@ -185,32 +203,6 @@ def _potential(nodes: NodeTable, diagnosis: Diagnosis) -> Rows:
 def _resolvable(rejected: Rejection) -> Rows:
     is_resolvable = rejected.codes > 0
     return rejected.rows if is_resolvable.all() else rejected.rows.take(np.flatnonzero(is_resolvable))
-
-
-def _not_eligible(pod: PodInfo, nominated: str, nodes: NodeTable, potential: Rows, evictions: Evictions) -> str:
-    """Why the pod may not preempt; empty where it may.
-
-    Two preemptors may be nominated to the same node: the decision about the second leaves the first its room. Until the
-    second's victims are gone, the first would find both these and the second in its way, and evict pods elsewhere.
-    """
-    if pod.pod.spec.preemption_policy == "Never":
-        return "not eligible due to preemptionPolicy=Never."
-    row = nodes.row_of(nominated) if nominated else -1
-    if row < 0 or row not in potential:  # the earlier nomination is of no use, so the pod may try again
-        return ""
-    others = nodes.info(row).pods.values()
-    if any(other.priority < pod.priority and _is_preempted(other) for other in others):
-        return "not eligible due to a terminating pod on the nominated node."
-    if evictions.is_clearing(nominated, pod):
-        return "not eligible due to a pod on the nominated node that is about to be preempted."
-    return ""
-
-
-def _is_preempted(pod: PodInfo) -> bool:
-    if not pod.is_terminating:
-        return False
-    target = next((each for each in pod.pod.status.conditions if each.type == "DisruptionTarget"), None)
-    return target is not None and target.status == "True" and target.reason == "PreemptionByScheduler"
 
 
 def _no_candidate(nodes: NodeTable, tried: Tried) -> PostFilterResult:

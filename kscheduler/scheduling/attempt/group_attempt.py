@@ -10,6 +10,7 @@ Nothing here awaits, so no other decision lies between the cycle and the moment 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Protocol
 
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
@@ -145,26 +146,33 @@ class GroupAttempts:
             [queued.pod for queued in members],
             tried.profile,
             self._context.cache,
-            lambda pod: self._judge(tried, pod),
+            partial(self._judge, tried, by_class=True),
         )
         result = run_group_cycle(inputs)
         self._context.observations.group_algorithm(self._now() - tried.started)
         outcome = _outcome_of(result.status)
-        run_group_post_filter(inputs, result)
+        by_plugins = replace(inputs, judge=partial(self._judge, tried))
+        began = self._now()
+        preempted = run_group_post_filter(by_plugins, result, run_group_cycle)
+        if preempted:
+            self._context.observations.workload_preemption(preempted, self._now() - began)
+        if result.preemption is not None:  # before requeueing: PreEnqueue checks whether the members must wait
+            self._context.evictions.begin(result.preemption)
         attempts = self._submit(tried, members, result)
         self._report(tried, result, len(attempts))
         self._context.queue.group_attempted(tried.queued, outcome, self._context.clock.time())
         return attempts
 
-    def _judge(self, tried: _Tried, pod: PodInfo) -> SchedulingRecord:
+    def _judge(self, tried: _Tried, pod: PodInfo, *, by_class: bool = False) -> SchedulingRecord:
         """The ordinary cycle. No member preempts by itself: that is decided for the group as a whole."""
         judges, began = self._judges(), self._now()
         name = tried.profile.name
         stopwatch = judges.stopwatches[name]
         stopwatch.start(pod)
         alone = self._without_post_filter(tried.profile)
+        engine = judges.engines.get(name) if by_class else None
         sampler = self._samplers.setdefault(name, TieBreakingSampler())
-        record = schedule(alone, pod, self._context.cache, stopwatch, sampler, judges.engines.get(name))
+        record = schedule(alone, pod, self._context.cache, stopwatch, sampler, engine)
         tried.seconds[pod.uid] = self._now() - began
         return record
 

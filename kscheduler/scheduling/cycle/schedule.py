@@ -24,7 +24,9 @@ from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.classes.leaders import Leaders
 from kscheduler.scheduling.cycle import fallback
+from kscheduler.scheduling.cycle.dry_runs import dry_run
 from kscheduler.scheduling.cycle.evaluator import CycleInputs, Evaluator, Priorities
+from kscheduler.scheduling.cycle.filters import Filters
 from kscheduler.scheduling.cycle.narrowing import add_points, narrow
 from kscheduler.scheduling.cycle.node_search import NodeSearch
 from kscheduler.scheduling.cycle.plain import PlainEvaluator
@@ -95,6 +97,14 @@ def score_feasible(profile: Profile, record: SchedulingRecord, nodes: NodeTable)
     """Score the feasible rows of a record if the cycle did not need to. Raises `PluginFailure`."""
     evaluator = PlainEvaluator(CycleInputs(profile, record.pod, nodes, None, UNTIMED))
     _write_priorities(evaluator.prioritize(record.state, record.feasible), record)
+
+
+def dry_run_of(profile: Profile, record: SchedulingRecord, cache: Cache) -> DryRun:
+    """The filters of a cycle that has ended, over the cache as it will be. The record's state must be of all plugins:
+    made without a class engine.
+    """
+    inputs = CycleInputs(profile, record.pod, cache.nodes, cache.nominated.before(record.pod), UNTIMED)
+    return dry_run(Filters(inputs, record.skipped), lambda: None, cache.nominated.row_changes)
 
 
 def _new_record(profile: Profile, pod: PodInfo, cache: Cache) -> SchedulingRecord:

@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, PlacementProgress
+from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Diagnosis, FitError, Rejection
 from kscheduler.framework.status import SUCCESS, Code, Status, error, unschedulable
@@ -60,6 +61,8 @@ class GroupResult:
     members: list[MemberResult] = field(default_factory=list)
     waits_for_preemption: bool = False
     """Room is being made: the members keep their nominations."""
+    preemption: Preemption | None = None
+    """The instruction to make it; `None` if that has begun already, or needs nobody's eviction."""
 
 
 @dataclass(slots=True)

@@ -5,8 +5,10 @@ that names the extension point and the plugin. None of them raises, except when 
 """
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final
 
+from kscheduler.framework.cluster.group_preemption import GroupTrial, PodGroupPostFilterResult
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, PlacementProgress
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import (
@@ -14,6 +16,7 @@ from kscheduler.framework.plugin import (
     PermitPlugin,
     PermitResult,
     PlacementFeasiblePlugin,
+    PodGroupPostFilterPlugin,
     PostBindPlugin,
     PreBindPlugin,
     PreFlightResult,
@@ -28,6 +31,7 @@ from kscheduler.scheduling.runtime.points import (
     PERMIT,
     PERMIT_AWAITED,
     PLACEMENT_FEASIBLE,
+    POD_GROUP_POST_FILTER,
     POST_BIND,
     POST_BIND_AWAITED,
     PRE_BIND,
@@ -97,6 +101,21 @@ async def call_awaited_permit(
     except PluginFailure as failure:
         return failure.status.by(plugin.name)
     return status if status.is_success else _rejection_or_error(PERMIT_AWAITED, plugin.name, status)
+
+
+def call_pod_group_post_filter(
+    plugin: PodGroupPostFilterPlugin, listener: PluginListener, trial: GroupTrial
+) -> PodGroupPostFilterResult:
+    """What the plugin has found for a group that was turned down. After a failure: an Error that names the plugin."""
+    point = POD_GROUP_POST_FILTER
+    try:
+        result = point.call_and_report(plugin.name, listener, None, plugin.pod_group_post_filter, trial)
+    except PluginFailure as failure:
+        return PodGroupPostFilterResult(failure.status.by(plugin.name))
+    status = result.status
+    if status.is_success or status.code in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
+        return replace(result, status=status.by(plugin.name))
+    return PodGroupPostFilterResult(_error_of(point, plugin.name, status))
 
 
 def call_pre_flight(
@@ -172,6 +191,11 @@ def _rejection_or_error(call: PluginCall[Status] | PluginCall[PermitResult], plu
 
 
 def _error_of(
-    call: PluginCall[Status] | PluginCall[PermitResult] | PluginCall[PreFlightResult], plugin: str, status: Status
+    call: PluginCall[Status]
+    | PluginCall[PermitResult]
+    | PluginCall[PreFlightResult]
+    | PluginCall[PodGroupPostFilterResult],
+    plugin: str,
+    status: Status,
 ) -> Status:
     return error(call.text_of(plugin, status.message), plugin=plugin, fault=status.fault)

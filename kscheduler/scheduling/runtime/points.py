@@ -9,6 +9,7 @@ import math
 import traceback
 from typing import Any, Final
 
+from kscheduler.framework.cluster.group_preemption import PodGroupPostFilterResult
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.events import ClusterEventWithHint, QueueingHint
 from kscheduler.framework.nodes.node_table import Codes, Scores
@@ -91,6 +92,15 @@ def _post_filter_result(answer: Any, arguments: Arguments) -> PostFilterResult:
         _check_preemption(checked(result.preemption, Preemption))
         if not result.status.is_success:
             raise WrongAnswerError(f"it answered a preemption with status {result.status.code.label}, not Success")
+    return result
+
+
+def _group_result(answer: Any, arguments: Arguments) -> PodGroupPostFilterResult:
+    del arguments
+    result = checked(answer, PodGroupPostFilterResult)
+    checked_status(result.status)
+    if result.preemption is not None:
+        _check_preemption(checked(result.preemption, Preemption))
     return result
 
 
@@ -247,6 +257,12 @@ NORMALIZE_SCORE: Final = PluginCall(
 # --- a pod group ------------------------------------------------------------------------------------------------------
 
 PLACEMENT_FEASIBLE: Final = PluginCall("PlacementFeasible", _status_with_wait, Fate.ATTEMPT_FAILS, usual=SUCCESS)
+POD_GROUP_POST_FILTER: Final = PluginCall(
+    "PodGroupPostFilter",
+    _group_result,
+    Fate.ATTEMPT_FAILS,
+    text='error in "{plugin}" {point} plugins: {words}',
+)
 
 # --- the attempt, once a node is chosen -------------------------------------------------------------------------------
 

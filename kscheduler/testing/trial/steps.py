@@ -36,6 +36,7 @@ _NOT_TRIED: Final = {
     "bind": ("Bind", _OUTSIDE),
     "post_bind": ("PostBind", _OUTSIDE),
     "placement_feasible": ("PlacementFeasible", "it is asked about pod groups, of which there are none here"),
+    "pod_group_post_filter": ("PodGroupPostFilter", "it is asked about pod groups, of which there are none here"),
 }
 
 

@@ -264,16 +264,3 @@ async def test_a_single_pod_takes_nobody_of_a_group_that_is_to_be_taken_whole() 
         world.add(make_pod("modest", priority=100, requests={"cpu": "2"}))
         await world.settle()
         assert "preempting 2 victims" in world.reported.notes[-1]
-
-
-async def test_a_gang_never_takes_room_from_others_by_itself_yet_and_says_so() -> None:
-    world = World()
-    world.nodes(1)
-    async with world.working():
-        world.add(make_pod("low", requests={"cpu": "3"}))
-        await world.settle()
-        world.add_group(pod_group("g", 2, priority=9))
-        world.add(*(member(f"g-{number}", "g", priority=9, **HALF) for number in range(2)))
-        await world.settle()
-        assert world.bound() == ["low"]
-        assert "kscheduler has not built the preemption by pod groups yet" in world.groups.last("g").message

@@ -15,6 +15,7 @@ from kscheduler.api.groups import KubernetesPodGroup, SchedulerPluginsPodGroup, 
 from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import Condition
 from kscheduler.assembly import Assembly, Ports, group_apis
+from kscheduler.client.errors import APIError
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import LoadedConfig, default_configuration, from_tree
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
@@ -66,6 +67,10 @@ class World:
         self.bindings: list[tuple[str, str]] = []
         self.refused: dict[str, Status] = {}
         """By name of a pod: what its Binding is answered."""
+        self.evicted: list[tuple[str, Condition]] = []
+        self.lingering: set[str] = set()
+        """Names of pods that do not end when they are evicted: they terminate until `delete`."""
+        self.refuses_evictions = False
         self.groups = ReportedGroups()
         self.reported = ReportedFailures()
         self.events = RecordedEvents()
@@ -73,6 +78,7 @@ class World:
         self.wake: Callable[[], None] = lambda: None
         ports = Ports(
             binder=self,
+            evictor=self,
             statuses=self.reported,
             group_statuses=self.groups,
             events=self.events,
@@ -100,6 +106,20 @@ class World:
         self.assembly.pod_handler.on_update(old, self.pods[pod.key])
         return SUCCESS
 
+    async def evict_pod(self, pod: Pod, condition: Condition) -> bool:
+        """Implements `VictimWriter`: the watch shows the pod terminating at once."""
+        await asyncio.sleep(0)
+        if self.refuses_evictions:
+            raise APIError("refused", status=500)
+        name = pod.metadata.name
+        self.evicted.append((name, condition))
+        terminating = replace(pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+        status = replace(pod.status, conditions=(*pod.status.conditions, condition))
+        self.replace_pod(replace(pod, metadata=terminating, status=status))
+        if name not in self.lingering:
+            self.delete(name)
+        return True
+
     def nodes(self, count: int, **allocatable: Any) -> None:
         """Nodes appear."""
         for number in range(count):
@@ -116,10 +136,13 @@ class World:
         old = self.pods[pod.key]
         self.pods[pod.key] = pod
         self.assembly.pod_handler.on_update(old, pod)
+        self.assembly.evictions.sightings.on_update(old, pod)
 
     def delete(self, name: str) -> None:
         """A pod goes."""
-        self.assembly.pod_handler.on_delete(self.pods.pop(f"default/{name}"))
+        gone = self.pods.pop(f"default/{name}")
+        self.assembly.pod_handler.on_delete(gone)
+        self.assembly.evictions.sightings.on_delete(gone)
 
     def add_group(self, group: KubernetesPodGroup | SchedulerPluginsPodGroup | VolcanoPodGroup, api: int = 0) -> None:
         """A group appears."""
