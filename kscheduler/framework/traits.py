@@ -67,6 +67,8 @@ class PluginTraits:
     """Whether it has something to give back at its end (`ClosablePlugin`)."""
     judges_groups: bool
     """Whether it says how far a pod group must come (`placement_feasible`)."""
+    makes_room_for_groups: bool
+    """Whether it looks for room for a pod group that was turned down (`pod_group_post_filter`)."""
     awaits_permit: bool
     """Whether its `permit` is a coroutine, which the pod waits for."""
     awaits_post_bind: bool
@@ -114,6 +116,7 @@ def traits_of(plugin: Any) -> PluginTraits:
         is_refreshed=_has(plugin, "refresh"),
         is_closable=_has(plugin, "close"),
         judges_groups=_has(plugin, "placement_feasible"),
+        makes_room_for_groups=_has(plugin, "pod_group_post_filter"),
         awaits_permit=_is_awaited(plugin, "permit"),
         awaits_post_bind=_is_awaited(plugin, "post_bind"),
     )

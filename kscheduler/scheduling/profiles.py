@@ -20,7 +20,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.standing_gate import StandingGate
 from kscheduler.framework.status import Status, error
-from kscheduler.framework.traits import is_in_tree, points_of
+from kscheduler.framework.traits import is_in_tree, points_of, traits_of
 from kscheduler.scheduling.profile import Profile, WeightedScore
 from kscheduler.scheduling.registered_events import EVERY_EVENT
 from kscheduler.scheduling.runtime.building import call_factory
@@ -165,7 +165,7 @@ def _build(
         return name in built and point in points[name]
 
     def makes_room_for_groups(name: str) -> bool:
-        return callable(getattr(unsupervised(built[name]), "pod_group_post_filter", None))
+        return traits_of(unsupervised(built[name])).makes_room_for_groups
 
     def takes_part(name: str, point: str) -> bool:
         """Whether the plugin has this point here or upstream: a point that only upstream's has may be configured."""

@@ -53,8 +53,6 @@ def decide_group(scenario: GroupScenario) -> GroupDecision:
     if not apis:
         raise ScenarioError(f"{scenario.where}: podGroup: pod groups are off: set the feature gate GenericWorkload")
     cache = cluster_cache(scenario.objects, None, scenario.config.gates, scenario.where, apis)
-    for listed in scenario.objects.podgroups:
-        cache.pod_groups.put(apis[0].definition_of(listed))
     profiles = _profiles(scenario, cache)
     members = _members(scenario, cache, profiles)
     if not members:

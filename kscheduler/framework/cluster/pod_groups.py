@@ -64,6 +64,11 @@ class PlacementProgress:
 class PodGroupView(Protocol):
     """All groups and their members: `state.pod_groups`."""
 
+    @property
+    def is_followed(self) -> bool:
+        """Whether any pod can be in a group."""
+        ...
+
     def key_of(self, pod: Pod) -> GroupKey | None:
         """The group that the pod names, known or not; `None`: it is in no group."""
         ...
@@ -94,6 +99,8 @@ class PodGroupView(Protocol):
 
 
 class _NoPodGroups:
+    is_followed = False
+
     def key_of(self, pod: Pod) -> GroupKey | None:
         del pod
         return None

@@ -8,10 +8,8 @@ from typing import Final
 import numpy as np
 
 from kscheduler.api.meta import KubeObject
-from kscheduler.api.quantity import MAX_INT64
 from kscheduler.config.plugin_args import DefaultPreemptionArgs
 from kscheduler.framework.cluster.group_preemption import GroupTrial, PodGroupPostFilterResult
-from kscheduler.framework.cluster.pod_groups import PodGroupView
 from kscheduler.framework.cluster.preemption import Candidate, Preemption, PreemptionSearch, VictimReview
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.dry_run import DryRun
@@ -30,7 +28,8 @@ from kscheduler.plugins.default_preemption.for_groups import preempt
 from kscheduler.plugins.default_preemption.remembered import RememberedRows, RowMemory
 from kscheduler.plugins.default_preemption.reviewed import choose_listed, still_allowed
 from kscheduler.plugins.default_preemption.shortlist import Shortlist
-from kscheduler.plugins.default_preemption.units import group_of, worth
+from kscheduler.plugins.default_preemption.unit_search import GroupedRows, search_units
+from kscheduler.plugins.default_preemption.units import count_groups, worth
 from kscheduler.plugins.default_preemption.victims import Tried, VictimSearch, rejection
 
 NOT_HELPFUL: Final = unresolvable("Preemption is not helpful for scheduling")
@@ -52,11 +51,12 @@ class DefaultPreemption(Plugin):
     def __init__(self, args: DefaultPreemptionArgs | None, handle: Handle) -> None:
         self._args = args or DefaultPreemptionArgs()
         self._handle = handle
-        self._occupants = OccupantColumns(partial(_worth, handle.pod_groups))
+        self._occupants = OccupantColumns(partial(worth, handle.pod_groups))
         self._budgets = BudgetRules(
             handle.budgets, stop_at_the_first_broken=handle.behaviours.budgets_stop_at_the_first_broken
         )
         self._tells = handle.behaviours.tells_of_preemption
+        self._grouped = GroupedRows(handle.pod_groups)
         self._memory = RowMemory()
         self._share = 1.0
         """The share of candidates among the nodes tried last: it decides how many nodes the next search begins with."""
@@ -118,7 +118,15 @@ class DefaultPreemption(Plugin):
             return PostFilterResult(NO_CANDIDATE)  # as upstream, an earlier nomination stays
         cycle.write(PreemptionSearch(lambda: _listed(tried.found, nodes), chosen))
         outbid = self._outbid(chosen.node_name, pod)
-        preemption = Preemption(pod, chosen.node_name, chosen.victims, self.name, outbid)
+        preemption = Preemption(
+            pod,
+            chosen.node_name,
+            chosen.victims,
+            self.name,
+            outbid,
+            broken_budgets=chosen.broken_budgets,
+            disrupted_groups=count_groups(self._handle.pod_groups, chosen.victims),
+        )
         return PostFilterResult(self._success(chosen), chosen.node_name, preemption)
 
     def _success(self, chosen: Candidate) -> Status:
@@ -148,14 +156,28 @@ class DefaultPreemption(Plugin):
         while at < len(ring) and not shortlist.is_full:
             batch = ring[at : at + max(shortlist.likely_enough(at), _SMALLEST_BATCH)]
             at += len(batch)
-            rows = np.sort(batch)
-            result = search.on(rows) if known is None else known.on(rows, search)
+            result = self._search(search, np.sort(batch), known)
             candidates += sum(map(len, result.found))
             tried.found += shortlist.take(batch, result.found)
             tried.rejections += result.rejections
             tried.errors += result.errors
             tried.tells_all &= result.tells_all
         self._share = candidates / at
+        return tried
+
+    def _search(self, search: VictimSearch, rows: Rows, known: RememberedRows | None) -> Tried:
+        """Search on the rows (ascending); nodes with members of groups by themselves, and nothing is kept of these."""
+        grouped = self._grouped.among(search.nodes, rows)
+        if not len(grouped):
+            return search.on(rows) if known is None else known.on(rows, search)
+        tried = search_units(search, self._handle.pod_groups, grouped)
+        others = np.setdiff1d(rows, grouped, assume_unique=True)
+        if len(others):
+            result = search.on(others) if known is None else known.on(others, search)
+            tried.found += result.found
+            tried.rejections += result.rejections
+            tried.errors += result.errors
+            tried.tells_all = result.tells_all
         return tried
 
     def _number_of_candidates(self, nodes: int) -> int:
@@ -173,12 +195,6 @@ class DefaultPreemption(Plugin):
         if nominator is None:
             return ()
         return tuple(other for other in nominator.nominated_pods(node_name) if other.priority < pod.priority)
-
-
-def _worth(groups: PodGroupView, pod: PodInfo) -> int:
-    """The pod's priority. Of a group that is to be taken whole nobody is a victim: taking such a group is not built."""
-    group = group_of(groups, pod)[1]
-    return MAX_INT64 if group is not None and group.is_taken_whole else worth(groups, pod)
 
 
 def _never(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:

@@ -47,6 +47,8 @@ def group_of(groups: PodGroupView, pod: PodInfo) -> tuple[GroupKey | None, Group
 
 def worth(groups: PodGroupView, pod: PodInfo) -> int:
     """The priority by which the pod may be preempted: its group's, or its own."""
+    if not groups.is_followed:
+        return pod.priority
     group = group_of(groups, pod)[1]
     return pod.priority if group is None or group.priority is None else group.priority
 
@@ -64,6 +66,11 @@ def units_of(groups: PodGroupView, pods: Iterable[PodInfo]) -> list[VictimUnit]:
             together: Collection[PodInfo] = groups.scheduled(key) or (pod,)
             units.append(VictimUnit(tuple(together), worth(groups, pod), is_group=True))
     return units
+
+
+def count_groups(groups: PodGroupView, victims: Sequence[PodInfo]) -> int:
+    """How many of the victims' units are groups, or single members of one."""
+    return sum(unit.is_group for unit in units_of(groups, victims)) if groups.is_followed else 0
 
 
 def most_important_first(units: Iterable[VictimUnit]) -> list[VictimUnit]:

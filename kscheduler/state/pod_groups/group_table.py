@@ -47,6 +47,11 @@ class PodGroupTable:
         """Look for groups in these APIs from now on; before anything is in the table."""
         self.apis = tuple(apis)
 
+    @property
+    def is_followed(self) -> bool:
+        """Whether any pod can be in a group."""
+        return bool(self.apis)
+
     # --- what plugins and the queue ask -----------------------------------------------------------------------------
 
     def key_of(self, pod: Pod) -> GroupKey | None:

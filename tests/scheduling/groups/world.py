@@ -15,7 +15,7 @@ from kscheduler.api.groups import KubernetesPodGroup, SchedulerPluginsPodGroup, 
 from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import Condition
 from kscheduler.assembly import Assembly, Ports, group_apis
-from kscheduler.client.errors import APIError
+from kscheduler.client.errors import APIError, StatusAnswer
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import LoadedConfig, default_configuration, from_tree
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
@@ -110,7 +110,7 @@ class World:
         """Implements `VictimWriter`: the watch shows the pod terminating at once."""
         await asyncio.sleep(0)
         if self.refuses_evictions:
-            raise APIError("refused", status=500)
+            raise APIError(StatusAnswer(kind="Status", code=500, message="refused"))
         name = pod.metadata.name
         self.evicted.append((name, condition))
         terminating = replace(pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
