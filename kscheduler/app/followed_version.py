@@ -49,6 +49,20 @@ class FollowedVersion:
         """The version that is followed."""
         return self._parts.assembly.config.gates.version
 
+    @property
+    def why(self) -> str:
+        """Why that version is followed, for the log."""
+        told = self._parts.server_version.text
+        if self._read is None:
+            return "it was given: --emulated-version, or a program's own configuration"
+        if self._refused:
+            return f"the configuration does not fit Kubernetes {self._refused}: see version_not_followed"
+        if followed(told) is None:
+            return "the API server has not told its version: it is the default"
+        if self._wanted == self.in_force:
+            return f"the API server is {told}"
+        return f"the API server is {told}, and its rules are about to be taken over"
+
     async def wait_for_first(self) -> bool:
         """Wait until the API server's version is followed; whether it is."""
         if self._read is None:

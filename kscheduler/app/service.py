@@ -210,7 +210,7 @@ class App:
         )
         self.parts.overfill.begin_scheduling()
         async with running(*services):
-            self.diary.scheduling()
+            self.diary.scheduling(self.followed_version.in_force, self.followed_version.why)
             self.surface.is_scheduling = True
             await stop.wait()
             self.diary.stopping(_reason(stop))

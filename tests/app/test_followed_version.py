@@ -79,6 +79,22 @@ def serve(monkeypatch: pytest.MonkeyPatch, release: str) -> None:
     monkeypatch.setattr(discovery, "version_info", lambda _release: answer_of(release))
 
 
+@pytest.mark.parametrize(
+    ("read", "because"),
+    [(reading(), "the API server is v1.37.1"), (None, "it was given: --emulated-version, or a program's own")],
+    ids=["the server's", "given"],
+)
+async def test_the_start_says_whose_decisions_are_made_and_why(
+    monkeypatch: pytest.MonkeyPatch, read: ReadUnder | None, because: str
+) -> None:
+    serve(monkeypatch, "v1.37.1")
+    with log_at(0) as log:
+        async with cluster(read):
+            line = await log.until("scheduling")
+    assert line["decides_as"] == ("1.37" if read else "1.36")
+    assert line["because"].startswith(because)
+
+
 @pytest.mark.parametrize(("server_version", "says_so"), [("v1.36.3", True), ("v1.37.1", False)])
 async def test_the_first_decision_is_by_the_servers_version(
     monkeypatch: pytest.MonkeyPatch, server_version: str, says_so: bool
@@ -141,6 +157,8 @@ async def test_a_server_that_keeps_its_version_to_itself_is_waited_for_not_for_e
             options = Options(alone(), serving=HTTPServing.plain_on_loopback(), read_under=reading())
             async with running(server, options):
                 line = await log.until("server_version_unknown")
+                began = await log.until("scheduling")
                 put(server, "pods", pod_tree("web"))
                 await until(server, lambda: node_of(server, "web") == "node")
     assert (line["level"], line["decides_as"]) == ("warning", "1.36")
+    assert began["because"] == "the API server has not told its version: it is the default"

@@ -281,7 +281,12 @@ async def requests_wait_for_our_own_limit(world: World) -> None:
     await world.app.parts.client.get("/api/v1/nodes")
 
 
-@story("scheduler_inflight_events", "scheduler_permit_wait_duration_seconds", options=holding)
+@story(
+    "scheduler_inflight_events",
+    "scheduler_permit_wait_duration_seconds",
+    "kscheduler_pods_at_permit",
+    options=holding,
+)
 async def a_pod_waits_for_permit(world: World) -> None:
     put(world.server, "nodes", node_tree("node"))
     put(world.server, "pods", pod_tree("p"))
