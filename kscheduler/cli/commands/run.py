@@ -200,12 +200,11 @@ async def _served(service: Coroutine[Any, Any, None]) -> None:
 
 
 def _read_under(args: argparse.Namespace, resolved: Resolved) -> "ReadUnder":
-    """Reads the configuration as another version of Kubernetes has it; later readings follow that version, too."""
-    read = read_again(args, resolved.reader)
+    """Reads the configuration as another version of Kubernetes has it."""
 
     def read_under(version: str, data: bytes) -> "Configured":
-        resolved.reader.follow(feature_gates(args, version))
-        return read(data)
+        reader = resolved.reader.under(feature_gates(args, version), reads_anew=args.config_reload != "off")
+        return read_again(args, reader)(data)
 
     return read_under
 
@@ -216,9 +215,11 @@ def _source(args: argparse.Namespace, resolved: Resolved) -> "ConfigSource | Non
 
     if args.config == "-" or not (args.config or args.plugin) or args.config_reload == "off":
         return None
+    if args.config and not Path(args.config).is_file():
+        return None  # a pipe, as `--config <(helm template ...)` gives, has nothing to be read again
     reader = resolved.reader
     is_watched = args.config_reload == "auto"
-    return ConfigSource(args.config, read_again(args, reader), is_watched, lambda: reader.paths)
+    return ConfigSource(args.config, read_again(args, reader), is_watched, lambda: reader.paths, reader.follow)
 
 
 def _ports(serving: HTTPServing, https: str) -> str:
