@@ -56,12 +56,7 @@ RULES: tuple[Rule, ...] = (
     Rule("clientConnection.acceptContentTypes", _JSON_ONLY, _speaks_json),
 )
 
-UNBUILT_PLUGINS = frozenset(
-    (
-        "PodGroupPodsCount",
-        "TopologyPlacementGenerator",
-    )
-)
+UNBUILT_PLUGINS: Final[frozenset[str]] = frozenset()
 """In-tree plugins that a configuration may name and whose rules are not built: settings for them do nothing. The gates
 that ask for these rules cannot be switched on."""
 

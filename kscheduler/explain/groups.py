@@ -7,8 +7,9 @@ member, or what PreEnqueue says of each member if it keeps any of them out.
 from typing import Any, Final
 
 from kscheduler.api.meta import Condition
+from kscheduler.explain.text.layout import nodes
 from kscheduler.framework.status import Status
-from kscheduler.scheduling.groups.group_cycle import MemberResult
+from kscheduler.scheduling.groups.group_cycle import MemberResult, TriedPlacement
 from kscheduler.scheduling.groups.group_outcome import group_condition
 from kscheduler.whatif.decide_group import GroupDecision
 
@@ -31,6 +32,7 @@ def group_tree(decision: GroupDecision, api_version: str) -> Tree:
         **_NOTHING,
         "message": "",
         "podGroupOutcome": None if decision.error else outcome_tree(decision),
+        "placements": [_placement_tree(tried) for tried in decision.placements],
         "notes": list(decision.notes),
     }
 
@@ -44,6 +46,18 @@ def outcome_tree(decision: GroupDecision) -> Tree:
     return {
         "condition": _condition_tree(group_condition(decision.status)),
         "pods": {member.pod.name: _member_tree(member) for member in decision.members},
+    }
+
+
+def _placement_tree(tried: TriedPlacement) -> Tree:
+    """A placement that the group was tried in. `points`: null if it was not compared with others."""
+    return {
+        "name": tried.placement.name,
+        "nodeCount": len(tried.placement.rows),
+        "fits": tried.status.is_success,
+        "message": tried.status.message,
+        "points": tried.points,
+        "chosen": tried.is_chosen,
     }
 
 
@@ -85,7 +99,14 @@ def _lines(decision: GroupDecision) -> list[str]:
         return [f"{name} is not tried: some of its members may not enter the queue", *gates]
     condition = group_condition(decision.status or Status())
     head = f"{name}: {condition.reason}" + (f": {condition.message}" if condition.message else "")
-    return [head, *map(_member_line, decision.members)]
+    return [head, *map(_placement_line, decision.placements), *map(_member_line, decision.members)]
+
+
+def _placement_line(tried: TriedPlacement) -> str:
+    name = f'placement "{tried.placement.name}"' if tried.placement.name else "all nodes"
+    points = "" if tried.points is None else f", {tried.points} points"
+    fits = f"fits{points}" if tried.status.is_success else tried.status.message
+    return f"  {name} ({nodes(len(tried.placement.rows))}): {fits}{' - chosen' if tried.is_chosen else ''}"
 
 
 def _member_line(member: MemberResult) -> str:

@@ -40,6 +40,8 @@ _PARAMETERS: Final = {
     "post_bind": "cycle, pod, node_name",
     "placement_feasible": "group, progress",
     "pod_group_post_filter": "trial",
+    "generate_placements": "group, parent",
+    "score_placements": "group, proposals",
     "sign": "pod",
     "may_let_in": "",
     "events_to_register": "",

@@ -14,7 +14,7 @@ them, so they start here at zero.
 """
 
 from bisect import bisect_left
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final
@@ -235,6 +235,15 @@ class Observations:
         """A pod group was decided about, without the search for room by preemption."""
         self.group_algorithm_seconds[()].observe(seconds)
 
+    def placements(self, profile: str, tried: Sequence[tuple[bool, float]]) -> None:
+        """A pod group was tried in these placements; for each, whether it fits there, and the seconds of the trial."""
+        if tried:
+            self.generated_placements[(profile,)] += len(tried)
+        for is_feasible, seconds in tried:
+            labels = ("feasible" if is_feasible else "infeasible", profile)
+            self.placement_evaluations[labels] += 1
+            self.placement_seconds[labels].observe(seconds)
+
     def permit_wait(self, result: str, seconds: float) -> None:
         """A pod's wait for Permit plugins ended with this status code (its label, such as `Success`)."""
         self.permit_wait_seconds[(result,)].observe(seconds)
@@ -453,7 +462,26 @@ class Observations:
             _ATTEMPT_SECONDS,
         )
         self.group_algorithm_seconds.clear()  # absent where groups are off, as in kube-scheduler
+        self._declare_placements()
         self._declare_preemption_with_groups()
+
+    def _declare_placements(self) -> None:
+        self.generated_placements = self._counter(
+            "scheduler_generated_placements_total", "Placements that pod groups were tried in.", "profile"
+        )
+        self.placement_evaluations = self._counter(
+            "scheduler_placement_evaluations_total",
+            "Trials of a pod group in one placement, by whether it fits there.",
+            "result",
+            "profile",
+        )
+        self.placement_seconds = self._histogram(
+            "scheduler_placement_evaluation_duration_seconds",
+            "Time of the trial of a pod group in one placement, by whether it fits there.",
+            _ATTEMPT_SECONDS,
+            "result",
+            "profile",
+        )
 
     def _declare_preemption_with_groups(self) -> None:
         self.workload_preemption_attempts = self._counter(

@@ -40,6 +40,8 @@ class GroupDefinition:
     """Preemption takes all of its members or none (`disruptionMode: all`)."""
     preemption_policy: str = ""
     """Of the group itself, where its members' policies do not count; empty: it names none."""
+    topology_key: str = ""
+    """A label of nodes: all members must go to nodes with one value of it; empty: anywhere."""
     uid: str = ""
     generation: int = 0
     conditions: tuple[Condition, ...] = ()

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Code, Status, error
@@ -26,8 +27,9 @@ from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.cycle.visiting_ties import TieBreakingSampler
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.groups.group_checks import problem_of
-from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult, run_group_cycle
+from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult
 from kscheduler.scheduling.groups.group_outcome import group_condition, member_verdict
+from kscheduler.scheduling.groups.group_placement import place_group
 from kscheduler.scheduling.groups.group_preemption import run_group_post_filter
 from kscheduler.scheduling.observations import GroupAttemptResult
 from kscheduler.scheduling.pod_log.lines import OUTCOMES
@@ -148,12 +150,15 @@ class GroupAttempts:
             self._context.cache,
             partial(self._judge, tried, by_class=True),
         )
-        result = run_group_cycle(inputs)
+        result = place_group(inputs)
         self._context.observations.group_algorithm(self._now() - tried.started)
+        self._context.observations.placements(
+            tried.profile.name, [(each.status.is_success, each.seconds) for each in result.placements]
+        )
         outcome = _outcome_of(result.status)
         by_plugins = replace(inputs, judge=partial(self._judge, tried))
         began = self._now()
-        preempted = run_group_post_filter(by_plugins, result, run_group_cycle)
+        preempted = run_group_post_filter(by_plugins, result, place_group)
         if preempted:
             self._context.observations.workload_preemption(preempted, self._now() - began)
         if result.preemption is not None:  # before requeueing: PreEnqueue checks whether the members must wait
@@ -163,7 +168,9 @@ class GroupAttempts:
         self._context.queue.group_attempted(tried.queued, outcome, self._context.clock.time())
         return attempts
 
-    def _judge(self, tried: _Tried, pod: PodInfo, *, by_class: bool = False) -> SchedulingRecord:
+    def _judge(
+        self, tried: _Tried, pod: PodInfo, rows: Rows | None = None, *, by_class: bool = False
+    ) -> SchedulingRecord:
         """The ordinary cycle. No member preempts by itself: that is decided for the group as a whole."""
         judges, began = self._judges(), self._now()
         name = tried.profile.name
@@ -172,7 +179,7 @@ class GroupAttempts:
         alone = self._without_post_filter(tried.profile)
         engine = judges.engines.get(name) if by_class else None
         sampler = self._samplers.setdefault(name, TieBreakingSampler())
-        record = schedule(alone, pod, self._context.cache, stopwatch, sampler, engine)
+        record = schedule(alone, pod, self._context.cache, stopwatch, sampler, engine, within=rows)
         tried.seconds[pod.uid] = self._now() - began
         return record
 

@@ -23,6 +23,7 @@ import numpy as np
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.dry_run import DryRun
+from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.plugin import Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, unschedulable
@@ -140,9 +141,9 @@ class LiveGroupTrial:
             self._cache.restore_order(node_name, uids)
         self._orders.clear()
 
-    def _judge(self, pod: PodInfo) -> SchedulingRecord:
+    def _judge(self, pod: PodInfo, rows: Rows | None) -> SchedulingRecord:
         """The member's cycle; what it has found stays as it is while pods come and go."""
-        record = self._inputs.judge(pod)
+        record = self._inputs.judge(pod, rows)
         record.state.detach()
         return record
 

@@ -4,18 +4,23 @@ Each function returns a Status that the caller can act on: success, a rejection 
 that names the extension point and the plugin. None of them raises, except when the task that awaits it is cancelled.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
 from kscheduler.framework.cluster.group_preemption import GroupTrial, PodGroupPostFilterResult
+from kscheduler.framework.cluster.placements import Placement, ProposedPlacement
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, PlacementProgress
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.nodes.node_table import Scores
 from kscheduler.framework.plugin import (
     BindPlugin,
     PermitPlugin,
     PermitResult,
     PlacementFeasiblePlugin,
+    PlacementGeneratePlugin,
+    PlacementScorePlugin,
     PodGroupPostFilterPlugin,
     PostBindPlugin,
     PreBindPlugin,
@@ -31,6 +36,8 @@ from kscheduler.scheduling.runtime.points import (
     PERMIT,
     PERMIT_AWAITED,
     PLACEMENT_FEASIBLE,
+    PLACEMENT_GENERATE,
+    PLACEMENT_SCORE,
     POD_GROUP_POST_FILTER,
     POST_BIND,
     POST_BIND_AWAITED,
@@ -89,6 +96,31 @@ def call_placement_feasible(
     if status.is_success or status.code in (Code.WAIT, Code.UNSCHEDULABLE):
         return status.by(plugin.name)
     return _error_of(point, plugin.name, status)
+
+
+def call_generate_placements(
+    plugin: PlacementGeneratePlugin, listener: PluginListener, group: GroupDefinition, parent: Placement
+) -> Sequence[Placement]:
+    """The placements to try. Raises `PluginFailure`."""
+    try:
+        return PLACEMENT_GENERATE.call(plugin.name, plugin.generate_placements, group, parent)
+    except PluginFailure as failure:
+        failure.report(listener, None)
+        raise
+
+
+def call_score_placements(
+    plugin: PlacementScorePlugin,
+    listener: PluginListener,
+    group: GroupDefinition,
+    proposals: Sequence[ProposedPlacement],
+) -> Scores:
+    """0..100, an int64 per proposal. Raises `PluginFailure`."""
+    try:
+        return PLACEMENT_SCORE.call(plugin.name, plugin.score_placements, group, proposals)
+    except PluginFailure as failure:
+        failure.report(listener, None)
+        raise
 
 
 async def call_awaited_permit(

@@ -45,6 +45,8 @@ LABELS: Final = {point.method: point.label for point in Point} | {
     "details": "Details",
     "refresh": "Refresh",
     "pod_group_post_filter": "PodGroupPostFilter",
+    "generate_placements": "PlacementGenerate",
+    "score_placements": "PlacementScore",
 }
 """The methods that run within the budget, with their names in metrics and texts."""
 

@@ -52,11 +52,13 @@ def _kubernetes_name(pod: Pod) -> str:
 
 def _defined_by_kubernetes(group: KubernetesPodGroup, key: GroupKey) -> GroupDefinition:
     gang, mode = group.spec.scheduling_policy.gang, group.spec.disruption_mode
+    constraints = group.spec.scheduling_constraints
     return GroupDefinition(
         key,
         min_count=None if gang is None else gang.min_count,
         priority=group.spec.priority or 0,
         is_taken_whole=mode is not None and mode.all is not None,
+        topology_key=constraints.topology[0].key if constraints is not None and constraints.topology else "",
         uid=group.metadata.uid,
         generation=group.metadata.generation,
         conditions=group.status.conditions,
