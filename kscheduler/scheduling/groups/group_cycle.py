@@ -21,6 +21,7 @@ from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Diagnosis, FitError, Rejection
 from kscheduler.framework.status import SUCCESS, Code, Status, error, unschedulable
+from kscheduler.scheduling.groups.own_nominations import do_not_wait_for_each_other
 from kscheduler.scheduling.groups.reservations import reserve, unreserve
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
@@ -78,7 +79,11 @@ class GroupInputs:
 
 
 def run_group_cycle(inputs: GroupInputs) -> GroupResult:
-    """Try all members; the cache is as before when this returns. Who was not tried has the group's status."""
+    """Try all members; the cache is as before when this returns. Who was not tried has the group's status.
+
+    Nominations of members are not: `do_not_wait_for_each_other`.
+    """
+    do_not_wait_for_each_other(inputs.cache.nominator, inputs.members)
     tentative = _Tentative(inputs)
     try:
         result = _try_members(inputs, tentative)
