@@ -89,6 +89,7 @@ HONOURED: Final = frozenset(
         "LoggingBetaOptions",
         "NodeDeclaredFeatures",
         "NominatedNodeNameForExpectation",
+        "PodGroupPreemptionPolicy",
         "StorageCapacityScoring",
         "TaintTolerationComparisonOperators",
         "TopologyAwareWorkloadScheduling",
@@ -115,7 +116,6 @@ READ_BY_SCHEDULERS: Final = HONOURED | frozenset(
         "MatchLabelKeysInPodTopologySpread",
         "NodeInclusionPolicyInPodTopologySpread",
         "OpportunisticBatching",
-        "PodGroupPreemptionPolicy",
         "PodLevelResources",
         "SchedulerAsyncAPICalls",
         "SchedulerAsyncPreemption",
@@ -155,7 +155,6 @@ _NOT_BUILT: Final[Mapping[str, Mapping[str, str]]] = {
         "DRAOptionalNodeOperations": "devices would be allocated on nodes that cannot leave out their preparation",
         "DRAPartitionableDevicesType": "the type of a partition would not be seen",
         "DRAWorkloadResourceClaims": "claims that the pods of a group share would be taken for those of one pod",
-        "PodGroupPreemptionPolicy": "a group would preempt as its pods say, not as the group does",
     },
 }
 """Gates that may not be switched on, by version, with what would go wrong: kube-scheduler decides otherwise with them.

@@ -17,7 +17,7 @@ Tree = dict[str, Any]
 
 KIND: Final = "PodGroupExplanation"
 _NOTHING: Final[Tree] = dict.fromkeys(
-    ("preEnqueue", "preFilter", "preFilterNodes", "filter", "feasible", "scores", "best", "preemption")
+    ("preEnqueue", "preFilter", "preFilterNodes", "filter", "feasible", "scores", "best")
 )
 
 
@@ -30,6 +30,7 @@ def group_tree(decision: GroupDecision, api_version: str) -> Tree:
         "podGroup": decision.scenario.group,
         "error": decision.error or None,
         **_NOTHING,
+        "preemption": _preemption_tree(decision),
         "message": "",
         "podGroupOutcome": None if decision.error else outcome_tree(decision),
         "placements": [_placement_tree(tried) for tried in decision.placements],
@@ -58,6 +59,22 @@ def _placement_tree(tried: TriedPlacement) -> Tree:
         "message": tried.status.message,
         "points": tried.points,
         "chosen": tried.is_chosen,
+    }
+
+
+def _preemption_tree(decision: GroupDecision) -> Tree | None:
+    """Whom the group would evict, and the nodes that its members would wait for."""
+    preemption = decision.preemption
+    if preemption is None:
+        return None
+    return {
+        "nominatedNodes": {pod.name: node_name for pod, node_name in preemption.nominations},
+        "victims": [
+            {"namespace": victim.namespace, "name": victim.name, "node": victim.node_name, "priority": victim.priority}
+            for victim in preemption.victims
+        ],
+        "brokenBudgets": preemption.broken_budgets,
+        "disruptedGroups": preemption.disrupted_groups,
     }
 
 
@@ -99,7 +116,12 @@ def _lines(decision: GroupDecision) -> list[str]:
         return [f"{name} is not tried: some of its members may not enter the queue", *gates]
     condition = group_condition(decision.status or Status())
     head = f"{name}: {condition.reason}" + (f": {condition.message}" if condition.message else "")
-    return [head, *map(_placement_line, decision.placements), *map(_member_line, decision.members)]
+    return [
+        head,
+        *map(_placement_line, decision.placements),
+        *map(_member_line, decision.members),
+        *_victim_lines(decision),
+    ]
 
 
 def _placement_line(tried: TriedPlacement) -> str:
@@ -109,6 +131,19 @@ def _placement_line(tried: TriedPlacement) -> str:
     return f"  {name} ({nodes(len(tried.placement.rows))}): {fits}{' - chosen' if tried.is_chosen else ''}"
 
 
+def _victim_lines(decision: GroupDecision) -> list[str]:
+    preemption = decision.preemption
+    if preemption is None:
+        return []
+    count = len(preemption.victims)
+    broken = f", of whom {preemption.broken_budgets} break a disruption budget" if preemption.broken_budgets else ""
+    head = f"it would evict {count} {'pod' if count == 1 else 'pods'}{broken}:"
+    return [head, *(f"  {pod.key} on {pod.node_name}, priority {pod.priority}" for pod in preemption.victims)]
+
+
 def _member_line(member: MemberResult) -> str:
     tree = _member_tree(member)
-    return f"  {member.pod.name}: " + (f"goes to {tree['node']}" if "node" in tree else tree["message"])
+    if "node" in tree:
+        return f"  {member.pod.name}: goes to {tree['node']}"
+    waits = f" (waits for room on {member.nominated_node_name})" if member.nominated_node_name else ""
+    return f"  {member.pod.name}: {tree['message']}{waits}"

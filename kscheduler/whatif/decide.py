@@ -210,9 +210,9 @@ def cluster_cache(
             _add(cache, other, f"{where}: objects.pods[{index}]")
         elif apis and not other.is_terminal:
             cache.pod_groups.add_member(PodInfo(other))
-    if KUBERNETES in apis:
-        for listed in objects.podgroups:
-            cache.pod_groups.put(KUBERNETES.definition_of(listed))
+    for api in apis:
+        for listed in objects.podgroups if api.name == KUBERNETES.name else ():
+            cache.pod_groups.put(api.definition_of(listed))
     return cache
 
 

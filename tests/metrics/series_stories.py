@@ -20,14 +20,20 @@ import aiohttp
 from kscheduler.aio import Clock
 from kscheduler.aio.clock import REAL_CLOCK
 from kscheduler.api.codec import convert
-from kscheduler.api.groups import SCHEDULER_PLUGINS_LABEL, SCHEDULER_PLUGINS_POD_GROUPS, SchedulerPluginsPodGroup
+from kscheduler.api.groups import (
+    POD_GROUPS,
+    SCHEDULER_PLUGINS_LABEL,
+    SCHEDULER_PLUGINS_POD_GROUPS,
+    KubernetesPodGroup,
+    SchedulerPluginsPodGroup,
+)
 from kscheduler.api.kinds import PODS, RESOURCE_CLAIMS
 from kscheduler.api.meta import Condition
 from kscheduler.app import App, Options, source_of
 from kscheduler.client.errors import FencedError
 from kscheduler.client.reachability import ReachabilityStatistics
 from kscheduler.client.rest import MERGE
-from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from kscheduler.config.loader import default_configuration, from_tree, load_file
 from kscheduler.config.overrides import with_settings
 from kscheduler.election import Role
@@ -316,6 +322,46 @@ async def a_gang_is_placed(world: World) -> None:
     handler = world.app.parts.assembly.handlers[SCHEDULER_PLUGINS_POD_GROUPS]
     handler.on_add(convert(group, SchedulerPluginsPodGroup), initial=False)  # the API server here has no such kind
     await until(world.server, lambda: all(node_of(world.server, name) for name in ("g-0", "g-1")))
+
+
+def with_groups_of_kubernetes() -> Options:
+    config = default_configuration(gates=parse_feature_gates("GenericWorkload=true", version="1.37"))
+    unelected = with_settings(config, {"leaderElection.leaderElect": False}, "test")
+    return Options(unelected, serving=HTTPServing.plain_on_loopback())
+
+
+@story(
+    "scheduler_preemption_evaluation_duration_seconds",
+    "scheduler_preemption_execution_duration_seconds",
+    "scheduler_preemption_pdb_violations_total",
+    "scheduler_preemption_workload_disruptions",
+    "scheduler_workload_preemption_attempts_total",
+    "scheduler_workload_preemption_victims",
+    options=with_groups_of_kubernetes,
+)
+async def a_gang_makes_room_for_itself(world: World) -> None:
+    handler = world.app.parts.assembly.handlers[POD_GROUPS]
+    for name, priority in (("low", 0), ("high", 100)):
+        spec = {"schedulingPolicy": {"gang": {"minCount": 2}}, "priority": priority}
+        group = {"metadata": {"name": name, "namespace": "default", "uid": name}, "spec": spec}
+        handler.on_add(convert(group, KubernetesPodGroup), initial=False)  # the API server here has no such kind
+    put(world.server, "nodes", node_tree("node", cpu="2"))
+    budget = {"metadata": {"name": "kept", "namespace": "default"}, "spec": {"selector": {"matchLabels": {"g": "low"}}}}
+    await world.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
+    for name, priority, node in (("low", 0, "node"), ("high", 100, "")):
+        for number in range(2):
+            rest: dict[str, Any] = {
+                "schedulingGroup": {"podGroupName": name},
+                "priority": priority,
+                "terminationGracePeriodSeconds": 0,
+            }
+            labels, requests = {"g": name}, {"cpu": "1"}
+            put(
+                world.server,
+                "pods",
+                pod_tree(f"{name}-{number}", node=node, labels=labels, requests=requests, **rest),
+            )
+    await until(world.server, lambda: all(node_of(world.server, f"high-{number}") for number in range(2)))
 
 
 DOOR = {"is_open": False}

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.cluster.preemption import Preemption
+from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status
 
@@ -26,12 +27,9 @@ class GroupTrial(Protocol):
         """The members that have no node."""
         ...
 
-    def pods(self) -> Sequence[PodInfo]:
-        """All pods that count on nodes."""
-        ...
-
-    def pods_on(self, node_name: str) -> Collection[PodInfo]:
-        """The pods on a node; empty if there is no such node."""
+    @property
+    def nodes(self) -> NodeTable:
+        """The nodes with their pods; who is taken out is not there."""
         ...
 
     def take_out(self, pods: Collection[PodInfo]) -> None:

@@ -6,11 +6,14 @@ groups are off, no pod is in any.
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
 from kscheduler.framework.pods.pod_info import PodInfo
+
+DEFAULT_POLICY: Final = "PreemptLowerPriority"
+"""The preemption policy of pods and groups that name none."""
 
 
 class GroupKey(NamedTuple):

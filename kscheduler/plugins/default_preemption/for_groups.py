@@ -14,6 +14,7 @@ from typing import Final
 from kscheduler.framework.cluster.group_preemption import GroupTrial, PodGroupPostFilterResult
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, PodGroupView
 from kscheduler.framework.cluster.preemption import PreemptingGroup, Preemption
+from kscheduler.framework.nodes.occupants import OccupantColumns
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, unresolvable, unschedulable
 from kscheduler.plugins.default_preemption.budgets import BudgetRules
@@ -26,8 +27,10 @@ _NO_VICTIMS: Final = unresolvable("No preemption victims found for incoming pree
 _UNDER_WAY: Final = Status(SUCCESS.code, ("ongoing preemption on nominated nodes",))
 
 
-def preempt(trial: GroupTrial, groups: PodGroupView, budgets: BudgetRules, plugin: str) -> PodGroupPostFilterResult:
-    """Choose victims for the group. Only reports the choice: evicts nothing."""
+def preempt(
+    trial: GroupTrial, groups: PodGroupView, occupants: OccupantColumns, budgets: BudgetRules, plugin: str
+) -> PodGroupPostFilterResult:
+    """Choose victims for the group. Only reports the choice: evicts nothing. `occupants` know what a pod is `worth`."""
     group, members = trial.group, trial.members
     if policy_of(group, members) == NEVER:
         return PodGroupPostFilterResult(unschedulable("not eligible due to preemptionPolicy=Never."))
@@ -35,7 +38,9 @@ def preempt(trial: GroupTrial, groups: PodGroupView, budgets: BudgetRules, plugi
     if _is_under_way(trial, groups, priority):
         nominations = {pod.uid: pod.pod.status.nominated_node_name for pod in members}
         return PodGroupPostFilterResult(_UNDER_WAY, nominations)
-    units = [unit for unit in units_of(groups, trial.pods()) if unit.priority < priority]
+    rows = occupants.with_lower(trial.nodes, trial.nodes.rows(), priority)
+    pods = (pod for row in rows.tolist() for pod in trial.nodes.info(row).pods.values())
+    units = units_of(groups, (pod for pod in pods if worth(groups, pod) < priority))
     if not units:
         return PodGroupPostFilterResult(_NO_VICTIMS)
     trial.take_out(pods_of(units))
@@ -55,7 +60,9 @@ def policy_of(group: GroupDefinition, members: Sequence[PodInfo]) -> str:
 def _is_under_way(trial: GroupTrial, groups: PodGroupView, priority: int) -> bool:
     """Whether somebody of lower priority is being preempted on a node that a member is nominated to."""
     nodes = {pod.pod.status.nominated_node_name for pod in trial.members} - {""}
-    return any(is_preempted(pod) and worth(groups, pod) < priority for node in nodes for pod in trial.pods_on(node))
+    rows = [row for node in nodes if (row := trial.nodes.row_of(node)) >= 0]
+    pods = (pod for row in rows for pod in trial.nodes.info(row).pods.values())
+    return any(is_preempted(pod) and worth(groups, pod) < priority for pod in pods)
 
 
 def _reprieved(

@@ -93,7 +93,7 @@ class DefaultPreemption(Plugin):
 
     def pod_group_post_filter(self, trial: GroupTrial) -> PodGroupPostFilterResult:
         """Choose victims anywhere whose eviction makes room for the whole group. Only reports the choice."""
-        result = preempt(trial, self._handle.pod_groups, self._budgets, self.name)
+        result = preempt(trial, self._handle.pod_groups, self._occupants, self._budgets, self.name)
         status = result.status
         prefixed = Status(status.code, (f"pod group preemption: {status.message}",), self.name, status.fault)
         return replace(result, status=prefixed)

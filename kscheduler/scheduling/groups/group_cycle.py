@@ -23,6 +23,7 @@ from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Diagnosis, FitError, Rejection
 from kscheduler.framework.status import SUCCESS, Code, Status, error, unschedulable
+from kscheduler.scheduling.groups.own_nominations import do_not_wait_for_each_other
 from kscheduler.scheduling.groups.reservations import reserve, unreserve
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
@@ -98,8 +99,10 @@ class GroupInputs:
 def try_members(inputs: GroupInputs, rows: Rows | None = None) -> GroupResult:
     """Try the members on these rows (intp, ascending), or on all; the cache is as before when this returns.
 
-    The trial may end before the last member: the result has those that were tried.
+    The trial may end before the last member: the result has those that were tried. Nominations of members are not as
+    before: `do_not_wait_for_each_other`.
     """
+    do_not_wait_for_each_other(inputs.cache.nominator, inputs.members)
     tentative = _Tentative(inputs)
     try:
         return _try_members(inputs, tentative, rows)

@@ -23,7 +23,7 @@ import numpy as np
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.dry_run import DryRun
-from kscheduler.framework.nodes.node_table import Rows
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.plugin import Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, unschedulable
@@ -74,15 +74,10 @@ class LiveGroupTrial:
         """The members that have no node."""
         return self._inputs.members
 
-    def pods(self) -> Sequence[PodInfo]:
-        """All pods that count on nodes, node after node."""
-        nodes = self._cache.nodes
-        return [pod for row in nodes.rows().tolist() for pod in nodes.info(row).pods.values()]
-
-    def pods_on(self, node_name: str) -> Collection[PodInfo]:
-        """The pods on a node; empty if there is no such node."""
-        row = self._cache.nodes.row_of(node_name)
-        return self._cache.nodes.info(row).pods.values() if row >= 0 else ()
+    @property
+    def nodes(self) -> NodeTable:
+        """The nodes with their pods; who is taken out is not there."""
+        return self._cache.nodes
 
     def take_out(self, pods: Collection[PodInfo]) -> None:
         """These pods count nowhere from now on."""

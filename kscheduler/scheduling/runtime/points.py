@@ -115,7 +115,9 @@ def _placements(answer: Any, arguments: Arguments) -> tuple[Placement, ...]:
 
 
 def _placement_points(answer: Any, arguments: Arguments) -> Scores:
-    points = checked_column(answer, np.zeros(len(arguments[-1]), dtype=np.intp), "points")  # the last argument is the proposals
+    points = checked_column(
+        answer, np.zeros(len(arguments[-1]), dtype=np.intp), "points"
+    )  # the last argument is the proposals
     if len(points) and not MIN_NODE_SCORE <= int(points.min()) <= int(points.max()) <= MAX_NODE_SCORE:
         raise WrongAnswerError(f"it answered {points.tolist()}, where points from 0 to {MAX_NODE_SCORE} are due")
     return points
