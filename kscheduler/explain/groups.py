@@ -7,7 +7,6 @@ member, or what PreEnqueue says of each member if it keeps any of them out.
 from typing import Any, Final
 
 from kscheduler.api.meta import Condition
-from kscheduler.explain.text.layout import nodes
 from kscheduler.framework.status import Status
 from kscheduler.scheduling.groups.group_cycle import MemberResult, TriedPlacement
 from kscheduler.scheduling.groups.group_outcome import group_condition
@@ -128,7 +127,8 @@ def _placement_line(tried: TriedPlacement) -> str:
     name = f'placement "{tried.placement.name}"' if tried.placement.name else "all nodes"
     points = "" if tried.points is None else f", {tried.points} points"
     fits = f"fits{points}" if tried.status.is_success else tried.status.message
-    return f"  {name} ({nodes(len(tried.placement.rows))}): {fits}{' - chosen' if tried.is_chosen else ''}"
+    count = len(tried.placement.rows)
+    return f"  {name} ({count} {'node' if count == 1 else 'nodes'}): {fits}{' - chosen' if tried.is_chosen else ''}"
 
 
 def _victim_lines(decision: GroupDecision) -> list[str]:

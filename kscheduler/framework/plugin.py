@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Final, Protocol
 from kscheduler.api import well_known
 from kscheduler.framework.cluster.claim_writing import Deallocation
 from kscheduler.framework.cluster.group_preemption import GroupTrial, PodGroupPostFilterResult
-from kscheduler.framework.cluster.placements import Placement, ProposedPlacement
+from kscheduler.framework.cluster.placements import GroupPlacement, ProposedPlacement
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, PlacementProgress
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.cycle_state import CycleState
@@ -392,7 +392,7 @@ class PlacementGeneratePlugin(Protocol):
 
     name: str
 
-    def generate_placements(self, group: GroupDefinition, parent: Placement) -> Sequence[Placement]:
+    def generate_placements(self, group: GroupDefinition, parent: GroupPlacement) -> Sequence[GroupPlacement]:
         """The placements to try, parts of the parent; none: the group cannot be placed. Raises `StatusError`."""
         ...
 

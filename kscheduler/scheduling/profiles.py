@@ -12,7 +12,6 @@ from kscheduler.config.expansion import Expanded, expand, plugins_needed, queue_
 from kscheduler.config.extenders import EXTENDER, deciding
 from kscheduler.config.loader import POD_GROUP_POST_FILTER
 from kscheduler.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
-from kscheduler.config.unhonoured import UNBUILT_PLUGINS
 from kscheduler.framework.cluster.lister import KeptListers
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import Plugin, Point
@@ -151,11 +150,6 @@ def _registrations(profile: Profile) -> Registrations:
         raise config_error("plugins", str(failure), f"profile {profile.name}") from failure
 
 
-def rules_not_built(profile: Profile) -> tuple[str, ...]:
-    """The plugins that the profile enables and that this version lacks: pods that need them are held."""
-    return tuple(sorted(profile.enabled & UNBUILT_PLUGINS))
-
-
 def _build(
     settings: KubeSchedulerProfile, registry: Registry, handle: Handle, listener: PluginListener
 ) -> tuple[Profile, Expanded]:
@@ -178,7 +172,7 @@ def _build(
 
     def takes_part(name: str, point: str) -> bool:
         """Whether the plugin has this point here or upstream: a point that only upstream's has may be configured."""
-        if (name in built or name in UNBUILT_PLUGINS) and point in upstream_points.get(name, ()):
+        if name in built and point in upstream_points.get(name, ()):
             return True
         if point in _POINTS_OF_GROUPS:
             return has_point_of_groups(name, point)

@@ -297,7 +297,7 @@ class Cache:
         self.nominator.remove(state.pod.uid)
         self.volumes.add_pod(state.pod, state.node_name)
         if self.pod_groups.apis:
-            self.pod_groups.placed(state.pod)
+            self.pod_groups.placed(state.pod, state.node_name)
         if info.node is not None:
             row = self.nodes.row_of(state.node_name)
             self.nodes.add_pod(row, state.pod)

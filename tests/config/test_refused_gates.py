@@ -13,7 +13,6 @@ ON = "GenericWorkload=true"
     [
         (ON, "1.36", "GenericWorkload"),
         (f"{ON},GangScheduling=true", "1.36", "GangScheduling"),
-        (f"{ON},TopologyAwareWorkloadScheduling=true", "1.37", "TopologyAwareWorkloadScheduling"),
         (f"{ON},TopologyAwareWorkloadScheduling=true,CompositePodGroup=true", "1.37", "CompositePodGroup"),
     ],
 )

@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -324,8 +325,8 @@ async def a_gang_is_placed(world: World) -> None:
     await until(world.server, lambda: all(node_of(world.server, name) for name in ("g-0", "g-1")))
 
 
-def with_groups_of_kubernetes() -> Options:
-    config = default_configuration(gates=parse_feature_gates("GenericWorkload=true", version="1.37"))
+def with_groups_of_kubernetes(more: str = "") -> Options:
+    config = default_configuration(gates=parse_feature_gates(f"GenericWorkload=true{more}", version="1.37"))
     unelected = with_settings(config, {"leaderElection.leaderElect": False}, "test")
     return Options(unelected, serving=HTTPServing.plain_on_loopback())
 
@@ -362,6 +363,23 @@ async def a_gang_makes_room_for_itself(world: World) -> None:
                 pod_tree(f"{name}-{number}", node=node, labels=labels, requests=requests, **rest),
             )
     await until(world.server, lambda: all(node_of(world.server, f"high-{number}") for number in range(2)))
+
+
+@story(
+    "scheduler_generated_placements_total",
+    "scheduler_placement_evaluation_duration_seconds",
+    "scheduler_placement_evaluations_total",
+    options=partial(with_groups_of_kubernetes, ",TopologyAwareWorkloadScheduling=true"),
+)
+async def a_gang_is_placed_in_one_zone(world: World) -> None:
+    for name in ("node-a", "node-b"):
+        put(world.server, "nodes", node_tree(name, labels={"zone": name}))
+    put(world.server, "pods", pod_tree("g-0", schedulingGroup={"podGroupName": "g"}))
+    spec = {"schedulingPolicy": {"gang": {"minCount": 1}}, "schedulingConstraints": {"topology": [{"key": "zone"}]}}
+    group = {"metadata": {"name": "g", "namespace": "default"}, "spec": spec}
+    handler = world.app.parts.assembly.handlers[POD_GROUPS]
+    handler.on_add(convert(group, KubernetesPodGroup), initial=False)  # the API server here has no such kind
+    await until(world.server, lambda: bool(node_of(world.server, "g-0")))
 
 
 DOOR = {"is_open": False}

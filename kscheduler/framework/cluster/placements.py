@@ -12,7 +12,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Placement:
+class GroupPlacement:
     """Nodes that a group may be placed on."""
 
     name: str
@@ -25,6 +25,6 @@ class Placement:
 class ProposedPlacement:
     """A placement that the group fits into, with the nodes that its members would get there."""
 
-    placement: Placement
+    placement: GroupPlacement
     assignments: Sequence[tuple[PodInfo, str]]
     """Members with the names of their nodes; members that have a node already are not among them."""

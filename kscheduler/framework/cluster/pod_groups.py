@@ -98,6 +98,10 @@ class PodGroupView(Protocol):
         """The members that count on a node."""
         ...
 
+    def assignments(self, key: GroupKey) -> Collection[tuple[PodInfo, str]]:
+        """The members that count on a node, with its name: an assumed pod does not say it by itself."""
+        ...
+
     def unscheduled_keys(self, key: GroupKey) -> Collection[str]:
         """Keys (`namespace/name`) of the members without a node."""
         ...
@@ -127,6 +131,10 @@ class _NoPodGroups:
         return ()
 
     def scheduled(self, key: GroupKey) -> Collection[PodInfo]:
+        del key
+        return ()
+
+    def assignments(self, key: GroupKey) -> Collection[tuple[PodInfo, str]]:
         del key
         return ()
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kscheduler.framework.cluster.placements import Placement
+from kscheduler.framework.cluster.placements import GroupPlacement
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.plugin import Plugin
@@ -27,7 +27,7 @@ class TopologyPlacementGenerator(Plugin):
         self._view = handle.view
         self._groups = handle.pod_groups
 
-    def generate_placements(self, group: GroupDefinition, parent: Placement) -> Sequence[Placement]:
+    def generate_placements(self, group: GroupDefinition, parent: GroupPlacement) -> Sequence[GroupPlacement]:
         """The parent as it is, without a constraint; otherwise a placement for each domain that may be taken.
 
         Raises `StatusError` if the members that have a node are in no domain, or in several.
@@ -41,13 +41,13 @@ class TopologyPlacementGenerator(Plugin):
         _, firsts = np.unique(numbers, return_index=True)
         in_order = numbers[np.sort(firsts)].tolist()
         domains = [(values[number] or "", rows[numbers == number]) for number in in_order]
-        return [Placement(domain, within) for domain, within in domains if taken is None or domain == taken]
+        return [GroupPlacement(domain, within) for domain, within in domains if taken is None or domain == taken]
 
     def _taken_domain(self, group: GroupDefinition) -> str | None:
         """The domain of the members that have a node; `None`: there are none."""
         taken: str | None = None
-        for pod in self._groups.scheduled(group.key):
-            domain = self._domain_of(pod.key, pod.node_name, group.topology_key)
+        for pod, node_name in self._groups.assignments(group.key):
+            domain = self._domain_of(pod.key, node_name, group.topology_key)
             if taken is not None and domain != taken:
                 raise _unknown(f"more than 1 domain found for pod group: {taken}, {domain}")
             taken = domain

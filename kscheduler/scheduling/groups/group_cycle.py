@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kscheduler.framework.cluster.placements import Placement
+from kscheduler.framework.cluster.placements import GroupPlacement
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, PlacementProgress
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.nodes.node_table import Rows
@@ -60,7 +60,7 @@ class MemberResult:
 class TriedPlacement:
     """A placement of the group, and how it went there."""
 
-    placement: Placement
+    placement: GroupPlacement
     status: Status
     """Success: it fits there. The others were turned down."""
     seconds: float

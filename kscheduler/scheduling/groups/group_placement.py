@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from kscheduler.framework.cluster.placements import Placement, ProposedPlacement
+from kscheduler.framework.cluster.placements import GroupPlacement, ProposedPlacement
 from kscheduler.framework.nodes.node_table import Rows, stable_hash
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.rules.ties import mix
@@ -71,16 +71,16 @@ def _best_of_placements(inputs: GroupInputs) -> GroupResult:
     return results[best]
 
 
-def _generated(inputs: GroupInputs) -> Sequence[Placement]:
+def _generated(inputs: GroupInputs) -> Sequence[GroupPlacement]:
     """The placements to try. Without a plugin that generates them, the whole cluster. Raises `PluginFailure`."""
-    everything = Placement("", inputs.cache.nodes.rows())
+    everything = GroupPlacement("", inputs.cache.nodes.rows())
     if not inputs.profile.placement_generate:
         return (everything,)
     plugin = inputs.profile.placement_generate[0]
     return call_generate_placements(plugin, inputs.profile.listener, inputs.group, everything)
 
 
-def _restriction(inputs: GroupInputs, placement: Placement) -> Rows | None:
+def _restriction(inputs: GroupInputs, placement: GroupPlacement) -> Rows | None:
     """The placement's rows; `None` if it has all nodes: then what classes keep can be used."""
     return None if len(placement.rows) == len(inputs.cache.nodes) else placement.rows
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from kscheduler.framework.cluster.group_preemption import GroupTrial, PodGroupPostFilterResult
-from kscheduler.framework.cluster.placements import Placement, ProposedPlacement
+from kscheduler.framework.cluster.placements import GroupPlacement, ProposedPlacement
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, PlacementProgress
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import Scores
@@ -99,8 +99,8 @@ def call_placement_feasible(
 
 
 def call_generate_placements(
-    plugin: PlacementGeneratePlugin, listener: PluginListener, group: GroupDefinition, parent: Placement
-) -> Sequence[Placement]:
+    plugin: PlacementGeneratePlugin, listener: PluginListener, group: GroupDefinition, parent: GroupPlacement
+) -> Sequence[GroupPlacement]:
     """The placements to try. Raises `PluginFailure`."""
     try:
         return PLACEMENT_GENERATE.call(plugin.name, plugin.generate_placements, group, parent)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from kscheduler.framework.cluster.group_preemption import PodGroupPostFilterResult
-from kscheduler.framework.cluster.placements import Placement
+from kscheduler.framework.cluster.placements import GroupPlacement
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.events import ClusterEventWithHint, QueueingHint
 from kscheduler.framework.nodes.node_table import Codes, Scores
@@ -109,9 +109,9 @@ def _group_result(answer: Any, arguments: Arguments) -> PodGroupPostFilterResult
     return result
 
 
-def _placements(answer: Any, arguments: Arguments) -> tuple[Placement, ...]:
+def _placements(answer: Any, arguments: Arguments) -> tuple[GroupPlacement, ...]:
     del arguments
-    return checked_each(answer, Placement)
+    return checked_each(answer, GroupPlacement)
 
 
 def _placement_points(answer: Any, arguments: Arguments) -> Scores:

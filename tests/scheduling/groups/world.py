@@ -20,6 +20,7 @@ from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import LoadedConfig, default_configuration, from_tree
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.pods.pod_info import placed
+from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import SUCCESS, Status, error
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
@@ -61,7 +62,14 @@ class ReportedGroups:
 class World:
     """Objects, and everything that decides."""
 
-    def __init__(self, config: LoadedConfig | None = None, *, gates: str = ON, workers: int = 4) -> None:
+    def __init__(
+        self,
+        config: LoadedConfig | None = None,
+        *,
+        gates: str = ON,
+        workers: int = 4,
+        known: Registry | None = None,
+    ) -> None:
         self.clock = VirtualClock()
         self.pods: dict[str, Pod] = {}
         self.bindings: list[tuple[str, str]] = []
@@ -85,7 +93,7 @@ class World:
             pod_of=self.pods.get,
             on_arrival=lambda: self.wake(),  # noqa: PLW0108  # the workers come later
         )
-        self.assembly = Assembly(self.config, registry(), ports, self.clock)
+        self.assembly = Assembly(self.config, known or registry(), ports, self.clock)
         self.queue, self.cache = self.assembly.queue, self.assembly.cache
         limit = AdaptiveLimit(workers, workers)
         self.workers = Workers(workers, self.queue, self.assembly.scheduler, limit, self.clock)
