@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from kscheduler.cli.parser import Parser
 
 VERBS: Final[Mapping[str, str]] = {
@@ -24,6 +26,8 @@ VERBS: Final[Mapping[str, str]] = {
 }
 """The purpose of each verb, as in `kscheduler --help`. `kscheduler/cli/commands/VERB.py` implements it."""
 
+_CALL_PLUGINS: Final = ("bench", "config", "explain", "plugin")
+"""Verbs that call plugins and configure no logs of their own."""
 _BROKEN_PIPE: Final = 141
 
 
@@ -39,11 +43,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     try:
         args = parser.parse_args(words)
-        code: int = args.run(args)
+        with _logs_apart(verb):
+            code: int = args.run(args)
         sys.stdout.flush()
     except BrokenPipeError:
         return _reader_has_gone()
     return code
+
+
+def _logs_apart(verb: str) -> "AbstractContextManager[object]":
+    """What plugins log must not stand in the answer of a command that calls them."""
+    from contextlib import nullcontext
+
+    if verb not in _CALL_PLUGINS:
+        return nullcontext()
+    from kscheduler.cli.standard_streams import logs_to_standard_error
+
+    return logs_to_standard_error()
 
 
 def _reader_has_gone() -> int:
