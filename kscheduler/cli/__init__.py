@@ -26,8 +26,10 @@ VERBS: Final[Mapping[str, str]] = {
 }
 """The purpose of each verb, as in `kscheduler --help`. `kscheduler/cli/commands/VERB.py` implements it."""
 
-_CALL_PLUGINS: Final = ("bench", "config", "explain", "plugin")
-"""Verbs that call plugins and configure no logs of their own."""
+_CALL_PLUGINS: Final = {"bench": False, "config": True, "explain": True, "plugin": False}
+"""Verbs that call plugins and configure no logs of their own: whether the plugins' lines are shown. Those that ask them
+thousands of times show none.
+"""
 _BROKEN_PIPE: Final = 141
 
 
@@ -57,9 +59,9 @@ def _logs_apart(verb: str) -> "AbstractContextManager[object]":
 
     if verb not in _CALL_PLUGINS:
         return nullcontext()
-    from kscheduler.cli.standard_streams import logs_to_standard_error
+    from kscheduler.cli.standard_streams import logs_apart
 
-    return logs_to_standard_error()
+    return logs_apart(are_shown=_CALL_PLUGINS[verb])
 
 
 def _reader_has_gone() -> int:

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 
 def open_missing() -> None:
@@ -23,8 +24,8 @@ def open_missing() -> None:
 
 
 @contextmanager
-def logs_to_standard_error() -> Iterator[None]:
-    """What is logged in the body goes to standard error, from info on, unless logs are configured already."""
+def logs_apart(*, are_shown: bool) -> Iterator[None]:
+    """What is logged in the body goes to standard error from info on, or nowhere, unless logs are configured."""
     import logging
 
     import structlog
@@ -33,10 +34,21 @@ def logs_to_standard_error() -> Iterator[None]:
         yield
         return
     structlog.configure(
+        processors=None if are_shown else [_drop],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
     )
+    disabled = logging.root.manager.disable
+    logging.disable(disabled if are_shown else logging.CRITICAL)
     try:
         yield
     finally:
+        logging.disable(disabled)
         structlog.reset_defaults()
+
+
+def _drop(_logger: Any, _method: str, _event: Any) -> Any:
+    """A structlog processor."""
+    import structlog
+
+    raise structlog.DropEvent

@@ -336,3 +336,7 @@ def test_what_a_plugin_logs_is_no_part_of_an_answer(tmp_path: Path) -> None:
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(ran.stdout)["scores"]["a"]["Mine"] == 1
     assert "seen" in ran.stderr
+    command = [sys.executable, "-m", "kscheduler", "plugin", "check", str(file)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stderr == "", (
+        "it is asked thousands of times"
+    )
