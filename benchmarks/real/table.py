@@ -78,7 +78,7 @@ def write(path: Path, run: Run) -> None:
 
 
 LINE_HEADER = (
-    f"{'workload':<14}{'scheduler':<16}{'pods/s':>7}{'first s':>9}{'its CPU':>9}{'CPU/pod':>9}{'API CPU':>9}{'MiB':>6}"
+    f"{'workload':<16}{'scheduler':<16}{'pods/s':>7}{'first s':>9}{'its CPU':>9}{'CPU/pod':>9}{'API CPU':>9}{'MiB':>6}"
     f"{'p50 ms':>8}{'p99 ms':>8}{'Events':>8}  result"
 )
 
@@ -86,7 +86,7 @@ LINE_HEADER = (
 def line(one: Figures) -> str:
     """What is printed when a measurement ends, under LINE_HEADER; CPU in milliseconds per pod."""
     return (
-        f"{one.workload:<14}{one.scheduler:<16}{one.pods_per_second:>7,.0f}{one.first_bind_seconds:>9.2f}"
+        f"{one.workload:<16}{one.scheduler:<16}{one.pods_per_second:>7,.0f}{one.first_bind_seconds:>9.2f}"
         f"{one.start_cpu_seconds:>9.2f}{one.cpu_milliseconds:>9.2f}{one.apiserver_cpu_milliseconds:>9.2f}{one.peak_mebibytes:>6,.0f}"
         f"{decimal(one.latency_p50_milliseconds):>8}{decimal(one.latency_p99_milliseconds):>8}{one.events:>8,}"
         f"  {one.verdict}"
@@ -185,7 +185,7 @@ def decimal(value: float | None, digits: int = 1) -> str:
 
 
 TABLE_HEADER = (
-    f"{'nodes':>6} {'workload':<14}{'scheduler':<16}{'pods/s':>7}{'x kube':>8}{'x floor':>9}{'CPU/pod':>9}{'x kube':>8}"
+    f"{'nodes':>6} {'workload':<16}{'scheduler':<16}{'pods/s':>7}{'x kube':>8}{'x floor':>9}{'CPU/pod':>9}{'x kube':>8}"
     f"{'MiB':>6}{'p50 ms':>8}{'p99 ms':>8}  goals missed"
 )
 
@@ -196,7 +196,7 @@ def table(figures: Iterable[Figures]) -> Iterator[str]:
     for one in rows(figures):
         words = ", ".join(one.misses) if one.is_sound else "NOT SOUND: see above"
         yield (
-            f"{one.nodes:>6,} {one.workload:<14}{one.scheduler:<16}{one.pods_per_second:>7,.0f}"
+            f"{one.nodes:>6,} {one.workload:<16}{one.scheduler:<16}{one.pods_per_second:>7,.0f}"
             f"{decimal(one.times_rival, 2):>8}{decimal(one.times_floor, 2):>9}{one.cpu_milliseconds:>9.2f}"
             f"{decimal(one.cpu_of_rival, 2):>8}{one.peak_mebibytes:>6,.0f}{decimal(one.latency_p50_milliseconds):>8}"
             f"{decimal(one.latency_p99_milliseconds):>8}  {words}"

@@ -52,6 +52,17 @@ def nothing(write: Write) -> None:
     del write
 
 
+def once(act: Callable[[Write], object], kind: str) -> Hook:
+    """Acts on the first write of a kind only."""
+    is_free = threading.Semaphore(1)
+
+    def hook(write: Write) -> None:
+        if write.kind == kind and is_free.acquire(blocking=False):
+            act(write)
+
+    return hook
+
+
 class WriteProxy:
     """Serves while it is entered. `before` and `after` are called in the thread of the write, which waits for them."""
 

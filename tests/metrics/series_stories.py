@@ -262,7 +262,7 @@ class HoldsForAMoment(Plugin):
         del args, handle
 
     def permit(self, cycle: CycleState, pod: PodInfo, node_name: str) -> PermitResult:
-        return PermitResult(Status(Code.WAIT), 0.05)
+        return PermitResult(Status(Code.WAIT), 0.2)
 
 
 def holding() -> Options:
@@ -290,6 +290,9 @@ async def requests_wait_for_our_own_limit(world: World) -> None:
 async def a_pod_waits_for_permit(world: World) -> None:
     put(world.server, "nodes", node_tree("node"))
     put(world.server, "pods", pod_tree("p"))
+    waiting = world.app.parts.assembly.waiting
+    await world.until_true(lambda: bool(waiting.all()))
+    put(world.server, "pods", pod_tree("q", node="node"))  # an event while the other is in flight
 
 
 def with_gangs() -> Options:

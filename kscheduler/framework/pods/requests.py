@@ -33,8 +33,8 @@ NONZERO_DEFAULTS: Mapping[str, int] = MappingProxyType({CPU: 100 * 10**6, MEMORY
 
 
 def incoming_requests(pod: Pod) -> Requests:
-    """The amounts that Fit's filter requires of a node for a pod to be scheduled."""
-    return _rounded(_pod_nanos(pod))
+    """The amounts that Fit's filter requires of a node for a pod. Shared by like pods: do not modify."""
+    return accounted_requests(pod, Resizing.NOT_COUNTED)
 
 
 class Resizing(Enum):

@@ -88,7 +88,7 @@ class DeviceTable:
     def serve(self, pod: PodInfo) -> bool:
         """Whether devices stand for a resource of the pod; not where its amounts cannot be read: its cycle says so."""
         try:
-            return self._extended.has_any(pod.requests)
+            return not self._extended.is_empty and self._extended.has_any(pod.requests)
         except QuantityError:
             return False
 

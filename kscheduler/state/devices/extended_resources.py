@@ -21,6 +21,11 @@ class ExtendedResourceClasses:
         self.revision = 0
         """Grows when a resource gets another class, or loses its class."""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no class at all."""
+        return not self._winners
+
     def class_of(self, resource: str) -> DeviceClass | None:
         """The class whose devices stand for a resource."""
         return self._winners.get(resource)

@@ -6,25 +6,20 @@ the end the history of the claims must show that no device was ever held by two 
 
 import random
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
-from tests.controlplane import kscheduler_process, kubeconfig
-from tests.controlplane.process import Process
 from tests.e2e.devices import DevicesRoom
+from tests.e2e.outages.conftest import Start
 from tests.e2e.scenario import Scenario
-from tests.e2e.servers import NAME
-from tests.e2e.write_proxy import Write, WriteProxy
+from tests.e2e.write_proxy import Write, WriteProxy, once
 
 NO_DEVICE = "cannot allocate all claims"
 SECONDS = 30.0
 
 pytestmark = pytest.mark.usefixtures("only_kscheduler")
-Start = Callable[..., Process]
 
 
 def device_writes(method: str, path: str, body: bytes) -> str:
@@ -41,31 +36,6 @@ def device_writes(method: str, path: str, body: bytes) -> str:
 def proxy(devices: DevicesRoom) -> Iterator[WriteProxy]:
     with WriteProxy(devices.scenario.server.identity("kscheduler"), device_writes) as running:
         yield running
-
-
-@pytest.fixture
-def start_behind(scenario: Scenario, proxy: WriteProxy, tmp_path: Path) -> Start:
-    """Starts kscheduler behind the proxy, with further options."""
-
-    def start(*options: str) -> Process:
-        config = kubeconfig.write(tmp_path / "proxied.json", server=proxy.url)
-        process = kscheduler_process.process(config, tmp_path / "behind-proxy", *options, scheduler_name=NAME)
-        process.start()
-        scenario.processes.append(process)
-        return process
-
-    return start
-
-
-def once(act: Callable[[Write], object], kind: str) -> Callable[[Write], None]:
-    """Acts on the first write of a kind only."""
-    is_free = threading.Semaphore(1)
-
-    def hook(write: Write) -> None:
-        if write.kind == kind and is_free.acquire(blocking=False):
-            act(write)
-
-    return hook
 
 
 @pytest.mark.parametrize("kind", ["finalizer", "status"])

@@ -5,19 +5,17 @@ chance.
 """
 
 import signal
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.controlplane import kscheduler_process, kubeconfig
-from tests.controlplane.process import Process
+from tests.e2e.outages.conftest import Start
 from tests.e2e.provisioner import VOLUMES
 from tests.e2e.scenario import Scenario
 from tests.e2e.servers import NAME
 from tests.e2e.storage import Storage
-from tests.e2e.write_proxy import Write, WriteProxy
+from tests.e2e.write_proxy import Write, WriteProxy, once
 
 NO_VOLUME = "didn't find available persistent volumes to bind"
 OUT_OF_TIME = "binding volumes: context deadline exceeded"
@@ -36,38 +34,12 @@ profiles:
 SECONDS = 30.0
 
 pytestmark = pytest.mark.usefixtures("only_kscheduler")
-Start = Callable[..., Process]
 
 
 @pytest.fixture
 def proxy(storage: Storage) -> Iterator[WriteProxy]:
     with WriteProxy(storage.scenario.server.identity("kscheduler")) as running:
         yield running
-
-
-@pytest.fixture
-def start_behind(scenario: Scenario, proxy: WriteProxy, tmp_path: Path) -> Start:
-    """Starts kscheduler behind the proxy, with further options."""
-
-    def start(*options: str) -> Process:
-        config = kubeconfig.write(tmp_path / "proxied.json", server=proxy.url)
-        process = kscheduler_process.process(config, tmp_path / "behind-proxy", *options, scheduler_name=NAME)
-        process.start()
-        scenario.processes.append(process)
-        return process
-
-    return start
-
-
-def once(act: Callable[[Write], object], kind: str) -> Callable[[Write], None]:
-    """Acts on the first write of a kind only."""
-    is_free = threading.Semaphore(1)
-
-    def hook(write: Write) -> None:
-        if write.kind == kind and is_free.acquire(blocking=False):
-            act(write)
-
-    return hook
 
 
 def test_a_volume_that_changes_between_decision_and_write_is_decided_about_anew(
