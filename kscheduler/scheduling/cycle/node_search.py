@@ -57,7 +57,7 @@ class NodeSearch:
         """
         filtered = self.evaluator.filtered(self.record.state, np.array([row], dtype=np.intp))
         if filtered.failure is not None:
-            self.inputs.stopwatch.call_ended(filtered.failure.point, filtered.failure.plugin)
+            self.inputs.stopwatch.call_ended(filtered.failure.point, filtered.failure.plugin, 0)
             return False
         names = self.record.node_names
         is_outside = names is not None and self.inputs.nodes.name_of(row) not in names

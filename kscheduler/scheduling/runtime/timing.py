@@ -18,7 +18,7 @@ class CallTimer(Protocol):
         ...
 
     def call_ended(self, point: str, plugin: str, nodes: int = 1) -> object:
-        """A call has ended that is measured, but not counted."""
+        """A call has ended that is measured, but not counted. `nodes` 0: it failed, nobody knows after how many."""
         ...
 
 
