@@ -281,7 +281,7 @@ class Observations:
         """Victims per preemption."""
         return self._victims
 
-    def preemption_executed(self, preemptor: str, result: str, seconds: float) -> None:
+    def preemption_goroutine(self, result: str, seconds: float, preemptor: str = OF_POD) -> None:
         """All victims of a preemption were dealt with (`success`), or some could not be (`error`)."""
         self.preemption_executions[(result,)] += 1
         self.preemption_seconds[(result,)].observe(seconds)

@@ -66,6 +66,7 @@ class Cache:
         self.devices = DeviceTable()
         """Devices and claims to them, updated by their handlers."""
         self.nominator = NominatedPods()
+        self.nominator.nominates_gated_pods = behaviours.nominates_gated_pods
         """Pods that are expected on a node; a pod that counts on a node is not nominated."""
         self.nominated = NominatedColumns(self.nodes, self.nominator)
         """The nominated pods by row, for cycles that must leave room for them."""
@@ -239,7 +240,8 @@ class Cache:
         return elsewhere
 
     def follow(self, behaviours: Behaviours) -> None:
-        """Count resizes as this version does from now on."""
+        """Count resizes, and nominate gated pods that come, as this version does from now on."""
+        self.nominator.nominates_gated_pods = behaviours.nominates_gated_pods
         pod_info = _pod_info_of(behaviours)
         if pod_info is self._pod_info:
             return

@@ -35,6 +35,7 @@ from kscheduler.scheduling.observations import GroupAttemptResult
 from kscheduler.scheduling.pod_log.lines import OUTCOMES
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.scheduling.runtime.points import POD_GROUP_POST_FILTER
 from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
 
 _log = get_logger(__name__)
@@ -156,17 +157,27 @@ class GroupAttempts:
             tried.profile.name, [(each.status.is_success, each.seconds) for each in result.placements]
         )
         outcome = _outcome_of(result.status)
-        by_plugins = replace(inputs, judge=partial(self._judge, tried))
-        began = self._now()
-        preempted = run_group_post_filter(by_plugins, result, place_group)
-        if preempted:
-            self._context.observations.workload_preemption(preempted, self._now() - began)
+        self._look_for_room(inputs, tried, result)
         if result.preemption is not None:  # before requeueing: PreEnqueue checks whether the members must wait
             self._context.evictions.begin(result.preemption)
         attempts = self._submit(tried, members, result)
         self._report(tried, result, len(attempts))
         self._context.queue.group_attempted(tried.queued, outcome, self._context.clock.time())
         return attempts
+
+    def _look_for_room(self, inputs: GroupInputs, tried: _Tried, result: GroupResult) -> None:
+        """PodGroupPostFilter, measured."""
+        if result.status.code is not Code.UNSCHEDULABLE:
+            return
+        began, observations = self._now(), self._context.observations
+        by_plugins = replace(inputs, judge=partial(self._judge, tried))
+        searched = run_group_post_filter(by_plugins, result, place_group)
+        seconds = self._now() - began
+        if searched:
+            observations.workload_preemption(searched, seconds)
+        found = Code.SUCCESS if result.waits_for_preemption else Code.UNSCHEDULABLE
+        label = searched or found.label if result.status.is_rejected else Code.ERROR.label
+        observations.extension_point(POD_GROUP_POST_FILTER.label, label, tried.profile.name, seconds)
 
     def _judge(
         self, tried: _Tried, pod: PodInfo, rows: Rows | None = None, *, by_class: bool = False

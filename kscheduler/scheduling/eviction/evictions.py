@@ -267,7 +267,7 @@ class AsyncEvictions:
         finally:
             self._close(entry)
         seconds = ports.clock.monotonic() - began
-        ports.observations.preemption_executed(preemption.kind, "success" if succeeded else "error", seconds)
+        ports.observations.preemption_goroutine("success" if succeeded else "error", seconds, preemption.kind)
         ports.victims.log.preemption_finished(preemption, seconds, succeeded=succeeded)
         if succeeded:
             self._failed.pop(preemption.uid, None)
