@@ -48,6 +48,8 @@ class Settings:
     """Runs kube-controller-manager. Without it pods need no ServiceAccount either: that admission plugin is off."""
     apiserver_options: tuple[str, ...] = ()
     """Further flags of kube-apiserver."""
+    controller_options: tuple[str, ...] = ()
+    """Further flags of kube-controller-manager."""
 
 
 class ControlPlane:
@@ -248,4 +250,5 @@ class ControlPlane:
             f"--root-ca-file={pki.authority}",
             "--kube-api-qps=500",
             "--kube-api-burst=1000",
+            *self.settings.controller_options,
         ]
