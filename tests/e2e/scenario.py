@@ -130,6 +130,10 @@ class Scenario:
         selector = f"involvedObject.name={pod_name},reason={reason}"
         return self.api.items(f"/api/v1/namespaces/{self.namespace}/events", fieldSelector=selector)
 
+    def events_of_all(self, reason: str) -> list[Object]:
+        """Events with this reason, of all pods of the namespace."""
+        return self.api.items(f"/api/v1/namespaces/{self.namespace}/events", fieldSelector=f"reason={reason}")
+
     # Waiting
 
     def wait(self, what: str, condition: Callable[[], object], seconds: float = SECONDS) -> None:

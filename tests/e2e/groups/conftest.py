@@ -104,11 +104,13 @@ def own_gangs(scenario: Scenario, server: Server, tmp_path: Path) -> Iterator[Ga
 
 @pytest.fixture
 def priorities(server: Server) -> Iterator[None]:
-    """A class `gangs-high`."""
+    """Classes `gangs-high`, and `gangs-never`, which preempts nobody."""
     path = "/apis/scheduling.k8s.io/v1/priorityclasses"
     server.api.create(path, {"metadata": {"name": "gangs-high"}, "value": 100})
+    server.api.create(path, {"metadata": {"name": "gangs-never"}, "value": 100, "preemptionPolicy": "Never"})
     yield
-    server.api.delete(f"{path}/gangs-high")
+    for name in ("gangs-high", "gangs-never"):
+        server.api.delete(f"{path}/{name}")
 
 
 Start = Callable[..., Process]

@@ -114,6 +114,14 @@ class GangRoom:
 
     # What can be seen
 
+    def names(self) -> list[str]:
+        """The groups that were made."""
+        return sorted(self._needs)
+
+    def left(self) -> list[Object]:
+        """The groups that the API server has."""
+        return self.scenario.api.items(self.path)
+
     def members(self, group: str) -> list[Object]:
         """Pods by the names that `add_gang` gives."""
         return [pod for pod in self.scenario.pods() if pod["metadata"]["name"].rpartition("-")[0] == group]
@@ -131,11 +139,14 @@ class GangRoom:
     # Waiting
 
     def wait_whole(self, group: str, count: int | None = None) -> None:
-        """Returns when so many members, or as many as it needs, have a node, and the group says so."""
+        """Returns when so many members, or as many as it needs, have a node, and the group says so.
+
+        kube-scheduler may take that back when it tries the rest: its copy of the group is then older than its own write.
+        """
         wanted = count or self._needs[group]
         what = f"{wanted} members of {group} bound"
         self.scenario.wait(what, lambda: len(self.bound(group)) >= wanted)
-        if self.api.is_kubernetes:
+        if self.api.is_kubernetes and (self.scenario.program == NAME or not count):
             self.wait_initially_scheduled(group)
 
     def wait_initially_scheduled(self, group: str) -> None:
