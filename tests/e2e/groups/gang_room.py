@@ -12,6 +12,7 @@ from typing import Final
 from tests.controlplane import kube_scheduler
 from tests.controlplane.process import POLL_SECONDS, NotReadyError, Process
 from tests.controlplane.rest import Object
+from tests.e2e.audit import condition_text
 from tests.e2e.scenario import SECONDS, Scenario
 from tests.e2e.servers import NAME
 
@@ -130,6 +131,11 @@ class GangRoom:
         """Names of the members that have a node."""
         return sorted(pod["metadata"]["name"] for pod in self.members(group) if pod["spec"].get("nodeName"))
 
+    def told_members(self, group: str) -> int:
+        """How many members have been told that they wait."""
+        texts = [condition_text(pod) for pod in self.members(group) if not pod["spec"].get("nodeName")]
+        return sum(text not in ("", "no condition") for text in texts)
+
     def condition(self, group: str) -> Object:
         """The group's own condition, without its time; empty while nothing is told."""
         found = self.scenario.api.get(f"{self.path}/{group}").get("status", {}).get("conditions", [])
@@ -141,7 +147,7 @@ class GangRoom:
     def wait_whole(self, group: str, count: int | None = None) -> None:
         """Returns when so many members, or as many as it needs, have a node, and the group says so.
 
-        kube-scheduler may take that back when it tries the rest: its copy of the group is then older than its own write.
+        kube-scheduler may take that back when it tries the rest, with a copy of the group older than its own write.
         """
         wanted = count or self._needs[group]
         what = f"{wanted} members of {group} bound"
