@@ -18,14 +18,6 @@ from tests.e2e.servers import NAME, RealServer, Server
 from tests.e2e.write_proxy import WriteProxy
 
 GATE = "GenericWorkload"
-RULES = [
-    {"apiGroups": ["scheduling.k8s.io"], "resources": ["podgroups/status"], "verbs": ["patch"]},
-    *(
-        {"apiGroups": [group], "resources": ["podgroups"], "verbs": ["list", "watch"]}
-        for group in ("scheduling.k8s.io", crds.SCHEDULER_PLUGINS[0], crds.VOLCANO[0])
-    ),
-]
-"""What the chart grants for them; the manifests of the default values have none of it."""
 
 
 class RealGroupServer(RealServer):
@@ -53,7 +45,7 @@ class RealGroupServer(RealServer):
         access, name = "/apis/rbac.authorization.k8s.io/v1", "kscheduler-pod-groups"
         subject = {"kind": "ServiceAccount", "namespace": NAMESPACE, "name": SERVICE_ACCOUNT}
         role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
-        self.api.create(f"{access}/clusterroles", {"metadata": {"name": name}, "rules": RULES})
+        self.api.create(f"{access}/clusterroles", {"metadata": {"name": name}, "rules": list(crds.RULES)})
         binding = {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]}
         self.api.create(f"{access}/clusterrolebindings", binding)
 

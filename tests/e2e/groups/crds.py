@@ -1,4 +1,7 @@
-"""PodGroups of scheduler-plugins and of Volcano as custom resources, with the fields that schedulers read."""
+"""PodGroups of scheduler-plugins and of Volcano as custom resources, with the fields that schedulers read.
+
+And the rights that a scheduler needs for all groups.
+"""
 
 from typing import Final
 
@@ -7,6 +10,14 @@ from tests.controlplane.rest import Api, Object
 
 SCHEDULER_PLUGINS: Final = ("scheduling.x-k8s.io", "v1alpha1")
 VOLCANO: Final = ("scheduling.volcano.sh", "v1beta1")
+RULES: Final[tuple[Object, ...]] = (
+    *(
+        {"apiGroups": [group], "resources": ["podgroups"], "verbs": ["list", "watch"]}
+        for group in ("scheduling.k8s.io", SCHEDULER_PLUGINS[0], VOLCANO[0])
+    ),
+    {"apiGroups": ["scheduling.k8s.io"], "resources": ["podgroups/status"], "verbs": ["patch"]},
+)
+"""What the chart grants for `podGroups` (a test compares them); the manifests of its default values have none of it."""
 _PATH: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _SECONDS: Final = 60.0
 

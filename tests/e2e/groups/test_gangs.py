@@ -1,5 +1,7 @@
 """Gangs all the way, of each API that has them: all members of a gang get a node, or nobody does."""
 
+from typing import Any
+
 import pytest
 
 from tests.e2e.groups.gang_room import GangRoom
@@ -50,7 +52,7 @@ def test_a_gang_that_does_not_fit_holds_nothing_until_it_does(scenario: Scenario
 def test_members_wait_for_their_group_and_for_each_other(scenario: Scenario, gangs: GangRoom) -> None:
     gangs.start(wait_started=True)
     scenario.add_node("for-signs", cpu="1")
-    on_it = {"nodeSelector": {"kubernetes.io/hostname": "for-signs"}}
+    on_it: dict[str, Any] = {"nodeSelector": {"kubernetes.io/hostname": "for-signs"}}
     for number in range(2):
         gangs.add_member("train", f"train-{number}")
     scenario.add_pod("first-sign", **on_it)
