@@ -8,7 +8,7 @@ import pytest
 
 from kscheduler.simulation.kinds.resources import served_kinds
 from tests.controlplane import binaries, kscheduler_process, kubeconfig
-from tests.controlplane.controlplane import NAMESPACE, SERVICE_ACCOUNT, Settings
+from tests.controlplane.controlplane import Settings
 from tests.controlplane.process import Process
 from tests.controlplane.releases import pinned
 from tests.e2e.groups import crds
@@ -38,16 +38,8 @@ class RealGroupServer(RealServer):
         is_first = self._kscheduler_kubeconfig is None
         path = super().kscheduler_kubeconfig()
         if is_first:
-            self._grant()
+            self.plane.grant("kscheduler-pod-groups", crds.RULES)
         return path
-
-    def _grant(self) -> None:
-        access, name = "/apis/rbac.authorization.k8s.io/v1", "kscheduler-pod-groups"
-        subject = {"kind": "ServiceAccount", "namespace": NAMESPACE, "name": SERVICE_ACCOUNT}
-        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
-        self.api.create(f"{access}/clusterroles", {"metadata": {"name": name}, "rules": list(crds.RULES)})
-        binding = {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]}
-        self.api.create(f"{access}/clusterrolebindings", binding)
 
 
 def start_group_server(kind: str, folder: Path) -> Server:
