@@ -24,6 +24,7 @@ import aiohttp
 import msgspec
 
 from benchmarks.real import audit as real_audit
+from benchmarks.real import gangs
 from benchmarks.real.clock import Clock, binds_per_second, percentile
 from benchmarks.real.devices import GROUP_PATH, device_faults
 from benchmarks.real.table import Figures
@@ -96,9 +97,11 @@ class Size:
 
 
 @contextmanager
-def control_plane(programs: Binaries, etcd_data: Path | None = None) -> Iterator[ControlPlane]:
+def control_plane(
+    programs: Binaries, etcd_data: Path | None = None, apiserver_options: tuple[str, ...] = ()
+) -> Iterator[ControlPlane]:
     """An API server and etcd, on a copy of this etcd data; stopped and removed in the end, whatever happens."""
-    plane = ControlPlane(programs, Settings(controllers=False))
+    plane = ControlPlane(programs, Settings(controllers=False, apiserver_options=apiserver_options))
     try:
         if etcd_data is not None:
             shutil.copytree(etcd_data, plane.folder / "etcd")
@@ -111,12 +114,25 @@ def control_plane(programs: Binaries, etcd_data: Path | None = None) -> Iterator
 def filled(programs: Binaries, workload: Workload, size: Size, folder: Path) -> Path:
     """The data of etcd, in this folder, of a cluster with the nodes and the waiting pods."""
     data = folder / workload.name
-    with control_plane(programs) as plane:
+    with control_plane(programs, apiserver_options=options_of(workload)) as plane:
         asyncio.run(fill(plane.api, workload, size))
         plane.stop_apiserver()
         plane.etcd.stop()
         shutil.copytree(plane.folder / "etcd", data)
     return data
+
+
+def options_of(workload: Workload) -> tuple[str, ...]:
+    """Flags of the API server that serves what the workload needs."""
+    return gangs.API_SERVER if workload.has_gangs else ()
+
+
+def follow_gangs(plane: ControlPlane, process: Process, name: str) -> None:
+    """The scheduler follows pod groups, with the rights to do so."""
+    flags = {"kscheduler": gangs.KSCHEDULER, "kube-scheduler": gangs.KUBE_SCHEDULER}.get(name, ())
+    process.command += flags
+    if name == "kscheduler":
+        plane.grant("kscheduler-pod-groups", gangs.RULES)
 
 
 async def fill(api: Api, workload: Workload, size: Size) -> None:
@@ -170,8 +186,10 @@ async def arrive(http: aiohttp.ClientSession, pods: Iterable[Object], rate: floa
 
 def measure(name: str, workload: Workload, size: Size, programs: Binaries, data: Path, logs: Path | None) -> Figures:
     """Starts this scheduler beside the cluster in `data`, and takes its figures; `round` is left at 0."""
-    with control_plane(programs, data) as plane:
+    with control_plane(programs, data, options_of(workload)) as plane:
         process = START[name](plane)
+        if workload.has_gangs:
+            follow_gangs(plane, process, name)
         try:
             return asyncio.run(Measurement(plane, process, workload, size).take(name))
         finally:
@@ -265,6 +283,8 @@ class Measurement:
             faults += real_audit.rule_faults(nodes, pods)
         if self._workload.beside is not None:
             faults += device_faults(self._plane.api.items(CLAIMS_PATH))
+        if "floor" not in figures.scheduler:
+            faults += gangs.gang_faults(pods)
         late = 0 if figures.stuck else self._size.arrivals - len(latencies)
         if late:
             faults.append(f"{late} of the pods that arrived were not bound in {LAST_BIND_SECONDS:.0f} s")

@@ -44,6 +44,7 @@ from tests.controlplane import binaries
 from tests.controlplane.releases import pinned
 
 SCHEDULERS: Final = ("kscheduler", "kube-scheduler", "floor")
+WITHOUT_GANGS: Final = [name for name, workload in WORKLOADS.items() if not workload.has_gangs]
 QUICK_NODES: Final = 1_000
 QUICK_PODS: Final = 1_000
 
@@ -54,7 +55,7 @@ def size_of(workload: Workload, options: argparse.Namespace) -> Size:
     size = Size(
         nodes=options.nodes or quick[0] or workload.nodes,
         pods=options.pods or quick[1] or workload.pods,
-        arrivals=options.arrivals,
+        arrivals=0 if workload.has_gangs else options.arrivals,
         arrivals_per_second=options.rate,
         patience_seconds=options.patience,
         limit_seconds=options.seconds,
@@ -92,6 +93,9 @@ def play_workload(
 def run(options: argparse.Namespace) -> Run:
     """Measures and prints. What was measured is written after each step: an interrupted run is not lost."""
     programs = binaries.find()
+    for name in options.workload:
+        if WORKLOADS[name].has_gangs and pinned.followed_version(pinned.chosen()) != "1.37":
+            raise SystemExit(f"{name} needs pod groups: {pinned.VARIABLE}=1.37.1")
     so_far = Run(runs.machine(), pinned.chosen().tag)
     print(f"Kubernetes {pinned.chosen().tag}, {os.cpu_count()} CPUs, load {so_far.machine.load}")
     print(real_table.LINE_HEADER, flush=True)
@@ -112,7 +116,14 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         prog="python -m benchmarks.real.throughput", description=(__doc__ or "").partition("\n")[0]
     )
     add = parser.add_argument
-    add("--workload", nargs="+", choices=list(WORKLOADS), default=list(WORKLOADS), metavar="NAME", help="only these")
+    add(
+        "--workload",
+        nargs="+",
+        choices=list(WORKLOADS),
+        default=WITHOUT_GANGS,
+        metavar="NAME",
+        help="only these; those with gangs need 1.37",
+    )
     add("--schedulers", nargs="+", choices=sorted(START), default=list(SCHEDULERS), metavar="NAME", help="only these")
     add("--nodes", type=positive, help="instead of each workload's own number")
     add("--pods", type=positive, help="instead of 5,000")

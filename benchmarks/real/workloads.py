@@ -1,4 +1,4 @@
-"""What the benchmarks on a real API server put into it, as data: nodes, and pods in six mixtures.
+"""What the benchmarks on a real API server put into it, as data: nodes, and pods in several mixtures.
 
 A workload is one kind of pod, or several that take turns. The pods of a kind belong to Deployments that take turns too,
 as they would arrive in a cluster where many things happen at once. All schedulers are given the very same objects, so
@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from benchmarks.real import devices
+from benchmarks.real.gangs import Gangs
 from kscheduler.api.well_known import HOSTNAME, ZONE
 from kscheduler.simulation.scenarios.objects import PREFERRED, REQUIRED, app_term, spread, weighted
 
@@ -116,6 +117,8 @@ class Workload:
     pods: int = 5_000
     beside: Callable[[int, int, str], Iterable[tuple[str, Iterable[Object]]]] | None = None
     """From the numbers of nodes and pods and the namespace: paths, and what is created there before the pods."""
+    has_gangs: bool = False
+    """Needs pod groups: Kubernetes 1.37 with its gate. A pod that arrives alone would wait for others: none do."""
 
     def pod(self, number: int) -> Object:
         """The pod that is created as the `number`th, small enough that nodes are never short of room."""
@@ -142,6 +145,9 @@ _AFFINE: Final = (Kind("affine", two_zones_near_its_like, 50),)
 _EVEN: Final = (Kind("even", spread_over_zones_and_hosts, 50),)
 _APART: Final = (Kind("apart", one_per_host, 500),)
 _CLAIMING: Final = (Kind("claiming", devices.one_device, 1),)
+_GANGS, _LARGE_GANGS = Gangs(3), Gangs(1_000)
+_THREE: Final = (Kind("gang", _GANGS.asks, 1),)
+_THOUSAND: Final = (Kind("gang", _LARGE_GANGS.asks, 1),)
 _MIXED: Final = (
     Kind("plain", nothing, 10),
     Kind("placed", zone_of_its_own, 10),
@@ -159,5 +165,7 @@ _ALL: Final = (
     Workload("claims", "a device each", 1_000, _CLAIMING, CLAIMING, 2_500, devices.plain_claims),
     Workload("claims-selected", "a device each, by CEL", 1_000, _CLAIMING, CLAIMING, 2_500, devices.selected_claims),
     Workload("claims-match", "two devices each, one root", 1_000, _CLAIMING, CLAIMING, 2_500, devices.matching_claims),
+    Workload("gangs", "gangs of 3", 5_000, _THREE, PLAIN, 3_000, _GANGS.groups, has_gangs=True),
+    Workload("gangs-large", "gangs of 1,000", 5_000, _THOUSAND, PLAIN, 3_000, _LARGE_GANGS.groups, has_gangs=True),
 )
 WORKLOADS: Final[Mapping[str, Workload]] = MappingProxyType({one.name: one for one in _ALL})

@@ -208,6 +208,7 @@ class App:
             BackgroundService("workers", self.parts.workers.run, self._unless_lost(self._drain)),
         )
         self.parts.overfill.begin_scheduling()
+        self.parts.assembly.queue.begin_scheduling()
         async with running(*services):
             self.diary.scheduling(self.followed_version.in_force, self.followed_version.why)
             self.surface.is_scheduling = True

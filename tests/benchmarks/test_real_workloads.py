@@ -2,6 +2,7 @@
 
 import argparse
 import itertools
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from benchmarks.real import throughput as real
 from benchmarks.real.audit import room_faults, rule_faults
 from benchmarks.real.devices import device_faults
+from benchmarks.real.gangs import gang_faults
 from benchmarks.real.workloads import SCHEDULER_NAME, WORKLOADS, Object, Workload, node
 
 NAMES = tuple(WORKLOADS)
@@ -30,9 +32,9 @@ def options(*arguments: str) -> argparse.Namespace:
 
 def test_without_options_everything_is_measured_in_its_own_size() -> None:
     chosen = options()
-    assert chosen.workload == list(NAMES)
+    assert chosen.workload == real.WITHOUT_GANGS == [name for name in NAMES if not name.startswith("gangs")]
     assert chosen.schedulers == ["kscheduler", "kube-scheduler", "floor"]
-    sizes = [real.size_of(WORKLOADS[name], chosen) for name in NAMES]
+    sizes = [real.size_of(WORKLOADS[name], chosen) for name in chosen.workload]
     assert [(size.nodes, size.pods) for size in sizes] == [(1_000, 5_000)] + [(5_000, 5_000)] * 5 + [(1_000, 2_500)] * 3
 
 
@@ -161,7 +163,7 @@ def test_a_device_that_two_claims_have_is_a_fault() -> None:
     assert device_faults([claim("a", "b"), claim("b")]) == ["device d/p/b was given to 2 claims"]
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if WORKLOADS[name].beside is not None])
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("claims")])
 def test_each_claiming_pod_has_a_claim_of_its_own_and_each_node_a_slice(name: str) -> None:
     workload = WORKLOADS[name]
     assert workload.beside is not None
@@ -169,3 +171,25 @@ def test_each_claiming_pod_has_a_claim_of_its_own_and_each_node_a_slice(name: st
     assert [each["spec"]["nodeName"] for each in made["resourceslices"]] == [each["metadata"]["name"] for each in NODES]
     claims = {each["metadata"]["name"] for each in made["resourceclaims"]}
     assert claims == {workload.pod(number)["spec"]["resourceClaims"][0]["resourceClaimName"] for number in range(20)}
+
+
+@pytest.mark.parametrize(("name", "members"), [("gangs", 3), ("gangs-large", 1_000)])
+def test_gangs_are_whole_and_the_audit_sees_when_they_are_not(name: str, members: int) -> None:
+    workload = WORKLOADS[name]
+    assert workload.beside is not None
+    ((path, groups),) = workload.beside(5_000, workload.pods, "bench")
+    assert path == "/apis/scheduling.k8s.io/v1beta1/namespaces/bench/podgroups"
+    names = [group["metadata"]["name"] for group in groups]
+    pods = [workload.pod(number) for number in range(workload.pods)]
+    counts = Counter(pod["spec"]["schedulingGroup"]["podGroupName"] for pod in pods)
+    assert counts == dict.fromkeys(names, members)
+    bound = [placed(pod, 0) for pod in pods[:members]]
+    assert gang_faults([*bound, *pods[members:]]) == []
+    (fault,) = gang_faults([*bound, placed(pods[members], 0), *pods[members + 1 :]])
+    assert fault == f"1 of {members} members of gang-00001 are bound"
+    with pytest.raises(ValueError, match="no whole gangs"):
+        [*workload.beside(5_000, workload.pods + 1, "bench")]
+
+
+def test_pods_of_gangs_do_not_arrive_alone() -> None:
+    assert real.size_of(WORKLOADS["gangs"], options("--workload", "gangs")).arrivals == 0

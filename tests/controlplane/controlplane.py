@@ -48,6 +48,8 @@ class Settings:
     """Runs kube-controller-manager. Without it pods need no ServiceAccount either: that admission plugin is off."""
     apiserver_options: tuple[str, ...] = ()
     """Further flags of kube-apiserver."""
+    controller_options: tuple[str, ...] = ()
+    """Further flags of kube-controller-manager."""
 
 
 class ControlPlane:
@@ -153,6 +155,16 @@ class ControlPlane:
         token = self.service_account_token(namespace, SERVICE_ACCOUNT)
         return self.write_kubeconfig("kscheduler", token)
 
+    def grant(self, name: str, rules: Sequence[dict[str, object]]) -> None:
+        """A further ClusterRole for kscheduler's ServiceAccount."""
+        access = "/apis/rbac.authorization.k8s.io/v1"
+        subject = {"kind": "ServiceAccount", "namespace": NAMESPACE, "name": SERVICE_ACCOUNT}
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+        self.api.create(f"{access}/clusterroles", {"metadata": {"name": name}, "rules": list(rules)})
+        self.api.create(
+            f"{access}/clusterrolebindings", {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]}
+        )
+
     def service_account_token(self, namespace: str, name: str) -> str:
         request = {
             "apiVersion": "authentication.k8s.io/v1",
@@ -248,4 +260,5 @@ class ControlPlane:
             f"--root-ca-file={pki.authority}",
             "--kube-api-qps=500",
             "--kube-api-burst=1000",
+            *self.settings.controller_options,
         ]

@@ -11,6 +11,7 @@ from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import InjectedFault
 from kscheduler.simulation.controllers import catalogue
 from kscheduler.simulation.controllers.engine.loop import running_controllers
+from kscheduler.simulation.kinds.resources import USUAL, ServedKinds
 from tests.controlplane import binaries, kscheduler_process, kube_scheduler, kubeconfig
 from tests.controlplane.process import Process
 from tests.controlplane.rest import Api
@@ -24,10 +25,10 @@ CONTROLLERS = "*,-node-lifecycle-controller,-hollow-provisioner"
 class EmbeddedServer(Server):
     """`EmbeddedAPIServer` at one address for the whole session."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kinds: ServedKinds = USUAL) -> None:
         self.kubectl = binaries.find_kubectl()
         self.admin_kubeconfig = folder / "kubeconfig.json"
-        self._server = EmbeddedAPIServer()
+        self._server = EmbeddedAPIServer(kinds=kinds)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="embedded-apiserver", daemon=True)
 

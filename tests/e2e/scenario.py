@@ -75,14 +75,24 @@ class Scenario:
 
     # Pods
 
-    def add_pod(self, name: str, *, cpu: str = "100m", memory: str = "64Mi", **spec: object) -> None:
+    def add_pod(
+        self,
+        name: str,
+        *,
+        cpu: str = "100m",
+        memory: str = "64Mi",
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        **spec: object,
+    ) -> None:
         """A pod of one container; further fields of its spec as they are written in JSON."""
         resources = {"requests": {"cpu": cpu, "memory": memory}}
         container: Object = {"name": "main", "image": "registry.example/app:1", "resources": resources}
         if "ports" in spec:
             container["ports"] = spec.pop("ports")
         whole = {"schedulerName": NAME, "containers": [container], "terminationGracePeriodSeconds": 1} | spec
-        metadata = {"name": name, "namespace": self.namespace, "labels": {"app": name.rpartition("-")[0] or name}}
+        own = {"app": name.rpartition("-")[0] or name} | dict(labels or {})
+        metadata = {"name": name, "namespace": self.namespace, "labels": own, "annotations": dict(annotations or {})}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": whole}
         self.api.create(self.pods_path, pod)
 
@@ -119,6 +129,10 @@ class Scenario:
         """The pod's Events with this reason."""
         selector = f"involvedObject.name={pod_name},reason={reason}"
         return self.api.items(f"/api/v1/namespaces/{self.namespace}/events", fieldSelector=selector)
+
+    def events_of_all(self, reason: str) -> list[Object]:
+        """Events with this reason, of all pods of the namespace."""
+        return self.api.items(f"/api/v1/namespaces/{self.namespace}/events", fieldSelector=f"reason={reason}")
 
     # Waiting
 

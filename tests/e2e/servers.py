@@ -6,7 +6,7 @@ from typing import Self
 
 from tests.controlplane import kscheduler_process, kube_scheduler
 from tests.controlplane.binaries import Binaries
-from tests.controlplane.controlplane import ControlPlane
+from tests.controlplane.controlplane import ControlPlane, Settings
 from tests.controlplane.process import Process
 from tests.controlplane.rest import Api
 
@@ -53,8 +53,8 @@ class Server(ABC):
 class RealServer(Server):
     """etcd, kube-apiserver and kube-controller-manager."""
 
-    def __init__(self, binaries: Binaries) -> None:
-        self.plane = ControlPlane(binaries)
+    def __init__(self, binaries: Binaries, settings: Settings | None = None) -> None:
+        self.plane = ControlPlane(binaries, settings)
         self.api = self.plane.api
         self.kubectl = binaries.kubectl
         self.admin_kubeconfig = self.plane.admin_kubeconfig

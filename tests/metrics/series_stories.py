@@ -23,10 +23,7 @@ from kscheduler.aio.clock import REAL_CLOCK
 from kscheduler.api.codec import convert
 from kscheduler.api.groups import (
     POD_GROUPS,
-    SCHEDULER_PLUGINS_LABEL,
-    SCHEDULER_PLUGINS_POD_GROUPS,
     KubernetesPodGroup,
-    SchedulerPluginsPodGroup,
 )
 from kscheduler.api.kinds import PODS, RESOURCE_CLAIMS
 from kscheduler.api.meta import Condition
@@ -54,12 +51,14 @@ from kscheduler.server.serving import HTTPServing
 from kscheduler.server.tls.settings import TLSSettings
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import InjectedFault
+from kscheduler.simulation.kinds.resources import USUAL, ServedKinds, served_kinds
 from tests.app.running import alone, node_of, put, until
 from tests.builders import make_pod, node_tree, pod_tree
 from tests.informers.test_audit import HastyClock
 from tests.server.pki import Authority, trusting
 
 BINDING = "*/binding"
+GANGS = "GenericWorkload"
 BEFORE = "2026-01-01T00:00:00Z"
 KIND = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
@@ -104,6 +103,8 @@ class Story:
     options: Callable[[], Options]
     from_start: bool
     """Whether what the scheduler's start moves counts too."""
+    kinds: ServedKinds = USUAL
+    """What the API server serves."""
 
 
 STORIES: dict[str, Story] = {}
@@ -145,11 +146,13 @@ def with_plugin(name: str, point: str, registry: Registry) -> Options:
     return Options(config, serving=HTTPServing.plain_on_loopback(), registry=registry)
 
 
-def story(*moves: str, options: Callable[[], Options] = plain, from_start: bool = False) -> Callable[[Act], Act]:
+def story(
+    *moves: str, options: Callable[[], Options] = plain, from_start: bool = False, kinds: ServedKinds = USUAL
+) -> Callable[[Act], Act]:
     """Add a story to the table."""
 
     def add(act: Act) -> Act:
-        STORIES[act.__name__] = Story(act, frozenset(moves), options, from_start)
+        STORIES[act.__name__] = Story(act, frozenset(moves), options, from_start, kinds)
         return act
 
     return add
@@ -303,8 +306,11 @@ async def a_pod_waits_for_permit(world: World) -> None:
 
 
 def with_gangs() -> Options:
-    config = from_tree({**KIND, "podGroupAPIs": ["scheduler-plugins"]}, "test")
-    return Options(config, serving=HTTPServing.plain_on_loopback())
+    gates = parse_feature_gates(f"{GANGS}=true", version="1.37")
+    return Options(
+        from_tree({**KIND, "leaderElection": {"leaderElect": False}}, "test", gates),
+        serving=HTTPServing.plain_on_loopback(),
+    )
 
 
 @story(
@@ -312,16 +318,19 @@ def with_gangs() -> Options:
     "scheduler_podgroup_scheduling_algorithm_duration_seconds",
     "scheduler_podgroup_scheduling_attempt_duration_seconds",
     options=with_gangs,
+    kinds=served_kinds("1.37", lambda gate: gate == GANGS),
 )
 async def a_gang_is_placed(world: World) -> None:
     put(world.server, "nodes", node_tree("node"))
     for name in ("g-0", "g-1"):
-        member = pod_tree(name, labels={SCHEDULER_PLUGINS_LABEL: "g"})
-        member["spec"]["schedulerName"] = "default-scheduler"
-        put(world.server, "pods", member)
-    group = {"metadata": {"name": "g", "namespace": "default"}, "spec": {"minMember": 2}}
-    handler = world.app.parts.assembly.handlers[SCHEDULER_PLUGINS_POD_GROUPS]
-    handler.on_add(convert(group, SchedulerPluginsPodGroup), initial=False)  # the API server here has no such kind
+        put(
+            world.server,
+            "pods",
+            pod_tree(name, schedulerName="default-scheduler", schedulingGroup={"podGroupName": "g"}),
+        )
+    spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    group = {"apiVersion": POD_GROUPS.group_version, "kind": "PodGroup", "metadata": {"name": "g"}, "spec": spec}
+    await world.create(f"/apis/{POD_GROUPS.group_version}/namespaces/default/podgroups", group)
     await until(world.server, lambda: all(node_of(world.server, name) for name in ("g-0", "g-1")))
 
 

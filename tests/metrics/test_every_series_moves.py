@@ -70,7 +70,7 @@ class Watcher:
 async def test_a_story_moves_its_series(name: str) -> None:
     story = STORIES[name]
     async with (
-        EmbeddedAPIServer(seed=1, bookmark_seconds=0.05) as server,
+        EmbeddedAPIServer(seed=1, bookmark_seconds=0.05, kinds=story.kinds) as server,
         running(server, story.options()) as (app, _, _),
     ):
         watcher, world = Watcher(app.surface.exposition), World(server, app)

@@ -241,6 +241,18 @@ class GroupQueue:
         if not self._incomplete[group]:
             del self._incomplete[group]
 
+    def finish_first(self) -> None:
+        """Scheduling begins: what an earlier scheduler has left of a gang comes before all others of its priority.
+
+        Its room is still free then. Whoever took it would leave a part of a gang behind, with no room for the rest.
+        """
+        for element in self._elements.values():
+            begun = self._view.count_scheduled(element.key)
+            if element.place == ACTIVE and 0 < begun < element.definition.least:
+                self._places.take_out(element)
+                element.timestamp = 0.0
+                self._places.put(element, ACTIVE)
+
     # --- attempts -----------------------------------------------------------------------------------------------------
 
     def popped(self, element: QueuedPodGroup) -> None:

@@ -242,6 +242,11 @@ class SchedulingQueue:
         if self._groups is not None:
             self._groups.group_gone(group)
 
+    def begin_scheduling(self) -> None:
+        """The cluster's state is known, and nobody was tried yet: gangs that are there in part come first."""
+        if self._groups is not None:
+            self._groups.finish_first()
+
     def group_attempted(self, tried: QueuedPodGroup, outcome: GroupOutcome, now: float) -> None:
         """End an attempt to place a group. Members that have no node must have been requeued, or be done, before."""
         if self._groups is not None:

@@ -1,6 +1,7 @@
 """The chart, for every set of values in ci/: valid for all supported Kubernetes, and understood by kscheduler."""
 
 import argparse
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
@@ -16,9 +17,11 @@ from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import load_file
 from kscheduler.config.unhonoured import unhonoured
 from kscheduler.loading import ConfigurationReader
+from kscheduler.upstream.release import VERSION
 from kscheduler.whatif.profile_check import profile_problems
 from tests.deploy import helm
 from tests.deploy.chart.operator_schemas import SPECS
+from tests.e2e.groups.crds import RULES
 
 VALUE_SETS: Final = {path.stem: path for path in sorted((helm.CHART / "ci").glob("*.yaml"))}
 KUBERNETES: Final = ("1.34", "1.35", "1.36", "1.37")
@@ -26,6 +29,7 @@ RENDERED: Final[dict[str, list[helm.Object]]] = {}
 
 Object = dict[str, Any]
 
+GROUPS: Final = ("pod-groups", "default")
 each_value_set = pytest.mark.parametrize("values", VALUE_SETS)
 
 
@@ -107,7 +111,8 @@ def test_the_service_understands_every_argument(values: str) -> None:
     parser = argparse.ArgumentParser(exit_on_error=False)
     run.add_parser(parser.add_subparsers())
     flags = parser.parse_args(container(values)["args"])
-    assert parse_feature_gates(",".join(flags.feature_gates)) is not None
+    version = flags.emulated_version or VERSION
+    assert parse_feature_gates(",".join(flags.feature_gates), version=version) is not None
 
 
 @each_value_set
@@ -139,6 +144,19 @@ def test_plugins_arrive_where_the_configuration_names_them_and_are_allowed(tmp_p
     (tmp_path / "cheap.py").write_text("x = 1")
     with pytest.raises(ConfigError, match="digest"):
         ConfigurationReader(directories=[str(tmp_path)]).read_bytes(text.encode(), "config.yaml")
+
+
+def test_pod_groups_bring_their_gate_their_apis_and_the_rights_with_which_they_are_tested() -> None:
+    roles = [{rule_text(rule) for one in of_kind(values, "ClusterRole") for rule in one["rules"]} for values in GROUPS]
+    assert roles[0] - roles[1] == {rule_text(rule) for rule in RULES}
+    args = [*container("pod-groups")["args"]]
+    assert {"--feature-gates=GenericWorkload=true", "--emulated-version=1.37"} <= {*args}
+    (configuration,) = (one for one in of_kind("pod-groups", "ConfigMap") if "config.yaml" in one["data"])
+    assert yaml.safe_load(configuration["data"]["config.yaml"])["podGroupAPIs"] == ["scheduler-plugins", "volcano"]
+
+
+def rule_text(rule: dict[str, Any]) -> str:
+    return json.dumps(rule, sort_keys=True)
 
 
 def test_profiles_of_the_user_arrive_as_they_are(tmp_path: Path) -> None:

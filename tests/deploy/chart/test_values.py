@@ -30,6 +30,7 @@ WRONG: Final[dict[str, Refusal]] = {
         "scores",
     ),
     "a gate that is neither on nor off": ({"featureGates": {"A": "yes"}}, "featureGates"),
+    "pod groups that nobody has": ({"podGroups": ["coscheduling"]}, "podGroups"),
     "two replicas without election": ({"leaderElection.enabled": False}, "same room away twice"),
     "kube-scheduler's place without election": (
         {"mode": "replace", "replicas": 1, "leaderElection.enabled": False},

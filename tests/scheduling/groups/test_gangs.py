@@ -140,6 +140,22 @@ async def test_members_that_are_on_nodes_already_count() -> None:
         assert world.bound() == ["g-0", "g-1", "g-2"]
 
 
+@pytest.mark.parametrize("is_in_part", [True, False])
+async def test_when_scheduling_begins_the_rest_of_a_gang_comes_before_who_waits_longer(is_in_part: bool) -> None:
+    world = World()
+    world.nodes(2)
+    if is_in_part:
+        world.add(member("g-0", "g", node="node-0", **HALF))
+    world.add(make_pod("rival", **HALF), make_pod("urgent", priority=5, **HALF))
+    world.add_group(pod_group("g", 3))
+    world.add(*(member(f"g-{number}", "g", **HALF) for number in range(is_in_part, 3)))
+    world.queue.begin_scheduling()
+    async with world.working():
+        await world.settle()
+        gang = ["g-0", "g-1", "g-2", "urgent"]
+        assert world.bound() == (gang if is_in_part else ["rival", "urgent"])
+
+
 async def test_a_rest_that_no_longer_fits_is_told_so_and_holds_no_room() -> None:
     world = World()
     world.nodes(1)

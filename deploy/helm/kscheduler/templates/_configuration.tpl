@@ -39,6 +39,10 @@ honorSchedulerNameAnnotation: true
 {{- end }}
 profiles:
   {{- toYaml $profiles | nindent 2 }}
+{{- with without .Values.podGroups "kubernetes" }}
+podGroupAPIs:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- with $config.extenders }}
 extenders:
   {{- toYaml . | nindent 2 }}
@@ -54,7 +58,11 @@ pluginSources:
 
 {{- define "kscheduler.featureGates" -}}
 {{- $pairs := list }}
-{{- range $name, $on := .Values.featureGates }}
+{{- $gates := deepCopy .Values.featureGates }}
+{{- if has "kubernetes" .Values.podGroups }}
+{{- $_ := set $gates "GenericWorkload" true }}
+{{- end }}
+{{- range $name, $on := $gates }}
 {{- $pairs = append $pairs (printf "%s=%t" $name $on) }}
 {{- end }}
 {{- join "," $pairs }}
@@ -91,6 +99,9 @@ pluginSources:
 {{- end }}
 {{- with include "kscheduler.featureGates" . }}
 - --feature-gates={{ . }}
+{{- end }}
+{{- if has "kubernetes" .Values.podGroups }}
+- --emulated-version=1.37
 {{- end }}
 - --logging-format={{ .Values.logs.format }}
 - --v={{ .Values.logs.level }}

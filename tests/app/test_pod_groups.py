@@ -1,0 +1,102 @@
+"""The whole service with the gate GenericWorkload, on an embedded API server that serves PodGroups of 1.37."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from kscheduler.app import App
+from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from kscheduler.simulation.kinds.resources import served_kinds
+from tests.app.making_room import options
+from tests.app.running import SECONDS, answer, node_of, put, running, until
+from tests.builders import Tree, node_tree, pod_tree
+
+GATE = "GenericWorkload"
+GROUPS = "podgroups.scheduling.k8s.io"
+PATH = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
+
+
+class GangCluster:
+    """A server, and the service that schedules there."""
+
+    def __init__(self, server: EmbeddedAPIServer, app: App) -> None:
+        self.server = server
+        self.app = app
+
+    async def add_group(self, name: str, min_count: int) -> None:
+        spec = {"schedulingPolicy": {"gang": {"minCount": min_count}}}
+        body = {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
+        await self.app.parts.client.post(PATH, json.dumps(body).encode())
+
+    def add_member(self, name: str, group: str, **fields: Any) -> None:
+        put(self.server, "pods", member(name, group, **fields))
+
+    def condition(self, name: str) -> Tree:
+        record = self.server.store.get(GROUPS, "default", name)
+        found = record.value.get("status", {}).get("conditions", []) if record is not None else []
+        return dict(found[0]) if found else {}
+
+    def bound(self, *names: str) -> bool:
+        return all(node_of(self.server, name) for name in names)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(SECONDS):
+            while not condition():  # noqa: ASYNC110  # the store tells of pods only
+                await asyncio.sleep(0.005)
+
+
+def member(name: str, group: str, **fields: Any) -> Tree:
+    return pod_tree(name, requests={"cpu": "2"}, schedulingGroup={"podGroupName": group}, **fields)
+
+
+@asynccontextmanager
+async def gang_cluster(*members: Tree) -> AsyncIterator[GangCluster]:
+    """A node with room for two members; these pods are there before the service begins."""
+    kinds = served_kinds("1.37", lambda gate: gate == GATE)
+    async with EmbeddedAPIServer(seed=1, kinds=kinds) as server:
+        put(server, "nodes", node_tree("node"))
+        for tree in members:
+            put(server, "pods", tree)
+        async with running(server, options(gates=f"{GATE}=true", version="1.37")) as (app, _, _):
+            await app.parts.informers.wait_for_sync(SECONDS)
+            yield GangCluster(server, app)
+            assert not app.parts.observations.plugin_failures
+
+
+async def test_a_gang_waits_for_room_says_so_and_is_placed_whole() -> None:
+    async with gang_cluster() as cluster:
+        await cluster.add_group("train", 3)
+        for number in range(3):
+            cluster.add_member(f"train-{number}", "train")
+        await cluster.until(lambda: cluster.condition("train").get("reason") == "Unschedulable")
+        assert "minCount (3) cannot be satisfied: 2 scheduled, 0 remaining" in cluster.condition("train")["message"]
+        assert not any(cluster.bound(f"train-{number}") for number in range(3))
+        put(cluster.server, "nodes", node_tree("more"))
+        await until(cluster.server, lambda: cluster.bound("train-0", "train-1", "train-2"))
+        await cluster.until(lambda: cluster.condition("train").get("status") == "True")
+        _, page = await answer(cluster.app, "/metrics")
+        assert 'scheduler_podgroup_schedule_attempts_total{profile="kscheduler",result="scheduled"} 1.0' in page
+
+
+async def test_members_that_come_before_their_group_wait_for_it() -> None:
+    async with gang_cluster(member("train-0", "train"), member("train-1", "train")) as cluster:
+        await cluster.until(lambda: cluster.app.parts.assembly.queue.find("default/train-1") is not None)
+        found = cluster.app.parts.assembly.queue.find("default/train-0")
+        assert found is not None
+        assert found[0] == "incomplete"
+        await cluster.add_group("train", 2)
+        await until(cluster.server, lambda: cluster.bound("train-0", "train-1"))
+
+
+async def test_a_deleted_member_that_is_made_anew_is_placed_beside_the_others() -> None:
+    async with gang_cluster() as cluster:
+        await cluster.add_group("train", 2)
+        for number in range(2):
+            cluster.add_member(f"train-{number}", "train")
+        await until(cluster.server, lambda: cluster.bound("train-0", "train-1"))
+        await cluster.app.parts.client.delete("/api/v1/namespaces/default/pods/train-0", b'{"gracePeriodSeconds": 0}')
+        await cluster.until(lambda: cluster.server.store.get("pods", "default", "train-0") is None)
+        cluster.add_member("train-0", "train", uid="another")
+        await until(cluster.server, lambda: cluster.bound("train-0", "train-1"))
