@@ -200,10 +200,12 @@ class AsyncEvictions:
         observations.preemption_harm(preemption.kind, preemption.disrupted_groups, preemption.broken_budgets)
 
     def call_off(self, uid: str) -> None:
-        """The pod with this UID is left to others: spare the victims of its preemption that are still there."""
-        entry = self._under_way.get(uid)
-        if entry is not None:
-            entry.is_called_off = True
+        """The pod with this UID is left to others: spare the victims of its preemption, or its group's, that are still
+        there.
+        """
+        for entry in self._under_way.values():
+            if any(pod.uid == uid for pod in entry.preemption.waiting):
+                entry.is_called_off = True
 
     def is_under_way(self, uid: str) -> bool:
         """Whether the pod, or the members of the group, with this UID must wait: victims are still being evicted."""

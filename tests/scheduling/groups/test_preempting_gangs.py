@@ -154,3 +154,23 @@ async def test_room_that_would_still_be_too_little_is_not_made() -> None:
         world.assembly.node_handler.on_add(make_node("more"), initial=False)
         await world.pass_seconds(10)
         assert len(world.bound()) == 4
+
+
+async def test_victims_are_spared_once_a_member_is_left_to_others() -> None:
+    world = World()
+    world.nodes(2)
+    async with world.working():
+        world.add(*(make_pod(f"low-{number}", requests={"cpu": "4"}) for number in range(2)))
+        await world.settle()
+        evict = world.evict_pod
+
+        async def called_off(pod: Any, condition: Any) -> bool:
+            world.assembly.evictions.call_off(world.pods["default/g-0"].metadata.uid)
+            if "default/g-1" in world.pods:
+                world.delete("g-1")  # the gang is not tried again: it is too small
+            return await evict(pod, condition)
+
+        world.evict_pod = called_off  # type: ignore[method-assign]
+        gang(world, 4)
+        await world.settle()
+        assert len(world.evicted) == 1, "the second one stays"
