@@ -11,21 +11,33 @@ row have found the same stamp.
 """
 
 import hashlib
+import json
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from kscheduler.config.reading.yaml_tree import MAX_BYTES
+from kscheduler.client.access.credential_files import check_regular
+from kscheduler.config.changes import EXCHANGEABLE
+from kscheduler.config.errors import ConfigError, Problem
+from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.config.loader import LoadedConfig
+from kscheduler.config.reading.lines import with_lines
+from kscheduler.config.reading.yaml_tree import MAX_BYTES, parse_yaml
 from kscheduler.framework.registry import Registry
 from kscheduler.loading import ConfigurationReader, Configured
+from kscheduler.scheduling.extenders.addresses import unusable_extenders
 
 LOOK_SECONDS: Final = 2.0
 """The time between two looks: a change is in force within twice that."""
 
 _Stamp = tuple[int, ...] | None
 """Equal as long as nobody has touched the file; `None` if there is none."""
+
+
+def _stay(_gates: FeatureGates) -> None:
+    """There is one version only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +53,17 @@ class ConfigSource:
     """Whether a changed file is read by itself, or only at SIGHUP."""
     plugin_files: Callable[[], Sequence[str]] = tuple
     """The plugin files of the last reading: a change of one is a change of the configuration."""
+    follow: Callable[[FeatureGates], None] = _stay
+    """Called when a configuration is in force: from now on the file is read under its gates, and the version of
+    Kubernetes that they are of."""
 
 
 def source_of(path: str, *, is_watched: bool = True, registry: Registry | None = None) -> ConfigSource:
     """The source for programs that take no flags. `registry`: with the plugins that your program has registered."""
     reader = ConfigurationReader(base=registry)
-    return ConfigSource(path, lambda data: reader.read_bytes(data, path), is_watched, lambda: reader.paths)
+    return ConfigSource(
+        path, lambda data: reader.read_bytes(data, path), is_watched, lambda: reader.paths, reader.follow
+    )
 
 
 class SettledFiles:
@@ -85,6 +102,7 @@ def bytes_of(path: str) -> bytes:
     """The file's content, or a byte more than a configuration may have; none without a file. Raises `OSError`."""
     if not path:
         return b""
+    check_regular(path)
     with Path(path).open("rb") as file:
         return file.read(MAX_BYTES + 1)
 
@@ -92,3 +110,64 @@ def bytes_of(path: str) -> bytes:
 def digest_of(data: bytes) -> str:
     """The content's name, for logs and metrics: as `sha256sum` prints it, with the algorithm in front."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FileRead:
+    """A file's content, and what it means or what is wrong with it."""
+
+    digest: str = ""
+    data: bytes = b""
+    found: Configured | None = None
+    problems: tuple[Problem, ...] = ()
+    is_told: bool = False
+    """Whether these problems have been told before."""
+    unexchangeable: LoadedConfig | None = None
+    """Of a file with mistakes: the fields that only a start reads, if the mistakes are in others."""
+
+    def refused_for(self, problems: tuple[Problem, ...]) -> "FileRead":
+        """The same file, with what a check of its meaning has found."""
+        return replace(self, problems=tuple(with_lines(problems, self.data)))
+
+
+def read_source(source: ConfigSource, read: Callable[[bytes], Configured]) -> FileRead:
+    """Everything that takes time: reading, parsing, checking; in a thread, because the disk may not answer."""
+    try:
+        data = bytes_of(source.path)
+    except OSError as failure:
+        return FileRead(problems=(Problem("", f"cannot be read: {failure.strerror or failure}"),))
+    digest = digest_of(data)
+    try:
+        found = read(data)
+        unusable = unusable_extenders(found.config.configuration.extenders)
+    except ConfigError as failure:
+        refused = FileRead(digest, data, unexchangeable=_unexchangeable(source, read, data))
+        return refused.refused_for(tuple(_told_where(failure, source.path)))
+    if unusable:
+        return FileRead(digest, data, unexchangeable=found.config).refused_for(tuple(unusable))
+    return FileRead(digest, data, found)
+
+
+def _unexchangeable(source: ConfigSource, read: Callable[[bytes], Configured], data: bytes) -> LoadedConfig | None:
+    """The file without the fields that a running process takes over; `None` if it has mistakes all the same.
+
+    Plugins are loaded again, so that the source goes on knowing their files.
+    """
+    left_out = EXCHANGEABLE - {"pluginSources"}
+    try:
+        tree = parse_yaml(data, source.path)
+        if not isinstance(tree, dict):
+            return None
+        return read(json.dumps({key: value for key, value in tree.items() if key not in left_out}).encode()).config
+    except (ConfigError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def _told_where(failure: ConfigError, path: str) -> Iterator[Problem]:
+    """The problems; one of the command line says so, since no line of the file has it."""
+    for problem in failure.problems:
+        is_elsewhere = failure.where not in ("", path)
+        yield Problem("", f"{failure.where}: {problem}") if is_elsewhere else problem

@@ -1,6 +1,7 @@
 """Log lines about the service itself: at the start, once a minute while there is activity, and at the end.
 
-    scheduling   version, the API server's version, profiles, the number of synced objects and the time it took
+    scheduling   version, the API server's version, whose rules are followed and why, profiles, the number of synced
+                 objects and the time it took
     summary      once a minute if there was activity since the last summary: pods bound, turned down, failed, preempted,
                  and the numbers of waiting pods; a quiet service logs a summary once an hour
     stopped      the reason, the duration of the shutdown, the uptime
@@ -68,14 +69,16 @@ class Diary:
         self._last_waiting: dict[str, int] = {}
         self._logged_at = self._began
 
-    def scheduling(self) -> None:
-        """Log that everything is synced and scheduling begins."""
+    def scheduling(self, decides_as: str, because: str) -> None:
+        """Log that everything is synced and scheduling begins, and by the rules of which Kubernetes."""
         statistics = self._parts.assembly.cache.statistics()
         self._logged_at, self._last_waiting = self._clock.monotonic(), self._waiting()
         _log.info(
             "scheduling",
             version=__version__,
             server_version=self._parts.server_version.text or "unknown yet",
+            decides_as=decides_as,
+            because=because,
             profiles=sorted(self._parts.assembly.profiles),
             nodes=statistics.nodes,
             pods=statistics.pods,
@@ -107,6 +110,7 @@ class Diary:
         while True:
             await self._clock.sleep(1.0)
             self._flush()
+            self._parts.permit_waits.look()
             if self._clock.monotonic() - self._logged_at >= SUMMARY_SECONDS:
                 self.summarise()
 

@@ -58,6 +58,7 @@ from kscheduler.scheduling.groups.group_status_writer import GroupStatusWriter
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.overfill.overfill_keeping import OverfillKeeping
+from kscheduler.scheduling.permit_waits import PermitWaits
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.taken_pods import TakenPods
@@ -132,6 +133,8 @@ class Parts:
         self.extenders.in_use = self.workers.extenders_in_use
         self.extenders.adopt(self.assembly.scheduler.extenders)
         self.truth = self._build_truth_keeping(options.periods)
+        self.permit_waits = PermitWaits(self.assembly.waiting, self.clock.monotonic)
+        self.truth.dump.at_permit = self.permit_waits.by_pod
         self.truth.dump.in_line = self.assembly.scheduler.lines.in_line
         self.overfill = self._build_overfill_keeping(repairs=options.repairs_overfilled_nodes)
         self.assembly.on_quarantine = self._quarantine_soon

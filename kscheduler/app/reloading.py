@@ -1,69 +1,93 @@
 """Reading the configuration again while the service runs: all of it is taken over, or nothing.
 
     file changed, SIGHUP --> read and check (in a thread) --> needs a restart? --> draft --> adopt, in one step
-                                  |                                |                |
+    another API server's version, with the file in force --------------------------^ |
+                                  |                                |                 |
                                   '------------ refused: one line per mistake; the configuration before goes on
 
 The checks are those of the start and of `kscheduler config check`, and a step more: plugins are built over the live
-cluster. What the file says is overlaid by the flags of the command line, as at the start.
+cluster. What the file says is overlaid by the flags of the command line, as at the start. A file system that does not
+answer holds up nothing: reading is given up, and tried again.
+
+While the API server's version is not followed, because the configuration did not take it (`followed_version`), a file
+is read under that version first: it may be the correction. If it is not, it is judged under the version in force.
 """
 
 import asyncio
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Final
 
 from kscheduler.aio.clock import finishes_within
-from kscheduler.app.config_file import LOOK_SECONDS, ConfigSource, SettledFiles, bytes_of, digest_of
+from kscheduler.aio.threads import CallHangsError, MayHang
+from kscheduler.app.config_file import LOOK_SECONDS, ConfigSource, FileRead, SettledFiles, read_source
+from kscheduler.app.options import ReadUnder
 from kscheduler.app.parts import Parts
-from kscheduler.assembly import Ruleset
-from kscheduler.config.changes import EXCHANGEABLE, changed_fields, restart_problems
+from kscheduler.assembly import Adoption, Ruleset
+from kscheduler.config.changes import changed_fields, restart_problems
 from kscheduler.config.errors import ConfigError, Problem
-from kscheduler.config.loader import LoadedConfig
-from kscheduler.config.reading.lines import with_lines
-from kscheduler.config.reading.yaml_tree import parse_yaml
 from kscheduler.config.unhonoured import SettingWarning, unhonoured
 from kscheduler.loading import Configured, PluginOrigin
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.metrics import ReloadResult, ReloadStatistics
-from kscheduler.scheduling.extenders.addresses import unusable_extenders
+from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import rules_not_built
 
 _log = get_logger("config")
 
 FIRST_LIST_SECONDS: Final = 30.0
 """How long a new configuration waits for the objects of kinds that its plugins read."""
+READ_SECONDS: Final = 10.0
+"""Of real time. Reading takes milliseconds, and seconds where a plugin file imports much."""
 MOST_LOGGED: Final = 20
 """Mistakes of one file that get a line each."""
 
 
 @dataclass(frozen=True, slots=True)
-class _FileRead:
-    """A file's content, and what it means or what is wrong with it."""
+class _Exchange:
+    """A configuration that was taken over."""
 
-    digest: str = ""
-    data: bytes = b""
-    found: Configured | None = None
-    problems: tuple[Problem, ...] = ()
-    unexchangeable: LoadedConfig | None = None
-    """Of a file with mistakes: the fields that only a start reads, if the mistakes are in others."""
+    configured: Configured
+    ruleset: Ruleset
+    adoption: Adoption
+    before: Mapping[str, Profile]
+    """The profiles that it has replaced."""
+    seconds: float
+    """For which it held the loop."""
 
-    def refused_for(self, problems: tuple[Problem, ...]) -> "_FileRead":
-        """The same file, with what a check of its meaning has found."""
-        return replace(self, problems=tuple(with_lines(problems, self.data)))
+
+class _NotListedError(ConfigError):
+    """Objects that only the new plugins read have not been listed."""
 
 
 class ConfigReloader:
     """Keeps the configuration in force equal to the file, as far as a running process can."""
 
-    def __init__(self, source: ConfigSource | None, parts: Parts, origins: Iterable[PluginOrigin] = ()) -> None:
-        """`source` `None`: there is no file, or it must not be read again. `origins`: of the plugins in force."""
+    def __init__(
+        self,
+        source: ConfigSource | None,
+        parts: Parts,
+        origins: Iterable[PluginOrigin] = (),
+        read_under: ReadUnder | None = None,
+    ) -> None:
+        """`source` `None`: there is no file, or it must not be read again. `origins`: of the plugins in force.
+        `read_under`: reads under the rules of another version; `None`: there is one version only.
+        """
         self._source = source
         self._parts = parts
         self._origins = tuple(origins)
+        self._read_under = read_under
+        self._threads = MayHang()
+        self._has_hung = False
+        """The last reading was given up: another is due, whether the files have changed or not."""
+        self.wanted_version: Callable[[], str] = str
+        """The version that is to be followed and is not, or empty; set by who follows."""
+        self.on_read: Callable[[], object] = bool
+        """Called after each reading, whatever became of it."""
         self._asked = asyncio.Event()
         self._results: Counter[ReloadResult] = Counter()
         self._refusal = ""
@@ -93,13 +117,15 @@ class ConfigReloader:
         if self._source is None:
             await asyncio.get_running_loop().create_future()
             return
-        files = await asyncio.to_thread(SettledFiles, self._source)
-        await self._reload(self._source, is_first=True)
+        source = self._source
+        files = await self._patiently(lambda: SettledFiles(source))
+        await self._reload(source, is_first=True)
         while True:
-            await self._until_due(self._source, files)
+            await self._until_due(source, files)
             is_asked = self._asked.is_set()
             self._asked.clear()
-            await self._reload(self._source, is_asked=is_asked)
+            await self._reload(source, is_asked=is_asked)
+            self.on_read()
 
     async def _until_due(self, source: ConfigSource, files: SettledFiles) -> None:
         """Wait until somebody asks, or until a file has changed if they are watched."""
@@ -107,8 +133,17 @@ class ConfigReloader:
             await self._asked.wait()
             return
         while not await finishes_within(self._wait_until_asked(), LOOK_SECONDS, self._parts.clock):
-            if await asyncio.to_thread(files.has_changed):
-                return
+            with suppress(CallHangsError):  # a file system that does not answer: neither a change nor the end of us
+                if await self._threads.call(files.has_changed, LOOK_SECONDS) or self._has_hung:
+                    return
+
+    async def _patiently(self, look: Callable[[], SettledFiles]) -> SettledFiles:
+        """The first look at the files, as late as it may be."""
+        while True:
+            try:
+                return await self._threads.call(look, READ_SECONDS)
+            except CallHangsError:
+                await self._parts.clock.sleep(LOOK_SECONDS)
 
     async def _wait_until_asked(self) -> None:
         await self._asked.wait()
@@ -120,35 +155,105 @@ class ConfigReloader:
 
     async def _exchange(self, source: ConfigSource, *, is_asked: bool, is_first: bool) -> None:
         try:
-            found = await asyncio.to_thread(_read, source)
-            waiting = self._judge(source, found, is_asked=is_asked, is_first=is_first)
-            if waiting is not None:  # held until the second draft has its plugins: they keep the informers going
-                await self._take_over_synced(source, found, is_asked=is_asked)
+            version = self.wanted_version()
+            if version and await self._exchange_under(source, version):
+                return
+            found = await self._read(source, source.read)
+            changed = self._judge(source, found, is_asked=is_asked, is_first=is_first)
+            if changed is not None and found.found is not None:
+                await self._take_over_or_refuse(source, found, found.found, changed)
         except Exception as failure:  # noqa: BLE001  a boundary (`logs.caught`)
             count_caught(Boundary.CONFIG)
             _log.exception("config_reload_failed", file=source.path)
-            self._refuse(source, _FileRead(problems=(Problem("", f"a bug of kscheduler: {failure}"),)))
+            self._refuse(source, FileRead(problems=(Problem("", f"a bug of kscheduler: {failure}"),)))
 
-    async def _take_over_synced(self, source: ConfigSource, found: _FileRead, *, is_asked: bool) -> None:
-        """Wait for the first lists of kinds that new plugins read, then take over; without them, refuse."""
-        missing = await self._parts.plugin_listers.wait_for_sync(FIRST_LIST_SECONDS)
-        if missing:
-            problems = (Problem("", f"a plugin reads {kind}, and there is no list of them yet") for kind in missing)
-            self._refuse(source, found.refused_for(tuple(problems)))
+    async def _read(self, source: ConfigSource, read: Callable[[bytes], Configured]) -> FileRead:
+        """The file, read in a thread; one that hangs is refused, and read again soon."""
+        try:
+            found = await self._threads.call(lambda: read_source(source, read), READ_SECONDS)
+        except CallHangsError as failure:
+            was_hanging, self._has_hung = self._has_hung, True
+            text = f"reading it, or a plugin file, hangs: {failure}; does its file system answer?"
+            return FileRead(problems=(Problem("", text),), is_told=was_hanging)
+        self._has_hung = False
+        return found
+
+    async def _exchange_under(self, source: ConfigSource, version: str) -> bool:
+        """Take the file over under the rules of a version that the one in force is refused by; whether it fits."""
+        read_under, assembly = self._read_under, self._parts.assembly
+        assert read_under is not None  # noqa: S101  # otherwise no version is wanted
+        found = await self._read(source, partial(read_under, version))
+        if found.found is None or restart_problems(assembly.config, found.found.config):
+            return False
+        changed = self._changed(found.found)
+        try:
+            exchange = await self._take_over(found.found)
+        except ConfigError:
+            return False
+        self._note_adopted(source, found, exchange, changed)
+        return True
+
+    async def follow(self, version: str) -> None:
+        """Take over the configuration in force under another version's rules. Raises `ConfigError`; then all stays."""
+        assert self._read_under is not None  # noqa: S101  # nobody asks where there is one version only
+        async with self._parts.exchanging:
+            read, data = partial(self._read_under, version), self._parts.assembly.config.data
+            try:
+                configured = await self._threads.call(lambda: read(data), READ_SECONDS)
+            except CallHangsError as failure:
+                raise ConfigError([Problem("", f"reading a plugin file hangs: {failure}")]) from None
+            has_other_plugins = configured.origins != self._origins
+            await self._take_over(configured)
+            if has_other_plugins:
+                log_plugins(configured)
+
+    async def _take_over_or_refuse(
+        self, source: ConfigSource, found: FileRead, configured: Configured, changed: tuple[str, ...]
+    ) -> None:
+        try:
+            exchange = await self._take_over(configured)
+        except _NotListedError as failure:
+            self._refuse(source, found.refused_for(tuple(failure.problems)))
+        except ConfigError as failure:
+            self._refuse(source, found.refused_for(self._all_problems(configured, failure)))
         else:
-            self._judge(source, found, is_asked=is_asked, is_first=False)
+            self._note_adopted(source, found, exchange, changed)
 
-    # --- between two decisions: from here on nothing awaits -----------------------------------------------------------
+    async def _take_over(self, configured: Configured) -> _Exchange:
+        """Exchange the configuration, all of it in one step between two decisions; the only way there is.
 
-    def _judge(self, source: ConfigSource, found: _FileRead, *, is_asked: bool, is_first: bool) -> Ruleset | None:
-        """Take over or refuse; returns a draft that has to wait for objects which only its plugins read."""
+        It may have to wait for the first lists of kinds that only its plugins read. Raises `ConfigError`.
+        """
+        parts = self._parts
+        listers, draft = parts.plugin_listers, parts.assembly.draft
+        ruleset = draft(configured.config, configured.registry)
+        if listers.is_running and listers.unsynced():
+            if missing := await listers.wait_for_sync(FIRST_LIST_SECONDS):
+                texts = (f"a plugin reads {kind}, and there is no list of them yet" for kind in missing)
+                raise _NotListedError([Problem("", text) for text in texts])
+            # Drafted anew over what is there now; the first is held until then: it keeps the informers going.
+            ruleset = draft(configured.config, configured.registry)
+        began, before = parts.clock.monotonic(), parts.assembly.profiles.copy()
+        adoption = parts.adopt(ruleset)
+        seconds = parts.clock.monotonic() - began
+        self._origins = configured.origins
+        if self._source is not None:
+            self._source.follow(ruleset.config.gates)
+        return _Exchange(configured, ruleset, adoption, before, seconds)
+
+    # --- judging a file -----------------------------------------------------------------------------------------------
+
+    def _judge(
+        self, source: ConfigSource, found: FileRead, *, is_asked: bool, is_first: bool
+    ) -> tuple[str, ...] | None:
+        """What is to be taken over; `None`: nothing, because it is refused or says what is in force."""
         assembly, configured = self._parts.assembly, found.found
         if configured is None:
             rest = found.unexchangeable
             restart = restart_problems(assembly.config, rest) if rest is not None else ()
             self._refuse(source, found.refused_for((*found.problems, *restart)))
             return None
-        changed = (*changed_fields(assembly.config, configured.config), *self._changed_plugins(configured))
+        changed = self._changed(configured)
         problems = restart_problems(assembly.config, configured.config)
         if problems:
             from kscheduler.whatif.profile_check import profile_problems  # rarely needed, and the start is measured
@@ -158,23 +263,14 @@ class ConfigReloader:
         elif not changed and not (is_asked and assembly.quarantines()):  # asking lifts a quarantine
             self._note_unchanged(source, found.digest, is_asked=is_asked, is_first=is_first)
         else:
-            try:
-                ruleset = assembly.draft(configured.config, configured.registry)
-            except ConfigError as failure:
-                self._refuse(source, found.refused_for(self._all_problems(configured, failure)))
-            else:
-                listers = self._parts.plugin_listers
-                if listers.is_running and listers.unsynced():
-                    return ruleset
-                self._adopt(source, ruleset, changed, found.digest)
-                self._origins = configured.origins
-                log_plugins(configured)
+            return changed
         return None
 
-    def _changed_plugins(self, configured: Configured) -> Iterable[str]:
-        """Plugins that came, went or have another content, as `changed` names them."""
+    def _changed(self, configured: Configured) -> tuple[str, ...]:
+        """Fields, and plugins that came, went or have another content."""
         changed = frozenset(configured.origins) ^ frozenset(self._origins)
-        return sorted({f"plugin {origin.name}" for origin in changed})
+        plugins = sorted({f"plugin {origin.name}" for origin in changed})
+        return (*changed_fields(self._parts.assembly.config, configured.config), *plugins)
 
     def _all_problems(self, configured: Configured, failure: ConfigError) -> tuple[Problem, ...]:
         """What is wrong with each profile: a draft ends at the first that cannot be built."""
@@ -185,17 +281,19 @@ class ConfigReloader:
         first = (placed(Problem("", f"{where}{problem}"), config) for problem in failure.problems)
         return profile_problems(config, configured.registry) or tuple(first)
 
-    def _adopt(self, source: ConfigSource, ruleset: Ruleset, changed: tuple[str, ...], digest: str) -> None:
-        began = self._parts.clock.monotonic()
-        before = self._parts.assembly.profiles.copy()
-        adoption = self._parts.adopt(ruleset)
-        self._succeed(ReloadResult.TAKEN_OVER, digest)
-        fields = {name: value for name, value in asdict(adoption).items() if value}
-        profiles, seconds = sorted(ruleset.profiles), round(self._parts.clock.monotonic() - began, 3)
+    def _note_adopted(
+        self, source: ConfigSource, found: FileRead, exchange: _Exchange, changed: tuple[str, ...]
+    ) -> None:
+        """A file is in force now."""
+        self._succeed(ReloadResult.TAKEN_OVER, found.digest)
+        ruleset, before = exchange.ruleset, exchange.before
+        fields = {name: value for name, value in asdict(exchange.adoption).items() if value}
+        profiles, seconds = sorted(ruleset.profiles), round(exchange.seconds, 3)
         _log.info(
-            "config_taken_over", file=source.path, hash=digest, changed=changed, profiles=profiles, **fields,
+            "config_taken_over", file=source.path, hash=found.digest, changed=changed, profiles=profiles, **fields,
             seconds=seconds,
         )  # fmt: skip
+        log_plugins(exchange.configured)
         warnings = unhonoured(ruleset.config)
         for warning in warnings:
             if warning not in self._warned:
@@ -220,7 +318,9 @@ class ConfigReloader:
         self._refusal, self._digest = "", digest
         self._since = self._parts.clock.time()
 
-    def _refuse(self, source: ConfigSource, found: _FileRead) -> None:
+    def _refuse(self, source: ConfigSource, found: FileRead) -> None:
+        if found.is_told:
+            return
         self._results[ReloadResult.REFUSED] += 1
         problems = found.problems
         for problem in problems[:MOST_LOGGED]:
@@ -240,45 +340,3 @@ def log_plugins(configured: Configured) -> None:
     for origin in configured.unused:
         advice = "name it in a profile: plugins.multiPoint.enabled"
         _log.warning("plugin_not_enabled", plugin=origin.name, origin=origin.origin, advice=advice)
-
-
-def _read(source: ConfigSource) -> _FileRead:
-    """Everything that takes time: reading, parsing, checking; in a thread, because the disk may not answer."""
-    try:
-        data = bytes_of(source.path)
-    except OSError as failure:
-        return _FileRead(problems=(Problem("", f"cannot be read: {failure.strerror or failure}"),))
-    digest = digest_of(data)
-    try:
-        found = source.read(data)
-        unusable = unusable_extenders(found.config.configuration.extenders)
-    except ConfigError as failure:
-        read = _FileRead(digest, data, unexchangeable=_unexchangeable(source, data))
-        return read.refused_for(tuple(_told_where(failure, source.path)))
-    if unusable:
-        return _FileRead(digest, data, unexchangeable=found.config).refused_for(tuple(unusable))
-    return _FileRead(digest, data, found)
-
-
-def _unexchangeable(source: ConfigSource, data: bytes) -> LoadedConfig | None:
-    """The file without the fields that a running process takes over; `None` if it has mistakes all the same.
-
-    Plugins are loaded again, so that the source goes on knowing their files.
-    """
-    left_out = EXCHANGEABLE - {"pluginSources"}
-    try:
-        tree = parse_yaml(data, source.path)
-        if not isinstance(tree, dict):
-            return None
-        return source.read(
-            json.dumps({key: value for key, value in tree.items() if key not in left_out}).encode()
-        ).config
-    except (ConfigError, TypeError, ValueError, RecursionError):
-        return None
-
-
-def _told_where(failure: ConfigError, path: str) -> Iterator[Problem]:
-    """The problems; one of the command line says so, since no line of the file has it."""
-    for problem in failure.problems:
-        is_elsewhere = failure.where not in ("", path)
-        yield Problem("", f"{failure.where}: {problem}") if is_elsewhere else problem

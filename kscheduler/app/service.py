@@ -67,8 +67,8 @@ class App:
         """`asked`: whom the login of the HTTP server asks; by default the same API server."""
         self._options = options
         self.parts = Parts(options, connection)
-        self.reloader = ConfigReloader(options.source, self.parts, options.origins)
-        self.followed_version = FollowedVersion(self.parts, options.read_under)
+        self.reloader = ConfigReloader(options.source, self.parts, options.origins, options.read_under)
+        self.followed_version = FollowedVersion(self.parts, self.reloader, is_given=options.read_under is None)
         self.surface = Surface(options, connection, self.parts, self.reloader, asked)
         self.diary = Diary(self.parts)
 
@@ -211,7 +211,7 @@ class App:
         self.parts.overfill.begin_scheduling()
         self.parts.assembly.queue.begin_scheduling()
         async with running(*services):
-            self.diary.scheduling()
+            self.diary.scheduling(self.followed_version.in_force, self.followed_version.why)
             self.surface.is_scheduling = True
             await stop.wait()
             self.diary.stopping(_reason(stop))

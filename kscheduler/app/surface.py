@@ -156,6 +156,7 @@ class Surface:
             inflight_events=self._inflight_events,
             goroutines=lambda: {"binding": self._parts.workers.binding},
             extender_pods=self._extender_pods,
+            pods_at_permit=self._parts.permit_waits.pods_by_plugin,
             quarantined_plugins=self._parts.assembly.supervised,
             overfilled_nodes=self._parts.overfill.counts,
             pending_api_calls=lambda: {"pod_status_patch": self._parts.status_writer.statistics().pending},
@@ -320,6 +321,7 @@ class Surface:
         yield from self._reloader.notes()
         yield from self._parts.extenders.notes()
         yield from self._parts.assembly.scheduler.lines.notes()
+        yield from self._parts.permit_waits.notes()
         yield from (quarantine.message for quarantine in self._parts.assembly.quarantines())
         yield from self._parts.memory.notes()
         yield from self._parts.refreshed.notes()

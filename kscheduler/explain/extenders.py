@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from kscheduler.config.extenders import extender_name, is_asked_about
 from kscheduler.config.types import Extender
+from kscheduler.scheduling.extenders.answers import ExtenderAnswers
 from kscheduler.whatif.decide import Decision
 
 
@@ -44,8 +45,16 @@ def _role(extender: Extender, decision: Decision) -> ExtenderRole:
         extender.ignorable,
         was_asked=name in asked_of,
         turned_down=sum(each == name for each in by),
-        failure=answers.passed_over.get(name, "") if answers is not None else "",
+        failure=_failure(answers, name),
     )
+
+
+def _failure(answers: ExtenderAnswers | None, name: str) -> str:
+    """What was passed over, about nodes or about victims."""
+    if answers is None:
+        return ""
+    about_victims = answers.victims.passed_over if answers.victims is not None else {}
+    return answers.passed_over.get(name, "") or about_victims.get(name, "")
 
 
 def _verbs(extender: Extender) -> Iterator[str]:

@@ -16,7 +16,8 @@ from kscheduler.api.storage import SELECTED_NODE, PersistentVolumeClaim, Storage
 from kscheduler.framework.cluster.volumes import claim_name
 
 ASK_THE_SERVICE: Final = (
-    "only the running service knows: its log, and GET /waiting-pods (kscheduler run --permit-token-file)"
+    "only the running service knows: its log, GET /debug/queue, and GET /waiting-pods (kscheduler run "
+    "--permit-token-file)"
 )
 
 

@@ -23,7 +23,7 @@ thousands of nodes, write a columnar plugin. Pods and nodes are objects of the s
 write to them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
@@ -97,16 +97,17 @@ class _Reasons:
 class PerNodeFilter(Plugin):
     """A filter made of a function for a single node."""
 
-    def __init__(self, name: str, function: FilterFunction) -> None:
+    def __init__(self, name: str, function: FilterFunction, written_at: str = "") -> None:
         self.name = name
+        self.written_at = written_at
+        """`FILE:LINE` of the function."""
         self._function = function
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes:
         """Call the function for each row; int64 codes in the shape of `rows`. Raises `WrongAnswerError`."""
         reasons = cycle.find(_Reasons) or _Reasons()
         cycle.write(reasons)
-        codes = (reasons.number(self._reason(pod, nodes.info(row))) for row in rows.tolist())
-        return np.fromiter(codes, dtype=np.int64, count=len(rows))
+        return _answers((reasons.number(self._reason(pod, nodes.info(row))) for row in rows.tolist()), nodes, rows)
 
     def _reason(self, pod: PodInfo, node: NodeInfo) -> str | None:
         reason: object = _called(self._function, pod, node)
@@ -125,8 +126,8 @@ class KeptPerNodeFilter(PerNodeFilter):
 
     depends_on: ClassVar[tuple[Source, ...]] = (Source.ROW,)
 
-    def __init__(self, name: str, function: FilterFunction, sign: Sign) -> None:
-        super().__init__(name, function)
+    def __init__(self, name: str, function: FilterFunction, sign: Sign, written_at: str = "") -> None:
+        super().__init__(name, function, written_at)
         self._sign = sign
         self._reasons = _Reasons()
 
@@ -137,8 +138,8 @@ class KeptPerNodeFilter(PerNodeFilter):
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes:
         """Call the function for each row; int64 codes in the shape of `rows`. Raises `WrongAnswerError`."""
         del cycle
-        codes = (self._reasons.number(self._reason(pod, nodes.info(row))) for row in rows.tolist())
-        return np.fromiter(codes, dtype=np.int64, count=len(rows))
+        number = self._reasons.number
+        return _answers((number(self._reason(pod, nodes.info(row))) for row in rows.tolist()), nodes, rows)
 
     def status(self, cycle: CycleState, code: int) -> Status:
         """The text that the function gave."""
@@ -149,15 +150,16 @@ class KeptPerNodeFilter(PerNodeFilter):
 class PerNodeScore(Plugin):
     """A score made of a function for a single node."""
 
-    def __init__(self, name: str, function: ScoreFunction) -> None:
+    def __init__(self, name: str, function: ScoreFunction, written_at: str = "") -> None:
         self.name = name
+        self.written_at = written_at
+        """`FILE:LINE` of the function."""
         self._function = function
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
         """Call the function for each row; int64 points in the shape of `rows`. Raises `WrongAnswerError`."""
         del cycle
-        points = (self._points(pod, nodes.info(row)) for row in rows.tolist())
-        return np.fromiter(points, dtype=np.int64, count=len(rows))
+        return _answers((self._points(pod, nodes.info(row)) for row in rows.tolist()), nodes, rows)
 
     def _points(self, pod: PodInfo, node: NodeInfo) -> int:
         points: object = _called(self._function, pod, node)
@@ -174,8 +176,8 @@ class KeptPerNodeScore(PerNodeScore):
 
     depends_on: ClassVar[tuple[Source, ...]] = (Source.ROW,)
 
-    def __init__(self, name: str, function: ScoreFunction, sign: Sign) -> None:
-        super().__init__(name, function)
+    def __init__(self, name: str, function: ScoreFunction, sign: Sign, written_at: str = "") -> None:
+        super().__init__(name, function, written_at)
         self._sign = sign
 
     def sign(self, pod: PodInfo) -> Signature:
@@ -186,12 +188,31 @@ class KeptPerNodeScore(PerNodeScore):
 _POINTS: Final = f"an int from {MIN_NODE_SCORE} to {MAX_NODE_SCORE}"
 
 
+class _EndedCallError(WrongAnswerError):
+    """The function did not fail by an `Exception`: mostly, it was ended at its time budget."""
+
+    def __init__(self, node: str, failure: BaseException) -> None:
+        super().__init__(f"for node {node} it raised {type(failure).__name__}: {failure}")
+        self.node = node
+
+
+def _answers(numbers: Iterator[int], nodes: NodeTable, rows: Rows) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The numbers, one for each row. A call that was ended says how far it came: its budget is for all nodes."""
+    try:
+        return np.fromiter(numbers, dtype=np.int64, count=len(rows))
+    except _EndedCallError as ended:
+        answered = [nodes.name_of(row) for row in rows.tolist()].index(ended.node)
+        raise WrongAnswerError(f"{ended}; it had answered for {answered} of {len(rows)} nodes") from ended.__cause__
+
+
 def _called(function: Callable[[PodInfo, NodeInfo], object], pod: PodInfo, node: NodeInfo) -> object:
     """The function's answer for a node; an exception goes on to the plugin runtime, with the node's name."""
     try:
         return function(pod, node)
     except BaseException as failure:
         failure.add_note(f"asked about node {node.name}")
+        if not isinstance(failure, Exception):
+            raise _EndedCallError(node.name, failure) from failure
         raise WrongAnswerError(f"for node {node.name} it raised {type(failure).__name__}: {failure}") from failure
 
 
@@ -233,8 +254,8 @@ class PerNodeFactory:
 
     def _built(self, function: Callable[..., Any]) -> Plugin:
         if self._sign is None:
-            return _SHAPES[self._kind](self.name, function)
-        return _KEPT_SHAPES[self._kind](self.name, function, self._sign)
+            return _SHAPES[self._kind](self.name, function, place_of(self._function))
+        return _KEPT_SHAPES[self._kind](self.name, function, self._sign, place_of(self._function))
 
 
 _SHAPES: Final[dict[str, type[PerNodeFilter] | type[PerNodeScore]]] = {"filter": PerNodeFilter, "score": PerNodeScore}

@@ -104,7 +104,9 @@ def _states_itself(plugin: Any, name: str) -> bool:
 def _nearest(name: str, known: Collection[str]) -> str:
     """Spelled with other capitals and underscores, or nearly so; empty if nothing is."""
     by_plain = {_plain(each): each for each in known}
-    found = get_close_matches(_plain(name), by_plain, n=1, cutoff=_ALIKE)
+    plain = _plain(name)
+    swapped = [each for each in by_plain if sorted(each) == sorted(plain)]  # `fliter`: the same letters
+    found = swapped or get_close_matches(plain, by_plain, n=1, cutoff=_ALIKE)
     return by_plain[found[0]] if found else ""
 
 

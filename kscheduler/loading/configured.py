@@ -7,6 +7,7 @@ run again, so that an unchanged configuration is found to be unchanged.
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -59,12 +60,25 @@ class ConfigurationReader:
         self._directories = tuple(directories)
         self._base = in_tree.registry() if base is None else base
         self._files = LoadedFiles()
-        self.paths: tuple[str, ...] = ()
-        """The plugin files of the last reading, also those that could not be used."""
 
     def follow(self, gates: FeatureGates) -> None:
         """Read under these gates, and the version of Kubernetes that they are of, from now on."""
         self._gates = gates
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The plugin files of the last reading, also those that could not be used."""
+        return self._files.paths
+
+    def under(self, gates: FeatureGates, *, reads_anew: bool = True) -> "ConfigurationReader":
+        """A reader of the same files under other gates; this one goes on under its own.
+
+        Without `reads_anew`, plugin files that were read before stay as they were then.
+        """
+        other = copy(self)
+        other._gates = gates
+        other._files = replace(self._files, reads_anew=reads_anew)
+        return other
 
     def read_file(self, path: str) -> Configured:
         """The configuration of a file; `-` is standard input. Raises `ConfigError`."""
@@ -72,7 +86,7 @@ class ConfigurationReader:
         try:
             return _configured(load_file(path, self._gates, loading), loading)
         finally:
-            self.paths = tuple(loading.paths)
+            self._files.note_paths(loading.paths)
 
     def read_bytes(self, data: bytes, where: str) -> Configured:
         """The configuration of a file's content. Raises `ConfigError`."""
@@ -80,13 +94,13 @@ class ConfigurationReader:
         try:
             return _configured(load_bytes(data, where, self._gates, loading), loading)
         finally:
-            self.paths = tuple(loading.paths)
+            self._files.note_paths(loading.paths)
 
     def default(self, scheduler_name: str = OWN_SCHEDULER_NAME) -> Configured:
         """The configuration without a file: its one profile enables all plugins of `--plugin`. Raises `ConfigError`."""
         loading = self._loading()
         mistakes = loading.load_command_line()
-        self.paths = tuple(loading.paths)
+        self._files.note_paths(loading.paths)
         if mistakes:
             raise ConfigError([Problem("", text) for text in mistakes])
         loaded = default_configuration(scheduler_name, self._gates)

@@ -46,9 +46,11 @@ class PluginFile:
 def content_of(path: str) -> bytes:
     """The file's content. Raises `UnusablePluginError`, also for a file that everybody may write."""
     try:
+        mode = _readable_mode(path)
         with Path(path).open("rb") as file:
             data = file.read(MOST_BYTES + 1)
-            mode = Path(path).stat().st_mode
+    except UnusablePluginError:
+        raise
     except (OSError, ValueError) as failure:
         reason = failure.strerror if isinstance(failure, OSError) and failure.strerror else str(failure)
         raise UnusablePluginError(f"{path} cannot be read: {reason}") from None
@@ -57,6 +59,14 @@ def content_of(path: str) -> bytes:
     if mode & stat.S_IWOTH:
         raise UnusablePluginError(f"{path} may be written by everybody on this machine: chmod o-w {path}")
     return data
+
+
+def _readable_mode(path: str) -> int:
+    """The file's mode. Raises `UnusablePluginError` for a pipe or a device, which may keep its reader for ever."""
+    mode = Path(path).stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # of a directory, opening says what it is
+        raise UnusablePluginError(f"{path} is no regular file: write the plugin to one")
+    return mode
 
 
 def digest_of(data: bytes) -> str:

@@ -45,9 +45,23 @@ class LoadedFiles:
     """Files that were run before, so that an unchanged one is not run again. One for the life of a process."""
 
     by_path: dict[str, PluginFile] = field(default_factory=dict)
+    last_paths: list[str] = field(default_factory=list)
+    reads_anew: bool = True
+    """Whether a file that was run before is looked at again. The other fields are shared by both kinds of reading."""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files of the last reading, also those that could not be used."""
+        return tuple(self.last_paths)
+
+    def note_paths(self, paths: Sequence[str]) -> None:
+        """A reading has ended, well or not."""
+        self.last_paths[:] = paths
 
     def plugin_file(self, path: str, sha256: str = "") -> PluginFile:
         """The file's plugins. Raises `UnusablePluginError`."""
+        if not self.reads_anew and path in self.by_path:
+            return self.by_path[path]
         data = content_of(path)
         digest = digest_of(data)
         if sha256 and digest != sha256.lower():

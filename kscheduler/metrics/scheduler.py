@@ -47,6 +47,11 @@ EXTENDER_PODS = MetricSeries(
     "Pods that concern HTTP extenders: asked about now, or waiting for their turn. `extender`: all that they need.",
     ("extender", "state"),
 )
+PODS_AT_PERMIT = MetricSeries(
+    "kscheduler_pods_at_permit",
+    "Pods that have a node and wait until this Permit plugin lets them through.",
+    ("plugin",),
+)
 OVERFILLED_NODES = MetricSeries(
     "kscheduler_overfilled_nodes",
     "Nodes whose pods request more of a resource than the node has now, by what has caused it.",
@@ -89,6 +94,8 @@ class Gauges:
     """By type: `pod_status_patch`. Bindings are sent at once."""
     extender_pods: Callable[[], Mapping[tuple[str, str], float]] = _no_pairs
     """By (names of extenders, state): `asked`, `waiting`."""
+    pods_at_permit: Callable[[], Mapping[str, float]] = _no_values
+    """By plugin that has not let them through."""
     quarantined_plugins: Callable[[], Mapping[tuple[str, str, str], float]] = _no_triples
     """By (plugin, profile, policy)."""
     overfilled_nodes: Callable[[], Mapping[tuple[str, str], float]] = _no_pairs
@@ -113,6 +120,7 @@ def scheduler_source(observations: Observations, gauges: Gauges) -> Source:
             gauge_by(INFLIGHT_EVENTS, gauges.inflight_events()),
             gauge_by(GOROUTINES, gauges.goroutines()),
             gauge(EXTENDER_PODS, {tuple(labels): pods for labels, pods in gauges.extender_pods().items()}),
+            gauge_by(PODS_AT_PERMIT, gauges.pods_at_permit()),
             gauge_by(PENDING_API_CALLS, gauges.pending_api_calls()),
             gauge(OVERFILLED_NODES, {tuple(labels): nodes for labels, nodes in gauges.overfilled_nodes().items()}),
             gauge(

@@ -198,7 +198,8 @@ def cluster_cache(
     judged = "" if pod is None else pod.key
     for namespace in objects.namespaces:
         cache.counters.set_namespace(namespace)
-    for index, node in enumerate(objects.nodes):
+    # An API server lists nodes by name, and that is the order in which nodes come to the scheduler.
+    for index, node in sorted(enumerate(objects.nodes), key=lambda numbered: numbered[1].metadata.name):
         _add(cache, node, f"{where}: objects.nodes[{index}]")
     for stored in objects.storage():
         cache.volumes.put(stored)

@@ -15,6 +15,7 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Status, error
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.cycle.schedule import schedule
+from kscheduler.scheduling.cycle.visiting_ties import TieBreakingSampler
 from kscheduler.scheduling.groups.group_checks import problem_of
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult, run_group_cycle
 from kscheduler.scheduling.groups.group_outcome import member_verdict
@@ -73,8 +74,8 @@ def _tried(
         status = error(problem)
         return GroupDecision(scenario, status=status, members=tuple(MemberResult(pod, status) for pod in members))
     profile = profiles[members[0].pod.spec.scheduler_name]
-    alone = replace(profile, post_filter=())
-    inputs = GroupInputs(definition, members, profile, cache, lambda pod: schedule(alone, pod, cache))
+    alone, sampler = replace(profile, post_filter=()), TieBreakingSampler()
+    inputs = GroupInputs(definition, members, profile, cache, lambda pod: schedule(alone, pod, cache, sampler=sampler))
     result: GroupResult = run_group_cycle(inputs)
     run_group_post_filter(inputs, result)
     verdicts = tuple(member_verdict(result, member) for member in result.members)

@@ -1,14 +1,17 @@
 """The rules are those of the API server's version, as far as they are known and the configuration takes them."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kscheduler.app import followed_version
+from kscheduler.app import ConfigSource, followed_version
 from kscheduler.app.options import Options, ReadUnder
 from kscheduler.app.service import App
+from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.loading import ConfigurationReader
 from kscheduler.server.serving import HTTPServing
@@ -79,6 +82,22 @@ def serve(monkeypatch: pytest.MonkeyPatch, release: str) -> None:
     monkeypatch.setattr(discovery, "version_info", lambda _release: answer_of(release))
 
 
+@pytest.mark.parametrize(
+    ("read", "because"),
+    [(reading(), "the API server is v1.37.1"), (None, "it was given: --emulated-version, or a program's own")],
+    ids=["the server's", "given"],
+)
+async def test_the_start_says_whose_decisions_are_made_and_why(
+    monkeypatch: pytest.MonkeyPatch, read: ReadUnder | None, because: str
+) -> None:
+    serve(monkeypatch, "v1.37.1")
+    with log_at(0) as log:
+        async with cluster(read):
+            line = await log.until("scheduling")
+    assert line["decides_as"] == ("1.37" if read else "1.36")
+    assert line["because"].startswith(because)
+
+
 @pytest.mark.parametrize(("server_version", "says_so"), [("v1.36.3", True), ("v1.37.1", False)])
 async def test_the_first_decision_is_by_the_servers_version(
     monkeypatch: pytest.MonkeyPatch, server_version: str, says_so: bool
@@ -141,6 +160,88 @@ async def test_a_server_that_keeps_its_version_to_itself_is_waited_for_not_for_e
             options = Options(alone(), serving=HTTPServing.plain_on_loopback(), read_under=reading())
             async with running(server, options):
                 line = await log.until("server_version_unknown")
+                began = await log.until("scheduling")
                 put(server, "pods", pod_tree("web"))
                 await until(server, lambda: node_of(server, "web") == "node")
     assert (line["level"], line["decides_as"]) == ("warning", "1.36")
+    assert began["because"] == "the API server has not told its version: it is the default"
+
+
+class Follows:
+    """A service with a configuration file that 1.37 does not take while it says `# of 1.36`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "config.yaml"
+        self.reader = ConfigurationReader()
+        self.is_taken = False
+        """Whether 1.37 takes it all the same."""
+
+    def write(self, percentage: int, *, is_old: bool) -> None:
+        head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        remark = "# of 1.36\n" if is_old else ""
+        self.file.write_text(
+            f"{remark}{head}leaderElection: {{leaderElect: false}}\npercentageOfNodesToScore: {percentage}"
+        )
+
+    def read_under(self, version: str, data: bytes) -> Any:
+        if version == "1.37" and b"# of 1.36" in data and not self.is_taken:
+            raise ConfigError([Problem("", "it is of 1.36")])
+        return self.reader.under(parse_feature_gates("", version=version)).read_bytes(data, str(self.file))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[App]:
+        path = str(self.file)
+        source = ConfigSource(
+            path, lambda data: self.reader.read_bytes(data, path), is_watched=False, follow=self.reader.follow
+        )
+        config = self.reader.read_file(path).config
+        options = Options(config, source, read_under=self.read_under, serving=HTTPServing.plain_on_loopback())
+        async with EmbeddedAPIServer(seed=1) as server, running(server, options) as (app, _, _):
+            yield app
+
+
+async def test_a_corrected_file_is_read_under_the_refused_version_and_another_one_under_that_in_force(
+    tmp_path: Path,
+) -> None:
+    follows = Follows(tmp_path)
+    follows.write(10, is_old=True)
+    with log_at(0) as log:
+        async with follows.running() as app:
+            await log.until("scheduling")
+            app.parts.server_version.learn("v1.37.1")
+            refused = await log.until("version_not_followed")
+            follows.write(20, is_old=True)
+            app.reloader.ask()
+            await log.until("config_taken_over")
+            percentage = app.parts.assembly.config.configuration.percentage_of_nodes_to_score
+            assert (percentage, app.followed_version.in_force) == (20, "1.36")
+            follows.write(30, is_old=False)
+            app.reloader.ask()
+            line = await log.until("version_followed")
+            percentage = app.parts.assembly.config.configuration.percentage_of_nodes_to_score
+            assert (percentage, app.followed_version.in_force) == (30, "1.37")
+            assert (await answer(app, "/readyz?verbose"))[1].count("decisions are as in") == 0
+            follows.write(40, is_old=False)
+            app.reloader.ask()
+            async with asyncio.timeout(20):
+                while app.parts.assembly.config.configuration.percentage_of_nodes_to_score != 40:  # noqa: ASYNC110
+                    await asyncio.sleep(0.005)
+            assert app.followed_version.in_force == "1.37", "later files are read under the version in force"
+    assert refused["reason"] == "it is of 1.36"
+    assert (line["before"], line["decides_as"]) == ("1.36", "1.37")
+    assert len([each for each in log.lines() if each["msg"] == "version_not_followed"]) == 1
+
+
+async def test_asking_tries_a_refused_version_again(tmp_path: Path) -> None:
+    """What the configuration could not be built of may be there by now."""
+    follows = Follows(tmp_path)
+    follows.write(10, is_old=True)
+    with log_at(0) as log:
+        async with follows.running() as app:
+            await log.until("scheduling")
+            app.parts.server_version.learn("v1.37.1")
+            await log.until("version_not_followed")
+            follows.is_taken = True
+            app.reloader.ask()
+            await log.until("version_followed")
+            assert app.followed_version.in_force == "1.37"

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import string
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ import pytest
 import structlog
 
 from kscheduler.aio.clock import Clock
-from kscheduler.app import App, ConfigSource, Options, source_of
-from kscheduler.app.config_file import SettledFiles, digest_of
+from kscheduler.app import App, ConfigSource, Options, reloading, source_of
+from kscheduler.app.config_file import FileRead, SettledFiles, digest_of, read_source
 from kscheduler.app.parts import CONNECTIONS_BESIDE_BINDS
 from kscheduler.config.loader import load_file
 from kscheduler.metrics import ReloadResult
@@ -316,6 +317,42 @@ async def test_a_bug_while_reading_ends_nothing(tmp_path: Path) -> None:
         await world.app.reloader._reload(world.app.reloader._source)
         assert world.said("config_reload_failed")
         assert world.profiles == {"red"}
+
+
+async def test_a_file_that_cannot_be_read_to_its_end_holds_up_nothing_and_is_read_when_it_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a network file system that has gone."""
+    monkeypatch.setattr(reloading, "READ_SECONDS", 0.05)
+    async with following(tmp_path) as world:
+        answers, times = threading.Event(), list[Any]()
+
+        def hangs(*given: Any) -> FileRead:
+            times.append(given)
+            answers.wait(30)
+            return read_source(*given)
+
+        monkeypatch.setattr(reloading, "read_source", hangs)
+        world.app.reloader.ask()
+        await world.until_true(lambda: len(times) > 2)
+        (line,) = world.said("config_refused")
+        assert line["reason"].startswith("reading it, or a plugin file, hangs: it has not ended within 0.05 s")
+        assert "hangs" in (await answer(world.app, "/readyz?verbose"))[1]
+        put(world.server, "pods", pod_tree("meanwhile", schedulerName="red"))
+        await until(world.server, lambda: node_of(world.server, "meanwhile") == "node")
+        answers.set()
+        await world.until_true(lambda: not list(world.app.reloader.notes()))
+        assert world.profiles == {"red"}
+
+
+async def test_a_pipe_in_the_files_place_is_refused_and_a_file_is_taken_again(tmp_path: Path) -> None:
+    async with following(tmp_path) as world:
+        world.file.unlink()
+        os.mkfifo(world.file)
+        await world.until_true(lambda: world.said("config_refused"))
+        assert world.said("config_refused")[0]["reason"] == "cannot be read: it is no regular file"
+        replace(world.file, text_of("red", "green"))
+        await world.until_true(lambda: world.profiles == {"red", "green"})
 
 
 async def test_fuzzed_files_keep_the_old_one_or_are_what_they_say(tmp_path: Path) -> None:

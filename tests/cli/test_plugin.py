@@ -55,6 +55,25 @@ def test_the_name_of_a_plugin_that_exists_is_refused(name: str, tmp_path: Path, 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_name_of_an_installed_packages_plugin_is_refused(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "acme-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text("[kscheduler.plugins]\nFewestPods = acme:FewestPods\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert main(["plugin", "new", "FewestPods", "--directory", str(tmp_path)]) == 2
+    assert "FewestPods is the name of a plugin that exists already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["Random", "Json", "Numpy"])
+def test_a_file_that_would_hide_a_module_of_python_is_refused(name: str, tmp_path: Path, capsys: Captured) -> None:
+    assert main(["plugin", "new", name, "--directory", str(tmp_path)]) == 2
+    assert f"hides the Python module {name.lower()}" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_nothing_is_written_over(tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "test_mine.py").write_text("precious")
     assert main(["plugin", "new", "Mine", "--directory", str(tmp_path)]) == 2
@@ -98,6 +117,7 @@ TYPO = (
 )
 SCORE = TYPO.replace("scores", "score")
 GUESSES = {
+    "two letters that changed places": (SCORE + "    def fliter(self): ...\n", "did you mean `filter`?"),
     "a method": (SCORE + "    def prefilter(self, cycle, pod, nodes):\n        ...\n", "did you mean `pre_filter`?"),
     "a declaration": (
         SCORE + "    depend_on = (Source.ROW,)\n",

@@ -145,6 +145,17 @@ def test_an_extender_chooses_victims(tmp_path: Path, capsys: Captured) -> None:
     assert (tree["preemption"]["nominatedNode"], tree["preemption"]["victims"]) == ("b", ["low-b"])
 
 
+def test_a_failure_about_victims_that_was_passed_over_is_told(tmp_path: Path, capsys: Captured) -> None:
+    low = [pod_tree(f"low-{node}", cpu="3", nodeName=node) for node in "ab"]
+    with extender_program({"preempt": lambda _: {"NodeNameToMetaVictims": {"z": {"Pods": []}}}}) as program:
+        config = configuration(program, ignorable=True)
+        line = scenario_line(pod_tree(cpu="3", priority=5), nodes=NODES[:2], pods=low, config=config)
+        text = explained(tmp_path, capsys, line, "--ask-extenders")
+    assert "preemption would make room on" in text
+    assert "was asked (it chooses victims) and failed, which was passed over: extender" in text
+    assert 'claims a preemption on node "z" which is not found in the input' in text
+
+
 def test_a_pod_that_concerns_no_extender_says_nothing_of_them(tmp_path: Path, capsys: Captured) -> None:
     with extender_program({"filter": leaves("c")}) as program:
         config = configuration(program, managedResources=[{"name": "example.com/gpu"}])

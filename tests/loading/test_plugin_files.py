@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kscheduler.config.errors import ConfigError
+from kscheduler.config.feature_gates import DEFAULT_GATES
 from kscheduler.framework.handle import Handle
 from kscheduler.loading import ConfigurationReader
 from kscheduler.loading.plugin_file import MOST_BYTES, UnusablePluginError, content_of, digest_of, run_file
@@ -233,6 +234,25 @@ def test_a_digest_pins_the_content(folder: Path) -> None:
     (folder / "cheap.py").write_text(CHEAP + "#")
     (text,) = problems(path)
     assert f"where {digest.upper()} is expected" in text
+
+
+def test_a_pipe_is_refused_and_keeps_nobody_waiting(folder: Path) -> None:
+    os.mkfifo(folder / "pipe.py")
+    with pytest.raises(UnusablePluginError, match=r"pipe\.py is no regular file"):
+        content_of(str(folder / "pipe.py"))
+
+
+def test_files_that_were_read_stay_as_they_were_for_a_reader_that_does_not_read_anew(folder: Path) -> None:
+    """So that another version of Kubernetes does not bring other plugins where `--config-reload` is off."""
+    file = folder / "mine.py"
+    text = "from kscheduler.framework.per_node import plugin\n@plugin('{}')\ndef score(pod, node): return 1\n"
+    file.write_text(text.format("First"))
+    reader = ConfigurationReader(plugins=[str(file)])
+    first = reader.default().origins
+    file.write_text(text.format("Second"))
+    assert reader.under(DEFAULT_GATES, reads_anew=False).default().origins == first
+    assert [origin.name for origin in reader.under(DEFAULT_GATES).default().origins] == ["Second"]
+    assert reader.paths == (str(file),)
 
 
 def test_a_file_that_everybody_may_write_is_refused(folder: Path) -> None:

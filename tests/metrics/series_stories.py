@@ -267,7 +267,7 @@ class HoldsForAMoment(Plugin):
         del args, handle
 
     def permit(self, cycle: CycleState, pod: PodInfo, node_name: str) -> PermitResult:
-        return PermitResult(Status(Code.WAIT), 0.05)
+        return PermitResult(Status(Code.WAIT), 0.2)
 
 
 def holding() -> Options:
@@ -286,10 +286,18 @@ async def requests_wait_for_our_own_limit(world: World) -> None:
     await world.app.parts.client.get("/api/v1/nodes")
 
 
-@story("scheduler_inflight_events", "scheduler_permit_wait_duration_seconds", options=holding)
+@story(
+    "scheduler_inflight_events",
+    "scheduler_permit_wait_duration_seconds",
+    "kscheduler_pods_at_permit",
+    options=holding,
+)
 async def a_pod_waits_for_permit(world: World) -> None:
     put(world.server, "nodes", node_tree("node"))
     put(world.server, "pods", pod_tree("p"))
+    waiting = world.app.parts.assembly.waiting
+    await world.until_true(lambda: bool(waiting.all()))
+    put(world.server, "pods", pod_tree("q", node="node"))  # an event while the other is in flight
 
 
 def with_gangs() -> Options:

@@ -54,7 +54,8 @@ from kscheduler.testing import Cluster, assert_goes_to, assert_prefers, make_nod
 
 
 def cluster() -> Cluster:
-    dear, cheap = make_node("dear", labels={{"{label}": "0.9"}}), make_node("cheap", labels={{"{label}": "0.1"}})
+    dear = make_node("dear", labels={{"{label}": "0.9"}})
+    cheap = make_node("cheap", labels={{"{label}": "0.1"}})
     return Cluster(dear, cheap, make_node("unknown")).enable(score, weight=5)
 
 
@@ -65,6 +66,9 @@ def test_a_low_value_wins() -> None:
 def test_a_node_without_the_label_comes_last() -> None:
     assert_prefers(cluster(), make_pod("web"), "{name}", better="dear", worse="unknown")
 '''
+
+_IMPORTED: Final = frozenset(("kscheduler", "msgspec", "numpy", "pytest", "structlog"))
+"""Packages that plugins and their tests import: a file of that name beside them would be imported instead."""
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -115,8 +119,10 @@ def _write_new(name: str, directory: Path) -> int:
     if not name.isidentifier() or not name.isascii() or keyword.iskeyword(name):
         return refuse(f"{name!r} is no name for a plugin: letters and digits, such as PreferCheap")
     if _is_taken(name):
-        return refuse(f"{name} is the name of a plugin of kube-scheduler or kscheduler: yours needs another one")
+        return refuse(f"{name} is the name of a plugin that exists already: yours needs another one")
     module = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    if module in sys.stdlib_module_names or module in _IMPORTED:
+        return refuse(f"{name} would be in {module}.py, which hides the Python module {module}: use another name")
     words = {"name": name, "module": module, "label": f"example.com/{module.replace('_', '-')}"}
     files = {f"{module}.py": _PLUGIN.format(**words), f"test_{module}.py": _TEST.format(**words)}
     present = [each for each in files if (directory / each).exists()]
@@ -136,10 +142,14 @@ def _write_new(name: str, directory: Path) -> int:
 
 
 def _is_taken(name: str) -> bool:
+    """Whether a plugin of kube-scheduler, of kscheduler or of an installed package has the name."""
+    from importlib.metadata import entry_points
+
+    from kscheduler.loading.reader import GROUP
     from kscheduler.plugins import in_tree
     from kscheduler.upstream.extension_points import IN_TREE_PLUGINS
 
-    return name in in_tree.registry() or name in IN_TREE_PLUGINS
+    return name in in_tree.registry() or name in IN_TREE_PLUGINS or bool(entry_points(group=GROUP, name=name))
 
 
 # --- list -------------------------------------------------------------------------------------------------------------

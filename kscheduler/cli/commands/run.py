@@ -1,13 +1,13 @@
 """`kscheduler run`: the service."""
 
 import argparse
-import asyncio
 import errno
 import os
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from kscheduler.aio import event_loop
 from kscheduler.cli.flags import Resolved, add_flags, feature_gates, read_again, resolve
 from kscheduler.cli.log_flags import add_log_flags, configure_logs, size
 from kscheduler.cli.parser import StoreText, boolean, duration
@@ -172,7 +172,7 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
         periods=Periods(args.cache_check_period.seconds, args.store_audit_period.seconds),
     )
     try:
-        _run_on_the_best_loop(_served(app.run(options)))
+        event_loop.run(_served(app.run(options)))
     except LeaseLostError:
         return 1  # the log says why; a fresh process becomes a follower
     except OSError as failure:
@@ -200,12 +200,11 @@ async def _served(service: Coroutine[Any, Any, None]) -> None:
 
 
 def _read_under(args: argparse.Namespace, resolved: Resolved) -> "ReadUnder":
-    """Reads the configuration as another version of Kubernetes has it; later readings follow that version, too."""
-    read = read_again(args, resolved.reader)
+    """Reads the configuration as another version of Kubernetes has it."""
 
     def read_under(version: str, data: bytes) -> "Configured":
-        resolved.reader.follow(feature_gates(args, version))
-        return read(data)
+        reader = resolved.reader.under(feature_gates(args, version), reads_anew=args.config_reload != "off")
+        return read_again(args, reader)(data)
 
     return read_under
 
@@ -216,9 +215,11 @@ def _source(args: argparse.Namespace, resolved: Resolved) -> "ConfigSource | Non
 
     if args.config == "-" or not (args.config or args.plugin) or args.config_reload == "off":
         return None
+    if args.config and not Path(args.config).is_file():
+        return None  # a pipe, as `--config <(helm template ...)` gives, has nothing to be read again
     reader = resolved.reader
     is_watched = args.config_reload == "auto"
-    return ConfigSource(args.config, read_again(args, reader), is_watched, lambda: reader.paths)
+    return ConfigSource(args.config, read_again(args, reader), is_watched, lambda: reader.paths, reader.follow)
 
 
 def _ports(serving: HTTPServing, https: str) -> str:
@@ -233,12 +234,3 @@ def _ports(serving: HTTPServing, https: str) -> str:
     if serving.insecure_port is not None:
         flags.append(f"--insecure-port {serving.insecure_port}")
     return ", ".join(flags)
-
-
-def _run_on_the_best_loop(main: Any) -> None:
-    """Run on uvloop if it is installed, otherwise on asyncio's slower loop."""
-    try:
-        from uvloop import run
-    except ImportError:
-        run = asyncio.run
-    run(main)  # not in the `except`: every traceback would begin with the missing uvloop

@@ -8,6 +8,7 @@ from typing import Final
 
 from kscheduler.explain.extenders import extender_roles
 from kscheduler.explain.outcome import Outcome, cycle_outcome
+from kscheduler.explain.own_plugins import permit_lines, source_of
 from kscheduler.explain.rejections import named_details
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing, situation_lines
 from kscheduler.explain.text.layout import BOLD, DIM, GREEN, INDENT, PLAIN, RED, YELLOW, Style, nodes, style_of, wrapped
@@ -116,6 +117,8 @@ def _body(decision: Decision, style: Style) -> Iterator[str]:
         yield f"{INDENT}profiles served: {', '.join(some(served, _EXAMPLES))}"
     if decision.pre_enqueue is not None:
         yield INDENT + _status_text(decision.pre_enqueue)
+        if source := source_of(decision.profile, decision.pre_enqueue.plugin, "pre_enqueue"):
+            yield f"{INDENT}your plugin: {printable(source)}"
         if decision.pre_enqueue.plugin == _GATES:
             yield f"{INDENT}no scheduler looks at it until whoever set the gates has removed them"
     if decision.record is not None:
@@ -134,6 +137,8 @@ def _record_lines(decision: Decision, record: SchedulingRecord, style: Style) ->
     if rejected.code is not Code.SUCCESS:
         yield f"turned down for all {nodes(record.num_all_nodes)} at once"
         yield INDENT + _status_text(rejected)
+        if source := source_of(decision.profile, rejected.plugin, "pre_filter"):
+            yield f"{INDENT}your plugin: {printable(source)}"
         yield from (INDENT + line for line in detail_lines(named_details(decision, record).get(rejected.plugin, ()), 0))
     else:
         yield from _nomination_lines(decision, record)
@@ -159,6 +164,8 @@ def _judged_lines(decision: Decision, record: SchedulingRecord, style: Style) ->
         yield f"{len(record.feasible)} of {record.num_all_nodes} nodes fit{sampled}"
     yield from point_lines(record, style, len(INDENT))
     yield from tie_lines(record)
+    if record.node_name:
+        yield from map(printable, permit_lines(decision))
     yield from rejection_lines(decision, record)
 
 

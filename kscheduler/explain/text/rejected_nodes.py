@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from kscheduler.explain.own_plugins import source_of
 from kscheduler.explain.rejections import NamedDetail, plugin_rejections
 from kscheduler.explain.text.layout import INDENT, aligned, nodes
 from kscheduler.explain.text.printable import printable, some
@@ -20,7 +21,9 @@ def rejection_lines(decision: Decision, record: SchedulingRecord) -> Iterator[st
     """For each plugin, in their order, and each reason: the number of nodes, examples, and details."""
     for rejections in plugin_rejections(decision, record):
         yield ""
-        yield f"{rejections.plugin or 'PreFilter'} turned {nodes(rejections.count)} down"
+        source = source_of(decision.profile, rejections.plugin)
+        where = f" (your plugin: {printable(source)})" if source else ""
+        yield f"{rejections.plugin or 'PreFilter'} turned {nodes(rejections.count)} down{where}"
         rows = [_row(status, names) for status, names in rejections.by_status.items()]
         yield from (f"{INDENT}{line}" for line in aligned(rows, right={0}))
         yield from (f"{INDENT}{line}" for line in detail_lines(rejections.details, rejections.count))

@@ -33,7 +33,7 @@ NONZERO_DEFAULTS: Mapping[str, int] = MappingProxyType({CPU: 100 * 10**6, MEMORY
 
 
 def incoming_requests(pod: Pod) -> Requests:
-    """The amounts that Fit's filter requires of a node for a pod to be scheduled. Shared by like pods: do not modify."""
+    """The amounts that Fit's filter requires of a node for a pod. Shared by like pods: do not modify."""
     return accounted_requests(pod, Resizing.NOT_COUNTED)
 
 

@@ -22,6 +22,7 @@ from kscheduler.scheduling.attempt.judges import Judges
 from kscheduler.scheduling.attempt.skipping import PodSkipping
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
 from kscheduler.scheduling.cycle.schedule import schedule
+from kscheduler.scheduling.cycle.visiting_ties import TieBreakingSampler
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.groups.group_checks import problem_of
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult, run_group_cycle
@@ -79,6 +80,8 @@ class GroupAttempts:
         self._steps = steps
         self._alone: dict[str, tuple[Profile, Profile]] = {}
         """By name a profile, and the same without PostFilter."""
+        self._samplers: dict[str, TieBreakingSampler] = {}
+        """By name of a profile."""
 
     def decide(self, group: QueuedPodGroup) -> list[Attempt]:
         """Find nodes for the group's members, and reserve them; the attempts of those that have one, to be bound."""
@@ -160,7 +163,8 @@ class GroupAttempts:
         stopwatch = judges.stopwatches[name]
         stopwatch.start(pod)
         alone = self._without_post_filter(tried.profile)
-        record = schedule(alone, pod, self._context.cache, stopwatch, judges.samplers[name], judges.engines.get(name))
+        sampler = self._samplers.setdefault(name, TieBreakingSampler())
+        record = schedule(alone, pod, self._context.cache, stopwatch, sampler, judges.engines.get(name))
         tried.seconds[pod.uid] = self._now() - began
         return record
 

@@ -44,7 +44,7 @@ def run_permit(attempt: Attempt, context: Surroundings) -> Status:
     if timeouts:
         now = context.clock.monotonic()
         deadlines = {plugin: now + seconds for plugin, seconds in timeouts.items()}
-        attempt.held = HeldPod(pod, attempt.node_name, deadlines, timeouts)
+        attempt.held = HeldPod(pod, attempt.node_name, deadlines, timeouts, since=now)
         context.waiting.hold(attempt.held)
     return status
 

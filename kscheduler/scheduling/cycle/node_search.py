@@ -93,7 +93,9 @@ class NodeSearch:
         has_answers = self.answers is not None and bool(self.answers.asked)  # they are about another sample
         if target >= len(rows) or has_answers:
             self.record.num_evaluated_nodes = len(rows)
-            return self._passing(rows)
+            passing = self._passing(rows)
+            sampler.move_on(len(rows), len(self.inputs.nodes))  # back to the same place, unless PreFilter named nodes
+            return passing
         order = sampler.visiting_order(self.inputs.nodes, rows)
         found: list[Rows] = []
         visited = 0

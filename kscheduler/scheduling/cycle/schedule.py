@@ -7,8 +7,9 @@
 An `evaluator` judges the rows: plugin by plugin, or by the pod's class (`fallback` decides which). Filter is in
 `node_search`, PostFilter in `post_filter`. Every node that passes is scored, unless `percentageOfNodesToScore` is set:
 then the caller keeps a `NodeSampler`, which says where the search starts. Among nodes with equal points, the one with
-the highest hash of pod UID and node name wins, so the same objects always give the same decision. For a pod that
-concerns extenders the cycle runs twice: `narrowing` tells how.
+the highest hash of pod UID and node name wins, so the same objects always give the same decision; for members of pod
+groups the order of visits decides (`visiting_ties`). For a pod that concerns extenders the cycle runs twice:
+`narrowing` tells how.
 """
 
 import numpy as np
@@ -66,7 +67,7 @@ def schedule(
                 row = (
                     record.feasible.item()
                     if len(record.feasible) == 1
-                    else _score_and_choose(evaluator, inputs, record, answers)
+                    else _score_and_choose(evaluator, inputs, record, answers, sampler)
                 )
                 record.node_name = cache.nodes.name_of(row)
         except PluginFailure as failure:
@@ -158,14 +159,18 @@ def _handle_no_node(profile: Profile, record: SchedulingRecord, nodes: NodeTable
 
 
 def _score_and_choose(
-    evaluator: Evaluator, inputs: CycleInputs, record: SchedulingRecord, answers: ExtenderAnswers | None
+    evaluator: Evaluator,
+    inputs: CycleInputs,
+    record: SchedulingRecord,
+    answers: ExtenderAnswers | None,
+    sampler: NodeSampler | None,
 ) -> int:
     """Run PreScore and Score, and choose a row. Raises `PluginFailure`."""
     priorities = fallback.prioritize(evaluator, inputs, record.state, record.feasible)
     _write_priorities(priorities, record)
     if answers is not None:
         add_points(record, answers)
-    return _choose(record, inputs.nodes, priorities.leaders)
+    return _choose(record, inputs.nodes, priorities.leaders, sampler)
 
 
 def _write_priorities(priorities: Priorities, record: SchedulingRecord) -> None:
@@ -174,8 +179,12 @@ def _write_priorities(priorities: Priorities, record: SchedulingRecord) -> None:
         record.most_points = priorities.leaders.points
 
 
-def _choose(record: SchedulingRecord, nodes: NodeTable, leaders: Leaders | None) -> int:
-    """The row with the most points; among equals the highest hash of pod UID and node name, then the first name."""
+def _choose(
+    record: SchedulingRecord, nodes: NodeTable, leaders: Leaders | None, sampler: NodeSampler | None = None
+) -> int:
+    """The row with the most points; among equals the sampler's choice, or else the highest hash of pod UID and node
+    name, then the first name.
+    """
     if leaders is not None:
         rows, hashes = leaders.rows, leaders.hashes
     else:
@@ -183,6 +192,9 @@ def _choose(record: SchedulingRecord, nodes: NodeTable, leaders: Leaders | None)
         hashes = values_at(nodes.name_hash, compact(rows))
     if len(rows) == 1:
         return rows.item()
+    by_order = -1 if sampler is None else sampler.among_equals(nodes, record.feasible, rows)
+    if by_order >= 0:
+        return by_order
     mixed = mix(hashes, stable_hash(record.pod.uid))
     first = mixed.argmax()
     is_tied = mixed == mixed[first]

@@ -73,6 +73,8 @@ class VictimAnswers:
     """That extender."""
     asked_of: frozenset[str] = frozenset()
     """The extenders that were called."""
+    passed_over: Mapping[str, str] = field(default_factory=dict)
+    """By extender: the failure that was passed over, for explanations."""
 
 
 UNASKED: Final = ExtenderAnswers(frozenset())

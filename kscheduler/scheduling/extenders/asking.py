@@ -182,6 +182,7 @@ class HTTPExtenders:
             for each in candidates
         }
         asked_of: set[str] = set()
+        passed_over: dict[str, str] = {}
         for extender in self._interested(pod):
             if not victims:
                 break
@@ -191,11 +192,12 @@ class HTTPExtenders:
                 victims = await extender.victims(pod, sent, victims, pods_on.__getitem__)
             except ExtenderFailure as failure:
                 if extender.settings.ignorable:
+                    passed_over[extender.name] = str(failure)
                     continue
                 status, called = error(str(failure), plugin=EXTENDER), frozenset(asked_of)
                 return VictimAnswers(failure=status, failed_by=extender.name, asked_of=called)
         reviewed = {each.node_name: _reviewed(each, victims, pods_on) for each in candidates}
-        return VictimAnswers(reviewed, asked_of=frozenset(asked_of))
+        return VictimAnswers(reviewed, asked_of=frozenset(asked_of), passed_over=passed_over)
 
     async def bind(self, pod: Pod, node_name: str) -> Status | None:
         """Have the extender bind the pod that is configured for it. `None`: the profile's plugins bind it.

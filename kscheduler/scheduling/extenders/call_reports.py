@@ -10,12 +10,15 @@ from enum import StrEnum
 from typing import Final
 
 from kscheduler.logs import get_logger
+from kscheduler.logs.throttle import Throttle
 from kscheduler.scheduling.observations import Histograms
 
 _log = get_logger("extenders")
 
 RECOVERY_SECONDS: Final = 5.0
 """An outage is over with the first answer so long after the last failure."""
+QUIET_SECONDS: Final = 60.0
+"""How long after a line about an answer that was passed over further ones are only counted, by verb."""
 
 
 class CallResult(StrEnum):
@@ -53,6 +56,8 @@ class CallReports:
         self._failures = 0
         self._last_reason = ""
         self._has_told_of_scores = False
+        self._refusals: dict[str, Throttle] = {}
+        """By verb of the protocol."""
 
     def notes(self) -> Iterable[str]:
         """A line about the outage, if there is one."""
@@ -82,6 +87,14 @@ class CallReports:
         if self._logs and not self._has_told_of_scores:
             self._has_told_of_scores = True
             _log.warning("extender_scores_out_of_range", extender=self._extender, node=node, score=score)
+
+    def passed_over(self, verb: str, pod: str, reason: str) -> None:
+        """An ignorable extender has answered with an error, or with what cannot be: no condition tells of it."""
+        if not self._logs or not self._refusals.setdefault(verb, Throttle(QUIET_SECONDS)).admits(self.now()):
+            return
+        times = self._refusals[verb].take_left_out()
+        since = {"times_since": times} if times else {}
+        _log.warning("extender_passed_over", extender=self._extender, verb=verb, pod=pod, err=reason, **since)
 
     def gave_no_answer(self, verb: str, pod: str, reason: str) -> None:
         """It was not reached, was too slow, or has answered nonsense."""

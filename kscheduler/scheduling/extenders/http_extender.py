@@ -215,6 +215,8 @@ class HTTPExtender:
         except ExtenderClaimError as refusal:
             reports.ended(verb, CallResult.ERROR, began)
             reports.answered()
+            if self.settings.ignorable and verb != "bind":  # of a bind the pod's own lines tell
+                reports.passed_over(verb, question.pod, shortened(str(refusal)))
             raise ExtenderFailure(shortened(str(refusal))) from refusal
         except (AnswerError, ExtenderError) as error:
             result = CallResult.TIMEOUT if isinstance(error, ExtenderTimeoutError) else CallResult.ERROR

@@ -20,6 +20,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
+import numpy as np
+
 from kscheduler.framework.events import ClusterEventWithHint
 from kscheduler.framework.plugin import Plugin, Point
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -73,6 +75,9 @@ class BudgetedCall:
         call = ALARM.begin(self._budget_seconds)
         try:
             answer = self._method(*arguments)
+        except TimeBudgetError as ended:
+            ended.args = (f"{ended}{_nodes_among(arguments)}",)
+            raise
         finally:
             seconds = ALARM.end(call)
         if seconds > self._budget_seconds:
@@ -84,7 +89,8 @@ class BudgetedCall:
         if was_interrupted:
             text = f"it went on after it was interrupted at its time budget of {budget}; its answer is not used"
             raise TimeBudgetError(text)
-        text = f"it took {seconds:.3f} s, its time budget is {budget}; its answer was used"
+        nodes = _nodes_among(arguments)
+        text = f"it took {seconds:.3f} s{nodes}, its time budget is {budget}; its answer was used"
         self._overruns.overran(self._plugin, self._label, _pod_among(arguments), TimeBudgetError(text))
 
 
@@ -177,6 +183,12 @@ class SupervisedPlugin:
 def unsupervised(plugin: Any) -> Any:
     """The plugin that a stand-in stands for; any other plugin is returned as it is."""
     return plugin.plugin if isinstance(plugin, SupervisedPlugin) else plugin
+
+
+def _nodes_among(arguments: tuple[Any, ...]) -> str:
+    """How many nodes the plugin was asked about, where it was: the rows are the last argument."""
+    rows = arguments[-1] if arguments else None
+    return f" for {len(rows)} nodes" if isinstance(rows, np.ndarray) else ""
 
 
 def _pod_among(arguments: tuple[Any, ...]) -> PodInfo | None:

@@ -6,7 +6,7 @@ scheduler is not a snapshot of one moment.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -25,6 +25,8 @@ MOST_NODES: Final = 1_000
 MOST_PODS_PER_NODE: Final = 200
 MOST_WAITING: Final = 1_000
 SLICE_SECONDS: Final = 0.002
+AT_PERMIT: Final = "permit"
+"""In the place of a queue's name, for pods that have a node and wait until Permit plugins let them through."""
 EXTENDER_LINE: Final = "extender_line"
 """In the place of a queue's name, for pods that wait until extenders can be asked about them."""
 
@@ -43,6 +45,8 @@ class Dump:
         self._then = then
         self.in_line: Callable[[], Iterable[tuple[str, QueuedPodInfo]]] = tuple
         """Pods that wait until extenders can be asked about them, with the names of those; set by the service."""
+        self.at_permit: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
+        """By UID of a pod that waits for Permit: what is to be said about that; set by the service."""
         self._requested = asyncio.Event()
 
     def ask(self) -> None:
@@ -95,6 +99,7 @@ class Dump:
         """The waiting pods, found through the store, which holds all of them: a headline, then each."""
         yield "Dump of scheduling queue", {"summary": asdict(self._queue.statistics()), "most_shown": MOST_WAITING}
         shown = 0
+        at_permit = self.at_permit()
         in_line = {queued.pod.uid: (extender, queued) for extender, queued in self.in_line()}
         async for key in _sliced(self._pods.keys()):
             pod = self._pods.get(key)
@@ -107,6 +112,10 @@ class Dump:
             elif pod.metadata.uid in in_line:  # in no queue, and nobody tries it yet
                 extender, queued = in_line[pod.metadata.uid]
                 yield "Pod in scheduling queue", {"queue": EXTENDER_LINE, "extender": extender, **_waiting(queued)}
+                shown += 1
+            elif pod.metadata.uid in at_permit:
+                fields = {"pod": key, "uid": pod.metadata.uid, "phase": pod.status.phase}
+                yield "Pod in scheduling queue", {"queue": AT_PERMIT, **fields, **at_permit[pod.metadata.uid]}
                 shown += 1
             if shown == MOST_WAITING:
                 return

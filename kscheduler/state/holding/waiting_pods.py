@@ -22,6 +22,8 @@ class HeldPod:
     """By plugin, in the clock's monotonic seconds: when the pod is rejected if the plugin has not answered."""
     timeouts: Mapping[str, float]
     """By plugin: the timeout in seconds."""
+    since: float = 0.0
+    """When it began to wait, in the clock's monotonic seconds."""
     verdict: Status | None = None
     _listeners: list[Callable[[], None]] = field(default_factory=list)
 

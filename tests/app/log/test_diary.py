@@ -15,6 +15,7 @@ from kscheduler.scheduling.observations import AttemptResult, Observations
 from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import InjectedFault
+from kscheduler.upstream.behaviours import BEHAVIOURS
 from tests.app.log.reading import log_at
 from tests.app.running import node_of, put, running, until
 from tests.builders import node_tree, pod_tree
@@ -25,7 +26,7 @@ def diary() -> tuple[Diary, Parts, VirtualClock]:
     options = Options(default_configuration(), serving=HTTPServing.plain_on_loopback(), clock=clock)
     parts = Parts(options, plain_connection("http://127.0.0.1:1"))
     one = Diary(parts)
-    one.scheduling()
+    one.scheduling("1.37", "it was given")
     return one, parts, clock
 
 
@@ -52,6 +53,7 @@ async def test_its_beginning_tells_versions_profiles_and_what_was_synced() -> No
     assert (line["profiles"], line["nodes"], line["pods"]) == (["kscheduler"], 2, 1)
     assert line["version"]
     assert line["server_version"]
+    assert line["decides_as"] in BEHAVIOURS
     assert line["seconds"] >= 0
 
 

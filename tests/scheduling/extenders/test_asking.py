@@ -159,6 +159,7 @@ async def test_a_failure_to_preempt_counts_unless_ignorable(is_ignorable: bool) 
     broken, _ = fake_extender("http://1", {"preempt": DOWN}, ignorable=is_ignorable)
     allowed = await HTTPExtenders([broken], NamedObjects()).about_victims(POD, PROPOSED, PRESENT)
     assert allowed.failure.is_success is is_ignorable
+    assert list(allowed.passed_over) == (["http://1"] if is_ignorable else [])
     assert [each.allowed for each in allowed.reviewed.values()] == (list(PROPOSED) if is_ignorable else [])
 
 

@@ -3,7 +3,7 @@
 import structlog
 
 from kscheduler.aio.clock import VirtualClock
-from kscheduler.scheduling.extenders.call_reports import RECOVERY_SECONDS, CallReports, CallResult
+from kscheduler.scheduling.extenders.call_reports import QUIET_SECONDS, RECOVERY_SECONDS, CallReports, CallResult
 from kscheduler.scheduling.observations import Observations
 
 
@@ -65,9 +65,27 @@ def test_what_an_outage_means_is_said() -> None:
     ]
 
 
+def test_answers_that_were_passed_over_are_told_once_a_minute_with_how_many() -> None:
+    now = 100.0
+    reports = CallReports("http://x", lambda: now, is_ignorable=True)
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(3):
+            reports.passed_over("preempt", "default/p", "no")
+        reports.passed_over("filter", "default/p", "no")
+        now += QUIET_SECONDS
+        reports.passed_over("preempt", "default/q", "never")
+    assert [(line["verb"], line["pod"], line.get("times_since")) for line in lines] == [
+        ("preempt", "default/p", None),
+        ("filter", "default/p", None),
+        ("preempt", "default/q", 2),
+    ]
+    assert {line["event"] for line in lines} == {"extender_passed_over"}
+
+
 def test_a_command_logs_nothing() -> None:
     with structlog.testing.capture_logs() as lines:
         CallReports("x", VirtualClock().monotonic, logs=False).gave_no_answer("filter", "p", "e")
+        CallReports("x", VirtualClock().monotonic, logs=False, is_ignorable=True).passed_over("filter", "p", "e")
     assert lines == []
 
 

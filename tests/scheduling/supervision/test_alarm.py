@@ -10,13 +10,20 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.nodes.node_info import NodeInfo
+from kscheduler.framework.per_node import plugin
 from kscheduler.framework.plugin import Plugin
+from kscheduler.framework.plugin_answers import WrongAnswerError
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.runtime.steps import Steps
 from kscheduler.scheduling.supervision.alarm import ALARM, BudgetAlarm, TimeBudgetError
 from kscheduler.scheduling.supervision.supervised import BudgetedCall, SupervisedPlugin
+from kscheduler.state.cache import Cache
+from tests.builders import make_node, pod_info
 
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {"asyncio": asyncio.new_event_loop}
 with contextlib.suppress(ImportError):
@@ -304,3 +311,25 @@ def test_the_timer_is_set_once_for_many_calls(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.undo()
     signal.setitimer(signal.ITIMER_REAL, 0)
     ALARM._fires_at = 0.0
+
+
+def test_a_function_that_is_ended_says_how_many_nodes_it_had_answered_for() -> None:
+    @plugin("Mine")
+    def score(pod: Any, node: NodeInfo) -> int:
+        return len(busy()) if node.name == "n7" else 1
+
+    cache = Cache()
+    for number in range(20):
+        cache.add_node(make_node(f"n{number}"))
+    mine: Any = score(None, None)  # type: ignore[arg-type]  # it needs no handle
+    call = BudgetedCall("Mine", "Score", mine.score, BUDGET, Noted())
+    with pytest.raises(WrongAnswerError, match=r"for node n7 it raised .* budget of 20ms; it had answered for 7 of 20"):
+        call(CycleState(), pod_info("p"), cache.nodes, cache.nodes.rows())
+
+
+def test_a_column_that_is_ended_says_how_many_nodes_it_was_asked_about() -> None:
+    def ended(rows: Any) -> str:
+        return busy()
+
+    with pytest.raises(TimeBudgetError, match="ended at its time budget of 20ms for 5 nodes"):
+        BudgetedCall("Mine", "Score", ended, BUDGET, Noted())(np.arange(5))

@@ -65,6 +65,17 @@ async def test_a_pod_that_stands_in_line_for_an_extender_is_told_with_its_name(w
     assert line["priority"] == 7
 
 
+async def test_a_pod_that_waits_for_permit_is_told_with_what_it_waits_for(world: World) -> None:
+    """It is in no queue: without this line it would be nowhere."""
+    dump = dump_of(world)
+    dump.at_permit = lambda: {"uid-of-assumed": {"node": "a", "rejected_in_seconds": {"Gang": 5.0}}}
+    with structlog.testing.capture_logs() as lines:
+        await dump.write()
+    (line,) = (line for line in lines if line["event"] == "Pod in scheduling queue")
+    assert (line["pod"], line["queue"], line["node"]) == ("default/assumed", "permit", "a")
+    assert line["rejected_in_seconds"] == {"Gang": 5.0}
+
+
 async def test_a_pod_that_waits_is_told_with_its_queue_its_attempts_and_who_turned_it_down(world: World) -> None:
     world.see(make_pod("parked"))
     queued = world.queue.pop_nowait(world.clock.time())

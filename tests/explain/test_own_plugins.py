@@ -1,0 +1,66 @@
+"""What an answer says about plugins of one's own: whose file turned nodes down, and who may hold the pod."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kscheduler.cli import main
+from tests.builders import node_tree, pod_tree
+
+PLUGINS = """
+from kscheduler.framework.per_node import plugin
+from kscheduler.framework.plugin import PermitResult, Plugin, PreFilterResult
+from kscheduler.framework.status import SUCCESS, unschedulable
+
+
+@plugin("SameTeam", sign=lambda pod: pod.labels.get("team"))
+def filter(pod, node):
+    return "node(s) belonged to another team" if node.name == "b" else None
+
+
+class Columns(Plugin):
+    name = "Columns"
+
+    def pre_filter(self, cycle, pod, nodes):
+        return PreFilterResult(unschedulable("not today") if "never" in pod.labels else SUCCESS)
+
+    def filter(self, cycle, pod, nodes, rows):
+        return rows * 0 + 1
+
+    def permit(self, cycle, pod, node_name):
+        return PermitResult(SUCCESS)
+"""
+
+
+def explained(tmp_path: Path, capsys: pytest.CaptureFixture[str], plugins: str, **labels: str) -> str:
+    """The answer about a pod on the nodes a and b."""
+    (tmp_path / "mine.py").write_text(plugins)
+    nodes = [{"apiVersion": "v1", "kind": "Node", **node_tree(name)} for name in "ab"]
+    pod = {"apiVersion": "v1", "kind": "Pod", **pod_tree("web", labels=labels)}
+    (tmp_path / "cluster.yaml").write_text("---\n".join(map(yaml.safe_dump, [*nodes, pod])))
+    main(["explain", "default/web", "--from", str(tmp_path / "cluster.yaml"), "--plugin", str(tmp_path / "mine.py")])
+    return " ".join(capsys.readouterr().out.split())  # long lines are wrapped
+
+
+def line_of(words: str) -> int:
+    return 1 + next(number for number, line in enumerate(PLUGINS.splitlines()) if words in line)
+
+
+def test_who_turned_nodes_down_is_named_with_its_file_and_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = explained(tmp_path, capsys, PLUGINS)
+    file = tmp_path / "mine.py"
+    assert f"SameTeam turned 1 node down (your plugin: {file}:{line_of('@plugin')})" in text
+    assert f"Columns turned 1 node down (your plugin: {file}:{line_of('def filter(self')})" in text
+    assert "gives no reason for its code 1" in text
+    text = explained(tmp_path, capsys, PLUGINS, never="true")
+    assert f"your plugin: {file}:{line_of('def pre_filter')}" in text
+
+
+def test_who_may_hold_the_pod_is_named_where_it_fits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = explained(tmp_path, capsys, PLUGINS.replace("rows * 0 + 1", "rows * 0"))
+    assert "before it is bound, Permit plugin Columns may hold it or turn it down" in text
+    assert "Permit plugin" not in explained(tmp_path, capsys, PLUGINS), "it fits nowhere"
+    assert "your plugin" not in explained(tmp_path, capsys, PLUGINS[: PLUGINS.index("class")].replace('"b"', '"x"'))
