@@ -41,9 +41,7 @@ class StandIn:
     """The cluster as the scheduler sees it. Implements the protocols for writes to pods, victims and volumes."""
 
     def __init__(self) -> None:
-        self.informers: Mapping[Kind, Informer[Any]] = {
-            kind: Informer(kind) for kind in (*KINDS.values(), POD_GROUPS)
-        }
+        self.informers: Mapping[Kind, Informer[Any]] = {kind: Informer(kind) for kind in (*KINDS.values(), POD_GROUPS)}
         self.on_bound: Callable[[str], None] = lambda _uid: None
         """Called with the UID of each pod that gets a node."""
         self._events: deque[tuple[Kind, WatchEvent[Any]]] = deque()

@@ -178,7 +178,8 @@ class Player:
             values["namespace"] = namespace.replace("$set", values["set"])
             if operation.per_set and index % operation.per_set == 0:
                 for made in operation.of_set:
-                    self.cluster.create(made.kind, self._make(made, int(values["set"]), values["namespace"]))
+                    of_set = {**values, "index": values["set"], "member": str(operation.per_set)}
+                    self.cluster.create(made.kind, made.make(of_set | {"pod": "", "poduid": ""}))
             values["pod"], values["poduid"] = operation.template.name(values), operation.template.uid(values)
             for companion in operation.companions:
                 self.cluster.create(companion.kind, companion.make(values))
@@ -241,7 +242,7 @@ class Player:
         tried = len(queued) if isinstance(queued, QueuedPodGroup) else 1
         attempts = self._decide(queued)
         decided = now()
-        phase.attempts += [(decided - began) / tried] * tried
+        phase.attempts.extend([(decided - began) / tried] * tried)
         phase.rejected += tried - len(attempts)
         for attempt in attempts:
             feasible = len(attempt.record.feasible)

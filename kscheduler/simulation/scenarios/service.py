@@ -48,7 +48,8 @@ class ServiceInProcess(Assembly):
     ) -> None:
         """`events`: where Events are recorded; by default they are counted. `plugins`: as of `--plugin`.
 
-        `gates` may belong to another version of Kubernetes, whose rules are followed then. Raises `ConfigError` for plugins that cannot be used.
+        `gates` may be of another version of Kubernetes, whose rules are followed then. Raises `ConfigError` for plugins
+        that cannot be used.
         """
         self.cluster = cluster
         self.events = CountedEvents() if events is None else events
