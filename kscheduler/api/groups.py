@@ -9,7 +9,7 @@ Only the fields that a decision reads. All three have the same plural and kind; 
 
 from typing import Final
 
-from kscheduler.api.kinds import Kind
+from kscheduler.api.kinds import Kind, single
 from kscheduler.api.meta import Condition, KubeObject, Value
 
 
@@ -90,7 +90,9 @@ class VolcanoPodGroup(KubeObject):
     spec: MinMemberSpec = MinMemberSpec()
 
 
-POD_GROUPS: Final = Kind("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup", KubernetesPodGroup, namespaced=True)
+POD_GROUPS: Final = single(
+    Kind("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup", KubernetesPodGroup, namespaced=True)
+)
 SCHEDULER_PLUGINS_POD_GROUPS: Final = Kind(
     "scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", SchedulerPluginsPodGroup, namespaced=True
 )

@@ -40,6 +40,8 @@ class Kind:
         """Pickled for another process (of a benchmark), a kind becomes that process's instance."""
         if KINDS.get(self.plural) is self:
             return _kind_named, (self.plural,)
+        if _SINGLE.get(self.resource) is self:
+            return _single_of, (self.resource,)
         return Kind, tuple(getattr(self, field.name) for field in fields(self))
 
     @property
@@ -135,3 +137,16 @@ KINDS = MappingProxyType(
 
 def _kind_named(plural: str) -> Kind:
     return KINDS[plural]
+
+
+_SINGLE: dict[str, Kind] = {}
+
+
+def single(kind: Kind) -> Kind:
+    """Declares a kind of another module, whose plural others share, to have one instance in every process."""
+    _SINGLE[kind.resource] = kind
+    return kind
+
+
+def _single_of(resource: str) -> Kind:
+    return _SINGLE[resource]

@@ -5,9 +5,11 @@ for events of single plugins, and for extended resources with a name per node.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
+from kscheduler.api.groups import POD_GROUPS
 from kscheduler.simulation.scenarios import devices, objects, own_scenarios
 from kscheduler.simulation.scenarios.scenario import (
     BenchmarkScenario,
@@ -18,7 +20,7 @@ from kscheduler.simulation.scenarios.scenario import (
     CreatePods,
     DeletePods,
 )
-from kscheduler.simulation.scenarios.template import Template
+from kscheduler.simulation.scenarios.template import Template, template
 
 _ONE_ZONE: Final = ("zone1",)
 _MOONS: Final = ("moon-1", "moon-2", "moon-3")
@@ -294,9 +296,31 @@ _VOLUMES: Final = (
     ),
 )
 
+
+def _gangs(name: str, size: int, gangs: int) -> BenchmarkScenario:
+    """Gangs that arrive one after the other, each complete."""
+    pods = objects.pod("pod-", objects.SMALL, schedulingGroup={"podGroupName": "gang-$set"})
+    group = template(POD_GROUPS, "gang-$set", {"spec": {"schedulingPolicy": {"gang": {"minCount": 0}}}})
+    group = replace(group, text=group.text.replace('"minCount":0', '"minCount":$member'))
+    measured = CreatePods(gangs * size, pods, "gang-ns-0", measured=True, per_set=size, of_set=(group,))
+    source = f"podgroup/GangScheduling 5000Nodes_{gangs}Gangs_{gangs * size}Pods"
+    operations = (_nodes(), CreateNamespaces("gang-ns", 1), measured)
+    return BenchmarkScenario(name, source, operations, gates=("GenericWorkload",), version="1.37")
+
+
+_GANGS: Final = (_gangs("GangScheduling", 3, 2000), _gangs("GangSchedulingLarge", 1000, 6))
+
 SCENARIOS: Final[Mapping[str, BenchmarkScenario]] = MappingProxyType(
     {
         scenario.name: scenario
-        for scenario in (*_MISC, *_AFFINITY, *_SPREADING, *_VOLUMES, *devices.DEVICE_SCENARIOS, *own_scenarios.OWN)
+        for scenario in (
+            *_MISC,
+            *_AFFINITY,
+            *_SPREADING,
+            *_VOLUMES,
+            *_GANGS,
+            *devices.DEVICE_SCENARIOS,
+            *own_scenarios.OWN,
+        )
     }
 )

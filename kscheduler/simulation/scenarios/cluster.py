@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from kscheduler.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod
+from kscheduler.api.groups import POD_GROUPS, KubernetesPodGroup
 from kscheduler.api.kinds import KINDS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, Kind
 from kscheduler.api.meta import Condition, KubeObject, ObjectMeta
 from kscheduler.api.storage import (
@@ -40,7 +41,7 @@ class StandIn:
     """The cluster as the scheduler sees it. Implements the protocols for writes to pods, victims and volumes."""
 
     def __init__(self) -> None:
-        self.informers: Mapping[Kind, Informer[Any]] = {kind: Informer(kind) for kind in KINDS.values()}
+        self.informers: Mapping[Kind, Informer[Any]] = {kind: Informer(kind) for kind in (*KINDS.values(), POD_GROUPS)}
         self.on_bound: Callable[[str], None] = lambda _uid: None
         """Called with the UID of each pod that gets a node."""
         self._events: deque[tuple[Kind, WatchEvent[Any]]] = deque()
@@ -110,6 +111,16 @@ class StandIn:
             return pod
         changed: Pod = self._modify(PODS, _replace(pod, status=status))
         return changed
+
+    async def patch_condition(
+        self, collection: str, namespace: str, name: str, uid: str, condition: Condition, since: str | None
+    ) -> None:
+        """Accept the condition of a pod group. Implements `scheduling.groups.group_status_writer.ConditionPatcher`."""
+        del collection, uid, since
+        group: KubernetesPodGroup | None = self.informers[POD_GROUPS].store.get(f"{namespace}/{name}")
+        if group is not None:
+            status = _replace(group.status, conditions=(condition,))
+            self._modify(POD_GROUPS, _replace(group, status=status))
 
     async def evict_pod(self, pod: Pod, condition: Condition) -> bool:
         """Delete a victim without a grace period. Implements `scheduling.eviction.victims.VictimWriter`."""

@@ -21,6 +21,8 @@ from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NAMESPACES, PODS
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.well_known import HOSTNAME, ZONE
+from kscheduler.config.feature_gates import parse_feature_gates
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scheduling.attempt.surroundings import Attempt
 from kscheduler.simulation.scenarios.cluster import StandIn
 from kscheduler.simulation.scenarios.disturbance import Churning, Disturbance, deleting
@@ -39,6 +41,7 @@ from kscheduler.simulation.scenarios.scenario import (
 )
 from kscheduler.simulation.scenarios.service import ServiceInProcess
 from kscheduler.simulation.scenarios.template import Template, TemplateError, template
+from kscheduler.state.queue.queued_group import QueuedPodGroup
 
 SLICE_SECONDS: Final = 0.005
 """As in `scheduling.work.workers`."""
@@ -58,7 +61,8 @@ class Player:
     def __init__(self, scenario: BenchmarkScenario, plugins: Sequence[str] = ()) -> None:
         self.scenario = scenario
         self.cluster = StandIn()
-        self.service = ServiceInProcess(self.cluster, plugins=plugins)
+        gates = parse_feature_gates(",".join(f"{gate}=true" for gate in scenario.gates), version=scenario.version)
+        self.service = ServiceInProcess(self.cluster, plugins=plugins, gates=gates)
         self._waiting = TaskSet("waiting", self.service.clock)
         self.meter = Meter()
         self._phase = Meter()
@@ -82,6 +86,7 @@ class Player:
         services = (
             BackgroundService("long-lived objects", LongLived(service.clock).run),
             BackgroundService("conditions", service.status_writer.run),
+            BackgroundService("conditions of groups", service.group_writer.run),
             BackgroundService("evictions", service.evictions.run),
         )
         async with running(*services):
@@ -171,6 +176,10 @@ class Player:
         for index in range(operation.count):
             values = self._values(operation, index)
             values["namespace"] = namespace.replace("$set", values["set"])
+            if operation.per_set and index % operation.per_set == 0:
+                for made in operation.of_set:
+                    of_set = {**values, "index": values["set"], "member": str(operation.per_set)}
+                    self.cluster.create(made.kind, made.make(of_set | {"pod": "", "poduid": ""}))
             values["pod"], values["poduid"] = operation.template.name(values), operation.template.uid(values)
             for companion in operation.companions:
                 self.cluster.create(companion.kind, companion.make(values))
@@ -182,6 +191,8 @@ class Player:
 
     def _values(self, operation: CreatePods, index: int) -> dict[str, str]:
         member, group = divmod(index, operation.sets)
+        if operation.per_set:
+            group, member = divmod(index, operation.per_set)
         if operation.one_per_node:
             group, member = divmod(index, len(self._nodes))
         node = self._nodes[index % len(self._nodes)]
@@ -225,15 +236,15 @@ class Player:
         """Make an attempt and deliver its watch events; whether a pod was ready."""
         phase, now = self._phase, time.perf_counter
         began = now()
-        queued = self.service.queue.pop_nowait(self.service.clock.time())
+        queued = self.service.queue.pop_next(self.service.clock.time())
         if queued is None:
             return False
-        attempt = self.service.scheduler.decide(queued)
+        tried = len(queued) if isinstance(queued, QueuedPodGroup) else 1
+        attempts = self._decide(queued)
         decided = now()
-        phase.attempts.append(decided - began)
-        if attempt is None:
-            phase.rejected += 1
-        else:
+        phase.attempts.extend([(decided - began) / tried] * tried)
+        phase.rejected += tried - len(attempts)
+        for attempt in attempts:
             feasible = len(attempt.record.feasible)
             phase.scored_nodes += feasible if feasible > 1 else 0
             await self._bind(attempt)
@@ -245,6 +256,12 @@ class Player:
         if shown >= self._slice_ends:
             await self._take_turn()
         return True
+
+    def _decide(self, queued: QueuedPodInfo | QueuedPodGroup) -> Sequence[Attempt]:
+        if isinstance(queued, QueuedPodGroup):
+            return self.service.scheduler.decide_group(queued)
+        attempt = self.service.scheduler.decide(queued)
+        return () if attempt is None else (attempt,)
 
     async def _bind(self, attempt: Attempt) -> None:
         if self.service.scheduler.must_wait(attempt):

@@ -14,6 +14,7 @@ from typing import Final, Literal, TypeAlias
 
 from kscheduler.api.kinds import NODES, PODS
 from kscheduler.simulation.scenarios.template import Template, TemplateError
+from kscheduler.upstream.release import VERSION
 
 DEFAULT_NAMESPACE: Final = "default"
 
@@ -61,6 +62,10 @@ class CreatePods:
     measured: bool = False
     sets: int = 1
     """The number of groups; pods are assigned to them in turn."""
+    per_set: int = 0
+    """Pods of a group follow each other instead, so many of each; 0 means that they take turns."""
+    of_set: tuple[Template, ...] = ()
+    """Created before the first pod of such a group, such as its PodGroup; `$member` is the number of its pods."""
     one_per_node: bool = False
     """Each group has a pod for every node (`$node`), and the groups follow each other."""
     companions: tuple[Template, ...] = ()
@@ -107,6 +112,10 @@ class BenchmarkScenario:
     """Measured pods per second, by which intervals are converted."""
     most_per_node: float = 25.0
     """How many measured pods have room on each node, on average."""
+    gates: tuple[str, ...] = ()
+    """Feature gates that it switches on."""
+    version: str = VERSION
+    """The version of Kubernetes that is followed."""
 
     def __post_init__(self) -> None:
         """Raise `TemplateError` for invalid operations."""
@@ -190,6 +199,12 @@ def _problem(operation: Operation) -> str:
 def _problem_of_pods(operation: CreatePods) -> str:
     if operation.template.kind != PODS:
         return f"CreatePods needs a template of pods, not of {operation.template.kind.plural}"
+    if (
+        operation.per_set < 0
+        or operation.count % (operation.per_set or 1)
+        or (operation.of_set and not operation.per_set)
+    ):
+        return "CreatePods.count must be a multiple of per_set, and of_set needs per_set"
     if operation.sets < 1 or (operation.sets > 1 and operation.one_per_node):
         return "CreatePods.sets must be at least 1, and does not go with one_per_node"
     if operation.at_once < 0 or (operation.at_once and operation.arrival != "pending"):
@@ -203,14 +218,23 @@ def _resized(operation: Operation, factor: float) -> Operation:
     if isinstance(operation, CreateNodes) and not operation.is_fixed:
         return replace(operation, count=max(1, round(operation.count * factor)))
     if isinstance(operation, CreatePods) and not operation.measured:
-        return replace(operation, count=max(1, round(operation.count * factor)))
+        return _with_count(operation, factor)
     return operation
 
 
 def _measuring(operation: Operation, factor: float) -> Operation:
     if isinstance(operation, CreatePods) and operation.measured:
-        return replace(operation, count=max(1, round(operation.count * factor)))
+        return _with_count(operation, factor)
     return operation
+
+
+def _with_count(operation: CreatePods, factor: float) -> CreatePods:
+    """So many pods; groups that follow each other stay whole, and a single one that is too large shrinks."""
+    count = max(1, round(operation.count * factor))
+    if not operation.per_set:
+        return replace(operation, count=count)
+    size = min(operation.per_set, count)
+    return replace(operation, count=count // size * size, per_set=size)
 
 
 def _settled(operation: Operation) -> Operation:

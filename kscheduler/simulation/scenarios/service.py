@@ -10,9 +10,11 @@ from typing import Any, Final
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.api.kinds import POD_DISRUPTION_BUDGETS, WORKLOAD_KINDS
 from kscheduler.assembly import Assembly, Ports
+from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.loading import ConfigurationReader
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.failures.status_writer import StatusWriter
+from kscheduler.scheduling.groups.group_status_writer import GroupStatusWriter
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.reports import EventSink
 from kscheduler.simulation.scenarios.claims import StandInClaims
@@ -42,15 +44,18 @@ class ServiceInProcess(Assembly):
         clock: Clock = REAL_CLOCK,
         events: EventSink | None = None,
         plugins: Sequence[str] = (),
+        gates: FeatureGates = DEFAULT_GATES,
     ) -> None:
         """`events`: where Events are recorded; by default they are counted. `plugins`: as of `--plugin`.
 
-        Raises `ConfigError` for plugins that cannot be used.
+        `gates` may be of another version of Kubernetes, whose rules are followed then. Raises `ConfigError` for plugins
+        that cannot be used.
         """
         self.cluster = cluster
         self.events = CountedEvents() if events is None else events
         self.status_writer = StatusWriter(cluster, self.events, cluster.pod_of, clock=clock)
-        configured = ConfigurationReader(plugins=plugins).default(SCHEDULER_NAME)
+        configured = ConfigurationReader(gates, plugins).default(SCHEDULER_NAME)
+        self.group_writer = GroupStatusWriter(cluster, clock)
         super().__init__(configured.config, configured.registry, self._cluster_ports(), clock)
         self.listen_to(cluster.informers)
 
@@ -60,6 +65,7 @@ class ServiceInProcess(Assembly):
             binder=cluster,
             evictor=cluster,
             statuses=self.status_writer,
+            group_statuses=self.group_writer,
             events=self.events,
             volume_writer=cluster,
             claim_storage=StandInClaims(cluster),

@@ -50,9 +50,13 @@ class Gangs:
             return
         name = self.random.choice(sorted(self.nodes))
         cpus = self.nodes.pop(name)
-        for pod in [pod for pod in self.world.pods.values() if pod.spec.node_name == name]:
-            self._delete(pod.metadata.name)
         self.world.assembly.node_handler.on_delete(make_node(name, cpu=str(cpus)))
+        self.pods_without_a_node_go()
+
+    def pods_without_a_node_go(self) -> None:
+        """Those too whose Binding was under way when the node went."""
+        for pod in [pod for pod in self.world.pods.values() if pod.spec.node_name not in {"", *self.nodes}]:
+            self._delete(pod.metadata.name)
 
     def group_comes(self) -> None:
         name = self.random.choice(NAMES)
@@ -119,6 +123,7 @@ class Gangs:
         for _ in range(3):
             await self.world.pass_seconds(LONGEST_BACKOFF_SECONDS)
             await self.world.rest()
+            self.pods_without_a_node_go()
         assert [*self.wrong()] == []
 
     def wrong(self) -> list[str]:

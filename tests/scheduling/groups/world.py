@@ -109,7 +109,9 @@ class World:
             return error("gone")
         self.bindings.append((pod.metadata.name, node_name))
         await asyncio.sleep(0)
-        old = self.pods[pod.key]
+        old = self.pods.get(pod.key)
+        if old is None:
+            return error("gone meanwhile")
         self.pods[pod.key] = placed(old, node_name)
         self.assembly.pod_handler.on_update(old, self.pods[pod.key])
         return SUCCESS
