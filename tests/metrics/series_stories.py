@@ -302,7 +302,10 @@ async def a_pod_waits_for_permit(world: World) -> None:
 
 def with_gangs() -> Options:
     gates = parse_feature_gates(f"{GANGS}=true", version="1.37")
-    return Options(from_tree({**KIND, "leaderElection": {"leaderElect": False}}, "test", gates), serving=HTTPServing.plain_on_loopback())
+    return Options(
+        from_tree({**KIND, "leaderElection": {"leaderElect": False}}, "test", gates),
+        serving=HTTPServing.plain_on_loopback(),
+    )
 
 
 @story(
