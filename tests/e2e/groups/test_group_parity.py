@@ -94,6 +94,29 @@ def never_preempts(gangs: GangRoom) -> None:
     gangs.wait_told("train", "preemptionPolicy=Never")
 
 
+def takes_room(gangs: GangRoom) -> None:
+    """Four lower pods fill the cluster; three of them must go."""
+    for number in range(4):
+        gangs.scenario.add_pod(f"low-{number}", cpu="2")
+    gangs.scenario.wait_bound("low-0", "low-1", "low-2", "low-3")
+    gangs.add_group("train", 3, priorityClassName="gangs-high")
+    for number in range(3):
+        gangs.add_member("train", f"train-{number}", priorityClassName="gangs-high")
+    gangs.wait_whole("train")
+
+
+def takes_a_gang_as_a_whole(gangs: GangRoom) -> None:
+    """One slot would do, and the only lower pods are a gang that may go only as a whole."""
+    gangs.add_group("low", 4, disruptionMode={"all": {}})
+    for number in range(4):
+        gangs.add_member("low", f"low-{number}")
+    gangs.wait_whole("low")
+    gangs.add_group("train", 1, priorityClassName="gangs-high")
+    gangs.add_member("train", "train-0", priorityClassName="gangs-high")
+    gangs.wait_whole("train")
+    gangs.scenario.wait("the lower gang is gone", lambda: not gangs.members("low"))
+
+
 def basic(gangs: GangRoom) -> None:
     gangs.add_group("loose", None)
     for number in range(5):
@@ -118,6 +141,8 @@ PLAYS: tuple[Play, ...] = (
     gated_member,
     other_priority,
     never_preempts,
+    takes_room,
+    takes_a_gang_as_a_whole,
     basic,
     first_too_large_then_not,
 )

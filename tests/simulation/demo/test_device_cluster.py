@@ -1,4 +1,4 @@
-"""`kscheduler cluster --gpus`: the README's section as it stands there, and kinds by version and gate."""
+"""`kscheduler cluster --gpus`, and with pod groups: sections of the README as they stand there, kinds by version."""
 
 import asyncio
 import re
@@ -16,9 +16,9 @@ SECTION = "### Devices on an embedded cluster"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 
 
-def section() -> list[list[str]]:
+def section(heading: str = SECTION) -> list[list[str]]:
     """The commands of the section: those of its first block start the cluster, those of the second use it."""
-    text = (REPOSITORY / "README.md").read_text().partition(SECTION)[2].partition("\n## ")[0]
+    text = re.split(r"\n###? ", (REPOSITORY / "README.md").read_text().partition(heading)[2])[0]
     return [block.strip().splitlines() for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL)]
 
 
@@ -57,6 +57,23 @@ async def test_the_section_of_the_readme_holds() -> None:
         async with APIClient(plain_connection(url)) as client, asyncio.timeout(60):
             while msgspec.json.decode(await client.get(CLAIMS))["items"]:  # noqa: ASYNC110 - asks a server
                 await asyncio.sleep(0.1)
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on PATH: the README's section is UNTESTED")
+async def test_the_section_of_the_readme_about_gangs_holds() -> None:
+    (start,), (apply, placed, waits, shown, delete) = section("### Gangs on an embedded cluster")
+    async with kscheduler(*shlex.split(start)[1:], "--nodes", "3", "--port", "0") as cluster:
+        await cluster.until("its log: ")
+        url = url_of(cluster)
+        assert "podgroup.scheduling.k8s.io/training created" in await run(url, apply)
+        assert "condition met" in await run(url, placed)
+        assert "condition met" in await run(url, waits)
+        lines = (await run(url, shown)).splitlines()
+        assert len([line for line in lines if re.search(r"^pod/training-\S+ ", line)]) == 4
+        waiting = [line for line in lines if re.search(r"^pod/(too-large-\S+|leader) ", line)]
+        assert len(waiting) == 3
+        assert all(" Pending " in line for line in waiting)
+        await run(url, delete)
 
 
 async def code_of(client: APIClient, path: str) -> int:
