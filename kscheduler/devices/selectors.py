@@ -6,6 +6,7 @@ know only the domains that are there. The errors are kube-scheduler's, which dec
 the cycle.
 """
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from kscheduler.api.devices import Device, DeviceAttribute
@@ -61,24 +62,47 @@ class SelectorRuntimeError(SelectorError):
         self.cost = cost
 
 
-_RULES: dict[str, LanguageRules] = {
-    "1.36": LanguageRules(
-        qualified_locals=True,
-        old_positions=True,
-        shared_decimals=True,
-        bounded_ranges=False,
-        quoted_fields=False,
-        duration_of_int=True,
-        evaluation=EvaluationRules(optionals_through_go=True, lenient_or=True, old_costs=True),
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """What one release does with selectors where another one does otherwise."""
+
+    language: LanguageRules
+    always_reads_lists: bool
+    """Attributes may be lists, whether the gate is on or off: that matters to new objects in the API server only."""
+    wants_the_type_of_attributes: bool
+    """A result whose type is unknown must have the very type of attributes."""
+    hints_at_optionals: bool
+    """An error about a missing key tells of optional chaining."""
+
+
+_RULES: dict[Release, _Rules] = {
+    "1.36": _Rules(
+        LanguageRules(
+            qualified_locals=True,
+            old_positions=True,
+            shared_decimals=True,
+            bounded_ranges=False,
+            quoted_fields=False,
+            duration_of_int=True,
+            evaluation=EvaluationRules(optionals_through_go=True, lenient_or=True, old_costs=True),
+        ),
+        always_reads_lists=False,
+        wants_the_type_of_attributes=False,
+        hints_at_optionals=False,
     ),
-    "1.37": LanguageRules(
-        qualified_locals=False,
-        old_positions=False,
-        shared_decimals=False,
-        bounded_ranges=True,
-        quoted_fields=True,
-        duration_of_int=False,
-        evaluation=EvaluationRules(optionals_through_go=False, lenient_or=False, old_costs=False),
+    "1.37": _Rules(
+        LanguageRules(
+            qualified_locals=False,
+            old_positions=False,
+            shared_decimals=False,
+            bounded_ranges=True,
+            quoted_fields=True,
+            duration_of_int=False,
+            evaluation=EvaluationRules(optionals_through_go=False, lenient_or=False, old_costs=False),
+        ),
+        always_reads_lists=True,
+        wants_the_type_of_attributes=True,
+        hints_at_optionals=True,
     ),
 }
 
@@ -224,11 +248,10 @@ class SelectorCompiler:
     def __init__(self, version: Release, list_attributes: bool = False, consumable_capacity: bool = True) -> None:
         # `device.allowMultipleAllocations` is known to stored expressions whether the gate is on or off.
         del consumable_capacity
-        self._version = version
-        # 1.37 reads list attributes whether the gate is on or off: it matters to new objects in the API server only.
-        self._lists = list_attributes or version != "1.36"
+        self._rules = _RULES[version]
+        self._lists = list_attributes or self._rules.always_reads_lists
         self._attribute_type = types.DYN if self._lists else types.ANY
-        self._environment = _environment(version, self._attribute_type)
+        self._environment = _environment(self._rules.language, self._attribute_type)
         self._compiled: RecentlyUsed[str, CompiledSelector] = RecentlyUsed(COMPILED_KEPT)
         self._devices: RecentlyUsed[tuple[str, int], tuple[Device, _Prepared]] = RecentlyUsed(DEVICES_KEPT)
 
@@ -246,10 +269,10 @@ class SelectorCompiler:
         return selector
 
     def _check_result(self, described: types.Type) -> str:
-        if self._version == "1.36":
-            fine = described is types.BOOL or described is types.ANY or (self._lists and described is types.DYN)
-        else:
+        if self._rules.wants_the_type_of_attributes:
             fine = described.kind == "bool" or described.same(self._attribute_type)
+        else:
+            fine = described is types.BOOL or described is types.ANY or (self._lists and described is types.DYN)
         return "" if fine else f"must evaluate to bool or the unknown type, not {described}"
 
     def prepared(self, driver: str, device: Device) -> _Prepared:
@@ -265,12 +288,12 @@ class SelectorCompiler:
         return _Prepared(driver, device, lists=self._lists)
 
     def failed(self, message: str, cost: int | None) -> SelectorRuntimeError:
-        """The error, with 1.37's hint where a key is missing."""
-        hint = _HINT if self._version != "1.36" and "no such key:" in message else ""
+        """The error, with the release's hint where a key is missing."""
+        hint = _HINT if self._rules.hints_at_optionals and "no such key:" in message else ""
         return SelectorRuntimeError(message + hint, cost)
 
 
-def _environment(version: str, attribute: types.Type) -> Environment:
+def _environment(rules: LanguageRules, attribute: types.Type) -> Environment:
     fields = {
         "driver": types.STRING,
         "allowMultipleAllocations": types.BOOL,
@@ -278,4 +301,4 @@ def _environment(version: str, attribute: types.Type) -> Environment:
         "capacity": types.map_of(types.STRING, types.map_of(types.STRING, QUANTITY)),
     }
     name = "kubernetes.DRADevice"
-    return Environment({"device": types.struct(name)}, {name: fields}, _RULES[version])
+    return Environment({"device": types.struct(name)}, {name: fields}, rules)
