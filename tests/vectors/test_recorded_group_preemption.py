@@ -1,10 +1,10 @@
 """Pod groups that preempt, as kube-scheduler 1.37.1 decides (gate GenericWorkload): kscheduler must decide the same.
 
-Each line of `1.37/group_preemption.jsonl.gz` is a random cluster with a group, in the format of `pod_groups.jsonl.gz`.
-They were given to the real scheduler, on client-go's fake API server, six times each. `expect.podGroupOutcomes` lists
-what came out: the group's first condition; by member its node, or the message of its condition and the nomination that
-was written with it (none if the status had it); and `victims`, the pods that were deleted: those that terminated before
-are not.
+Each line of `1.37/group_preemption.jsonl.gz` is a random cluster with a group, in the format of `pod_groups.jsonl.gz`;
+the last 70 have topology constraints. They were given to the real scheduler, on client-go's fake API server, four to
+six times each. `expect.podGroupOutcomes` lists what came out: the group's first condition; by member its node, or the
+message of its condition and the nomination that was written with it (none if the status had it); and `victims`, the
+pods that were deleted: those that terminated before are not.
 """
 
 import gzip

@@ -254,9 +254,12 @@ class DynamicResources(Plugin):
         return PostFilterResult(self._not_helped)
 
     def pod_group_post_filter(self, trial: GroupTrial) -> PodGroupPostFilterResult:
-        """Says that it has done its part, as upstream also where there was nothing to do. It frees no claim yet."""
-        del trial
-        return _DONE_FOR_GROUP
+        """Says that it has done its part, as upstream also where there was nothing to do. It frees no claim yet.
+
+        For a group that was tried in placements it does nothing at all, and says nothing.
+        """
+        has_placements = trial.group.topology_key and "TopologyAwareWorkloadScheduling" in self._handle.features
+        return PodGroupPostFilterResult(unschedulable()) if has_placements else _DONE_FOR_GROUP
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
         """Points by the alternatives that claims get, int64 [rows]."""
