@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 from tests.controlplane import kscheduler_process
 from tests.controlplane.process import POLL_SECONDS, NotReadyError, Process, wait_until
@@ -96,7 +97,7 @@ class Scenario:
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": whole}
         self.api.create(self.pods_path, pod)
 
-    def add_pods(self, count: int, prefix: str = "pod", **options: str) -> None:
+    def add_pods(self, count: int, prefix: str = "pod", **options: Any) -> None:
         """Pods called `prefix-0` and so on."""
         for number in range(count):
             self.add_pod(f"{prefix}-{number}", **options)

@@ -67,7 +67,7 @@ def outcome(scenario: Scenario, process: Process) -> dict[str, Any]:
     for node in ("full", "other"):
         scenario.add_node(node, cpu="3")
         for number in range(2):
-            low = {"priorityClassName": "resize-low", "nodeName": node, "schedulerName": NAME}
+            low: dict[str, Any] = {"priorityClassName": "resize-low", "nodeName": node, "schedulerName": NAME}
             scenario.add_pod(f"low-{node}-{number}", cpu="1", **low)
     scenario.add_pod("growing", cpu="2", priorityClassName="resize-high", nodeName="full")
     defer(scenario, "growing", "1")
