@@ -55,6 +55,7 @@ class PodGroupSpec(Value, frozen=True):
     scheduling_constraints: PodGroupConstraints | None = None
     disruption_mode: DisruptionMode | None = None
     priority: int | None = None
+    preemption_policy: str | None = None
     parent_composite_pod_group_name: str | None = None
 
 

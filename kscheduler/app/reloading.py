@@ -15,7 +15,7 @@ is read under that version first: it may be the correction. If it is not, it is 
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -34,8 +34,6 @@ from kscheduler.loading import Configured, PluginOrigin
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.metrics import ReloadResult, ReloadStatistics
-from kscheduler.scheduling.profile import Profile
-from kscheduler.scheduling.profiles import rules_not_built
 
 _log = get_logger("config")
 
@@ -54,8 +52,6 @@ class _Exchange:
     configured: Configured
     ruleset: Ruleset
     adoption: Adoption
-    before: Mapping[str, Profile]
-    """The profiles that it has replaced."""
     seconds: float
     """For which it held the loop."""
 
@@ -233,13 +229,13 @@ class ConfigReloader:
                 raise _NotListedError([Problem("", text) for text in texts])
             # Drafted anew over what is there now; the first is held until then: it keeps the informers going.
             ruleset = draft(configured.config, configured.registry)
-        began, before = parts.clock.monotonic(), parts.assembly.profiles.copy()
+        began = parts.clock.monotonic()
         adoption = parts.adopt(ruleset)
         seconds = parts.clock.monotonic() - began
         self._origins = configured.origins
         if self._source is not None:
             self._source.follow(ruleset.config.gates)
-        return _Exchange(configured, ruleset, adoption, before, seconds)
+        return _Exchange(configured, ruleset, adoption, seconds)
 
     # --- judging a file -----------------------------------------------------------------------------------------------
 
@@ -286,7 +282,7 @@ class ConfigReloader:
     ) -> None:
         """A file is in force now."""
         self._succeed(ReloadResult.TAKEN_OVER, found.digest)
-        ruleset, before = exchange.ruleset, exchange.before
+        ruleset = exchange.ruleset
         fields = {name: value for name, value in asdict(exchange.adoption).items() if value}
         profiles, seconds = sorted(ruleset.profiles), round(exchange.seconds, 3)
         _log.info(
@@ -299,10 +295,6 @@ class ConfigReloader:
             if warning not in self._warned:
                 _log.warning("setting_not_honoured", setting=warning.path, reason=warning.reason)
         self._warned = frozenset(warnings)
-        for name, profile in ruleset.profiles.items():
-            missing = rules_not_built(profile)
-            if missing and (name not in before or missing != rules_not_built(before[name])):
-                _log.info("rules_not_built", profile=name, plugins=missing)
 
     def _note_unchanged(self, source: ConfigSource, digest: str, *, is_asked: bool, is_first: bool) -> None:
         if is_first:

@@ -41,7 +41,6 @@ from kscheduler.logs import configure as configure_logs
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.extenders.addresses import unusable_extenders
-from kscheduler.scheduling.profiles import rules_not_built
 from kscheduler.server import Server, is_loopback
 from kscheduler.server.serving import LOOPBACK
 
@@ -278,10 +277,6 @@ class App:
             _log.warning("setting_not_honoured", setting=warning.path, reason=warning.reason)
         log_plugins(Configured(self._options.config, self._options.registry, self._options.origins))
         self._log_open_paths()
-        for profile in self.parts.assembly.profiles.values():
-            missing = rules_not_built(profile)
-            if missing:
-                _log.info("rules_not_built", profile=profile.name, plugins=missing)
 
     def _log_open_paths(self) -> None:
         """Log what is served without a login, besides health checks."""

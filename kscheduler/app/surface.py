@@ -41,7 +41,7 @@ from kscheduler.metrics import (
     truth_source,
     work_queue_source,
 )
-from kscheduler.scheduling.observations import SINGLE_POD
+from kscheduler.scheduling.observations import OF_GROUP, SINGLE_POD
 from kscheduler.server import (
     Address,
     Check,
@@ -192,26 +192,37 @@ class Surface:
         return own if self.login is None else [*own, *self.login.request_statistics()]
 
     def _pending_pods(self) -> Mapping[str, float]:
-        # Members of pod groups are held, and so wait as pods by themselves.
         of_groups = {"incomplete": 0, "pending": 0} if self._parts.observations.counts_entities else {}
-        return {**self._single_pods(), **of_groups}
-
-    def _single_pods(self) -> dict[str, float]:
         sizes = self._parts.assembly.queue.statistics()
-        of_groups = {"incomplete": sizes.incomplete, "pending": sizes.pending}
+        known = {"incomplete": sizes.incomplete, "pending": sizes.pending}
+        return {
+            **self._waiting_pods(),
+            **of_groups,
+            **{place: count for place, count in known.items() if count is not None},
+        }
+
+    def _waiting_pods(self) -> dict[str, float]:
+        """Pods by queue, members of groups that wait as an element too."""
+        sizes = self._parts.assembly.queue.statistics()
         return {
             "active": sizes.active,
             "backoff": sizes.backoff,
             "unschedulable": sizes.unschedulable,
             "gated": sizes.gated,
-            **{place: count for place, count in of_groups.items() if count is not None},
         }
 
     def _queued_entities(self) -> Mapping[tuple[str, str], float]:
-        """Single pods only: nothing else waits in the queue. Empty where the followed version has no such series."""
+        """Single pods, and groups where they are followed. Empty where the followed version has no such series."""
         if not self._parts.observations.counts_entities:
             return {}
-        return {(queue, SINGLE_POD): pods for queue, pods in self._single_pods().items()}
+        groups = self._parts.assembly.queue.statistics().groups
+        entities: dict[tuple[str, str], float] = {}
+        for queue, pods in self._waiting_pods().items():
+            count, members = groups.get(queue, (0, 0))
+            entities[queue, SINGLE_POD] = pods - members
+            if groups:
+                entities[queue, OF_GROUP] = count
+        return entities
 
     def _extender_pods(self) -> dict[tuple[str, str], float]:
         pods: dict[tuple[str, str], float] = {}

@@ -287,7 +287,8 @@ class Assembly:
         self.resizes.follow(gates)
         self.cache.follow(gates.behaviours)
         self.cache.devices.follow(taint_rules=gates.enabled("DRADeviceTaintRules"))
-        self.ports.observations.follow(gates.behaviours)
+        follows_groups = bool(self.cache.pod_groups.apis)
+        self.ports.observations.follow(gates.behaviours, follows_groups=follows_groups)
 
     def _is_served(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name in self.profiles

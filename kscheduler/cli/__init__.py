@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from kscheduler.cli.parser import Parser
 
 VERBS: Final[Mapping[str, str]] = {
@@ -24,6 +26,10 @@ VERBS: Final[Mapping[str, str]] = {
 }
 """The purpose of each verb, as in `kscheduler --help`. `kscheduler/cli/commands/VERB.py` implements it."""
 
+_CALL_PLUGINS: Final = {"bench": False, "config": True, "explain": True, "plugin": False}
+"""Verbs that call plugins and configure no logs of their own: whether the plugins' lines are shown. Those that ask them
+thousands of times show none.
+"""
 _BROKEN_PIPE: Final = 141
 
 
@@ -39,11 +45,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     try:
         args = parser.parse_args(words)
-        code: int = args.run(args)
+        with _logs_apart(verb):
+            code: int = args.run(args)
         sys.stdout.flush()
     except BrokenPipeError:
         return _reader_has_gone()
     return code
+
+
+def _logs_apart(verb: str) -> "AbstractContextManager[object]":
+    """What plugins log must not stand in the answer of a command that calls them."""
+    from contextlib import nullcontext
+
+    if verb not in _CALL_PLUGINS:
+        return nullcontext()
+    from kscheduler.cli.standard_streams import logs_apart
+
+    return logs_apart(are_shown=_CALL_PLUGINS[verb])
 
 
 def _reader_has_gone() -> int:

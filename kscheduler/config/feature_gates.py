@@ -89,8 +89,10 @@ HONOURED: Final = frozenset(
         "LoggingBetaOptions",
         "NodeDeclaredFeatures",
         "NominatedNodeNameForExpectation",
+        "PodGroupPreemptionPolicy",
         "StorageCapacityScoring",
         "TaintTolerationComparisonOperators",
+        "TopologyAwareWorkloadScheduling",
         "VolumeLimitScaling",
         RESIZE_PREEMPTION,
     )
@@ -114,7 +116,6 @@ READ_BY_SCHEDULERS: Final = HONOURED | frozenset(
         "MatchLabelKeysInPodTopologySpread",
         "NodeInclusionPolicyInPodTopologySpread",
         "OpportunisticBatching",
-        "PodGroupPreemptionPolicy",
         "PodLevelResources",
         "SchedulerAsyncAPICalls",
         "SchedulerAsyncPreemption",
@@ -122,7 +123,6 @@ READ_BY_SCHEDULERS: Final = HONOURED | frozenset(
         "SchedulerPreQueueingHints",
         "SchedulerQueueingHints",
         "SidecarContainers",
-        "TopologyAwareWorkloadScheduling",
         "VolumeAttributesClass",
         "WorkloadAwarePreemption",
     )
@@ -155,8 +155,6 @@ _NOT_BUILT: Final[Mapping[str, Mapping[str, str]]] = {
         "DRAOptionalNodeOperations": "devices would be allocated on nodes that cannot leave out their preparation",
         "DRAPartitionableDevicesType": "the type of a partition would not be seen",
         "DRAWorkloadResourceClaims": "claims that the pods of a group share would be taken for those of one pod",
-        "PodGroupPreemptionPolicy": "a group would preempt as its pods say, not as the group does",
-        "TopologyAwareWorkloadScheduling": "groups would be placed without their topology constraints",
     },
 }
 """Gates that may not be switched on, by version, with what would go wrong: kube-scheduler decides otherwise with them.

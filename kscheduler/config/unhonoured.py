@@ -1,8 +1,7 @@
 """Settings that have no effect here (yet): each gives a warning that names the field.
 
 Only settings that the user wrote give a warning, and only if the value differs from kube-scheduler's default: a default
-that is written out changes nothing. A change that builds a feature removes its line from `RULES` or its plugin from
-`UNBUILT_PLUGINS`.
+that is written out changes nothing. A change that builds a feature removes its line from `RULES`.
 """
 
 import re
@@ -56,28 +55,23 @@ RULES: tuple[Rule, ...] = (
     Rule("clientConnection.acceptContentTypes", _JSON_ONLY, _speaks_json),
 )
 
-UNBUILT_PLUGINS = frozenset(
-    (
-        "PodGroupPodsCount",
-        "TopologyPlacementGenerator",
-    )
-)
-"""In-tree plugins that a configuration may name and whose rules are not built: settings for them do nothing. The gates
-that ask for these rules cannot be switched on."""
-
+_OF_PLACEMENTS: Final = frozenset(("PodGroupPodsCount", "TopologyPlacementGenerator"))
+"""In-tree plugins that are about placements of pod groups alone."""
 _LONGEST_CALL: Final = 300
 """Seconds that an extender's `httpTimeout` may have without a warning."""
 _INDEX = re.compile(r"\[\d+\]")
+_FOR_POD_GROUPS: Final[tuple[tuple[str, tuple[str, ...], frozenset[str]], ...]] = (
+    ("GenericWorkload", ("pod_group_post_filter",), frozenset()),
+    ("TopologyAwareWorkloadScheduling", ("placement_generate", "placement_score"), _OF_PLACEMENTS),
+)
+"""Feature gates with the extension points, and the in-tree plugins, that do nothing without them."""
 _CAMEL = dict(zip(Plugins.__struct_fields__, Plugins.__struct_encode_fields__, strict=True))
 
 
-def unhonoured(
-    loaded: LoadedConfig, rules: tuple[Rule, ...] = RULES, unbuilt: frozenset[str] = UNBUILT_PLUGINS
-) -> tuple[SettingWarning, ...]:
+def unhonoured(loaded: LoadedConfig, rules: tuple[Rule, ...] = RULES) -> tuple[SettingWarning, ...]:
     """A warning for each setting that the user gave and that has no effect, in the order of their paths."""
     warnings = [
         *_from_rules(loaded, rules),
-        *_from_plugins(loaded, unbuilt),
         *_from_points_of_pod_groups(loaded),
         *_from_extenders(loaded),
         *_from_unencrypted_sources(loaded),
@@ -108,32 +102,23 @@ def _value_at(configuration: Any, path: str) -> Any:
     return value
 
 
-def _from_plugins(loaded: LoadedConfig, unbuilt: frozenset[str]) -> Iterator[SettingWarning]:
-    (default,) = default_configuration().configuration.profiles
-    by_default = {plugin.name for plugin in default.plugins.multi_point.enabled}
-    for index, profile in enumerate(loaded.as_given.profiles):
-        path = f"profiles[{index}]"
-        for number, entry in enumerate(profile.plugin_config):
-            if entry.name in unbuilt and entry not in default.plugin_config:
-                yield _unbuilt(f"{path}.pluginConfig[{number}]", entry.name)
-        for field, name in _CAMEL.items():
-            for number, plugin in enumerate(getattr(profile.plugins, field).enabled):
-                if plugin.name in unbuilt - by_default:
-                    yield _unbuilt(f"{path}.plugins.{name}.enabled[{number}]", plugin.name)
-
-
 def _from_points_of_pod_groups(loaded: LoadedConfig) -> Iterator[SettingWarning]:
-    """Plugins at a point that only pod groups reach, while there are none: kube-scheduler takes them without a word."""
-    if loaded.gates.enabled("GenericWorkload"):
-        return
-    for index, profile in enumerate(loaded.as_given.profiles):
-        if profile.plugins.pod_group_post_filter != PluginSet():
-            path = f"profiles[{index}].plugins.podGroupPostFilter"
-            yield SettingWarning(path, "has no effect: it is for pod groups, and feature gate GenericWorkload is off")
-
-
-def _unbuilt(path: str, plugin: str) -> SettingWarning:
-    return SettingWarning(path, f"has no effect: plugin {plugin} is not built yet")
+    """Plugins that only pod groups meet, while there are none: kube-scheduler takes them without a word."""
+    for gate, points, plugins in _FOR_POD_GROUPS:
+        if gate in loaded.gates.known and loaded.gates.enabled(gate):
+            continue
+        reason = f"has no effect: it is for pod groups, and feature gate {gate} is off"
+        for index, profile in enumerate(loaded.as_given.profiles):
+            path = f"profiles[{index}]"
+            for point in points:
+                if getattr(profile.plugins, point) != PluginSet():
+                    yield SettingWarning(f"{path}.plugins.{_CAMEL[point]}", reason)
+            for number, plugin in enumerate(profile.plugins.multi_point.enabled):
+                if plugin.name in plugins:
+                    yield SettingWarning(f"{path}.plugins.multiPoint.enabled[{number}]", reason)
+            for number, entry in enumerate(profile.plugin_config):
+                if entry.name in plugins:
+                    yield SettingWarning(f"{path}.pluginConfig[{number}]", reason)
 
 
 def _from_extenders(loaded: LoadedConfig) -> Iterator[SettingWarning]:

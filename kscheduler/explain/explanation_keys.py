@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from kscheduler.explain.extenders import ExtenderRole, extender_roles
+from kscheduler.explain.own_plugins import source_of
 from kscheduler.explain.rejections import NamedDetail, PluginRejections, named_details, plugin_rejections
 from kscheduler.explain.situation import Situation
 from kscheduler.framework.cluster.preemption import Candidate, PreemptionSearch
@@ -61,7 +62,7 @@ def _of_record(decision: Decision, record: SchedulingRecord) -> Tree:
         "nodeCount": record.num_all_nodes,
         "evaluatedCount": record.num_evaluated_nodes,
         "feasibleCount": len(record.feasible),
-        "rejections": [_rejection(by_plugin) for by_plugin in rejections],
+        "rejections": [_rejection(decision, by_plugin) for by_plugin in rejections],
         "preFilterDetails": [_detail(detail) for detail in pre_filter_details],
         **_points(decision, record),
         "tieBreak": _tie(record),
@@ -70,7 +71,7 @@ def _of_record(decision: Decision, record: SchedulingRecord) -> Tree:
     }
 
 
-def _rejection(rejections: PluginRejections) -> Tree:
+def _rejection(decision: Decision, rejections: PluginRejections) -> Tree:
     statuses = [
         {
             "code": status.code.label,
@@ -81,7 +82,14 @@ def _rejection(rejections: PluginRejections) -> Tree:
         for status, names in rejections.by_status.items()
     ]
     details = [_detail(detail) for detail in rejections.details]
-    return {"plugin": rejections.plugin, "count": rejections.count, "statuses": statuses, "details": details}
+    source = source_of(decision.profile, rejections.plugin) or None
+    return {
+        "plugin": rejections.plugin,
+        "source": source,
+        "count": rejections.count,
+        "statuses": statuses,
+        "details": details,
+    }
 
 
 def _detail(named: NamedDetail) -> Tree:
@@ -139,7 +147,7 @@ def _without_it(decision: Decision, record: SchedulingRecord) -> Tree:
         "feasibleCount": len(record.feasible),
         "feasible": sorted(record.feasible_names()),
         "best": sorted(record.best_names()) if len(record.feasible) else [],
-        "rejections": [_rejection(by_plugin) for by_plugin in plugin_rejections(decision, record)],
+        "rejections": [_rejection(decision, by_plugin) for by_plugin in plugin_rejections(decision, record)],
     }
 
 

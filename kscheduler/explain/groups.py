@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kscheduler.api.meta import Condition
 from kscheduler.framework.status import Status
-from kscheduler.scheduling.groups.group_cycle import MemberResult
+from kscheduler.scheduling.groups.group_cycle import MemberResult, TriedPlacement
 from kscheduler.scheduling.groups.group_outcome import group_condition
 from kscheduler.whatif.decide_group import GroupDecision
 
@@ -16,7 +16,7 @@ Tree = dict[str, Any]
 
 KIND: Final = "PodGroupExplanation"
 _NOTHING: Final[Tree] = dict.fromkeys(
-    ("preEnqueue", "preFilter", "preFilterNodes", "filter", "feasible", "scores", "best", "preemption")
+    ("preEnqueue", "preFilter", "preFilterNodes", "filter", "feasible", "scores", "best")
 )
 
 
@@ -29,8 +29,10 @@ def group_tree(decision: GroupDecision, api_version: str) -> Tree:
         "podGroup": decision.scenario.group,
         "error": decision.error or None,
         **_NOTHING,
+        "preemption": _preemption_tree(decision),
         "message": "",
         "podGroupOutcome": None if decision.error else outcome_tree(decision),
+        "placements": [_placement_tree(tried) for tried in decision.placements],
         "notes": list(decision.notes),
     }
 
@@ -44,6 +46,34 @@ def outcome_tree(decision: GroupDecision) -> Tree:
     return {
         "condition": _condition_tree(group_condition(decision.status)),
         "pods": {member.pod.name: _member_tree(member) for member in decision.members},
+    }
+
+
+def _placement_tree(tried: TriedPlacement) -> Tree:
+    """A placement that the group was tried in. `points`: null if it was not compared with others."""
+    return {
+        "name": tried.placement.name,
+        "nodeCount": len(tried.placement.rows),
+        "fits": tried.status.is_success,
+        "message": tried.status.message,
+        "points": tried.points,
+        "chosen": tried.is_chosen,
+    }
+
+
+def _preemption_tree(decision: GroupDecision) -> Tree | None:
+    """Whom the group would evict, and the nodes that its members would wait for."""
+    preemption = decision.preemption
+    if preemption is None:
+        return None
+    return {
+        "nominatedNodes": {pod.name: node_name for pod, node_name in preemption.nominations},
+        "victims": [
+            {"namespace": victim.namespace, "name": victim.name, "node": victim.node_name, "priority": victim.priority}
+            for victim in preemption.victims
+        ],
+        "brokenBudgets": preemption.broken_budgets,
+        "disruptedGroups": preemption.disrupted_groups,
     }
 
 
@@ -85,9 +115,35 @@ def _lines(decision: GroupDecision) -> list[str]:
         return [f"{name} is not tried: some of its members may not enter the queue", *gates]
     condition = group_condition(decision.status or Status())
     head = f"{name}: {condition.reason}" + (f": {condition.message}" if condition.message else "")
-    return [head, *map(_member_line, decision.members)]
+    return [
+        head,
+        *map(_placement_line, decision.placements),
+        *map(_member_line, decision.members),
+        *_victim_lines(decision),
+    ]
+
+
+def _placement_line(tried: TriedPlacement) -> str:
+    name = f'placement "{tried.placement.name}"' if tried.placement.name else "all nodes"
+    points = "" if tried.points is None else f", {tried.points} points"
+    fits = f"fits{points}" if tried.status.is_success else tried.status.message
+    count = len(tried.placement.rows)
+    return f"  {name} ({count} {'node' if count == 1 else 'nodes'}): {fits}{' - chosen' if tried.is_chosen else ''}"
+
+
+def _victim_lines(decision: GroupDecision) -> list[str]:
+    preemption = decision.preemption
+    if preemption is None:
+        return []
+    count = len(preemption.victims)
+    broken = f", of whom {preemption.broken_budgets} break a disruption budget" if preemption.broken_budgets else ""
+    head = f"it would evict {count} {'pod' if count == 1 else 'pods'}{broken}:"
+    return [head, *(f"  {pod.key} on {pod.node_name}, priority {pod.priority}" for pod in preemption.victims)]
 
 
 def _member_line(member: MemberResult) -> str:
     tree = _member_tree(member)
-    return f"  {member.pod.name}: " + (f"goes to {tree['node']}" if "node" in tree else tree["message"])
+    if "node" in tree:
+        return f"  {member.pod.name}: goes to {tree['node']}"
+    waits = f" (waits for room on {member.nominated_node_name})" if member.nominated_node_name else ""
+    return f"  {member.pod.name}: {tree['message']}{waits}"

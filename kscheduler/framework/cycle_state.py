@@ -48,6 +48,16 @@ class CycleState:
         copied._values = dict(self._values)
         return copied
 
+    def detach(self) -> None:
+        """Replace values that share memory with the tables, and so change with them, by what they are now.
+
+        For a state that outlives its cycle. Such a value has a method `detached`, which returns a copy.
+        """
+        for kind, value in self._values.items():
+            detached = getattr(value, "detached", None)
+            if detached is not None:
+                self._values[kind] = detached()
+
     def holds_the_same(self, other: "CycleState") -> bool:
         """Whether both hold the same value objects."""
         values, others = self._values, other._values

@@ -26,6 +26,8 @@ from typing import Any, ClassVar, Final, Protocol
 
 from kscheduler.api import well_known
 from kscheduler.framework.cluster.claim_writing import Deallocation
+from kscheduler.framework.cluster.group_preemption import GroupTrial, PodGroupPostFilterResult
+from kscheduler.framework.cluster.placements import GroupPlacement, ProposedPlacement
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, PlacementProgress
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.cycle_state import CycleState
@@ -382,6 +384,36 @@ class PlacementFeasiblePlugin(Protocol):
 
     def placement_feasible(self, group: GroupDefinition, progress: PlacementProgress) -> Status:
         """Success: the group may be placed as it is. Wait: not yet. Unschedulable: it never can be this time."""
+        ...
+
+
+class PlacementGeneratePlugin(Protocol):
+    """Says in which parts of the cluster a pod group may be placed. Configurations name one at `placementGenerate`."""
+
+    name: str
+
+    def generate_placements(self, group: GroupDefinition, parent: GroupPlacement) -> Sequence[GroupPlacement]:
+        """The placements to try, parts of the parent; none: the group cannot be placed. Raises `StatusError`."""
+        ...
+
+
+class PlacementScorePlugin(Protocol):
+    """Says which of the placements that a pod group fits into is best. Configurations name it at `placementScore`."""
+
+    name: str
+
+    def score_placements(self, group: GroupDefinition, proposals: Sequence[ProposedPlacement]) -> Scores:
+        """0..100, an int64 per proposal. Raises `StatusError`."""
+        ...
+
+
+class PodGroupPostFilterPlugin(Protocol):
+    """Called when a pod group was turned down. Configurations name it at `podGroupPostFilter`."""
+
+    name: str
+
+    def pod_group_post_filter(self, trial: GroupTrial) -> PodGroupPostFilterResult:
+        """Find a way to make room for the group, or the reason why there is none."""
         ...
 
 

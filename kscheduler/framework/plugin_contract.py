@@ -39,6 +39,9 @@ _PARAMETERS: Final = {
     "bind": "cycle, pod, node_name",
     "post_bind": "cycle, pod, node_name",
     "placement_feasible": "group, progress",
+    "pod_group_post_filter": "trial",
+    "generate_placements": "group, parent",
+    "score_placements": "group, proposals",
     "sign": "pod",
     "may_let_in": "",
     "events_to_register": "",
@@ -63,6 +66,8 @@ _YES_OR_NO: Final = ("reads_pods", "reads_spec_only", "normalizes_points_only", 
 _DECLARATIONS: Final = (*_YES_OR_NO, "depends_on", "reasons", "refresh_interval", "permit_timeout_seconds")
 """What a class may state besides its methods."""
 _METHODS: Final = (*_PARAMETERS, "details")
+_OF_GROUPS: Final = ("placement_feasible", "pod_group_post_filter", "generate_placements", "score_placements")
+"""Extension points that only pod groups have."""
 _ALIKE: Final = 0.85
 """How similar (0 to 1) a name must be to be taken for a misspelling: `scores` for `score`, not `permitted`."""
 
@@ -129,7 +134,7 @@ def _problems(plugin: Any, name: str) -> Iterator[str]:
     for fact in _YES_OR_NO:
         if not isinstance(stated := getattr(plugin, fact, False), bool):
             yield f"`{fact}` is {stated!r}: let it be True or False"
-    if not points_of(plugin):
+    if not points_of(plugin) and not any(callable(getattr(plugin, method, None)) for method in _OF_GROUPS):
         yield _no_point(plugin)
     if callable(getattr(plugin, "refresh", None)):
         yield from _interval_problems(getattr(plugin, "refresh_interval", None))

@@ -67,6 +67,12 @@ class PluginTraits:
     """Whether it has something to give back at its end (`ClosablePlugin`)."""
     judges_groups: bool
     """Whether it says how far a pod group must come (`placement_feasible`)."""
+    makes_room_for_groups: bool
+    """Whether it looks for room for a pod group that was turned down (`pod_group_post_filter`)."""
+    generates_placements: bool
+    """Whether it says where a pod group may be placed (`generate_placements`)."""
+    scores_placements: bool
+    """Whether it says which placement of a pod group is best (`score_placements`)."""
     awaits_permit: bool
     """Whether its `permit` is a coroutine, which the pod waits for."""
     awaits_post_bind: bool
@@ -114,6 +120,9 @@ def traits_of(plugin: Any) -> PluginTraits:
         is_refreshed=_has(plugin, "refresh"),
         is_closable=_has(plugin, "close"),
         judges_groups=_has(plugin, "placement_feasible"),
+        makes_room_for_groups=_has(plugin, "pod_group_post_filter"),
+        generates_placements=_has(plugin, "generate_placements"),
+        scores_placements=_has(plugin, "score_placements"),
         awaits_permit=_is_awaited(plugin, "permit"),
         awaits_post_bind=_is_awaited(plugin, "post_bind"),
     )

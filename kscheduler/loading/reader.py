@@ -17,7 +17,6 @@ from kscheduler.config.loader import ArgsKind
 from kscheduler.config.plugin_args import ARGS_KINDS
 from kscheduler.config.reading.decode import Walk
 from kscheduler.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile, Plugins, PluginSource
-from kscheduler.config.unhonoured import UNBUILT_PLUGINS
 from kscheduler.framework.registry import PluginFactory, Registry
 from kscheduler.loading.declared import NoPluginsError, declared_plugins, factory_of
 from kscheduler.loading.plugin_file import PluginFile, UnusablePluginError, content_of, digest_of, run_file
@@ -102,7 +101,7 @@ class PluginLoading:
             path = f"pluginSources[{index}]"
             walk.problems.extend(Problem(path + field, text) for field, text in self._load_source(source, where))
         for name, path in _named(configuration.profiles):
-            if name not in self.registry and name not in ARGS_KINDS and name not in UNBUILT_PLUGINS:
+            if name not in self.registry and name not in ARGS_KINDS:
                 walk.problems.extend(Problem(path, text) for text in self._load_entry_point(name))
         return self.registry.args_kind
 

@@ -16,6 +16,7 @@ from kscheduler.plugins.node_ports import NodePorts
 from kscheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from kscheduler.plugins.node_resources_fit import NodeResourcesFit
 from kscheduler.plugins.node_unschedulable import NodeUnschedulable
+from kscheduler.plugins.placements import PodGroupPodsCount, TopologyPlacementGenerator
 from kscheduler.plugins.pod_topology_spread import PodTopologySpread
 from kscheduler.plugins.policies.catalogue import POLICIES
 from kscheduler.plugins.priority_sort import PrioritySort
@@ -49,6 +50,8 @@ IN_TREE: tuple[type[Plugin], ...] = (
     DefaultBinder,
     NodeDeclaredFeatures,
     GangScheduling,
+    TopologyPlacementGenerator,
+    PodGroupPodsCount,
 )
 """The plugins, in the order of the default MultiPoint list: a node counts for the first plugin that rejects it."""
 

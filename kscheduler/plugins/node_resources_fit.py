@@ -27,6 +27,8 @@ from kscheduler.config.plugin_args import (
     NodeResourcesFitArgs,
     ScoringStrategy,
 )
+from kscheduler.framework.cluster.placements import ProposedPlacement
+from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle
@@ -54,6 +56,7 @@ from kscheduler.framework.rules.resource_scoring import (
     least_allocated,
     most_allocated,
     points_by_utilization,
+    sum_over,
     usage,
 )
 from kscheduler.framework.status import SUCCESS, Status
@@ -78,6 +81,7 @@ class NodeResourcesFit(Plugin):
     reads_spec_only = True
 
     def __init__(self, args: NodeResourcesFitArgs | None, handle: Handle) -> None:
+        self._handle = handle
         self._devices = handle.devices if "DRAExtendedResource" in handle.features else None
         args = args or NodeResourcesFitArgs()
         self._judges_resizes = RESIZE_PREEMPTION in handle.features
@@ -144,6 +148,22 @@ class NodeResourcesFit(Plugin):
         del cycle
         demands = [(name, pod.nonzero_requests.get(name, 0), weight) for name, weight in self._resources]
         return self._strategy(usage(nodes, rows, demands, nonzero=True))
+
+    def score_placements(self, group: GroupDefinition, proposals: Sequence[ProposedPlacement]) -> Scores:
+        """The fuller the placement would be as a whole, the more points, whatever the strategy for nodes is.
+
+        0..100, int64 per proposal. As for nodes, resources that no member requests count if they are not extended.
+        """
+        del group
+        nodes = self._handle.view.nodes
+        points = []
+        for proposal in proposals:
+            demands = [
+                (name, sum(pod.nonzero_requests.get(name, 0) for pod, _ in proposal.assignments), weight)
+                for name, weight in self._resources
+            ]
+            points.append(int(most_allocated(sum_over(nodes, proposal.placement.rows, demands))[0]))
+        return np.array(points, dtype=np.int64)
 
     def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
         """Which resource is short by how much, and which nodes come closest."""

@@ -14,7 +14,7 @@ them, so they start here at zero.
 """
 
 from bisect import bisect_left
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final
@@ -140,6 +140,11 @@ _MOST_DRIVERS = 100
 """Drivers with a label of their own."""
 _ATTEMPTS = exponential_bounds(1, 2, 5)
 _VICTIMS = exponential_bounds(1, 2, 7)
+_WORKLOAD_VICTIMS = exponential_bounds(1, 2, 11)
+_PREEMPTION_SECONDS = exponential_bounds(0.001, 2, 16)
+OF_POD: Final = "pod"
+OF_GROUP: Final = "podgroup"
+"""Who preempts, as metrics name it."""
 _MOST_ATTEMPTS = 15
 _ATTEMPT_VALUES = (*((str(attempt),) for attempt in range(_MOST_ATTEMPTS)), (f"{_MOST_ATTEMPTS}+",))
 """Label values by number of attempts."""
@@ -161,6 +166,8 @@ class Observations:
         """Whether victims are counted that are terminating already."""
         self.counts_entities = False
         """Whether the followed version counts what enters the queue, besides its pods."""
+        self.follows_groups = False
+        """Whether pod groups are followed: kube-scheduler has more series of preemption then."""
         self.counters: list[Counter] = []
         self.histograms: list[Histograms] = []
         self._declare_attempts()
@@ -189,8 +196,9 @@ class Observations:
                 for values in [values for values in by_labels if values[place] in gone]:
                     del by_labels[values]
 
-    def follow(self, behaviours: Behaviours) -> None:
-        """Count as kube-scheduler of this version does."""
+    def follow(self, behaviours: Behaviours, *, follows_groups: bool = False) -> None:
+        """Count as kube-scheduler of this version does; with more series where pod groups are followed."""
+        self.follows_groups = follows_groups
         self.event_names, self.handled_event_names = behaviours.event_names, behaviours.handled_event_names
         self.counts_entities = behaviours.counts_entities
         self.counts_victims_at_once = behaviours.counts_victims_at_once
@@ -227,6 +235,15 @@ class Observations:
         """A pod group was decided about, without the search for room by preemption."""
         self.group_algorithm_seconds[()].observe(seconds)
 
+    def placements(self, profile: str, tried: Sequence[tuple[bool, float]]) -> None:
+        """A pod group was tried in these placements; for each, whether it fits there, and the seconds of the trial."""
+        if tried:
+            self.generated_placements[(profile,)] += len(tried)
+        for is_feasible, seconds in tried:
+            labels = ("feasible" if is_feasible else "infeasible", profile)
+            self.placement_evaluations[labels] += 1
+            self.placement_seconds[labels].observe(seconds)
+
     def permit_wait(self, result: str, seconds: float) -> None:
         """A pod's wait for Permit plugins ended with this status code (its label, such as `Success`)."""
         self.permit_wait_seconds[(result,)].observe(seconds)
@@ -235,20 +252,41 @@ class Observations:
         """PostFilter looked for victims."""
         self.preemption_attempts[()] += 1
 
-    def preemption_victims(self, victims: int, *, to_go: int) -> None:
-        """A preemption chose this many victims, of whom `to_go` are not terminating yet."""
+    def preemption_victims(self, victims: int, *, to_go: int, of_group: bool = False) -> None:
+        """A preemption chose this many victims, of whom `to_go` do not terminate yet. `of_group`: for a pod group."""
         if to_go or self.counts_victims_at_once:
-            self._victims.observe(victims)
+            (self.workload_victims[()] if of_group else self._victims).observe(victims)
+
+    def preemption_harm(self, preemptor: str, disrupted_groups: int, broken_budgets: int) -> None:
+        """A preemption by `preemptor` (`pod`, `podgroup`) has so many groups, or members, among its victims, and so
+        many victims that break a disruption budget.
+        """
+        if self.follows_groups and disrupted_groups:
+            self.workload_disruptions[(preemptor,)].observe(disrupted_groups)
+        if self.follows_groups and broken_budgets:
+            self.broken_budgets[(preemptor,)] += broken_budgets
+
+    def workload_preemption(self, result: str, seconds: float) -> None:
+        """A pod group has looked for victims; `result` is the label of the status code."""
+        self.workload_preemption_attempts[(result,)] += 1
+        self.preemption_evaluation(OF_GROUP, result, seconds)
+
+    def preemption_evaluation(self, preemptor: str, result: str, seconds: float) -> None:
+        """A search for victims has ended; `preemptor` is `pod` or `podgroup`."""
+        if self.follows_groups:
+            self.evaluation_seconds[preemptor, result].observe(seconds)
 
     @property
     def victims(self) -> Histogram:
         """Victims per preemption."""
         return self._victims
 
-    def preemption_goroutine(self, result: str, seconds: float) -> None:
+    def preemption_goroutine(self, result: str, seconds: float, preemptor: str = OF_POD) -> None:
         """All victims of a preemption were dealt with (`success`), or some could not be (`error`)."""
         self.preemption_executions[(result,)] += 1
         self.preemption_seconds[(result,)].observe(seconds)
+        if self.follows_groups:
+            self.execution_seconds[preemptor, result].observe(seconds)
 
     # ---- extension points and plugins ----
 
@@ -424,6 +462,60 @@ class Observations:
             _ATTEMPT_SECONDS,
         )
         self.group_algorithm_seconds.clear()  # absent where groups are off, as in kube-scheduler
+        self._declare_placements()
+        self._declare_preemption_with_groups()
+
+    def _declare_placements(self) -> None:
+        self.generated_placements = self._counter(
+            "scheduler_generated_placements_total", "Placements that pod groups were tried in.", "profile"
+        )
+        self.placement_evaluations = self._counter(
+            "scheduler_placement_evaluations_total",
+            "Trials of a pod group in one placement, by whether it fits there.",
+            "result",
+            "profile",
+        )
+        self.placement_seconds = self._histogram(
+            "scheduler_placement_evaluation_duration_seconds",
+            "Time of the trial of a pod group in one placement, by whether it fits there.",
+            _ATTEMPT_SECONDS,
+            "result",
+            "profile",
+        )
+
+    def _declare_preemption_with_groups(self) -> None:
+        self.workload_preemption_attempts = self._counter(
+            "scheduler_workload_preemption_attempts_total", "Searches for victims of a pod group.", "result"
+        )
+        self.workload_victims = self._histogram(
+            "scheduler_workload_preemption_victims", "Victims per preemption by a pod group.", _WORKLOAD_VICTIMS
+        )
+        self.workload_victims.clear()
+        self.workload_disruptions = self._histogram(
+            "scheduler_preemption_workload_disruptions",
+            "Pod groups, or single members of one, among the victims of a preemption.",
+            _WORKLOAD_VICTIMS,
+            "preemptor",
+        )
+        self.broken_budgets = self._counter(
+            "scheduler_preemption_pdb_violations_total",
+            "Victims whose eviction breaks a disruption budget.",
+            "preemptor",
+        )
+        self.evaluation_seconds = self._histogram(
+            "scheduler_preemption_evaluation_duration_seconds",
+            "Time of a search for victims.",
+            _PREEMPTION_SECONDS,
+            "preemptor",
+            "result",
+        )
+        self.execution_seconds = self._histogram(
+            "scheduler_preemption_execution_duration_seconds",
+            "Time to take the victims of a preemption away.",
+            _PREEMPTION_SECONDS,
+            "preemptor",
+            "result",
+        )
 
     def _declare_plugins(self) -> None:
         self.extension_points = self._histogram(

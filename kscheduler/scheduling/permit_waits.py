@@ -15,6 +15,8 @@ from kscheduler.state.holding.waiting_pods import HeldPod, WaitingPodTable
 _log = get_logger(__name__)
 
 LONG_SECONDS: Final = 10.0
+MOST_KNOWN: Final = 100
+"""Plugins that are counted as 0: configurations that come and go may name ever new ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class PermitWaits:
 
     def pods_by_plugin(self) -> Mapping[str, int]:
         """How many pods wait for each plugin; one for which pods have waited stays, with 0: a graph falls to zero."""
-        self._known = dict.fromkeys(self._known, 0)
+        self._known = dict.fromkeys(self._known, 0) if len(self._known) < MOST_KNOWN else {}
         self._known.update((plugin, waits.pods) for plugin, waits in self._by_plugin().items())
         return self._known
 

@@ -9,7 +9,10 @@ from kscheduler.framework.plugin import (
     BindPlugin,
     FilterPlugin,
     PermitPlugin,
+    PlacementGeneratePlugin,
+    PlacementScorePlugin,
     Plugin,
+    PodGroupPostFilterPlugin,
     PostBindPlugin,
     PostFilterPlugin,
     PreBindPlugin,
@@ -42,6 +45,14 @@ class WeightedScore:
 
 
 @dataclass(frozen=True, slots=True)
+class WeightedPlacementScore:
+    """A plugin that scores placements of pod groups, and the weight of its points."""
+
+    plugin: PlacementScorePlugin
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """Plugins in the order they run."""
 
@@ -63,6 +74,12 @@ class Profile:
     pre_bind: tuple[PreBindPlugin, ...] = ()
     bind: tuple[BindPlugin, ...] = ()
     post_bind: tuple[PostBindPlugin, ...] = ()
+    pod_group_post_filter: tuple[PodGroupPostFilterPlugin, ...] = ()
+    tries_placements: bool = False
+    """Whether pod groups are tried in placements (gate TopologyAwareWorkloadScheduling)."""
+    placement_generate: tuple[PlacementGeneratePlugin, ...] = ()
+    """At most one."""
+    placement_score: tuple[WeightedPlacementScore, ...] = ()
     instances: tuple[Plugin, ...] = ()
     """Every plugin, each once."""
     behaviours: Behaviours = BEHAVIOURS[VERSION]

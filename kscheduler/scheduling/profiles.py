@@ -1,15 +1,17 @@
 """From the configuration to profiles that can decide: plugins built, expanded to their points, checked."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from itertools import starmap
+from operator import attrgetter
+from typing import Any, Final, cast
 
 from kscheduler.config.errors import ConfigError, Problem, config_error
 from kscheduler.config.expansion import Expanded, expand, plugins_needed, queue_sort_problems
 from kscheduler.config.extenders import EXTENDER, deciding
+from kscheduler.config.loader import POD_GROUP_POST_FILTER
 from kscheduler.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
-from kscheduler.config.unhonoured import UNBUILT_PLUGINS
 from kscheduler.framework.cluster.lister import KeptListers
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import Plugin, Point
@@ -19,8 +21,8 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.standing_gate import StandingGate
 from kscheduler.framework.status import Status, error
-from kscheduler.framework.traits import is_in_tree, points_of
-from kscheduler.scheduling.profile import Profile, WeightedScore
+from kscheduler.framework.traits import PluginTraits, is_in_tree, points_of, traits_of
+from kscheduler.scheduling.profile import Profile, WeightedPlacementScore, WeightedScore
 from kscheduler.scheduling.registered_events import EVERY_EVENT
 from kscheduler.scheduling.runtime.building import call_factory
 from kscheduler.scheduling.runtime.guard import PluginFailure
@@ -38,6 +40,13 @@ from kscheduler.upstream.behaviours import Behaviours
 from kscheduler.upstream.extension_points import IN_TREE_PLUGINS, IN_TREE_POINTS
 
 _POINT_OF = {point.key: point for point in Point}
+
+_POINTS_OF_GROUPS: Final[Mapping[str, Callable[[PluginTraits], bool]]] = {
+    POD_GROUP_POST_FILTER: attrgetter("makes_room_for_groups"),
+    "placementGenerate": attrgetter("generates_placements"),
+    "placementScore": attrgetter("scores_placements"),
+}
+"""Extension points that only pod groups have, as configurations spell them, with the trait of who takes part."""
 
 DEFAULT_SORT, DEFAULT_BIND = "PrioritySort", "DefaultBinder"
 
@@ -141,11 +150,6 @@ def _registrations(profile: Profile) -> Registrations:
         raise config_error("plugins", str(failure), f"profile {profile.name}") from failure
 
 
-def rules_not_built(profile: Profile) -> tuple[str, ...]:
-    """The plugins that the profile enables and that this version lacks: pods that need them are held."""
-    return tuple(sorted(profile.enabled & UNBUILT_PLUGINS))
-
-
 def _build(
     settings: KubeSchedulerProfile, registry: Registry, handle: Handle, listener: PluginListener
 ) -> tuple[Profile, Expanded]:
@@ -163,16 +167,25 @@ def _build(
     def is_implemented(name: str, point: Point) -> bool:
         return name in built and point in points[name]
 
+    def has_point_of_groups(name: str, point: str) -> bool:
+        return name in built and _POINTS_OF_GROUPS[point](traits_of(unsupervised(built[name])))
+
     def takes_part(name: str, point: str) -> bool:
         """Whether the plugin has this point here or upstream: a point that only upstream's has may be configured."""
-        if (name in built or name in UNBUILT_PLUGINS) and point in upstream_points.get(name, ()):
+        if name in built and point in upstream_points.get(name, ()):
             return True
+        if point in _POINTS_OF_GROUPS:
+            return has_point_of_groups(name, point)
         return point in _POINT_OF and is_implemented(name, _POINT_OF[point])
 
     expanded = expand(settings.plugins, takes_part, settings.scheduler_name)
 
     def at(point: Point) -> tuple[Any, ...]:
         return tuple(built[entry.name] for entry in expanded[point.key] if is_implemented(entry.name, point))
+
+    def of_groups(point: str) -> list[tuple[Any, int]]:
+        entries = [entry for entry in expanded[point] if has_point_of_groups(entry.name, point)]
+        return [(built[entry.name], entry.weight) for entry in entries]
 
     weights = {enabled.name: enabled.weight for enabled in expanded[Point.SCORE.key]}
     profile = Profile(
@@ -190,6 +203,10 @@ def _build(
         pre_bind=at(Point.PRE_BIND),
         bind=at(Point.BIND),
         post_bind=at(Point.POST_BIND),
+        pod_group_post_filter=tuple(plugin for plugin, _ in of_groups(POD_GROUP_POST_FILTER)),
+        tries_placements="TopologyAwareWorkloadScheduling" in handle.features,
+        placement_generate=tuple(plugin for plugin, _ in of_groups("placementGenerate")),
+        placement_score=tuple(starmap(WeightedPlacementScore, of_groups("placementScore"))),
         instances=tuple(built.values()),
         behaviours=handle.behaviours,
         listener=listener if supervisor is None else supervisor,

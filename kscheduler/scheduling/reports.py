@@ -3,7 +3,11 @@
 from typing import Protocol
 
 from kscheduler.api.core import Pod
+from kscheduler.api.groups import POD_GROUPS, SCHEDULER_PLUGINS_POD_GROUPS, VOLCANO_POD_GROUPS
 from kscheduler.client.events.recorder import EventReference, reference_to
+from kscheduler.framework.cluster.preemption import Preemption
+
+_GROUPS = (POD_GROUPS, SCHEDULER_PLUGINS_POD_GROUPS, VOLCANO_POD_GROUPS)
 
 
 class EventSink(Protocol):
@@ -51,7 +55,7 @@ class Reporter:
         """The third failure of a plugin concerned this pod."""
         self._record(pod, "Warning", "PluginQuarantined", "Scheduling", note)
 
-    def preempted(self, victim: Pod, preemptor: Pod, node_name: str, *, in_memory: bool = False) -> None:
+    def preempted(self, victim: Pod, preemption: Preemption, *, in_memory: bool = False) -> None:
         """The pod was preempted; `in_memory`: it was not on its node yet, and keeps its object (quirk Q25)."""
         where = " (in kube-scheduler memory)." if in_memory else ""
         self._recorder.record(
@@ -59,11 +63,23 @@ class Reporter:
             type="Normal",
             reason="Preempted",
             action="Preempting",
-            note=f"Preempted by pod {preemptor.metadata.uid} on node {node_name}{where}",
-            reporting_controller=preemptor.spec.scheduler_name,
-            related=reference_to(preemptor),
+            note=f"Preempted by {preemption.kind} {preemption.uid} on node {preemption.node_name}{where}",
+            reporting_controller=preemption.preemptor.pod.spec.scheduler_name,
+            related=_reference(preemption),
         )
 
     def _record(self, pod: Pod, kind: str, reason: str, action: str, note: str) -> None:
         controller = pod.spec.scheduler_name
         self._recorder.record(pod, type=kind, reason=reason, action=action, note=note, reporting_controller=controller)
+
+
+def _reference(preemption: Preemption) -> EventReference:
+    """Whoever preempts: a pod, or a group."""
+    group = preemption.group
+    if group is None:
+        return reference_to(preemption.preemptor.pod)
+    key = group.key
+    version = next((kind.group_version for kind in _GROUPS if kind.group == key.api), key.api)
+    return EventReference(
+        api_version=version, kind=POD_GROUPS.name, namespace=key.namespace, name=key.name, uid=group.uid
+    )

@@ -6,7 +6,7 @@ from typing import Final
 from kscheduler.framework.plugin_listener import NOBODY, SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
-from kscheduler.scheduling.observations import Histogram, Observations
+from kscheduler.scheduling.observations import OF_POD, Histogram, Observations
 from kscheduler.scheduling.runtime.points import FILTER, POST_FILTER, PRE_ENQUEUE, PRE_FILTER, PRE_SCORE, SCORE
 
 EXTENSION_POINTS: Final = (PRE_FILTER.label, FILTER.label, PRE_SCORE.label, SCORE.label)
@@ -91,12 +91,14 @@ class ObservedStopwatch:
         self._slow_seconds += seconds
         self._listener.slow(plugin, point, self._pod, seconds, nodes)
 
-    def post_filtered(self, plugin: str) -> None:
+    def post_filtered(self, plugin: str, result: str) -> None:
         """A PostFilter plugin has run. DefaultPreemption counts as a search for victims, eligible or not."""
         if plugin == "DefaultPreemption":
             self._observations.preemption_attempt()
         now, began = self._now(), max(self._last, self._post_filter_last)
         seconds = now - began
+        if plugin == "DefaultPreemption" and self._observations.follows_groups:
+            self._observations.preemption_evaluation(OF_POD, result, seconds)
         if self._slow_in == began:  # slow filters of its dry runs are reported under their own names
             seconds -= self._slow_seconds
         self._post_filter_last = now

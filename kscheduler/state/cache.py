@@ -15,7 +15,7 @@ A pod may arrive before its node, and a node may go before its pods: such pods w
 row. Pods are identified by UID, never by name: a StatefulSet creates the same name again and again.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from kscheduler.api.core import Node, Pod
@@ -66,6 +66,7 @@ class Cache:
         self.devices = DeviceTable()
         """Devices and claims to them, updated by their handlers."""
         self.nominator = NominatedPods()
+        self.nominator.nominates_gated_pods = behaviours.nominates_gated_pods
         """Pods that are expected on a node; a pod that counts on a node is not nominated."""
         self.nominated = NominatedColumns(self.nodes, self.nominator)
         """The nominated pods by row, for cycles that must leave room for them."""
@@ -239,7 +240,8 @@ class Cache:
         return elsewhere
 
     def follow(self, behaviours: Behaviours) -> None:
-        """Count resizes as this version does from now on."""
+        """Count resizes, and nominate gated pods that come, as this version does from now on."""
+        self.nominator.nominates_gated_pods = behaviours.nominates_gated_pods
         pod_info = _pod_info_of(behaviours)
         if pod_info is self._pod_info:
             return
@@ -259,6 +261,34 @@ class Cache:
             if self.pod_groups.apis:
                 self.pod_groups.displaced(state.pod, is_still_there=False)
 
+    # --- trials -------------------------------------------------------------------------------------------------------
+
+    def lift_pod(self, uid: str) -> Callable[[], None]:
+        """Take a pod off its node for a trial that ends before anybody awaits. Returns what puts it back, once.
+
+        Its group still counts it. Raises `KeyError` if the pod counts nowhere.
+        """
+        state = self._pods[uid]
+        was_assumed = state.assumed
+        self._count_out(state)
+
+        def put_back() -> None:
+            self._count_in(state)
+            self._assumed += was_assumed
+
+        return put_back
+
+    def restore_order(self, node_name: str, uids: Sequence[str]) -> None:
+        """The pods of a node in this order again, after a trial: it decides between victims that are equal."""
+        info = self._infos.get(node_name)
+        if info is not None:
+            pods = dict(info.pods)
+            info.pods.clear()
+            info.pods.update((uid, pods.pop(uid)) for uid in uids if uid in pods)
+            info.pods.update(pods)
+
+    # --- counting -----------------------------------------------------------------------------------------------------
+
     def _count_in(self, state: _PodState) -> None:
         info = self._infos.get(state.node_name)
         if info is None:
@@ -269,7 +299,7 @@ class Cache:
         self.nominator.remove(state.pod.uid)
         self.volumes.add_pod(state.pod, state.node_name)
         if self.pod_groups.apis:
-            self.pod_groups.placed(state.pod)
+            self.pod_groups.placed(state.pod, state.node_name)
         if info.node is not None:
             row = self.nodes.row_of(state.node_name)
             self.nodes.add_pod(row, state.pod)

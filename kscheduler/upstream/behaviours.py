@@ -50,6 +50,8 @@ class Behaviours:
     """Devices of a claim stay pending until all claims of its pod are written, not until their own claim is."""
     gated_pods_wait_for_the_flush: bool
     """Q4. The flush of pods that have waited for five minutes looks at gated pods once in that time."""
+    nominates_gated_pods: bool
+    """Others leave room for a pod on the node that its status names, also while its scheduling gates are closed."""
 
 
 _NAMES_OF_1_36: Final[Mapping[str, str]] = MappingProxyType(
@@ -95,6 +97,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 counts_entities=False,
                 claims_stay_pending=False,
                 gated_pods_wait_for_the_flush=False,
+                nominates_gated_pods=False,
             ),
             Behaviours(
                 version="1.37",
@@ -114,6 +117,7 @@ BEHAVIOURS: Final = MappingProxyType(
                 counts_entities=True,
                 claims_stay_pending=True,
                 gated_pods_wait_for_the_flush=True,
+                nominates_gated_pods=True,
             ),
         )
     }

@@ -14,7 +14,7 @@ from kscheduler.aio.clock import REAL_CLOCK, Clock, finishes_within
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.old_annotation import honored
 from kscheduler.api.quantity import QuantityError
-from kscheduler.assembly import Ports, profiles_over
+from kscheduler.assembly import Ports, group_apis, profiles_over
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.framework.cluster.client import ClusterClient
@@ -32,7 +32,7 @@ from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.refreshing import call_refresh
 from kscheduler.state.cache import Cache
 from kscheduler.state.devices.device_table import DeviceTable
-from kscheduler.state.pod_groups.group_apis import GroupAPI
+from kscheduler.state.pod_groups.group_apis import KUBERNETES, GroupAPI
 from kscheduler.whatif.budgets import listed_budgets
 from kscheduler.whatif.listed_kinds import ListedKinds, OwnObjects
 from kscheduler.whatif.scenario import ClusterObjects, Scenario, ScenarioError
@@ -125,7 +125,8 @@ def prepare(scenario: Scenario, client: ClusterClient | None = None, own: OwnObj
     """
     if scenario.config.configuration.honor_scheduler_name_annotation:
         scenario = _with_annotated_names(scenario)
-    cache = cluster_cache(scenario.objects, scenario.pod, scenario.config.gates, scenario.where)
+    apis = group_apis(scenario.config)
+    cache = cluster_cache(scenario.objects, scenario.pod, scenario.config.gates, scenario.where, apis)
     _nominate(cache, scenario)
     pod = _judged(scenario)
     known = registry() if scenario.plugins is None else scenario.plugins
@@ -207,6 +208,11 @@ def cluster_cache(
     for index, other in enumerate(objects.pods):
         if other.spec.node_name and not other.is_terminal and other.key != judged:
             _add(cache, other, f"{where}: objects.pods[{index}]")
+        elif apis and not other.is_terminal:
+            cache.pod_groups.add_member(PodInfo(other))
+    for api in apis:
+        for listed in objects.podgroups if api.name == KUBERNETES.name else ():
+            cache.pod_groups.put(api.definition_of(listed))
     return cache
 
 

@@ -10,6 +10,8 @@ from kscheduler.api.quantity import QuantityError
 from kscheduler.assembly import group_apis, profiles_over
 from kscheduler.config.errors import ConfigError
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.framework.cluster.preemption import Preemption
+from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Status, error
@@ -17,10 +19,12 @@ from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.cycle.visiting_ties import TieBreakingSampler
 from kscheduler.scheduling.groups.group_checks import problem_of
-from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult, run_group_cycle
+from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult, TriedPlacement
 from kscheduler.scheduling.groups.group_outcome import member_verdict
+from kscheduler.scheduling.groups.group_placement import place_group
 from kscheduler.scheduling.groups.group_preemption import run_group_post_filter
 from kscheduler.scheduling.profiles import Profiles
+from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue.queued_group import member_order
 from kscheduler.whatif.decide import cluster_cache, scenario_ports
@@ -41,6 +45,10 @@ class GroupDecision:
     """How the group's cycle has ended."""
     members: tuple[MemberResult, ...] = ()
     """By member what becomes of it; a success has a node in its record."""
+    placements: tuple[TriedPlacement, ...] = ()
+    """The placements that it was tried in; none where groups are not tried in placements."""
+    preemption: Preemption | None = None
+    """Whom it would evict."""
     notes: tuple[str, ...] = field(default=())
 
 
@@ -50,8 +58,6 @@ def decide_group(scenario: GroupScenario) -> GroupDecision:
     if not apis:
         raise ScenarioError(f"{scenario.where}: podGroup: pod groups are off: set the feature gate GenericWorkload")
     cache = cluster_cache(scenario.objects, None, scenario.config.gates, scenario.where, apis)
-    for listed in scenario.objects.podgroups:
-        cache.pod_groups.put(apis[0].definition_of(listed))
     profiles = _profiles(scenario, cache)
     members = _members(scenario, cache, profiles)
     if not members:
@@ -75,11 +81,21 @@ def _tried(
         return GroupDecision(scenario, status=status, members=tuple(MemberResult(pod, status) for pod in members))
     profile = profiles[members[0].pod.spec.scheduler_name]
     alone, sampler = replace(profile, post_filter=()), TieBreakingSampler()
-    inputs = GroupInputs(definition, members, profile, cache, lambda pod: schedule(alone, pod, cache, sampler=sampler))
-    result: GroupResult = run_group_cycle(inputs)
-    run_group_post_filter(inputs, result)
+
+    def judge(pod: PodInfo, rows: Rows | None) -> SchedulingRecord:
+        return schedule(alone, pod, cache, sampler=sampler, within=rows)
+
+    inputs = GroupInputs(definition, members, profile, cache, judge)
+    result: GroupResult = place_group(inputs)
+    run_group_post_filter(inputs, result, place_group)
     verdicts = tuple(member_verdict(result, member) for member in result.members)
-    return GroupDecision(scenario, status=result.status, members=verdicts)
+    return GroupDecision(
+        scenario,
+        status=result.status,
+        members=verdicts,
+        preemption=result.preemption,
+        placements=tuple(result.placements),
+    )
 
 
 def _profiles(scenario: GroupScenario, cache: Cache) -> Profiles:

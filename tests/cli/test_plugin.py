@@ -316,3 +316,27 @@ def test_a_file_that_cannot_be_loaded_is_refused_with_its_line(tmp_path: Path, c
     file.write_text("def filter(:")
     assert main(["plugin", "check", str(file)]) == 2
     assert capsys.readouterr().err == f"kscheduler: {file}:1: SyntaxError: invalid syntax\n"
+
+
+# --- logs -------------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_plugin_logs_is_no_part_of_an_answer(tmp_path: Path) -> None:
+    file, pod = tmp_path / "mine.py", tmp_path / "pods.json"
+    body = "import structlog\n    structlog.get_logger('mine').warning('seen', node=node.name)\n    return 1"
+    file.write_text(HEAD + function("score", body))
+    trees = [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"allocatable": {"pods": "9"}}}
+        for name in "ab"
+    ]
+    spec = {"containers": [{"name": "main", "image": "app"}], "schedulerName": "kscheduler"}
+    trees.append({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "x"}, "spec": spec})
+    pod.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": trees}))
+    command = [sys.executable, "-m", "kscheduler", "explain", "--from", str(pod), "--plugin", str(file), "-o", "json"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(ran.stdout)["scores"]["a"]["Mine"] == 1
+    assert "seen" in ran.stderr
+    command = [sys.executable, "-m", "kscheduler", "plugin", "check", str(file)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stderr == "", (
+        "it is asked thousands of times"
+    )

@@ -189,7 +189,7 @@ def test_a_whole_stage_warns_of_what_it_does_not_change_here() -> None:
     gates = parse_feature_gates("AllAlpha=true,GangScheduling=false,WorkloadAwarePreemption=false")
     (warning,) = gates.warnings
     assert warning.startswith("feature gate AllAlpha=true has no effect yet on ")
-    assert "TopologyAwareWorkloadScheduling" in warning
+    assert "DRANodeAllocatableResources" in warning
     assert "StorageCapacityScoring" not in warning
     assert "GangScheduling" not in warning
     assert parse_feature_gates("AllAlpha=false").warnings == ()

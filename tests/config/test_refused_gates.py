@@ -13,9 +13,7 @@ ON = "GenericWorkload=true"
     [
         (ON, "1.36", "GenericWorkload"),
         (f"{ON},GangScheduling=true", "1.36", "GangScheduling"),
-        (f"{ON},TopologyAwareWorkloadScheduling=true", "1.37", "TopologyAwareWorkloadScheduling"),
         (f"{ON},TopologyAwareWorkloadScheduling=true,CompositePodGroup=true", "1.37", "CompositePodGroup"),
-        (f"{ON},PodGroupPreemptionPolicy=true", "1.37", "PodGroupPreemptionPolicy"),
     ],
 )
 def test_what_is_not_built_is_refused_by_name(text: str, version: str, refused: str) -> None:

@@ -4,8 +4,7 @@ import pytest
 
 from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from kscheduler.config.loader import default_configuration, dump_default, load_bytes
-from kscheduler.config.unhonoured import RULES, UNBUILT_PLUGINS, unhonoured
-from kscheduler.upstream.extension_points import IN_TREE_PLUGINS
+from kscheduler.config.unhonoured import RULES, unhonoured
 from kscheduler.upstream.release import VERSION
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -180,23 +179,22 @@ def test_a_token_that_a_policy_sends_unencrypted_warns(entry: str, path: str) ->
     assert [str(each) for each in unhonoured(load_bytes(text.encode(), "f"))] == (expected if path else [])
 
 
-POINT_OF_UNBUILT = {
-    "PodGroupPodsCount": "placementScore",
-    "TopologyPlacementGenerator": "placementGenerate",
-}
-
-
-def test_the_unbuilt_plugins_are_these() -> None:
-    """Whoever builds one removes it here, too."""
-    assert POINT_OF_UNBUILT.keys() == UNBUILT_PLUGINS
-
-
-@pytest.mark.parametrize(("plugin", "point"), POINT_OF_UNBUILT.items())
-def test_a_plugin_that_is_not_built_warns_of_its_arguments_and_where_it_is_switched_on(plugin: str, point: str) -> None:
-    enabled = f"profiles: [{{plugins: {{{point}: {{enabled: [{{name: {plugin}}}]}}}}}}]"
-    configured = f"profiles: [{{pluginConfig: [{{name: {plugin}, args: {{filterTimeout: 3s}}}}]}}]"
-    assert paths(enabled) == [f"profiles[0].plugins.{point}.enabled[0]"]
-    assert paths(configured) == ["profiles[0].pluginConfig[0]"]
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("plugins: {placementScore: {enabled: [{name: PodGroupPodsCount}]}}", "plugins.placementScore"),
+        ("plugins: {placementGenerate: {disabled: [{name: '*'}]}}", "plugins.placementGenerate"),
+        ("plugins: {multiPoint: {enabled: [{name: PodGroupPodsCount}]}}", "plugins.multiPoint.enabled[0]"),
+        ("pluginConfig: [{name: TopologyPlacementGenerator, args: {}}]", "pluginConfig[0]"),
+    ],
+)
+def test_settings_for_placements_of_pod_groups_warn_while_there_are_none(text: str, path: str) -> None:
+    text = f"{HEAD}profiles: [{{{text}}}]"
+    gates = parse_feature_gates("GenericWorkload=true,TopologyAwareWorkloadScheduling=true", version="1.37")
+    (warning,) = unhonoured(load_bytes(text.encode(), "f"))
+    assert warning.path == f"profiles[0].{path}"
+    assert "feature gate TopologyAwareWorkloadScheduling is off" in warning.reason
+    assert unhonoured(load_bytes(text.encode(), "f", gates)) == ()
 
 
 def test_plugins_that_make_room_for_pod_groups_warn_while_there_are_no_pod_groups() -> None:
@@ -204,7 +202,3 @@ def test_plugins_that_make_room_for_pod_groups_warn_while_there_are_no_pod_group
     gates = parse_feature_gates("GenericWorkload=true", version="1.37")
     assert paths(text, "1.37") == ["profiles[0].plugins.podGroupPostFilter"]
     assert unhonoured(load_bytes((HEAD + text).encode(), "f", gates)) == ()
-
-
-def test_unbuilt_plugins_are_in_tree_plugins() -> None:
-    assert UNBUILT_PLUGINS <= IN_TREE_PLUGINS

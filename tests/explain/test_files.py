@@ -289,3 +289,25 @@ def test_a_group_of_a_file_is_decided_about_in_lines_and_as_json(
     assert run("--from", path) == 2
     refusal = "gates: feature gate GenericWorkload cannot be switched on, it is not built: pod groups are built as 1.37"
     assert refusal in capsys.readouterr().err
+
+
+def test_a_group_that_preempts_is_told_with_its_victims(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    member = pod_tree("m-0", schedulingGroup={"podGroupName": "g"}, priority=9)
+    victim = pod_tree("low", nodeName="a", priority=1)
+    spec = {"schedulingPolicy": {"gang": {"minCount": 1}}, "priority": 9}
+    group = {"metadata": {"name": "g", "namespace": "default"}, "spec": spec}
+    objects = {"nodes": [node_tree("a", cpu="1")], "pods": [member, victim], "podgroups": [group]}
+    line = {"id": "x", "gates": {"GenericWorkload": True}, "objects": objects, "podGroup": "default/g"}
+    path = written(tmp_path, line)
+    assert run("--from", path, "--emulated-version", "1.37") == 0
+    told = capsys.readouterr().out
+    assert "found a placement for podgroup, preempting 1 victims\n" in told
+    assert "  m-0: 0/1 nodes are available: 1 Insufficient cpu. (waits for room on a)\n" in told
+    assert told.endswith("it would evict 1 pod:\n  default/low on a, priority 1\n")
+    assert run("--from", path, "-o", "json", "--emulated-version", "1.37") == 0
+    assert json.loads(capsys.readouterr().out)["preemption"] == {
+        "nominatedNodes": {"m-0": "a"},
+        "victims": [{"namespace": "default", "name": "low", "node": "a", "priority": 1}],
+        "brokenBudgets": 0,
+        "disruptedGroups": 0,
+    }

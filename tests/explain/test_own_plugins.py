@@ -1,5 +1,6 @@
 """What an answer says about plugins of one's own: whose file turned nodes down, and who may hold the pod."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import yaml
 
 from kscheduler.cli import main
 from tests.builders import node_tree, pod_tree
+from tests.explain.test_schema import assert_valid
 
 PLUGINS = """
 from kscheduler.framework.per_node import plugin
@@ -55,6 +57,13 @@ def test_who_turned_nodes_down_is_named_with_its_file_and_line(
     assert f"SameTeam turned 1 node down (your plugin: {file}:{line_of('@plugin')})" in text
     assert f"Columns turned 1 node down (your plugin: {file}:{line_of('def filter(self')})" in text
     assert "gives no reason for its code 1" in text
+    main(["explain", "--from", str(tmp_path / "cluster.yaml"), "--plugin", str(file), "-o", "json"])
+    tree = json.loads(capsys.readouterr().out)
+    assert_valid(tree)
+    assert {each["plugin"]: each["source"] for each in tree["rejections"]} == {
+        "SameTeam": f"{file}:{line_of('@plugin')}",
+        "Columns": f"{file}:{line_of('def filter(self')}",
+    }
     text = explained(tmp_path, capsys, PLUGINS, never="true")
     assert f"your plugin: {file}:{line_of('def pre_filter')}" in text
 

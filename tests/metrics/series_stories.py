@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,11 @@ import aiohttp
 
 from kscheduler.aio import Clock
 from kscheduler.aio.clock import REAL_CLOCK
-from kscheduler.api.groups import POD_GROUPS
+from kscheduler.api.codec import convert
+from kscheduler.api.groups import (
+    POD_GROUPS,
+    KubernetesPodGroup,
+)
 from kscheduler.api.kinds import PODS, RESOURCE_CLAIMS
 from kscheduler.api.meta import Condition
 from kscheduler.app import App, Options, source_of
@@ -327,6 +332,63 @@ async def a_gang_is_placed(world: World) -> None:
     group = {"apiVersion": POD_GROUPS.group_version, "kind": "PodGroup", "metadata": {"name": "g"}, "spec": spec}
     await world.create(f"/apis/{POD_GROUPS.group_version}/namespaces/default/podgroups", group)
     await until(world.server, lambda: all(node_of(world.server, name) for name in ("g-0", "g-1")))
+
+
+def with_groups_of_kubernetes(more: str = "") -> Options:
+    config = default_configuration(gates=parse_feature_gates(f"GenericWorkload=true{more}", version="1.37"))
+    unelected = with_settings(config, {"leaderElection.leaderElect": False}, "test")
+    return Options(unelected, serving=HTTPServing.plain_on_loopback())
+
+
+@story(
+    "scheduler_preemption_evaluation_duration_seconds",
+    "scheduler_preemption_execution_duration_seconds",
+    "scheduler_preemption_pdb_violations_total",
+    "scheduler_preemption_workload_disruptions",
+    "scheduler_workload_preemption_attempts_total",
+    "scheduler_workload_preemption_victims",
+    options=with_groups_of_kubernetes,
+)
+async def a_gang_makes_room_for_itself(world: World) -> None:
+    handler = world.app.parts.assembly.handlers[POD_GROUPS]
+    for name, priority in (("low", 0), ("high", 100)):
+        spec = {"schedulingPolicy": {"gang": {"minCount": 2}}, "priority": priority}
+        group = {"metadata": {"name": name, "namespace": "default", "uid": name}, "spec": spec}
+        handler.on_add(convert(group, KubernetesPodGroup), initial=False)  # the API server here has no such kind
+    put(world.server, "nodes", node_tree("node", cpu="2"))
+    budget = {"metadata": {"name": "kept", "namespace": "default"}, "spec": {"selector": {"matchLabels": {"g": "low"}}}}
+    await world.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
+    for name, priority, node in (("low", 0, "node"), ("high", 100, "")):
+        for number in range(2):
+            rest: dict[str, Any] = {
+                "schedulingGroup": {"podGroupName": name},
+                "priority": priority,
+                "terminationGracePeriodSeconds": 0,
+            }
+            labels, requests = {"g": name}, {"cpu": "1"}
+            put(
+                world.server,
+                "pods",
+                pod_tree(f"{name}-{number}", node=node, labels=labels, requests=requests, **rest),
+            )
+    await until(world.server, lambda: all(node_of(world.server, f"high-{number}") for number in range(2)))
+
+
+@story(
+    "scheduler_generated_placements_total",
+    "scheduler_placement_evaluation_duration_seconds",
+    "scheduler_placement_evaluations_total",
+    options=partial(with_groups_of_kubernetes, ",TopologyAwareWorkloadScheduling=true"),
+)
+async def a_gang_is_placed_in_one_zone(world: World) -> None:
+    for name in ("node-a", "node-b"):
+        put(world.server, "nodes", node_tree(name, labels={"zone": name}))
+    put(world.server, "pods", pod_tree("g-0", schedulingGroup={"podGroupName": "g"}))
+    spec = {"schedulingPolicy": {"gang": {"minCount": 1}}, "schedulingConstraints": {"topology": [{"key": "zone"}]}}
+    group = {"metadata": {"name": "g", "namespace": "default"}, "spec": spec}
+    handler = world.app.parts.assembly.handlers[POD_GROUPS]
+    handler.on_add(convert(group, KubernetesPodGroup), initial=False)  # the API server here has no such kind
+    await until(world.server, lambda: bool(node_of(world.server, "g-0")))
 
 
 DOOR = {"is_open": False}

@@ -51,6 +51,8 @@ POINTS = {
     "DefaultBinder": {Point.BIND},
     "NodeDeclaredFeatures": {Point.PRE_FILTER, Point.FILTER},
     "GangScheduling": {Point.PRE_ENQUEUE, Point.PERMIT},
+    "TopologyPlacementGenerator": set(),
+    "PodGroupPodsCount": set(),
 }
 
 

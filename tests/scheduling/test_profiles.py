@@ -23,7 +23,7 @@ from kscheduler.plugins import in_tree
 from kscheduler.scheduling.attempt.binding import BindingWriter
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.profile import Profile
-from kscheduler.scheduling.profiles import Profiles, queue_policy, rules_not_built
+from kscheduler.scheduling.profiles import Profiles, queue_policy
 from kscheduler.state.cache import Cache
 from kscheduler.upstream.release import VERSION
 from tests.builders import Tree, pod_info
@@ -68,12 +68,11 @@ def test_the_default_profile_has_kube_scheduler_s_order_and_weights() -> None:
     assert named(profile.bind) == ["DefaultBinder"]
 
 
-def test_plugins_that_are_not_built_may_be_named_and_are_told() -> None:
+def test_plugins_about_placements_are_built_and_do_nothing_without_their_gate() -> None:
     plugins = {"placementGenerate": {"enabled": [{"name": "TopologyPlacementGenerator"}]}}
     profile = only(build([{"schedulerName": "x", "plugins": plugins}]))
-    assert "TopologyPlacementGenerator" in profile.enabled
-    assert "TopologyPlacementGenerator" in rules_not_built(profile)
-    assert "TopologyPlacementGenerator" not in {plugin.name for plugin in profile.instances}
+    assert [plugin.name for plugin in profile.placement_generate] == ["TopologyPlacementGenerator"]
+    assert not profile.tries_placements
 
 
 def test_a_disabled_plugin_is_neither_run_nor_asked_for() -> None:

@@ -7,6 +7,7 @@ from kscheduler.api.core import Pod
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.state.cache import Cache
 from kscheduler.state.nominations.nominator import NominatedPods
+from kscheduler.upstream.behaviours import BEHAVIOURS
 from tests.builders import make_node, make_pod
 
 
@@ -86,6 +87,14 @@ def test_a_pod_that_waits_for_gates_has_no_claim() -> None:
     nominator = NominatedPods()
     nominator.add(pod("one", "a", schedulingGates=[{"name": "g"}]))
     assert len(nominator) == 0
+
+
+def test_from_1_37_on_a_pod_that_waits_for_gates_has_one() -> None:
+    for version, node_name in (("1.36", ""), ("1.37", "a")):
+        nominator = Cache(BEHAVIOURS[version]).nominator
+        gated = pod("one", "a", schedulingGates=[{"name": "g"}])
+        nominator.add(gated)
+        assert nominator.nominated_node(gated) == node_name
 
 
 def test_a_pod_that_counts_on_a_node_is_nominated_nowhere() -> None:

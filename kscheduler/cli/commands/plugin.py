@@ -239,7 +239,8 @@ def _check(args: argparse.Namespace) -> int:
         try:
             findings, not_tried = trial.findings(), trial.not_tried()
         except PluginFailure as failure:
-            return refuse(f"{args.file}: {failure}")
+            advice = "" if args.args else "; where it needs arguments, give them: --args JSON"
+            return refuse(f"{args.file}: {failure}{advice}")
         is_wrong |= any(finding.severity is Severity.WRONG for finding in findings)
         print(f"{name}: {'nothing found' if not findings else ''}".rstrip())
         for finding in findings:

@@ -123,7 +123,7 @@ async def load_connection(
         return load_service_account(environ, clock)
     message = (
         "no API server: there is no --master, no --kubeconfig, $KUBECONFIG is not set, "
-        "~/.kube/config does not exist, and this is not a pod"
+        "~/.kube/config does not exist, and this is not a pod (`kscheduler cluster` runs one to try things on)"
     )
     raise ConfigurationError(message)
 

@@ -165,7 +165,9 @@ def _judged_lines(decision: Decision, record: SchedulingRecord, style: Style) ->
     yield from point_lines(record, style, len(INDENT))
     yield from tie_lines(record)
     if record.node_name:
-        yield from map(printable, permit_lines(decision))
+        for line in permit_lines(decision):
+            yield ""
+            yield printable(line)
     yield from rejection_lines(decision, record)
 
 

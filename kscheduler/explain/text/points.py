@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Final
 
-from kscheduler.config.unhonoured import UNBUILT_PLUGINS
 from kscheduler.explain.text.layout import INDENT, Style, aligned
 from kscheduler.explain.text.printable import printable, some
 from kscheduler.framework.rules.ties import TIE_RULE
@@ -14,18 +13,14 @@ _EXAMPLES: Final = 3
 
 
 def point_lines(record: SchedulingRecord, style: Style, margin: int) -> Iterator[str]:
-    """A line per plugin, weights included; `margin` columns are already used.
-
-    An in-tree plugin whose rules are not built has no line if it gave no points: its zeros mean nothing.
-    """
+    """A line per plugin, weights included; `margin` columns are already used."""
     if not len(record.totals):
         return
     names = record.feasible_names()
     best = sorted(range(len(names)), key=lambda at: (names[at] != record.node_name, -record.totals[at], names[at]))
-    scores = [score for score in record.scores if score.plugin not in UNBUILT_PLUGINS or score.points.any()]
-    columns = [("points", *(_plugin_label(score.plugin, score.weight) for score in scores), "total")]
+    columns = [("points", *(_plugin_label(score.plugin, score.weight) for score in record.scores), "total")]
     for at in best:
-        points = [str(int(score.points[at])) for score in scores]
+        points = [str(int(score.points[at])) for score in record.scores]
         columns.append((printable(names[at]), *points, str(int(record.totals[at]))))
     shown = _that_fit(columns, style.width - margin - len(INDENT))
     yield ""

@@ -6,10 +6,14 @@ groups are off, no pod is in any.
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
+from kscheduler.framework.pods.pod_info import PodInfo
+
+DEFAULT_POLICY: Final = "PreemptLowerPriority"
+"""The preemption policy of pods and groups that name none."""
 
 
 class GroupKey(NamedTuple):
@@ -37,6 +41,10 @@ class GroupDefinition:
     """What each member's priority must be; `None`: members agree among themselves."""
     is_taken_whole: bool = False
     """Preemption takes all of its members or none (`disruptionMode: all`)."""
+    preemption_policy: str = ""
+    """Of the group itself, where its members' policies do not count; empty: it names none."""
+    topology_key: str = ""
+    """A label of nodes: all members must go to nodes with one value of it; empty: anywhere."""
     uid: str = ""
     generation: int = 0
     conditions: tuple[Condition, ...] = ()
@@ -61,6 +69,11 @@ class PlacementProgress:
 class PodGroupView(Protocol):
     """All groups and their members: `state.pod_groups`."""
 
+    @property
+    def is_followed(self) -> bool:
+        """Whether any pod can be in a group."""
+        ...
+
     def key_of(self, pod: Pod) -> GroupKey | None:
         """The group that the pod names, known or not; `None`: it is in no group."""
         ...
@@ -81,12 +94,22 @@ class PodGroupView(Protocol):
         """UIDs of the members that count on a node."""
         ...
 
+    def scheduled(self, key: GroupKey) -> Collection[PodInfo]:
+        """The members that count on a node."""
+        ...
+
+    def assignments(self, key: GroupKey) -> Collection[tuple[PodInfo, str]]:
+        """The members that count on a node, with its name: an assumed pod does not say it by itself."""
+        ...
+
     def unscheduled_keys(self, key: GroupKey) -> Collection[str]:
         """Keys (`namespace/name`) of the members without a node."""
         ...
 
 
 class _NoPodGroups:
+    is_followed = False
+
     def key_of(self, pod: Pod) -> GroupKey | None:
         del pod
         return None
@@ -104,6 +127,14 @@ class _NoPodGroups:
         return 0
 
     def scheduled_uids(self, key: GroupKey) -> Collection[str]:
+        del key
+        return ()
+
+    def scheduled(self, key: GroupKey) -> Collection[PodInfo]:
+        del key
+        return ()
+
+    def assignments(self, key: GroupKey) -> Collection[tuple[PodInfo, str]]:
         del key
         return ()
 

@@ -11,22 +11,68 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 
 
 @dataclass(frozen=True, slots=True)
+class PreemptingGroup:
+    """A pod group that preempts as a whole."""
+
+    uid: str
+    key: GroupKey
+    nominations: tuple[tuple[PodInfo, str], ...]
+    """The members that will have a node once the victims are gone, with this node."""
+    members: tuple[PodInfo, ...]
+    """All members without a node."""
+
+
+@dataclass(frozen=True, slots=True)
 class Preemption:
-    """An instruction to make room for a pod: evict these victims from this node."""
+    """An instruction to make room for a pod: evict these victims from this node. Or for a pod group: from any node."""
 
     preemptor: PodInfo
+    """Of a group its first member."""
     node_name: str
+    """Of a group "cluster"."""
     victims: tuple[PodInfo, ...]
     """Most important first; never empty."""
     plugin: str
     """The plugin that decided it: `DefaultPreemption`."""
     outbid: tuple[PodInfo, ...] = ()
     """Pods of lower priority that are nominated to the node: they lose their nomination."""
+    group: PreemptingGroup | None = None
+    """`None`: the preemptor is a single pod."""
+    broken_budgets: int = 0
+    """The number of victims whose eviction violates a disruption budget."""
+    disrupted_groups: int = 0
+    """How many victims are pod groups, taken as a whole, or single members of one."""
+
+    @property
+    def uid(self) -> str:
+        """The UID of whoever preempts, pod or group."""
+        return self.preemptor.uid if self.group is None else self.group.uid
+
+    @property
+    def text(self) -> str:
+        """Whoever preempts, `namespace/name`."""
+        return self.preemptor.key if self.group is None else self.group.key.text
+
+    @property
+    def kind(self) -> str:
+        """As Events and metrics name it."""
+        return "pod" if self.group is None else "podgroup"
+
+    @property
+    def waiting(self) -> tuple[PodInfo, ...]:
+        """The pods that wait for the room."""
+        return (self.preemptor,) if self.group is None else self.group.members
+
+    @property
+    def nominations(self) -> tuple[tuple[PodInfo, str], ...]:
+        """Pods and the node that each is promised."""
+        return ((self.preemptor, self.node_name),) if self.group is None else self.group.nominations
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,10 @@ class OccupantColumns:
             _places=places,
         )
 
+    def with_lower(self, nodes: NodeTable, rows: Rows, priority: int) -> Rows:
+        """Those of the rows (ascending) that have a pod of lower priority: known from before where nothing changed."""
+        return self._with_lower(nodes, rows, priority)
+
     # --- keeping ------------------------------------------------------------------------------------------------------
 
     def _with_lower(self, nodes: NodeTable, rows: Rows, priority: int) -> Rows:

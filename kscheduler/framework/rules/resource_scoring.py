@@ -100,6 +100,17 @@ def usage(nodes: NodeTable, rows: Rows, demands: Sequence[Demand], *, nonzero: b
     return Usage(allocatable, requested, requests, weights)
 
 
+def sum_over(nodes: NodeTable, rows: Rows, demands: Sequence[Demand]) -> Usage:
+    """The rows as if they were one node, for pods that request so much together: a single column.
+
+    Where a row has none of a resource, its pods' requests for it do not count.
+    """
+    each = usage(nodes, rows, demands, nonzero=True)
+    requested = np.where(each.allocatable > 0, each.requested, 0)
+    sums = each.allocatable.sum(axis=1, keepdims=True), requested.sum(axis=1, keepdims=True)
+    return Usage(*sums, each.requests, each.weights)
+
+
 def percent(part: Amounts, whole: Amounts) -> Amounts:
     """`part * 100 / whole` like Go's int64 division, for 0 <= part <= whole; 0 where `whole` is 0. Shape of `part`."""
     divisor = np.maximum(whole, 1)

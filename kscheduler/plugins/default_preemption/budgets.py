@@ -18,6 +18,7 @@ from kscheduler.api.selectors import NOTHING, Selector, parse_label_selector
 from kscheduler.framework.cluster.preemption import DisruptionBudgets
 from kscheduler.framework.nodes.label_column import Mask
 from kscheduler.framework.nodes.occupants import Items, PodKind, Removable
+from kscheduler.framework.pods.pod_info import PodInfo
 
 _KEPT: Final = 10_000
 """The most rules, and the most verdicts per rule; above that, all are dropped and worked out again."""
@@ -82,6 +83,26 @@ class BudgetRules:
                         uses_it_up &= ~broken
                     broken |= _over(budget, uses_it_up, pods)
         return broken
+
+    def broken_by(self, units: Sequence[Sequence[PodInfo]]) -> list[int]:
+        """For each unit of pods, how many of them would break a budget once all units before it are evicted.
+
+        A budget without room for a pod ends the walk for this pod: the budgets behind it keep what they allow.
+        """
+        left = {budget.key: budget.status.disruptions_allowed for budget in self.listed()}
+        return [sum(self._breaks(pod, left) for pod in unit) for unit in units] if left else [0] * len(units)
+
+    def _breaks(self, pod: PodInfo, left: dict[str, int]) -> bool:
+        labels = pod.pod.metadata.labels
+        if self._budgets is None or not labels:
+            return False
+        for budget in self._budgets.of_namespace(pod.pod.metadata.namespace):
+            if pod.name in budget.status.disrupted_pods or not self._rule(budget).selector.matches(labels):
+                continue
+            left[budget.key] -= 1
+            if left[budget.key] < 0:
+                return True
+        return False
 
     def _rule(self, budget: PodDisruptionBudget) -> _Rule:
         rule = self._rules.get(budget.key)

@@ -67,6 +67,23 @@ class Candidates:
         )
 
 
+def one_candidate(
+    row: int, victims: Sequence[PodInfo], broken_budgets: int, highest_priority: int, started: float
+) -> Candidates:
+    """A single row with these victims, most important first; never empty."""
+    pods = list(victims)
+    return Candidates(
+        rows=np.array([row], dtype=np.intp),
+        broken_budgets=np.array([broken_budgets], dtype=np.int64),
+        highest_priority=np.array([highest_priority], dtype=np.int64),
+        sum_of_priorities=np.array([sum(pod.priority + _OFFSET for pod in pods)], dtype=np.int64),
+        victims=np.array([len(pods)], dtype=np.int64),
+        started=np.array([started], dtype=np.float64),
+        _first=np.zeros(1, dtype=np.intp),
+        _pods_at=lambda items: [pods[item] for item in items.tolist()],
+    )
+
+
 def candidates(pods: Removable, is_out: Mask, broken: Mask, fits: Mask) -> Candidates:
     """The rows where the preemptor fits without the pods that are out; rows without a victim are left out.
 

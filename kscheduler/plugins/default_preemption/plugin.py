@@ -8,10 +8,9 @@ from typing import Final
 import numpy as np
 
 from kscheduler.api.meta import KubeObject
-from kscheduler.api.quantity import MAX_INT64
 from kscheduler.config.plugin_args import DefaultPreemptionArgs
-from kscheduler.framework.cluster.pod_groups import PodGroupView
-from kscheduler.framework.cluster.preemption import Candidate, Evictions, Preemption, PreemptionSearch, VictimReview
+from kscheduler.framework.cluster.group_preemption import GroupTrial, PodGroupPostFilterResult
+from kscheduler.framework.cluster.preemption import Candidate, Preemption, PreemptionSearch, VictimReview
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
@@ -24,15 +23,22 @@ from kscheduler.framework.reasons.diagnosis import Diagnosis, FitError, Rejectio
 from kscheduler.framework.status import SUCCESS, Code, Status, error, unresolvable, unschedulable
 from kscheduler.plugins.default_preemption.budgets import BudgetRules
 from kscheduler.plugins.default_preemption.choice import Candidates, choose
+from kscheduler.plugins.default_preemption.eligibility import not_eligible
+from kscheduler.plugins.default_preemption.for_groups import preempt
 from kscheduler.plugins.default_preemption.remembered import RememberedRows, RowMemory
 from kscheduler.plugins.default_preemption.reviewed import choose_listed, still_allowed
 from kscheduler.plugins.default_preemption.shortlist import Shortlist
+from kscheduler.plugins.default_preemption.unit_search import GroupedRows, search_units
+from kscheduler.plugins.default_preemption.units import count_groups, worth
 from kscheduler.plugins.default_preemption.victims import Tried, VictimSearch, rejection
 
 NOT_HELPFUL: Final = unresolvable("Preemption is not helpful for scheduling")
 NO_CANDIDATE: Final = unschedulable("no candidate node for preemption")
 WAITING: Final = unresolvable("waiting for the preemption for this pod to be finished", plugin="DefaultPreemption")
 """Made once: PreEnqueue runs for each waiting preemptor with each victim that is deleted."""
+GROUP_WAITING: Final = unresolvable(
+    "waiting for the preemption for this pod group to be finished", plugin="DefaultPreemption"
+)
 _SMALLEST_BATCH: Final = 32
 
 
@@ -45,11 +51,12 @@ class DefaultPreemption(Plugin):
     def __init__(self, args: DefaultPreemptionArgs | None, handle: Handle) -> None:
         self._args = args or DefaultPreemptionArgs()
         self._handle = handle
-        self._occupants = OccupantColumns(partial(_worth, handle.pod_groups))
+        self._occupants = OccupantColumns(partial(worth, handle.pod_groups))
         self._budgets = BudgetRules(
             handle.budgets, stop_at_the_first_broken=handle.behaviours.budgets_stop_at_the_first_broken
         )
         self._tells = handle.behaviours.tells_of_preemption
+        self._grouped = GroupedRows(handle.pod_groups)
         self._memory = RowMemory()
         self._share = 1.0
         """The share of candidates among the nodes tried last: it decides how many nodes the next search begins with."""
@@ -64,6 +71,11 @@ class DefaultPreemption(Plugin):
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """A preemptor waits until its victims terminate: before that it would count them, and choose other victims."""
+        key = self._handle.pod_groups.key_of(pod.pod)
+        group = None if key is None else self._handle.pod_groups.definition(key)
+        if group is not None:
+            uid = group.uid or group.key.text
+            return GROUP_WAITING if self._handle.evictions.is_under_way(uid) else SUCCESS
         return WAITING if self._handle.evictions.is_under_way(pod.uid) else SUCCESS
 
     def may_let_in(self) -> Collection[str]:
@@ -79,9 +91,16 @@ class DefaultPreemption(Plugin):
         prefixed = Status(status.code, (f"preemption: {status.message}",), self.name, status.fault)
         return replace(result, status=prefixed)
 
+    def pod_group_post_filter(self, trial: GroupTrial) -> PodGroupPostFilterResult:
+        """Choose victims anywhere whose eviction makes room for the whole group. Only reports the choice."""
+        result = preempt(trial, self._handle.pod_groups, self._occupants, self._budgets, self.name)
+        status = result.status
+        prefixed = Status(status.code, (f"pod group preemption: {status.message}",), self.name, status.fault)
+        return replace(result, status=prefixed)
+
     def _preempt(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
         potential = _potential(nodes, diagnosis)
-        refusal = _not_eligible(pod, self._nominated_node(pod), nodes, potential, self._handle.evictions)
+        refusal = not_eligible(pod, self._nominated_node(pod), nodes, potential, self._handle.evictions)
         if refusal:
             return PostFilterResult(unschedulable(refusal))
         search = VictimSearch(pod, nodes, cycle, cycle.read(DryRun), self._occupants, self._budgets)
@@ -99,7 +118,15 @@ class DefaultPreemption(Plugin):
             return PostFilterResult(NO_CANDIDATE)  # as upstream, an earlier nomination stays
         cycle.write(PreemptionSearch(lambda: _listed(tried.found, nodes), chosen))
         outbid = self._outbid(chosen.node_name, pod)
-        preemption = Preemption(pod, chosen.node_name, chosen.victims, self.name, outbid)
+        preemption = Preemption(
+            pod,
+            chosen.node_name,
+            chosen.victims,
+            self.name,
+            outbid,
+            broken_budgets=chosen.broken_budgets,
+            disrupted_groups=count_groups(self._handle.pod_groups, chosen.victims),
+        )
         return PostFilterResult(self._success(chosen), chosen.node_name, preemption)
 
     def _success(self, chosen: Candidate) -> Status:
@@ -129,14 +156,28 @@ class DefaultPreemption(Plugin):
         while at < len(ring) and not shortlist.is_full:
             batch = ring[at : at + max(shortlist.likely_enough(at), _SMALLEST_BATCH)]
             at += len(batch)
-            rows = np.sort(batch)
-            result = search.on(rows) if known is None else known.on(rows, search)
+            result = self._search(search, np.sort(batch), known)
             candidates += sum(map(len, result.found))
             tried.found += shortlist.take(batch, result.found)
             tried.rejections += result.rejections
             tried.errors += result.errors
             tried.tells_all &= result.tells_all
         self._share = candidates / at
+        return tried
+
+    def _search(self, search: VictimSearch, rows: Rows, known: RememberedRows | None) -> Tried:
+        """Search on the rows (ascending); nodes with members of groups by themselves, and nothing is kept of these."""
+        grouped = self._grouped.among(search.nodes, rows)
+        if not len(grouped):
+            return search.on(rows) if known is None else known.on(rows, search)
+        tried = search_units(search, self._handle.pod_groups, grouped)
+        others = np.setdiff1d(rows, grouped, assume_unique=True)
+        if len(others):
+            result = search.on(others) if known is None else known.on(others, search)
+            tried.found += result.found
+            tried.rejections += result.rejections
+            tried.errors += result.errors
+            tried.tells_all = result.tells_all
         return tried
 
     def _number_of_candidates(self, nodes: int) -> int:
@@ -154,13 +195,6 @@ class DefaultPreemption(Plugin):
         if nominator is None:
             return ()
         return tuple(other for other in nominator.nominated_pods(node_name) if other.priority < pod.priority)
-
-
-def _worth(groups: PodGroupView, pod: PodInfo) -> int:
-    """The pod's priority. Of a group that is to be taken whole nobody is a victim: taking such a group is not built."""
-    key = groups.key_of(pod.pod)
-    group = None if key is None else groups.definition(key)
-    return MAX_INT64 if group is not None and group.is_taken_whole else pod.priority
 
 
 def _never(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
@@ -185,32 +219,6 @@ def _potential(nodes: NodeTable, diagnosis: Diagnosis) -> Rows:
 def _resolvable(rejected: Rejection) -> Rows:
     is_resolvable = rejected.codes > 0
     return rejected.rows if is_resolvable.all() else rejected.rows.take(np.flatnonzero(is_resolvable))
-
-
-def _not_eligible(pod: PodInfo, nominated: str, nodes: NodeTable, potential: Rows, evictions: Evictions) -> str:
-    """Why the pod may not preempt; empty where it may.
-
-    Two preemptors may be nominated to the same node: the decision about the second leaves the first its room. Until the
-    second's victims are gone, the first would find both these and the second in its way, and evict pods elsewhere.
-    """
-    if pod.pod.spec.preemption_policy == "Never":
-        return "not eligible due to preemptionPolicy=Never."
-    row = nodes.row_of(nominated) if nominated else -1
-    if row < 0 or row not in potential:  # the earlier nomination is of no use, so the pod may try again
-        return ""
-    others = nodes.info(row).pods.values()
-    if any(other.priority < pod.priority and _is_preempted(other) for other in others):
-        return "not eligible due to a terminating pod on the nominated node."
-    if evictions.is_clearing(nominated, pod):
-        return "not eligible due to a pod on the nominated node that is about to be preempted."
-    return ""
-
-
-def _is_preempted(pod: PodInfo) -> bool:
-    if not pod.is_terminating:
-        return False
-    target = next((each for each in pod.pod.status.conditions if each.type == "DisruptionTarget"), None)
-    return target is not None and target.status == "True" and target.reason == "PreemptionByScheduler"
 
 
 def _no_candidate(nodes: NodeTable, tried: Tried) -> PostFilterResult:

@@ -29,6 +29,7 @@ from kscheduler.framework.cluster.claim_writing import (
     ReservedClaim,
 )
 from kscheduler.framework.cluster.devices import NO_DEVICES_KNOWN, Devices
+from kscheduler.framework.cluster.group_preemption import GroupTrial, PodGroupPostFilterResult
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ClusterEventWithHint
 from kscheduler.framework.handle import Handle
@@ -66,6 +67,11 @@ _NOTHING_TO_WRITE: Final = PreFlightResult(SKIP, allow_parallel=True)
 _WRITES: Final = PreFlightResult(SUCCESS, allow_parallel=True)
 _NO_CLAIMS: Final = ClaimsInCycle()
 """For all pods without claims: nobody writes to it."""
+
+
+_DONE_FOR_GROUP: Final = PodGroupPostFilterResult(
+    unschedulable("deallocation and deletion of ResourceClaims completed", plugin="DynamicResources")
+)
 
 
 class DynamicResources(Plugin):
@@ -246,6 +252,11 @@ class DynamicResources(Plugin):
             request = Deallocation(pod.pod, state.extended.claim, is_deletion=True)
             return PostFilterResult(unschedulable("deletion of ResourceClaim completed"), deallocation=request)
         return PostFilterResult(self._not_helped)
+
+    def pod_group_post_filter(self, trial: GroupTrial) -> PodGroupPostFilterResult:
+        """Says that it has done its part, as upstream also where there was nothing to do. It frees no claim yet."""
+        del trial
+        return _DONE_FOR_GROUP
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
         """Points by the alternatives that claims get, int64 [rows]."""

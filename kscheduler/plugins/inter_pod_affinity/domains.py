@@ -43,6 +43,10 @@ class DomainCounts:
         numbers, values = nodes.label_values(key, _ALL)
         return cls(numbers, np.zeros(len(values), dtype=np.int64))
 
+    def detached(self) -> "DomainCounts":
+        """A copy that shares no memory with the counters."""
+        return DomainCounts(self._numbers, self._counts.copy(), self._moved)
+
     @property
     def is_empty(self) -> bool:
         """Whether all counts are 0."""

@@ -62,6 +62,14 @@ class _Required:
     verdicts: "dict[PodInfo, _Verdict]" = field(default_factory=dict)
     """By pod that has been moved so far."""
 
+    def detached(self) -> "_Required":
+        """A copy that does not change with the counters."""
+        repelling, avoided, wanted = (
+            {key: counts.detached() for key, counts in by_key.items()}
+            for by_key in (self.repelling, self.avoided, self.wanted)
+        )
+        return replace(self, repelling=repelling, avoided=avoided, wanted=wanted)
+
     def may_be_first(self, rows: Rows) -> Mask | None:
         """The rows on which the pod may start its group: it satisfies itself, and no pod that does is in any domain.
 

@@ -129,6 +129,10 @@ class HardSpread:
     compares: bool
     """Whether tolerations may compare numbers."""
 
+    def detached(self) -> "HardSpread":
+        """A copy that does not change with the counters."""
+        return replace(self, counts=tuple(replace(one, pods=one.pods.copy()) for one in self.counts))
+
     def codes(self, rows: Rows) -> Codes | None:
         """int64 [rows]: the code of the first constraint that rejects the row; `None` if no row is rejected."""
         codes: Codes | None = None

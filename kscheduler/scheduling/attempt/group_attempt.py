@@ -10,9 +10,11 @@ Nothing here awaits, so no other decision lies between the cycle and the moment 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Protocol
 
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Code, Status, error
@@ -25,13 +27,15 @@ from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.cycle.visiting_ties import TieBreakingSampler
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.groups.group_checks import problem_of
-from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult, run_group_cycle
+from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult
 from kscheduler.scheduling.groups.group_outcome import group_condition, member_verdict
+from kscheduler.scheduling.groups.group_placement import place_group
 from kscheduler.scheduling.groups.group_preemption import run_group_post_filter
 from kscheduler.scheduling.observations import GroupAttemptResult
 from kscheduler.scheduling.pod_log.lines import OUTCOMES
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.scheduling.runtime.points import POD_GROUP_POST_FILTER
 from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
 
 _log = get_logger(__name__)
@@ -145,26 +149,48 @@ class GroupAttempts:
             [queued.pod for queued in members],
             tried.profile,
             self._context.cache,
-            lambda pod: self._judge(tried, pod),
+            partial(self._judge, tried, by_class=True),
         )
-        result = run_group_cycle(inputs)
+        result = place_group(inputs)
         self._context.observations.group_algorithm(self._now() - tried.started)
+        self._context.observations.placements(
+            tried.profile.name, [(each.status.is_success, each.seconds) for each in result.placements]
+        )
         outcome = _outcome_of(result.status)
-        run_group_post_filter(inputs, result)
+        self._look_for_room(inputs, tried, result)
+        if result.preemption is not None:  # before requeueing: PreEnqueue checks whether the members must wait
+            self._context.evictions.begin(result.preemption)
         attempts = self._submit(tried, members, result)
         self._report(tried, result, len(attempts))
         self._context.queue.group_attempted(tried.queued, outcome, self._context.clock.time())
         return attempts
 
-    def _judge(self, tried: _Tried, pod: PodInfo) -> SchedulingRecord:
+    def _look_for_room(self, inputs: GroupInputs, tried: _Tried, result: GroupResult) -> None:
+        """PodGroupPostFilter, measured."""
+        if result.status.code is not Code.UNSCHEDULABLE:
+            return
+        began, observations = self._now(), self._context.observations
+        by_plugins = replace(inputs, judge=partial(self._judge, tried))
+        searched = run_group_post_filter(by_plugins, result, place_group)
+        seconds = self._now() - began
+        if searched:
+            observations.workload_preemption(searched, seconds)
+        found = Code.SUCCESS if result.waits_for_preemption else Code.UNSCHEDULABLE
+        label = searched or found.label if result.status.is_rejected else Code.ERROR.label
+        observations.extension_point(POD_GROUP_POST_FILTER.label, label, tried.profile.name, seconds)
+
+    def _judge(
+        self, tried: _Tried, pod: PodInfo, rows: Rows | None = None, *, by_class: bool = False
+    ) -> SchedulingRecord:
         """The ordinary cycle. No member preempts by itself: that is decided for the group as a whole."""
         judges, began = self._judges(), self._now()
         name = tried.profile.name
         stopwatch = judges.stopwatches[name]
         stopwatch.start(pod)
         alone = self._without_post_filter(tried.profile)
+        engine = judges.engines.get(name) if by_class else None
         sampler = self._samplers.setdefault(name, TieBreakingSampler())
-        record = schedule(alone, pod, self._context.cache, stopwatch, sampler, judges.engines.get(name))
+        record = schedule(alone, pod, self._context.cache, stopwatch, sampler, engine, within=rows)
         tried.seconds[pod.uid] = self._now() - began
         return record
 

@@ -43,6 +43,14 @@ class CycleInputs:
     expected: Expected | None
     """Nominated pods that the pod must leave room for; `None` if there are none."""
     stopwatch: Stopwatch
+    within: Rows | None = None
+    """The only rows that the pod may go to (intp, ascending): the placement of its group; `None`: all. Plugins that
+    count pods count them on all rows."""
+
+    @property
+    def rows(self) -> Rows:
+        """The rows that the pod may go to: intp, ascending."""
+        return self.nodes.rows() if self.within is None else self.within
 
 
 @dataclass(slots=True)

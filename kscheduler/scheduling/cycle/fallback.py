@@ -47,7 +47,7 @@ def prioritize(evaluator: Evaluator, inputs: CycleInputs, state: CycleState, fea
     except PluginFailure as failure:
         if isinstance(evaluator, PlainEvaluator):
             raise
-        inputs.stopwatch.call_ended(failure.point, failure.plugin)
+        inputs.stopwatch.call_ended(failure.point, failure.plugin, 0)
         priorities = PlainEvaluator(inputs).prioritize(state, feasible)
         # not reached if a plugin fails again: then that failure is reported
         failure.report(inputs.profile.listener, inputs.pod)

@@ -41,7 +41,8 @@ class NodeSearch:
 
     def _nominated_row(self) -> int:
         name = self.record.pod.pod.status.nominated_node_name
-        return self.inputs.nodes.row_of(name) if name else -1
+        row, within = self.inputs.nodes.row_of(name) if name else -1, self.inputs.within
+        return row if within is None or row in within else -1
 
     def _is_turned_down(self, row: int) -> bool:
         """Whether extenders were asked about the nominated node and did not leave it: then all others are judged."""
@@ -56,7 +57,7 @@ class NodeSearch:
         """
         filtered = self.evaluator.filtered(self.record.state, np.array([row], dtype=np.intp))
         if filtered.failure is not None:
-            self.inputs.stopwatch.call_ended(filtered.failure.point, filtered.failure.plugin)
+            self.inputs.stopwatch.call_ended(filtered.failure.point, filtered.failure.plugin, 0)
             return False
         names = self.record.node_names
         is_outside = names is not None and self.inputs.nodes.name_of(row) not in names
@@ -70,9 +71,12 @@ class NodeSearch:
         """The rows to judge. Rows outside the names that PreFilter gave are charged to no single plugin."""
         record = self.record
         if record.node_names is None:
-            return self.inputs.nodes.rows()
+            return self.inputs.rows
         inside = self.inputs.nodes.rows_of(record.node_names)
-        is_outside = self.inputs.nodes.is_live.copy()
+        if self.inputs.within is not None:
+            inside = np.intersect1d(inside, self.inputs.within, assume_unique=True)
+        is_outside = np.zeros_like(self.inputs.nodes.is_live)
+        is_outside[self.inputs.rows] = True
         is_outside[inside] = False
         for rejection in record.diagnosis.rejections:
             is_outside[rejection.rows] = False
@@ -94,7 +98,7 @@ class NodeSearch:
         if target >= len(rows) or has_answers:
             self.record.num_evaluated_nodes = len(rows)
             passing = self._passing(rows)
-            sampler.move_on(len(rows), len(self.inputs.nodes))  # back to the same place, unless PreFilter named nodes
+            sampler.move_on(len(rows), len(self.inputs.rows))  # back to the same place, unless PreFilter named nodes
             return passing
         order = sampler.visiting_order(self.inputs.nodes, rows)
         found: list[Rows] = []
@@ -106,7 +110,7 @@ class NodeSearch:
             found.append(part[places])
             missing -= len(places)
             visited += len(part) if missing else int(places[-1]) + 1
-        sampler.move_on(visited, len(self.inputs.nodes))
+        sampler.move_on(visited, len(self.inputs.rows))
         self.record.num_evaluated_nodes = visited
         return np.sort(np.concatenate(found))
 

@@ -46,7 +46,7 @@ def _result(profile: Profile, record: SchedulingRecord, nodes: NodeTable, stopwa
     deallocation: Deallocation | None = None
     for plugin in profile.post_filter:
         result = call_post_filter(plugin, profile.listener, record.state, record.pod, nodes, record.diagnosis)
-        stopwatch.post_filtered(plugin.name)
+        stopwatch.post_filtered(plugin.name, result.status.code.label)
         status = result.status.by(plugin.name)
         if status.is_success:
             return PostFilterResult(status, result.nominated_node_name, result.preemption, deallocation)

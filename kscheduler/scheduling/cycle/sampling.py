@@ -44,9 +44,9 @@ class NodeSampler:
         """Start the next search behind the `visited` nodes, out of `count` nodes in the cluster."""
         self.next_start = (self.next_start + visited) % max(1, count)
 
-    def among_equals(self, nodes: NodeTable, feasible: Rows, tied: Rows) -> int:
+    def among_equals(self, nodes: NodeTable, searched: Rows, feasible: Rows, tied: Rows) -> int:
         """The row to take of those with equal points; -1: the sampler has no rule, and hashes decide."""
-        del nodes, feasible, tied
+        del nodes, searched, feasible, tied
         return -1
 
     def _of_all(self, nodes: NodeTable) -> Rows:

@@ -24,7 +24,9 @@ from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.classes.leaders import Leaders
 from kscheduler.scheduling.cycle import fallback
+from kscheduler.scheduling.cycle.dry_runs import dry_run
 from kscheduler.scheduling.cycle.evaluator import CycleInputs, Evaluator, Priorities
+from kscheduler.scheduling.cycle.filters import Filters
 from kscheduler.scheduling.cycle.narrowing import add_points, narrow
 from kscheduler.scheduling.cycle.node_search import NodeSearch
 from kscheduler.scheduling.cycle.plain import PlainEvaluator
@@ -48,6 +50,7 @@ def schedule(
     sampler: NodeSampler | None = None,
     engine: ClassEngine | None = None,
     answers: ExtenderAnswers | None = None,
+    within: Rows | None = None,
 ) -> SchedulingRecord:
     """Choose a node. The record says which, or why none; a plugin's failure is an Error in it, never an exception.
 
@@ -55,13 +58,16 @@ def schedule(
     `engine` is the profile's class engine over this cache: with it, the same decision costs less. `answers` are those
     of extenders, `UNASKED` before the first question; `None`: the pod concerns none. With them the record may be a
     success with `questions` instead of a node, and the engine is not used: nobody signs what an extender says.
+    `within`: the only rows that count as nodes for this pod (intp, ascending), as for a placement of its group; the
+    engine, whose columns are about all nodes, is not used then either.
     """
-    record = _new_record(profile, pod, cache)
+    record = _new_record(profile, pod, cache, within)
     if record.status.is_success:
-        inputs = CycleInputs(profile, pod, cache.nodes, cache.nominated.before(pod), stopwatch)
+        inputs = CycleInputs(profile, pod, cache.nodes, cache.nominated.before(pod), stopwatch, within)
         try:
             # A row's amounts do not tell whether devices stand for a resource: such pods are judged without columns.
-            by_class = None if answers is not None or cache.devices.serve(pod) else engine
+            is_plain = within is not None or answers is not None or cache.devices.serve(pod)
+            by_class = None if is_plain else engine
             evaluator = _find_feasible(inputs, record, cache, sampler, by_class, answers)
             if not record.questions and record.status.is_success:
                 row = (
@@ -97,9 +103,17 @@ def score_feasible(profile: Profile, record: SchedulingRecord, nodes: NodeTable)
     _write_priorities(evaluator.prioritize(record.state, record.feasible), record)
 
 
-def _new_record(profile: Profile, pod: PodInfo, cache: Cache) -> SchedulingRecord:
+def dry_run_of(profile: Profile, record: SchedulingRecord, cache: Cache) -> DryRun:
+    """The filters of a cycle that has ended, over the cache as it will be. The record's state must be of all plugins:
+    made without a class engine.
+    """
+    inputs = CycleInputs(profile, record.pod, cache.nodes, cache.nominated.before(record.pod), UNTIMED)
+    return dry_run(Filters(inputs, record.skipped), lambda: None, cache.nominated.row_changes)
+
+
+def _new_record(profile: Profile, pod: PodInfo, cache: Cache, within: Rows | None = None) -> SchedulingRecord:
     """A new record. Its status is no success if there are no nodes, or a plugin of the profile is quarantined."""
-    record = SchedulingRecord(pod, profile.name, num_all_nodes=len(cache.nodes))
+    record = SchedulingRecord(pod, profile.name, num_all_nodes=len(cache.nodes if within is None else within))
     record.diagnosis.names = cache.nodes.names()
     if not record.num_all_nodes:
         record.status = NO_NODES
@@ -170,7 +184,7 @@ def _score_and_choose(
     _write_priorities(priorities, record)
     if answers is not None:
         add_points(record, answers)
-    return _choose(record, inputs.nodes, priorities.leaders, sampler)
+    return _choose(record, inputs, priorities.leaders, sampler)
 
 
 def _write_priorities(priorities: Priorities, record: SchedulingRecord) -> None:
@@ -180,11 +194,12 @@ def _write_priorities(priorities: Priorities, record: SchedulingRecord) -> None:
 
 
 def _choose(
-    record: SchedulingRecord, nodes: NodeTable, leaders: Leaders | None, sampler: NodeSampler | None = None
+    record: SchedulingRecord, inputs: CycleInputs, leaders: Leaders | None, sampler: NodeSampler | None = None
 ) -> int:
     """The row with the most points; among equals the sampler's choice, or else the highest hash of pod UID and node
     name, then the first name.
     """
+    nodes = inputs.nodes
     if leaders is not None:
         rows, hashes = leaders.rows, leaders.hashes
     else:
@@ -192,7 +207,7 @@ def _choose(
         hashes = values_at(nodes.name_hash, compact(rows))
     if len(rows) == 1:
         return rows.item()
-    by_order = -1 if sampler is None else sampler.among_equals(nodes, record.feasible, rows)
+    by_order = -1 if sampler is None else sampler.among_equals(nodes, inputs.rows, record.feasible, rows)
     if by_order >= 0:
         return by_order
     mixed = mix(hashes, stable_hash(record.pod.uid))

@@ -24,11 +24,15 @@ from kscheduler.scheduling.cycle.sampling import FEWEST_TO_FIND, NodeSampler
 class TieBreakingSampler(NodeSampler):
     """A sampler that also says which of equal nodes is taken."""
 
-    def among_equals(self, nodes: NodeTable, feasible: Rows, tied: Rows) -> int:
-        """The row to take of the `tied` ones (intp, at least one), which are among the `feasible`; -1: no rule."""
-        if len(nodes) >= FEWEST_TO_FIND:
+    def among_equals(self, nodes: NodeTable, searched: Rows, feasible: Rows, tied: Rows) -> int:
+        """The row to take of the `tied` ones (intp, at least one), which are among the `feasible`; -1: no rule.
+
+        `searched`: the rows of the placement, or all. A placement keeps the order that all nodes have.
+        """
+        if len(searched) >= FEWEST_TO_FIND:
             return -1
-        order = _in_turn(nodes)
+        is_searched = set(searched.tolist())
+        order = [row for row in _in_turn(nodes) if row in is_searched]
         start = self.next_start % max(1, len(order))
         is_feasible = set(feasible.tolist())
         visited = [row for row in (*order[start:], *order[:start]) if row in is_feasible]

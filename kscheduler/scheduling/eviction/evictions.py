@@ -21,7 +21,8 @@ Differences from kube-scheduler, so that no pod is stuck, no loop spins, and no 
 - A preemptor that was kept out is woken at the end: the event that woke it before, say a new node, is not repeated, and
   a victim may take for ever to terminate.
 - If the evictions of a preemptor fail repeatedly, it pauses for 1 to 10 s between tries.
-- If the preemptor is gone, has a node, is outbid or lost its profile, the remaining victims are spared.
+- If the preemptor is gone (of a group all members), has a node, is outbid or lost its profile, the remaining victims
+  are spared.
 - No victim is evicted before the preemptor's status names the node: after a crash, the next process then knows whom the
   room is for.
 
@@ -32,6 +33,7 @@ says that it was preempted, and the check of the preemptor's eligibility waits f
 import asyncio
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final, Protocol
 
 from kscheduler.aio.backoff import Backoff
@@ -99,9 +101,9 @@ class _RunningPreemption:
     """Keys of other pods that are expected on the node and were kept waiting until the victims are gone."""
 
     @property
-    def preemptor(self) -> PodInfo:
-        """The pod that the room is for."""
-        return self.preemption.preemptor
+    def waiting(self) -> tuple[str, ...]:
+        """Keys of the pods that the room is for: one, or the members of a group."""
+        return tuple(pod.key for pod in self.preemption.waiting)
 
     @property
     def is_off(self) -> bool:
@@ -110,8 +112,8 @@ class _RunningPreemption:
 
     def is_in_the_way_of(self, pod: PodInfo) -> bool:
         """Whether another pod expected on the node must leave room for the preemptor, but keeps its own nomination."""
-        preemptor = self.preemptor
-        if preemptor.uid == pod.uid or preemptor.priority < pod.priority:
+        preemptor = self.preemption.preemptor
+        if any(waiting.uid == pod.uid for waiting in self.preemption.waiting) or preemptor.priority < pod.priority:
             return False
         return all(outbid.uid != pod.uid for outbid in self.preemption.outbid)
 
@@ -143,7 +145,7 @@ class AsyncEvictions:
         self.sightings = Sightings(ports.clock)
         """A handler for the pod informer: it must receive all pod events."""
         self._under_way: dict[str, _RunningPreemption] = {}
-        """By the preemptor's UID."""
+        """By the UID of the preemptor, pod or group."""
         self._open: dict[str, _RunningPreemption] = {}
         """Those of `_under_way` that are open: mostly few."""
         self._on_node: dict[str, list[_RunningPreemption]] = {}
@@ -181,25 +183,32 @@ class AsyncEvictions:
         nothing is done.
         """
         victims = [victim for victim in preemption.victims if self._ports.victims.is_to_go(victim)]
-        self._ports.observations.preemption_victims(len(preemption.victims), to_go=len(victims))
+        self._count(preemption, to_go=len(victims))
         if not victims:
             return
         for outbid in preemption.outbid:
             if outbid.uid in self._under_way:
                 self._under_way[outbid.uid].is_outbid = True
-        entry = self._under_way[preemption.preemptor.uid] = _RunningPreemption(preemption, victims)
+        entry = self._under_way[preemption.uid] = _RunningPreemption(preemption, victims)
         self._on_node.setdefault(preemption.node_name, []).append(entry)
-        self._open.pop(preemption.preemptor.uid, None)
-        self._tasks.spawn(preemption.preemptor.key, self._carry_out(preemption, victims, entry))
+        self._open.pop(preemption.uid, None)
+        self._tasks.spawn(preemption.text, self._carry_out(preemption, victims, entry))
+
+    def _count(self, preemption: Preemption, to_go: int) -> None:
+        observations, of_group = self._ports.observations, preemption.group is not None
+        observations.preemption_victims(len(preemption.victims), to_go=to_go, of_group=of_group)
+        observations.preemption_harm(preemption.kind, preemption.disrupted_groups, preemption.broken_budgets)
 
     def call_off(self, uid: str) -> None:
-        """The pod with this UID is left to others: spare the victims of its preemption that are still there."""
-        entry = self._under_way.get(uid)
-        if entry is not None:
-            entry.is_called_off = True
+        """The pod with this UID is left to others: spare the victims of its preemption, or its group's, that are still
+        there.
+        """
+        for entry in self._under_way.values():
+            if any(pod.uid == uid for pod in entry.preemption.waiting):
+                entry.is_called_off = True
 
     def is_under_way(self, uid: str) -> bool:
-        """Whether the pod with this UID must wait, because victims of its preemption are still being evicted."""
+        """Whether the pod, or the members of the group, with this UID must wait: victims are still being evicted."""
         entry = self._under_way.get(uid)
         if entry is None:
             return False
@@ -230,8 +239,8 @@ class AsyncEvictions:
         Others need not be asked about: an entry that is not open, or whose evictions the watch does not show yet, still
         keeps its preemptor out; and when an entry is removed, its preemptor is woken, or pauses.
         """
-        open_up = (entry.preemptor.key for entry in self._open.values() if not self._is_unseen(entry))
-        return (*open_up, *self._pausing)
+        open_up = [entry.waiting for entry in self._open.values() if not self._is_unseen(entry)]
+        return (*chain.from_iterable(open_up), *self._pausing)
 
     def _is_unseen(self, entry: _RunningPreemption) -> bool:
         """Whether the watch or the cache does not show the eviction of some victim yet."""
@@ -248,7 +257,7 @@ class AsyncEvictions:
     # --- one preemption -----------------------------------------------------------------------------------------------
 
     async def _carry_out(self, preemption: Preemption, victims: list[PodInfo], entry: _RunningPreemption) -> None:
-        ports, preemptor = self._ports, preemption.preemptor
+        ports = self._ports
         began = ports.clock.monotonic()
         succeeded = False
         try:
@@ -256,37 +265,37 @@ class AsyncEvictions:
                 succeeded = await self._make_room(preemption, victims, entry)
         except Exception:  # noqa: BLE001  the per-pod task: its failure is that pod's failure
             count_caught(Boundary.POD_TASK)
-            _log.exception("preemption_failed", pod=preemptor.key, node=preemption.node_name)
+            _log.exception("preemption_failed", pod=preemption.text, node=preemption.node_name)
         finally:
             self._close(entry)
         seconds = ports.clock.monotonic() - began
-        ports.observations.preemption_goroutine("success" if succeeded else "error", seconds)
+        ports.observations.preemption_goroutine("success" if succeeded else "error", seconds, preemption.kind)
         ports.victims.log.preemption_finished(preemption, seconds, succeeded=succeeded)
         if succeeded:
-            self._failed.pop(preemptor.uid, None)
+            self._failed.pop(preemption.uid, None)
         else:
             entry.kept_out = False  # it is activated below in any case
-            self._try_again(preemptor)
+            self._try_again(entry)
         if self._is_unseen(entry):
-            self._pauses.spawn(preemptor.key, self._wake_when_seen(preemptor, entry))
+            self._pauses.spawn(preemption.text, self._wake_when_seen(entry))
             return
         self._forget(entry)
         if entry.kept_out:
-            ports.activate((preemptor.key,))
+            ports.activate(entry.waiting)
 
-    async def _wake_when_seen(self, preemptor: PodInfo, entry: _RunningPreemption) -> None:
+    async def _wake_when_seen(self, entry: _RunningPreemption) -> None:
         """Wake the preemptor later: the event for which it was kept out is not repeated."""
         keys = {victim.key for victim in (*entry.awaited, *entry.stopped)}
         await self.sightings.until(lambda: not self._is_unseen(entry), keys)
         self._forget(entry)
         if entry.kept_out:
-            self._ports.activate((preemptor.key,))
+            self._ports.activate(entry.waiting)
 
     def _open_up(self, entry: _RunningPreemption) -> None:
         """Let the preemptor be tried again, unless it has begun another preemption meanwhile."""
         entry.is_open = True
-        if self._under_way.get(entry.preemptor.uid) is entry:
-            self._open[entry.preemptor.uid] = entry
+        if self._under_way.get(entry.preemption.uid) is entry:
+            self._open[entry.preemption.uid] = entry
 
     def _close(self, entry: _RunningPreemption) -> None:
         """The preemption is over; the entry stays until the watch has caught up with it."""
@@ -302,9 +311,9 @@ class AsyncEvictions:
         # The deletion of a victim wakes the pods that waited for it. For a victim that stays, wake them here.
         if entry.neighbours and any(self._ports.victims.is_to_go(victim) for victim in entry.victims):
             self._ports.activate(entry.neighbours)
-        if self._under_way.get(entry.preemptor.uid) is entry:
-            del self._under_way[entry.preemptor.uid]
-            self._open.pop(entry.preemptor.uid, None)
+        if self._under_way.get(entry.preemption.uid) is entry:
+            del self._under_way[entry.preemption.uid]
+            self._open.pop(entry.preemption.uid, None)
 
     async def _make_room(self, preemption: Preemption, victims: list[PodInfo], entry: _RunningPreemption) -> bool:
         if self._is_stopping or entry.is_off or not await self._nominate(preemption):
@@ -332,12 +341,12 @@ class AsyncEvictions:
 
         async with asyncio.TaskGroup() as group:
             for number in range(1, min(AT_ONCE, len(victims))):
-                group.create_task(work(), name=f"victims of {preemption.preemptor.key} {number}")
+                group.create_task(work(), name=f"victims of {preemption.text} {number}")
             await work()
         return not failed
 
     async def _take_away(self, victim: PodInfo, preemption: Preemption, entry: _RunningPreemption) -> bool:
-        if entry.is_off or not self._ports.victims.is_pending(preemption.preemptor):
+        if entry.is_off or not any(map(self._ports.victims.is_pending, preemption.waiting)):
             self._ports.victims.log.spared(victim, preemption, is_outbid=entry.is_outbid)
             return False
         try:
@@ -348,23 +357,28 @@ class AsyncEvictions:
                 "victim_not_preempted",
                 pod=victim.key,
                 node=preemption.node_name,
-                preemptor=preemption.preemptor.key,
+                preemptor=preemption.text,
                 err=str(failure),
             )
             return False
         return True
 
     async def _nominate(self, preemption: Preemption) -> bool:
-        """Write the preemptor's nomination now; the failure handler would write it later, after the binds."""
-        preemptor = preemption.preemptor
-        if preemptor.node_name:  # a resize: the pod is on the node already
+        """Write the nominations now; the failure handler would write them later, after the binds. Of a group those
+        of members that are gone need not be written.
+        """
+        written = [await self._nominate_one(pod, node_name) for pod, node_name in preemption.nominations]
+        return all(written) if preemption.group is None else any(written)
+
+    async def _nominate_one(self, pod: PodInfo, node_name: str) -> bool:
+        if pod.node_name:  # a resize: the pod is on the node already
             return True
         try:
-            await self._ports.statuses.patch_pod_status(preemptor.pod, None, preemption.node_name)
+            await self._ports.statuses.patch_pod_status(pod.pod, None, node_name)
         except ClientError as failure:
             if isinstance(failure, APIError) and failure.is_not_found:
-                return False  # the preemptor was deleted and needs no room
-            _log.warning("nomination_not_written", pod=preemptor.key, node=preemption.node_name, err=str(failure))
+                return False  # the pod was deleted and needs no room
+            _log.warning("nomination_not_written", pod=pod.key, node=node_name, err=str(failure))
             return False
         return True
 
@@ -391,19 +405,21 @@ class AsyncEvictions:
 
     # --- after a failure ----------------------------------------------------------------------------------------------
 
-    def _try_again(self, preemptor: PodInfo) -> None:
+    def _try_again(self, entry: _RunningPreemption) -> None:
         """Activate the preemptor: at once after the first failure, as upstream; after further failures with a pause."""
-        backoff = self._failed.get(preemptor.uid)
+        uid, keys = entry.preemption.uid, entry.waiting
+        backoff = self._failed.get(uid)
         if backoff is not None:
-            self._pausing[preemptor.key] = None
-            self._pauses.spawn(preemptor.key, self._activate_after(backoff.next(), preemptor.key))
+            self._pausing.update(dict.fromkeys(keys))
+            self._pauses.spawn(entry.preemption.text, self._activate_after(backoff.next(), keys))
             return
         if len(self._failed) >= _MOST_REMEMBERED:
             self._failed.clear()  # the worst consequence is a try without a pause
-        self._failed[preemptor.uid] = Backoff(1.0, cap_seconds=10.0, jitter=0.0, clock=self._ports.clock)
-        self._ports.activate((preemptor.key,))
+        self._failed[uid] = Backoff(1.0, cap_seconds=10.0, jitter=0.0, clock=self._ports.clock)
+        self._ports.activate(keys)
 
-    async def _activate_after(self, seconds: float, key: str) -> None:
+    async def _activate_after(self, seconds: float, keys: Collection[str]) -> None:
         await self._ports.clock.sleep(seconds)
-        self._ports.activate((key,))
-        self._pausing.pop(key, None)
+        self._ports.activate(keys)
+        for key in keys:
+            self._pausing.pop(key, None)

@@ -79,14 +79,14 @@ class Victims:
         Raises `ClientError` if the API server refuses, or cannot be reached.
         """
         if self._stop_in_memory(victim, preemption.plugin):
-            self.reporter.preempted(victim.pod, preemption.preemptor.pod, preemption.node_name, in_memory=True)
+            self.reporter.preempted(victim.pod, preemption, in_memory=True)
             self.log.preempted(victim, preemption, self.clock.time(), in_memory=True)
             return False
         current = self.current(victim)
         if not (self.takes_room(victim) or (current is not None and current.spec.node_name)):
             return False
         if self.is_to_go(victim) and await self._log_and_evict(victim, preemption):
-            self.reporter.preempted(victim.pod, preemption.preemptor.pod, preemption.node_name)
+            self.reporter.preempted(victim.pod, preemption)
         return True
 
     async def _log_and_evict(self, victim: PodInfo, preemption: Preemption) -> bool:
@@ -94,7 +94,7 @@ class Victims:
         self.log.preempted(victim, preemption, self.clock.time())
         is_evicted = False
         try:
-            is_evicted = await self._evict(victim, preemption.preemptor.pod)
+            is_evicted = await self._evict(victim, preemption)
         finally:
             if not is_evicted:
                 self.log.not_preempted(victim)
@@ -107,11 +107,12 @@ class Victims:
         entry = self.in_pre_bind.get(victim.uid) if self.in_pre_bind is not None else None
         return entry is not None and entry.cancel(f"preempted by {plugin}")
 
-    async def _evict(self, victim: PodInfo, preemptor: Pod) -> bool:
+    async def _evict(self, victim: PodInfo, preemption: Preemption) -> bool:
+        scheduler = preemption.preemptor.pod.spec.scheduler_name
         condition = Condition(
             type=DISRUPTION_TARGET,
             status="True",
             reason=PREEMPTION_BY_SCHEDULER,
-            message=f"{preemptor.spec.scheduler_name}: preempting to accommodate a higher priority pod",
+            message=f"{scheduler}: preempting to accommodate a higher priority {preemption.kind}",
         )
         return await self.pods.evict_pod(self.current(victim) or victim.pod, condition)

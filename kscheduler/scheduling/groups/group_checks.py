@@ -3,10 +3,8 @@
 from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import chain
 
-from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.framework.cluster.pod_groups import DEFAULT_POLICY, GroupDefinition
 from kscheduler.framework.pods.pod_info import PodInfo
-
-_DEFAULT_POLICY = "PreemptLowerPriority"
 
 
 def problem_of(
@@ -41,12 +39,13 @@ def _checks(group: GroupDefinition, first: PodInfo) -> tuple[Callable[[PodInfo],
         return f"{all_pods} priority as the pod group's priority, got {pod.priority} and {priority}"
 
     def preemption_policy(pod: PodInfo) -> str:
-        own, others = policy_of(pod), policy_of(first)
-        return "" if own == others else f"{all_pods} preemption policy, got {own} and {others}"
+        own, others = policy_of(pod), group.preemption_policy or policy_of(first)
+        whose = " as the pod group's preemption policy" if group.preemption_policy else ""
+        return "" if own == others else f"{all_pods} preemption policy{whose}, got {own} and {others}"
 
     return scheduler_name, same_priority, preemption_policy
 
 
 def policy_of(pod: PodInfo) -> str:
     """The pod's preemption policy."""
-    return pod.pod.spec.preemption_policy or _DEFAULT_POLICY
+    return pod.pod.spec.preemption_policy or DEFAULT_POLICY

@@ -16,10 +16,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from kscheduler.framework.cluster.placements import GroupPlacement
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, PlacementProgress
+from kscheduler.framework.cluster.preemption import Preemption
+from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Diagnosis, FitError, Rejection
 from kscheduler.framework.status import SUCCESS, Code, Status, error, unschedulable
+from kscheduler.scheduling.groups.own_nominations import do_not_wait_for_each_other
 from kscheduler.scheduling.groups.reservations import reserve, unreserve
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
@@ -28,8 +32,8 @@ from kscheduler.state.cache import Cache
 
 GROUP_UNSCHEDULABLE: Final = "pod group is unschedulable"
 
-JudgeMember = Callable[[PodInfo], SchedulingRecord]
-"""The ordinary cycle for one member, without PostFilter, over the cache as it is then."""
+JudgeMember = Callable[[PodInfo, Rows | None], SchedulingRecord]
+"""The ordinary cycle for one member, without PostFilter, over the cache as it is then: on these rows, or on all."""
 
 
 @dataclass(slots=True)
@@ -53,6 +57,20 @@ class MemberResult:
 
 
 @dataclass(slots=True)
+class TriedPlacement:
+    """A placement of the group, and how it went there."""
+
+    placement: GroupPlacement
+    status: Status
+    """Success: it fits there. The others were turned down."""
+    seconds: float
+    """How long the trial took."""
+    points: int | None = None
+    """Of all plugins, weighted; `None` if it was not compared with others."""
+    is_chosen: bool = False
+
+
+@dataclass(slots=True)
 class GroupResult:
     """What became of the group: a success places the members that have a node, all else places nobody."""
 
@@ -60,6 +78,10 @@ class GroupResult:
     members: list[MemberResult] = field(default_factory=list)
     waits_for_preemption: bool = False
     """Room is being made: the members keep their nominations."""
+    preemption: Preemption | None = None
+    """The instruction to make it; `None` if that has begun already, or needs nobody's eviction."""
+    placements: Sequence[TriedPlacement] = ()
+    """The placements that were tried, in this order; empty where groups are not tried in placements."""
 
 
 @dataclass(slots=True)
@@ -74,13 +96,22 @@ class GroupInputs:
     judge: JudgeMember
 
 
-def run_group_cycle(inputs: GroupInputs) -> GroupResult:
-    """Try all members; the cache is as before when this returns. Who was not tried has the group's status."""
+def try_members(inputs: GroupInputs, rows: Rows | None = None) -> GroupResult:
+    """Try the members on these rows (intp, ascending), or on all; the cache is as before when this returns.
+
+    The trial may end before the last member: the result has those that were tried. Nominations of members are not as
+    before: `do_not_wait_for_each_other`.
+    """
+    do_not_wait_for_each_other(inputs.cache.nominator, inputs.members)
     tentative = _Tentative(inputs)
     try:
-        result = _try_members(inputs, tentative)
+        return _try_members(inputs, tentative, rows)
     finally:
         tentative.undo()
+
+
+def completed(inputs: GroupInputs, result: GroupResult) -> GroupResult:
+    """The result for all members: who was not tried has the group's status. No group is placed without anybody."""
     if result.status.is_success and not any(member.status.is_success for member in result.members):
         result.status = unschedulable(GROUP_UNSCHEDULABLE)
     untried = inputs.members[len(result.members) :]
@@ -117,7 +148,7 @@ class _Tentative:
             self._inputs.cache.forget_pod(record.pod.uid)
 
 
-def _try_members(inputs: GroupInputs, tentative: _Tentative) -> GroupResult:
+def _try_members(inputs: GroupInputs, tentative: _Tentative, rows: Rows | None) -> GroupResult:
     scheduled, remaining = inputs.cache.pod_groups.count_scheduled(inputs.group.key), len(inputs.members)
     status = _feasible(inputs, remaining, scheduled)
     if status.code is Code.UNSCHEDULABLE:
@@ -126,7 +157,7 @@ def _try_members(inputs: GroupInputs, tentative: _Tentative) -> GroupResult:
         return GroupResult(error(f"failed to evaluate placement feasibility: {status.message}", fault=status.fault))
     result = GroupResult(status)
     for pod in inputs.members:
-        member = _try_member(inputs, tentative, pod)
+        member = _try_member(inputs, tentative, pod, rows)
         result.members.append(member)
         if not (member.status.is_success or member.status.is_rejected):
             text = f"failed to schedule other pod from a pod group: {member.status.message}"
@@ -161,8 +192,8 @@ def _feasible(inputs: GroupInputs, remaining: int, scheduled: int) -> Status:
     return SUCCESS
 
 
-def _try_member(inputs: GroupInputs, tentative: _Tentative, pod: PodInfo) -> MemberResult:
-    record = inputs.judge(pod)
+def _try_member(inputs: GroupInputs, tentative: _Tentative, pod: PodInfo, rows: Rows | None) -> MemberResult:
+    record = inputs.judge(pod, rows)
     if record.status.is_success:
         status = tentative.place(record)
         if status.is_success:

@@ -1,69 +1,70 @@
-"""Preemption by a pod group, when no placement was found: whose eviction would make room for all of it.
+"""PodGroupPostFilter: no placement was found for a group. Preemption makes room for all of it, or says why it cannot.
 
-What is built: who may preempt at all, that a preemption is under way already, and that there is nobody to evict. A
-group that could evict somebody is told so by name and waits: choosing victims for a group as a whole is not built.
+    a plugin answers                     then
+    Success                              the pass ends; the members wait, with the nodes that the plugin names
+    UnschedulableAndUnresolvable         the pass ends with the plugin's message
+    Unschedulable                        the message is remembered, and the next plugin is called
+    an Error                             the pass ends, and the group has failed with it
+
+The plugins are those that the profile names at `podGroupPostFilter`. They look at a trial (`group_trial`), and the
+attempt carries out what they have chosen.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final
 
-from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.status import SUCCESS, Status, unresolvable, unschedulable
-from kscheduler.scheduling.groups.group_checks import policy_of
-from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult
+from kscheduler.framework.cluster.group_preemption import PodGroupPostFilterResult
+from kscheduler.framework.status import Code, Status
+from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult
+from kscheduler.scheduling.groups.group_trial import LiveGroupTrial
+from kscheduler.scheduling.runtime.attempt_calls import call_pod_group_post_filter
 
-_PREFIX: Final = "pod group preemption: "
-NO_VICTIMS: Final = unresolvable(f"{_PREFIX}No preemption victims found for incoming preemptor")
-NEVER: Final = unschedulable(f"{_PREFIX}not eligible due to preemptionPolicy=Never.")
-NOT_BUILT: Final = unschedulable(
-    f"{_PREFIX}kscheduler has not built the preemption by pod groups yet: pods of lower priority stay"
-)
-UNDER_WAY: Final = Status(SUCCESS.code, (f"{_PREFIX}ongoing preemption on nominated nodes",))
-PLUGIN: Final = "DefaultPreemption"
+_SEARCHES: Final = "DefaultPreemption"
+"""The plugin whose calls are searches for victims."""
 
 
-def run_group_post_filter(inputs: GroupInputs, result: GroupResult) -> None:
-    """Add to the result of a group that was turned down whether room can be made for it."""
-    if result.status.is_success or not result.status.is_rejected:
-        return
-    status = _preempted(inputs) if PLUGIN in inputs.profile.enabled else unschedulable("")
-    if status.is_success:
-        result.waits_for_preemption = True
-        for member in result.members:
-            member.nominated_node_name = member.pod.pod.status.nominated_node_name
-    result.status = Status(result.status.code, (*result.status.reasons, status.message), result.status.plugin)
+def run_group_post_filter(inputs: GroupInputs, result: GroupResult, place: Callable[[GroupInputs], GroupResult]) -> str:
+    """Add to the result of a group that was turned down whether room can be made for it.
+
+    `place` runs the group's cycle once more, with the judge of `inputs`: it must call all plugins, rather than look up
+    what a class's pods were answered. Returns how the search for victims has ended, the label of its status code;
+    empty if there was none.
+    """
+    if result.status.code is not Code.UNSCHEDULABLE:
+        return ""
+    trial = LiveGroupTrial(inputs, place)
+    try:
+        made, searched = _made_room(inputs, trial)
+    finally:
+        trial.end()
+    if made.status.code is Code.ERROR:
+        result.status = made.status
+        return searched
+    if made.status.is_success:
+        result.waits_for_preemption, result.preemption = True, made.preemption
+        _nominate(result.members, made)
+    result.status = replace(result.status, reasons=(*result.status.reasons, made.status.message))
+    return searched
 
 
-def _preempted(inputs: GroupInputs) -> Status:
-    first = inputs.members[0]
-    if policy_of(first) == "Never":
-        return NEVER
-    if _is_under_way(inputs, first.priority):
-        return UNDER_WAY
-    return NOT_BUILT if _victims(inputs, first.priority) else NO_VICTIMS
+def _made_room(inputs: GroupInputs, trial: LiveGroupTrial) -> tuple[PodGroupPostFilterResult, str]:
+    """What the plugins have found, and how the search for victims has ended."""
+    reasons: list[str] = []
+    first = searched = ""
+    for plugin in inputs.profile.pod_group_post_filter:
+        made = call_pod_group_post_filter(plugin, inputs.profile.listener, trial)
+        if plugin.name == _SEARCHES:
+            searched = made.status.code.label
+        if made.status.code is not Code.UNSCHEDULABLE:
+            return made, searched
+        reasons += made.status.reasons
+        first = first or plugin.name
+    return PodGroupPostFilterResult(Status(Code.UNSCHEDULABLE, tuple(reasons), first)), searched
 
 
-def _is_under_way(inputs: GroupInputs, priority: int) -> bool:
-    """Whether somebody of lower priority is being preempted on a node that a member is nominated to."""
-    nodes = {pod.pod.status.nominated_node_name for pod in inputs.members} - {""}
-    infos = [info for name in nodes if (info := inputs.cache.node_info(name)) is not None]
-    return any(_is_preempted(pod) and pod.priority < priority for info in infos for pod in info.pods.values())
-
-
-def _is_preempted(pod: PodInfo) -> bool:
-    target = next((each for each in pod.pod.status.conditions if each.type == "DisruptionTarget"), None)
-    is_target = target is not None and target.status == "True" and target.reason == "PreemptionByScheduler"
-    return pod.is_terminating and is_target
-
-
-def _victims(inputs: GroupInputs, priority: int) -> Collection[str]:
-    """UIDs of pods with a lower priority than the group's; a member of another group counts with that group's."""
-    groups = inputs.cache.pod_groups
-
-    def priority_of(pod: PodInfo) -> int:
-        key = groups.key_of(pod.pod)
-        group = groups.definition(key) if key is not None else None
-        return pod.priority if group is None or group.priority is None else group.priority
-
-    infos = [inputs.cache.node_info(name) for name in inputs.cache.node_names() if inputs.cache.has_node(name)]
-    return [pod.uid for info in infos if info is not None for pod in info.pods.values() if priority_of(pod) < priority]
+def _nominate(members: Iterable[MemberResult], made: PodGroupPostFilterResult) -> None:
+    """The members' nodes from now on. Who has none there keeps what its own cycle has said."""
+    for member in members:
+        if member.pod.uid in made.nominations:
+            member.nominated_node_name = made.nominations[member.pod.uid]

@@ -273,13 +273,12 @@ class PodLog:
 
     def preempted(self, victim: PodInfo, preemption: Preemption, now: float, *, in_memory: bool = False) -> None:
         """A victim is being deleted, or was stopped before it was bound. `now` is wall-clock seconds."""
-        preemptor = preemption.preemptor
         if in_memory:
             self._stopped[victim.uid] = True
         else:
-            self._victims[victim.uid] = preemption.node_name, preemptor.key, now
+            self._victims[victim.uid] = preemption.node_name, preemption.text, now
         if verbose(OUTCOMES):
-            fields = {"node": preemption.node_name, "preemptor": preemptor.key, "preemptor_uid": preemptor.uid}
+            fields = {"node": preemption.node_name, "preemptor": preemption.text, "preemptor_uid": preemption.uid}
             how = "called back before it was bound" if in_memory else "deletion requested"
             self._log_line("pod_preempted", victim.key, victim.uid, **fields, how=how, plugin=preemption.plugin)
 
@@ -291,15 +290,15 @@ class PodLog:
         """A victim may stay: its room is not needed any more."""
         if verbose(OUTCOMES):
             reason = "the preemptor was outbid" if is_outbid else "the preemptor does not want the node any more"
-            fields = {"node": preemption.node_name, "preemptor": preemption.preemptor.key, "reason": reason}
+            fields = {"node": preemption.node_name, "preemptor": preemption.text, "reason": reason}
             self._log_line("victim_spared", victim.key, victim.uid, **fields)
 
     def preemption_finished(self, preemption: Preemption, seconds: float, *, succeeded: bool) -> None:
         """All requests of a preemption have succeeded, or some have failed."""
         if verbose(OUTCOMES):
-            preemptor, result = preemption.preemptor, "success" if succeeded else "error"
+            result = "success" if succeeded else "error"
             fields = {"node": preemption.node_name, "result": result, "seconds": _seconds(seconds)}
-            self._log_line("preemption_finished", preemptor.key, preemptor.uid, **fields)
+            self._log_line("preemption_finished", preemption.text, preemption.uid, **fields)
 
     # --- binding ------------------------------------------------------------------------------------------------------
 

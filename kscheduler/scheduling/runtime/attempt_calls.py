@@ -4,16 +4,24 @@ Each function returns a Status that the caller can act on: success, a rejection 
 that names the extension point and the plugin. None of them raises, except when the task that awaits it is cancelled.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final
 
+from kscheduler.framework.cluster.group_preemption import GroupTrial, PodGroupPostFilterResult
+from kscheduler.framework.cluster.placements import GroupPlacement, ProposedPlacement
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, PlacementProgress
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.nodes.node_table import Scores
 from kscheduler.framework.plugin import (
     BindPlugin,
     PermitPlugin,
     PermitResult,
     PlacementFeasiblePlugin,
+    PlacementGeneratePlugin,
+    PlacementScorePlugin,
+    PodGroupPostFilterPlugin,
     PostBindPlugin,
     PreBindPlugin,
     PreFlightResult,
@@ -28,6 +36,9 @@ from kscheduler.scheduling.runtime.points import (
     PERMIT,
     PERMIT_AWAITED,
     PLACEMENT_FEASIBLE,
+    PLACEMENT_GENERATE,
+    PLACEMENT_SCORE,
+    POD_GROUP_POST_FILTER,
     POST_BIND,
     POST_BIND_AWAITED,
     PRE_BIND,
@@ -87,6 +98,31 @@ def call_placement_feasible(
     return _error_of(point, plugin.name, status)
 
 
+def call_generate_placements(
+    plugin: PlacementGeneratePlugin, listener: PluginListener, group: GroupDefinition, parent: GroupPlacement
+) -> Sequence[GroupPlacement]:
+    """The placements to try. Raises `PluginFailure`."""
+    try:
+        return PLACEMENT_GENERATE.call(plugin.name, plugin.generate_placements, group, parent)
+    except PluginFailure as failure:
+        failure.report(listener, None)
+        raise
+
+
+def call_score_placements(
+    plugin: PlacementScorePlugin,
+    listener: PluginListener,
+    group: GroupDefinition,
+    proposals: Sequence[ProposedPlacement],
+) -> Scores:
+    """0..100, an int64 per proposal. Raises `PluginFailure`."""
+    try:
+        return PLACEMENT_SCORE.call(plugin.name, plugin.score_placements, group, proposals)
+    except PluginFailure as failure:
+        failure.report(listener, None)
+        raise
+
+
 async def call_awaited_permit(
     plugin: PermitPlugin, listener: PluginListener, state: CycleState, pod: PodInfo, node_name: str
 ) -> Status:
@@ -97,6 +133,21 @@ async def call_awaited_permit(
     except PluginFailure as failure:
         return failure.status.by(plugin.name)
     return status if status.is_success else _rejection_or_error(PERMIT_AWAITED, plugin.name, status)
+
+
+def call_pod_group_post_filter(
+    plugin: PodGroupPostFilterPlugin, listener: PluginListener, trial: GroupTrial
+) -> PodGroupPostFilterResult:
+    """What the plugin has found for a group that was turned down. After a failure: an Error that names the plugin."""
+    point = POD_GROUP_POST_FILTER
+    try:
+        result = point.call_and_report(plugin.name, listener, None, plugin.pod_group_post_filter, trial)
+    except PluginFailure as failure:
+        return PodGroupPostFilterResult(failure.status.by(plugin.name))
+    status = result.status
+    if status.is_success or status.code in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE):
+        return replace(result, status=status.by(plugin.name))
+    return PodGroupPostFilterResult(_error_of(point, plugin.name, status))
 
 
 def call_pre_flight(
@@ -172,6 +223,11 @@ def _rejection_or_error(call: PluginCall[Status] | PluginCall[PermitResult], plu
 
 
 def _error_of(
-    call: PluginCall[Status] | PluginCall[PermitResult] | PluginCall[PreFlightResult], plugin: str, status: Status
+    call: PluginCall[Status]
+    | PluginCall[PermitResult]
+    | PluginCall[PreFlightResult]
+    | PluginCall[PodGroupPostFilterResult],
+    plugin: str,
+    status: Status,
 ) -> Status:
     return error(call.text_of(plugin, status.message), plugin=plugin, fault=status.fault)

@@ -85,7 +85,7 @@ class PluginFailure(Exception):  # noqa: N818  the field's word: a plugin failed
 
     def end(self, timer: CallTimer, listener: PluginListener, pod: PodInfo) -> Status:
         """Measure and report a failure that ends a cycle; returns the cycle's Error."""
-        timer.call_ended(self.point, self.plugin)
+        timer.call_ended(self.point, self.plugin, 0)
         self.report(listener, pod)
         return self.status
 

@@ -9,10 +9,16 @@ import math
 import traceback
 from typing import Any, Final
 
+import numpy as np
+
+from kscheduler.framework.cluster.group_preemption import PodGroupPostFilterResult
+from kscheduler.framework.cluster.placements import GroupPlacement
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.events import ClusterEventWithHint, QueueingHint
 from kscheduler.framework.nodes.node_table import Codes, Scores
 from kscheduler.framework.plugin import (
+    MAX_NODE_SCORE,
+    MIN_NODE_SCORE,
     PASS_ALL,
     SKIPPED,
     PermitResult,
@@ -92,6 +98,29 @@ def _post_filter_result(answer: Any, arguments: Arguments) -> PostFilterResult:
         if not result.status.is_success:
             raise WrongAnswerError(f"it answered a preemption with status {result.status.code.label}, not Success")
     return result
+
+
+def _group_result(answer: Any, arguments: Arguments) -> PodGroupPostFilterResult:
+    del arguments
+    result = checked(answer, PodGroupPostFilterResult)
+    checked_status(result.status)
+    if result.preemption is not None:
+        _check_preemption(checked(result.preemption, Preemption))
+    return result
+
+
+def _placements(answer: Any, arguments: Arguments) -> tuple[GroupPlacement, ...]:
+    del arguments
+    return checked_each(answer, GroupPlacement)
+
+
+def _placement_points(answer: Any, arguments: Arguments) -> Scores:
+    points = checked_column(
+        answer, np.zeros(len(arguments[-1]), dtype=np.intp), "points"
+    )  # the last argument is the proposals
+    if len(points) and not MIN_NODE_SCORE <= int(points.min()) <= int(points.max()) <= MAX_NODE_SCORE:
+        raise WrongAnswerError(f"it answered {points.tolist()}, where points from 0 to {MAX_NODE_SCORE} are due")
+    return points
 
 
 def _check_preemption(preemption: Preemption) -> None:
@@ -247,6 +276,19 @@ NORMALIZE_SCORE: Final = PluginCall(
 # --- a pod group ------------------------------------------------------------------------------------------------------
 
 PLACEMENT_FEASIBLE: Final = PluginCall("PlacementFeasible", _status_with_wait, Fate.ATTEMPT_FAILS, usual=SUCCESS)
+PLACEMENT_GENERATE: Final = PluginCall("PlacementGenerate", _placements, Fate.ATTEMPT_FAILS, text="{words}")
+PLACEMENT_SCORE: Final = PluginCall(
+    "PlacementScore",
+    _placement_points,
+    Fate.ATTEMPT_FAILS,
+    text='running PlacementScore plugins: plugin "{plugin}" failed with: {words}',
+)
+POD_GROUP_POST_FILTER: Final = PluginCall(
+    "PodGroupPostFilter",
+    _group_result,
+    Fate.ATTEMPT_FAILS,
+    text='error in "{plugin}" {point} plugins: {words}',
+)
 
 # --- the attempt, once a node is chosen -------------------------------------------------------------------------------
 

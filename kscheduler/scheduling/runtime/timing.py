@@ -18,7 +18,7 @@ class CallTimer(Protocol):
         ...
 
     def call_ended(self, point: str, plugin: str, nodes: int = 1) -> object:
-        """A call has ended that is measured, but not counted."""
+        """A call has ended that is measured, but not counted. `nodes` 0: it failed, nobody knows after how many."""
         ...
 
 
@@ -29,7 +29,7 @@ class Stopwatch(CallTimer, Protocol):
         """An extension point has run."""
         ...
 
-    def post_filtered(self, plugin: str) -> None:
+    def post_filtered(self, plugin: str, result: str) -> None:
         """A PostFilter plugin has run."""
         ...
 
@@ -49,7 +49,7 @@ class NoStopwatch:
     def call_ended(self, point: str, plugin: str, nodes: int = 1) -> None:
         """Pass."""
 
-    def post_filtered(self, plugin: str) -> None:
+    def post_filtered(self, plugin: str, result: str) -> None:
         """Pass."""
 
 

@@ -44,6 +44,9 @@ LABELS: Final = {point.method: point.label for point in Point} | {
     "status": "Status",
     "details": "Details",
     "refresh": "Refresh",
+    "pod_group_post_filter": "PodGroupPostFilter",
+    "generate_placements": "PlacementGenerate",
+    "score_placements": "PlacementScore",
 }
 """The methods that run within the budget, with their names in metrics and texts."""
 

@@ -9,7 +9,7 @@ must not take it meanwhile, so the cycle checks a node both with its nominated p
     nominate  preemption has chosen a node             at once: the next decision comes before the watch event
     remove    it counts on a node, is gone or gave up
 
-Limits: a pod that waits for scheduling gates is never nominated.
+A pod that waits for scheduling gates is nominated from Kubernetes 1.37 on (`nominates_gated_pods`).
 """
 
 from collections.abc import Iterable
@@ -25,6 +25,8 @@ class NominatedPods:
     """Nominations by node. Implements `framework.handle.Nominator`."""
 
     def __init__(self) -> None:
+        self.nominates_gated_pods = False
+        """Whether pods with scheduling gates may be nominated; of those that come from now on."""
         self._node_of: dict[str, str] = {}
         self._pods: dict[str, dict[str, PodInfo]] = {}
         self._touched: dict[str, None] | None = None
@@ -78,7 +80,7 @@ class NominatedPods:
     def nominate(self, pod: PodInfo, node_name: str) -> None:
         """Nominate the pod to this node, whatever its status says; empty ends its nomination."""
         self.remove(pod.uid)
-        if node_name and not pod.pod.spec.scheduling_gates:
+        if node_name and (self.nominates_gated_pods or not pod.pod.spec.scheduling_gates):
             # Unparsable requests fail here, where the pod comes in, and not in another pod's cycle.
             _ = pod.accounted, pod.nonzero_accounted, pod.host_ports
             self._node_of[pod.uid] = node_name

@@ -8,7 +8,7 @@ A pod that names groups in several of them is in that of Kubernetes, else in the
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kscheduler.api.core import Pod
@@ -21,7 +21,7 @@ from kscheduler.api.groups import (
     KubernetesPodGroup,
 )
 from kscheduler.api.kinds import Kind
-from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
+from kscheduler.framework.cluster.pod_groups import DEFAULT_POLICY, GroupDefinition, GroupKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +52,22 @@ def _kubernetes_name(pod: Pod) -> str:
 
 def _defined_by_kubernetes(group: KubernetesPodGroup, key: GroupKey) -> GroupDefinition:
     gang, mode = group.spec.scheduling_policy.gang, group.spec.disruption_mode
+    constraints = group.spec.scheduling_constraints
     return GroupDefinition(
         key,
         min_count=None if gang is None else gang.min_count,
         priority=group.spec.priority or 0,
         is_taken_whole=mode is not None and mode.all is not None,
+        topology_key=constraints.topology[0].key if constraints is not None and constraints.topology else "",
         uid=group.metadata.uid,
         generation=group.metadata.generation,
         conditions=group.status.conditions,
     )
+
+
+def _defined_with_policy(group: KubernetesPodGroup, key: GroupKey) -> GroupDefinition:
+    policy = group.spec.preemption_policy or DEFAULT_POLICY
+    return replace(_defined_by_kubernetes(group, key), preemption_policy=policy)
 
 
 def _defined_by_min_member(group: Any, key: GroupKey) -> GroupDefinition:
@@ -68,6 +75,8 @@ def _defined_by_min_member(group: Any, key: GroupKey) -> GroupDefinition:
 
 
 KUBERNETES: Final = GroupAPI("kubernetes", POD_GROUPS, _kubernetes_name, _defined_by_kubernetes)
+KUBERNETES_WITH_POLICY: Final = replace(KUBERNETES, define=_defined_with_policy)
+"""With the gate PodGroupPreemptionPolicy: groups have a preemption policy, which their members must share."""
 SCHEDULER_PLUGINS: Final = GroupAPI(
     "scheduler-plugins",
     SCHEDULER_PLUGINS_POD_GROUPS,

@@ -24,8 +24,8 @@ from kscheduler.state.pod_groups.group_apis import GroupAPI
 @dataclass(slots=True)
 class _Members:
     unscheduled: dict[str, PodInfo] = field(default_factory=dict)
-    scheduled: dict[str, PodInfo] = field(default_factory=dict)
-    """Both by UID; a member is in one of them."""
+    scheduled: dict[str, tuple[PodInfo, str]] = field(default_factory=dict)
+    """With the node's name. Both by UID; a member is in one of them."""
 
     def __bool__(self) -> bool:
         return bool(self.unscheduled or self.scheduled)
@@ -46,6 +46,11 @@ class PodGroupTable:
     def follow(self, apis: Sequence[GroupAPI]) -> None:
         """Look for groups in these APIs from now on; before anything is in the table."""
         self.apis = tuple(apis)
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether any pod can be in a group."""
+        return bool(self.apis)
 
     # --- what plugins and the queue ask -----------------------------------------------------------------------------
 
@@ -76,6 +81,10 @@ class PodGroupTable:
 
     def scheduled(self, key: GroupKey) -> Collection[PodInfo]:
         """The members that count on a node."""
+        return [pod for pod, _ in self._members.get(key, _NOBODY).scheduled.values()]
+
+    def assignments(self, key: GroupKey) -> Collection[tuple[PodInfo, str]]:
+        """The members that count on a node, with its name: an assumed pod does not say it by itself."""
         return self._members.get(key, _NOBODY).scheduled.values()
 
     def unscheduled_keys(self, key: GroupKey) -> Collection[str]:
@@ -119,13 +128,13 @@ class PodGroupTable:
 
     # --- what the cache counts ----------------------------------------------------------------------------------------
 
-    def placed(self, pod: PodInfo) -> None:
-        """The pod counts on a node from now on."""
+    def placed(self, pod: PodInfo, node_name: str) -> None:
+        """The pod counts on this node from now on."""
         key = self.key_of(pod.pod)
         if key is not None:
             members = self._members.setdefault(key, _Members())
             members.unscheduled.pop(pod.uid, None)
-            members.scheduled[pod.uid] = pod
+            members.scheduled[pod.uid] = pod, node_name
 
     def displaced(self, pod: PodInfo, *, is_still_there: bool) -> None:
         """The pod counts on no node any more. `is_still_there`: only its assumption was wrong."""

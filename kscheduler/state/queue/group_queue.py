@@ -112,6 +112,14 @@ class GroupQueue:
             sizes[place] = sum(map(len, pods.values()))
         return sizes
 
+    def elements(self) -> dict[str, tuple[int, int]]:
+        """By place of heaps and gate: how many groups are there, and how many members these have."""
+        counts = dict.fromkeys((ACTIVE, BACKOFF, GATED), (0, 0))
+        for element in self._elements.values():
+            groups, members = counts[element.place]
+            counts[element.place] = groups + 1, members + len(element)
+        return counts
+
     def has_gated(self) -> bool:
         """Whether any group waits for an event."""
         return bool(self._gated)

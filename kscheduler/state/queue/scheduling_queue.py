@@ -20,7 +20,7 @@ pod is like another, every element is a pod, and the queue behaves as kube-sched
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
@@ -75,6 +75,8 @@ class QueueStatistics:
     """Members of groups that nobody has seen; `None`: pod groups are off."""
     pending: int | None = None
     """Members that came while their group was being tried; likewise."""
+    groups: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """By place how many groups wait there as a whole, and how many members they have; empty where groups are off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,7 @@ class SchedulingQueue:
             in_flight_events=dict(self._in_flight.events),
             incomplete=sizes.get(INCOMPLETE),
             pending=sizes.get(PENDING),
+            groups={} if self._groups is None else self._groups.elements(),
         )
 
     def rejections(self) -> dict[tuple[str, str], int]:

@@ -30,12 +30,16 @@ from kscheduler.testing.trial.asking import TriedPlugin
 MOST_SECONDS: Final = PERMIT_TIMEOUT_SECONDS
 """How long an `async def permit` is awaited here, whatever it asks for."""
 _OUTSIDE: Final = "what it does reaches beyond the scheduler; test it with `Cluster(...).enable(...).running()`"
+_NO_GROUPS: Final = "it is asked about pod groups, of which there are none here"
 _NOT_TRIED: Final = {
     "post_filter": ("PostFilter", "it is asked for pods that other plugins turned down; test it with `Cluster.decide`"),
     "pre_bind": ("PreBind", _OUTSIDE),
     "bind": ("Bind", _OUTSIDE),
     "post_bind": ("PostBind", _OUTSIDE),
-    "placement_feasible": ("PlacementFeasible", "it is asked about pod groups, of which there are none here"),
+    "placement_feasible": ("PlacementFeasible", _NO_GROUPS),
+    "pod_group_post_filter": ("PodGroupPostFilter", _NO_GROUPS),
+    "generate_placements": ("PlacementGenerate", _NO_GROUPS),
+    "score_placements": ("PlacementScore", _NO_GROUPS),
 }
 
 

@@ -23,7 +23,7 @@ def chosen(cache: Cache, feasible: list[int], tied: list[int], start: int = 0) -
     """The row that is taken."""
     sampler = TieBreakingSampler()
     sampler.next_start = start
-    return sampler.among_equals(cache.nodes, np.array(feasible), np.array(tied))
+    return sampler.among_equals(cache.nodes, cache.nodes.rows(), np.array(feasible), np.array(tied))
 
 
 def top_of_heap(points: list[int]) -> int:

@@ -15,10 +15,12 @@ from kscheduler.api.groups import KubernetesPodGroup, SchedulerPluginsPodGroup, 
 from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import Condition
 from kscheduler.assembly import Assembly, Ports, group_apis
+from kscheduler.client.errors import APIError, StatusAnswer
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import LoadedConfig, default_configuration, from_tree
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.pods.pod_info import placed
+from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import SUCCESS, Status, error
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
@@ -60,12 +62,23 @@ class ReportedGroups:
 class World:
     """Objects, and everything that decides."""
 
-    def __init__(self, config: LoadedConfig | None = None, *, gates: str = ON, workers: int = 4) -> None:
+    def __init__(
+        self,
+        config: LoadedConfig | None = None,
+        *,
+        gates: str = ON,
+        workers: int = 4,
+        known: Registry | None = None,
+    ) -> None:
         self.clock = VirtualClock()
         self.pods: dict[str, Pod] = {}
         self.bindings: list[tuple[str, str]] = []
         self.refused: dict[str, Status] = {}
         """By name of a pod: what its Binding is answered."""
+        self.evicted: list[tuple[str, Condition]] = []
+        self.lingering: set[str] = set()
+        """Names of pods that do not end when they are evicted: they terminate until `delete`."""
+        self.refuses_evictions = False
         self.groups = ReportedGroups()
         self.reported = ReportedFailures()
         self.events = RecordedEvents()
@@ -73,13 +86,14 @@ class World:
         self.wake: Callable[[], None] = lambda: None
         ports = Ports(
             binder=self,
+            evictor=self,
             statuses=self.reported,
             group_statuses=self.groups,
             events=self.events,
             pod_of=self.pods.get,
             on_arrival=lambda: self.wake(),  # noqa: PLW0108  # the workers come later
         )
-        self.assembly = Assembly(self.config, registry(), ports, self.clock)
+        self.assembly = Assembly(self.config, known or registry(), ports, self.clock)
         self.queue, self.cache = self.assembly.queue, self.assembly.cache
         limit = AdaptiveLimit(workers, workers)
         self.workers = Workers(workers, self.queue, self.assembly.scheduler, limit, self.clock)
@@ -102,6 +116,20 @@ class World:
         self.assembly.pod_handler.on_update(old, self.pods[pod.key])
         return SUCCESS
 
+    async def evict_pod(self, pod: Pod, condition: Condition) -> bool:
+        """Implements `VictimWriter`: the watch shows the pod terminating at once."""
+        await asyncio.sleep(0)
+        if self.refuses_evictions:
+            raise APIError(StatusAnswer(kind="Status", code=500, message="refused"))
+        name = pod.metadata.name
+        self.evicted.append((name, condition))
+        terminating = replace(pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+        status = replace(pod.status, conditions=(*pod.status.conditions, condition))
+        self.replace_pod(replace(pod, metadata=terminating, status=status))
+        if name not in self.lingering:
+            self.delete(name)
+        return True
+
     def nodes(self, count: int, **allocatable: Any) -> None:
         """Nodes appear."""
         for number in range(count):
@@ -118,10 +146,13 @@ class World:
         old = self.pods[pod.key]
         self.pods[pod.key] = pod
         self.assembly.pod_handler.on_update(old, pod)
+        self.assembly.evictions.sightings.on_update(old, pod)
 
     def delete(self, name: str) -> None:
         """A pod goes."""
-        self.assembly.pod_handler.on_delete(self.pods.pop(f"default/{name}"))
+        gone = self.pods.pop(f"default/{name}")
+        self.assembly.pod_handler.on_delete(gone)
+        self.assembly.evictions.sightings.on_delete(gone)
 
     def add_group(self, group: KubernetesPodGroup | SchedulerPluginsPodGroup | VolcanoPodGroup, api: int = 0) -> None:
         """A group appears."""

@@ -192,7 +192,7 @@ class GroupMachine(RuleBasedStateMachine):
         for position, queued in enumerate(tried.in_order()):
             name = queued.pod.name
             if outcome is GroupOutcome.SUCCESS and position <= placed:
-                self.table.placed(queued.pod)
+                self.table.placed(queued.pod, "node")
                 self.queue.done(queued.pod.uid)
                 del model.flying[name]
                 model.bound.add(name)

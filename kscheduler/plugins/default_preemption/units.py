@@ -1,0 +1,83 @@
+"""Units of victims: what preemption evicts together or not at all.
+
+    a pod in no group                     itself
+    a member of a group                   itself, by the group's priority
+    a member of a `disruptionMode: all`   the group's members on all nodes
+
+More important is the higher priority, then whatever has to do with a group, then more pods, then the earlier start.
+Only Kubernetes' own groups matter: those of other projects are no units.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from kscheduler.api.groups import POD_GROUPS
+from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey, PodGroupView
+from kscheduler.framework.nodes.occupants import started_at
+from kscheduler.framework.pods.pod_info import PodInfo
+
+
+@dataclass(frozen=True, slots=True)
+class VictimUnit:
+    """Pods that go together."""
+
+    pods: tuple[PodInfo, ...]
+    priority: int
+    is_group: bool
+    """It is a group, or a single member of one."""
+    started: float = field(init=False)
+    """The earliest start, in seconds since 1970; infinity if the kubelet has reported none."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "started", min(map(started_at, self.pods)))
+
+    @property
+    def rank(self) -> tuple[int, bool, int, float]:
+        """Sorts units, the most important first."""
+        return -self.priority, not self.is_group, -len(self.pods), self.started
+
+
+def group_of(groups: PodGroupView, pod: PodInfo) -> tuple[GroupKey | None, GroupDefinition | None]:
+    """The Kubernetes group that the pod names, and what the group asks for if it is known."""
+    key = groups.key_of(pod.pod)
+    if key is None or key.api != POD_GROUPS.group:
+        return None, None
+    return key, groups.definition(key)
+
+
+def worth(groups: PodGroupView, pod: PodInfo) -> int:
+    """The priority by which the pod may be preempted: its group's, or its own."""
+    if not groups.is_followed:
+        return pod.priority
+    group = group_of(groups, pod)[1]
+    return pod.priority if group is None or group.priority is None else group.priority
+
+
+def units_of(groups: PodGroupView, pods: Iterable[PodInfo]) -> list[VictimUnit]:
+    """The units that the pods belong to, each once, in the order of their first pods."""
+    units: list[VictimUnit] = []
+    taken: set[GroupKey] = set()
+    for pod in pods:
+        key, group = group_of(groups, pod)
+        if key is None or group is None or not group.is_taken_whole:
+            units.append(VictimUnit((pod,), worth(groups, pod), key is not None))
+        elif key not in taken:
+            taken.add(key)
+            together: Collection[PodInfo] = groups.scheduled(key) or (pod,)
+            units.append(VictimUnit(tuple(together), worth(groups, pod), is_group=True))
+    return units
+
+
+def count_groups(groups: PodGroupView, victims: Sequence[PodInfo]) -> int:
+    """How many of the victims' units are groups, or single members of one."""
+    return sum(unit.is_group for unit in units_of(groups, victims)) if groups.is_followed else 0
+
+
+def most_important_first(units: Iterable[VictimUnit]) -> list[VictimUnit]:
+    """The units by their rank; equal ones keep their order."""
+    return sorted(units, key=lambda unit: unit.rank)
+
+
+def pods_of(units: Sequence[VictimUnit]) -> tuple[PodInfo, ...]:
+    """The pods of all units, in order."""
+    return tuple(pod for unit in units for pod in unit.pods)

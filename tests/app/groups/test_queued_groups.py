@@ -1,0 +1,36 @@
+"""What the metrics page says of pod groups that wait in the queue."""
+
+from typing import Any
+
+from kscheduler.api.codec import convert
+from kscheduler.api.groups import POD_GROUPS, KubernetesPodGroup
+from kscheduler.app import Options
+from kscheduler.config.feature_gates import parse_feature_gates
+from kscheduler.config.loader import default_configuration
+from kscheduler.config.overrides import with_settings
+from kscheduler.server.serving import HTTPServing
+from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from tests.app.running import node_of, put, running, until
+from tests.builders import node_tree, pod_tree
+
+
+async def test_members_are_pending_pods_and_their_group_is_one_entity() -> None:
+    config = default_configuration(gates=parse_feature_gates("GenericWorkload=true", version="1.37"))
+    options = Options(
+        with_settings(config, {"leaderElection.leaderElect": False}, "test"), serving=HTTPServing.plain_on_loopback()
+    )
+    async with EmbeddedAPIServer(seed=1) as server, running(server, options) as (app, _, _):
+        spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": 3}}}
+        group = {"metadata": {"name": "g", "namespace": "default", "uid": "g"}, "spec": spec}
+        app.parts.assembly.handlers[POD_GROUPS].on_add(convert(group, KubernetesPodGroup), initial=False)
+        put(server, "nodes", node_tree("node"))
+        for number in range(2):
+            put(server, "pods", pod_tree(f"g-{number}", schedulingGroup={"podGroupName": "g"}))
+        put(server, "pods", pod_tree("other", schedulingGroup={"podGroupName": "nobody"}))
+        put(server, "pods", pod_tree("single"))
+        await until(server, lambda: node_of(server, "single") == "node")  # the pods before it are in the queue
+        page = (await app.surface.exposition.render()).body.decode()
+        assert 'scheduler_pending_pods{queue="gated"} 2' in page
+        assert 'scheduler_pending_pods{queue="incomplete"} 1' in page
+        assert 'scheduler_queued_entities{queue="gated",type="pod"} 0' in page
+        assert 'scheduler_queued_entities{queue="gated",type="podgroup"} 1' in page
