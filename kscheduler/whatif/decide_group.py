@@ -58,6 +58,8 @@ def decide_group(scenario: GroupScenario) -> GroupDecision:
     if not apis:
         raise ScenarioError(f"{scenario.where}: podGroup: pod groups are off: set the feature gate GenericWorkload")
     cache = cluster_cache(scenario.objects, None, scenario.config.gates, scenario.where, apis)
+    for known in scenario.definitions:
+        cache.pod_groups.put(known)
     profiles = _profiles(scenario, cache)
     members = _members(scenario, cache, profiles)
     if not members:

@@ -12,6 +12,8 @@ from typing import Any, Final
 from kscheduler.api.codec import UndecodableError, convert
 from kscheduler.api.kinds import KINDS, Kind
 from kscheduler.api.meta import KubeObject
+from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.state.pod_groups.group_apis import KUBERNETES, OTHER_APIS
 from kscheduler.whatif.priority import SYSTEM_PRIORITIES, default_priority_class
 from kscheduler.whatif.scenario import ClusterObjects, Document, ScenarioError
 from kscheduler.whatif.unknown_fields import misspelt
@@ -21,6 +23,8 @@ DefaultPod = Callable[[Tree], None]
 """Fills the defaults into a pod in place. Raises `TypeError` if a field has the wrong type."""
 
 KIND_BY_NAME: Final[Mapping[str, Kind]] = {kind.name: kind for kind in KINDS.values()}
+_GROUP_APIS: Final = {(api.kind.group_version, api.kind.name): api for api in (KUBERNETES, *OTHER_APIS.values())}
+"""By `apiVersion` and `kind`."""
 PRIORITY_CLASS: Final = "PriorityClass"
 
 
@@ -31,6 +35,8 @@ class Manifests:
     objects: dict[str, list[KubeObject]] = field(default_factory=lambda: {plural: [] for plural in KINDS})
     """By resource name."""
     priority_classes: dict[str, Tree] = field(default_factory=dict)
+    groups: list[GroupDefinition] = field(default_factory=list)
+    """Pod groups of all APIs."""
     others: list[Document] = field(default_factory=list)
     """Objects of kinds that a scheduler does not read, such as Deployments and Jobs."""
     notes: list[str] = field(default_factory=list)
@@ -57,8 +63,12 @@ def sorted_out(documents: Iterable[Document], default_pod: DefaultPod) -> Manife
             found.priority_classes[str((document.tree.get("metadata") or {}).get("name", ""))] = document.tree
     for document in every:
         kind = KIND_BY_NAME.get(str(document.tree.get("kind")))
+        group_api = _GROUP_APIS.get((str(document.tree.get("apiVersion")), str(document.tree.get("kind"))))
         if kind is not None:
             found.objects[kind.plural].append(read_object(document, kind, found, default_pod))
+        elif group_api is not None:
+            group = read_object(document, group_api.kind, found, default_pod)
+            found.groups.append(group_api.definition_of(group))
         elif document.tree.get("kind") != PRIORITY_CLASS:
             found.others.append(document)
     return found

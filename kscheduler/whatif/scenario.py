@@ -48,6 +48,7 @@ from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates, parse_feature_gates
 from kscheduler.config.loader import LoadedConfig, default_configuration, from_tree
 from kscheduler.config.reading.yaml_tree import LOADER
+from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.registry import Registry
 from kscheduler.whatif.unknown_fields import misspelt, nearest
 
@@ -137,6 +138,8 @@ class GroupScenario:
     notes: tuple[str, ...] = ()
     plugins: Registry | None = None
     """As for `Scenario`."""
+    definitions: tuple[GroupDefinition, ...] = ()
+    """Groups besides those of the objects, of any API that the configuration follows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,6 @@ def test_says_where_the_pod_goes_and_who_gave_the_points() -> None:
         "    points                           large  small",
         "    TaintToleration (weight 3)         300    300",
         "    NodeResourcesFit                    90     68",
-        "    DynamicResources (weight 2)          0      0",
         "    NodeResourcesBalancedAllocation     73     65",
         "    ImageLocality                        0      0",
         "    total                              463    433",

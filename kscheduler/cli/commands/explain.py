@@ -238,10 +238,8 @@ async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Answer
     async with APIClient(await load_connection(**address)) as client:
         served = await _by_the_servers_version(client, args, served)
         if args.filename:
-            questions = await new_pod_questions(client, news, besides, served, _default_pod)
-        else:
-            questions = [await live_question(client, namespace, name, served)]
-        return await _answered(questions, client, args)
+            return await _answered(await new_pod_questions(client, news, besides, served, _default_pod), client, args)
+        return await _answered([await live_question(client, namespace, name, served)], client, args)
 
 
 async def _answered(

@@ -6,8 +6,10 @@ from itertools import chain
 
 from kscheduler.api.core import Pod
 from kscheduler.explain.questions.as_if import locally_defaulted, question_about_new
-from kscheduler.explain.questions.question import GroupQuestion, Question, question_about
+from kscheduler.explain.questions.membership import waiting_group_of
+from kscheduler.explain.questions.question import GroupQuestion, Question, question_about, question_about_group
 from kscheduler.explain.questions.serving import Serving
+from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.whatif.manifests import DefaultPod, Manifests, sorted_out
 from kscheduler.whatif.new_pods import NewPod, new_pods
 from kscheduler.whatif.scenario import Document, GroupScenario, ScenarioError, read_source
@@ -53,7 +55,7 @@ def questions_from(
 
 def _in_cluster(
     found: Manifests, path: str, selection: Asked, served: Serving, default_pod: DefaultPod
-) -> Iterator[Question]:
+) -> Iterator[Question | GroupQuestion]:
     found.note_others()
     objects, notes = found.cluster(), tuple(found.notes)
     if selection.manifest:
@@ -64,8 +66,14 @@ def _in_cluster(
             question = question_about_new(new, pod, objects, besides, served, default_pod)
             yield Question(question.scenario, question.situation, (*notes, *question.notes))
         return
+    asked: set[GroupKey] = set()
     for pod in _selected_pods(objects.pods, path, selection):
-        yield question_about(pod, objects, served, path, notes)
+        key = waiting_group_of(pod, served)
+        if key is None:
+            yield question_about(pod, objects, served, path, notes)
+        elif key not in asked:
+            asked.add(key)
+            yield question_about_group(key, objects, found.groups, served, path, notes)
 
 
 def _selected_pods(pods: tuple[Pod, ...], path: str, selection: Asked) -> list[Pod]:

@@ -12,13 +12,22 @@ from kscheduler.api.codec import Decoder
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import DEVICE_TAINT_RULES, KINDS, NODES, PODS, Kind
 from kscheduler.api.meta import KubeObject
+from kscheduler.assembly import group_apis
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.client.rest import APIClient
 from kscheduler.client.watch import ListDecoder
 from kscheduler.explain.questions.as_if import locally_defaulted, question_about_new
-from kscheduler.explain.questions.question import OVER, Question, question_about
+from kscheduler.explain.questions.membership import waiting_group_of
+from kscheduler.explain.questions.question import (
+    OVER,
+    GroupQuestion,
+    Question,
+    question_about,
+    question_about_group,
+)
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.situation import standing_of
+from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.informers.progress import PAGE_SIZE
 from kscheduler.whatif.manifests import DefaultPod, Manifests
 from kscheduler.whatif.new_pods import NewPod
@@ -37,8 +46,8 @@ class UnknownPodError(ClientError):
     """The API server has no such pod."""
 
 
-async def live_question(client: APIClient, namespace: str, name: str, served: Serving) -> Question:
-    """Read a pod and all objects that plugins read.
+async def live_question(client: APIClient, namespace: str, name: str, served: Serving) -> Question | GroupQuestion:
+    """Read a pod and all objects that plugins read. A pod that waits with its group is asked about with it.
 
     Nodes and pods must be readable; for any other kind that may not be listed, or that the server does not have,
     there is a note. Raises `ClientError` (including `UnknownPodError`) and `UndecodableError`.
@@ -50,6 +59,10 @@ async def live_question(client: APIClient, namespace: str, name: str, served: Se
             raise UnknownPodError(f"pod {namespace}/{name} is unknown to the API server: {error.message}") from None
         raise
     notes: list[str] = []
+    key = waiting_group_of(pod, served)
+    if key is not None:
+        objects, groups = await _read_cluster(client, notes), await _read_groups(client, served, notes)
+        return question_about_group(key, objects, groups, served, "cluster", tuple(notes))
     is_over = standing_of(pod, served.names) in OVER
     objects = ClusterObjects() if is_over else await _read_cluster(client, notes)
     return question_about(pod, objects, served, "cluster", tuple(notes))
@@ -109,6 +122,13 @@ def _body(new: NewPod, metadata: dict[str, Any]) -> bytes:
 async def _read_cluster(client: APIClient, notes: list[str]) -> ClusterObjects:
     objects: dict[str, Any] = {kind.plural: tuple(await _list(client, kind, notes)) for kind in KINDS.values()}
     return ClusterObjects(**objects)
+
+
+async def _read_groups(client: APIClient, served: Serving, notes: list[str]) -> list[GroupDefinition]:
+    """The groups of all APIs that the configuration follows."""
+    return [
+        api.definition_of(group) for api in group_apis(served.config) for group in await _list(client, api.kind, notes)
+    ]
 
 
 async def _list(client: APIClient, kind: Kind, notes: list[str]) -> list[KubeObject]:

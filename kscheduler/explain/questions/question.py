@@ -1,15 +1,17 @@
 """A question: a pod, a cluster, a configuration, and what else is known of the pod."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from kscheduler.api.core import Pod
 from kscheduler.api.old_annotation import honored
+from kscheduler.explain.questions.membership import by_itself
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing, claim_states, standing_of
 from kscheduler.framework.cluster.client import ClusterClient
+from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
 from kscheduler.whatif.decide import Decision, Prepared, decide, prepare
 from kscheduler.whatif.decide_group import GroupDecision, decide_group
 from kscheduler.whatif.scenario import ClusterObjects, GroupScenario, Scenario
@@ -92,5 +94,22 @@ def question_about(
         origin=origin,
     )
     unplaced = replace(pod, spec=replace(pod.spec, node_name=""))
-    config = served.for_pod(pod.spec.scheduler_name)
-    return Question(Scenario(objects, unplaced, config, where=where, plugins=served.registry), situation, notes)
+    judged, config, of_group = by_itself(unplaced, served.for_pod(pod.spec.scheduler_name))
+    scenario = Scenario(objects, judged, config, where=where, plugins=served.registry)
+    return Question(scenario, situation, (*notes, *of_group))
+
+
+def question_about_group(
+    key: GroupKey,
+    objects: ClusterObjects,
+    groups: Sequence[GroupDefinition],
+    served: Serving,
+    where: str,
+    notes: tuple[str, ...] = (),
+) -> GroupQuestion:
+    """Where the waiting members of a group of a cluster would go. `groups`: all that the cluster has."""
+    note = f"members of pod group {key.text} are decided about together"
+    scenario = GroupScenario(
+        objects, key.text, served.config, where=where, plugins=served.registry, definitions=tuple(groups)
+    )
+    return GroupQuestion(scenario, (*notes, note))

@@ -12,15 +12,22 @@ _NARROWEST_NODE: Final = 6
 _EXAMPLES: Final = 3
 
 
+_ABOUT_SOME_PODS: Final = frozenset(("DynamicResources", "VolumeBinding"))
+
+
 def point_lines(record: SchedulingRecord, style: Style, margin: int) -> Iterator[str]:
-    """A line per plugin, weights included; `margin` columns are already used."""
+    """A line per plugin, weights included; `margin` columns are already used.
+
+    Plugins that score volumes and devices have none if all their points are 0, as they are for nearly all pods.
+    """
     if not len(record.totals):
         return
     names = record.feasible_names()
     best = sorted(range(len(names)), key=lambda at: (names[at] != record.node_name, -record.totals[at], names[at]))
-    columns = [("points", *(_plugin_label(score.plugin, score.weight) for score in record.scores), "total")]
+    scores = [score for score in record.scores if score.plugin not in _ABOUT_SOME_PODS or score.points.any()]
+    columns = [("points", *(_plugin_label(score.plugin, score.weight) for score in scores), "total")]
     for at in best:
-        points = [str(int(score.points[at])) for score in record.scores]
+        points = [str(int(score.points[at])) for score in scores]
         columns.append((printable(names[at]), *points, str(int(record.totals[at]))))
     shown = _that_fit(columns, style.width - margin - len(INDENT))
     yield ""

@@ -1,0 +1,37 @@
+"""Members of pod groups: one that waits is explained with its group, any other one by itself.
+
+Whether a member that waits gets a node is decided for the group as a whole. A member that has a node, or does not exist
+yet, has no group to be tried with: it is explained as if it were in none.
+"""
+
+from dataclasses import replace
+
+import msgspec
+
+from kscheduler.api.core import Pod
+from kscheduler.assembly import group_apis
+from kscheduler.config.loader import LoadedConfig
+from kscheduler.explain.questions.serving import Serving
+from kscheduler.framework.cluster.pod_groups import GroupKey
+from kscheduler.state.pod_groups.group_table import PodGroupTable
+
+
+def group_of(pod: Pod, config: LoadedConfig) -> GroupKey | None:
+    """The group that the pod names; `None`: it is in none, or groups are off."""
+    return PodGroupTable(group_apis(config)).key_of(pod)
+
+
+def waiting_group_of(pod: Pod, served: Serving) -> GroupKey | None:
+    """The group that the pod waits with."""
+    waits = not (pod.spec.node_name or pod.is_terminal or pod.metadata.deletion_timestamp)
+    return group_of(pod, served.config) if waits and pod.spec.scheduler_name in served.names else None
+
+
+def by_itself(pod: Pod, config: LoadedConfig) -> tuple[Pod, LoadedConfig, tuple[str, ...]]:
+    """Pod and configuration without groups, with a note if the pod is in one."""
+    key = group_of(pod, config)
+    if key is None:
+        return pod, config, ()
+    alone = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, scheduling_group=None))
+    without = replace(config, configuration=msgspec.structs.replace(config.configuration, pod_group_apis=()))
+    return alone, without, (f"{pod.key} is a member of pod group {key.text}; it is explained as if it were in none",)

@@ -1,0 +1,84 @@
+"""A member of a pod group that waits is explained with its group, any other member by itself."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kscheduler.api.groups import SCHEDULER_PLUGINS_LABEL
+from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from kscheduler.simulation.kinds.resources import NODES, POD_GROUPS, PODS, served_kinds
+from tests.explain.scenarios import Tree, node_tree, pod_tree
+from tests.explain.test_command import run, run_beside
+
+CONFIG = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+podGroupAPIs: [scheduler-plugins]
+profiles: [{schedulerName: default-scheduler}]
+"""
+GATE = "GenericWorkload"
+AS_1_37 = ("--emulated-version", "1.37", "--feature-gates", f"{GATE}=true", "--scheduler-name", "default-scheduler")
+
+
+def dump(tmp_path: Path, cpu: str, *, node: str = "") -> tuple[str, str]:
+    """A file of a cluster with two CPUs and a gang of two, and a configuration that follows its API."""
+    members: list[Tree] = []
+    for number in range(2):
+        member = pod_tree(f"m-{number}", cpu=cpu, **({"nodeName": node} if node else {}))
+        member["metadata"]["labels"] = {SCHEDULER_PLUGINS_LABEL: "g"}
+        members.append({"apiVersion": "v1", "kind": "Pod", **member})
+    group = {"metadata": {"name": "g", "namespace": "default"}, "spec": {"minMember": 2, "scheduleTimeoutSeconds": 10}}
+    items = [
+        {"apiVersion": "v1", "kind": "Node", **node_tree("a", cpu="2")},
+        {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", **group},
+        *members,
+    ]
+    path, config = tmp_path / "dump.json", tmp_path / "config.yaml"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    config.write_text(CONFIG)
+    return str(path), str(config)
+
+
+def test_a_gang_of_a_cluster_in_a_file_is_explained_once_and_as_a_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, config = dump(tmp_path, cpu="1")
+    assert run("--from", path, "--config", config) == 0
+    out, err = capsys.readouterr()
+    assert out == "pod group default/g: Scheduled\n  m-0: goes to a\n  m-1: goes to a\n"
+    assert err == "kscheduler: members of pod group default/g are decided about together\n"
+
+
+def test_a_gang_that_does_not_fit_says_so_for_each_member(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, config = dump(tmp_path, cpu="2")
+    assert run("default/m-1", "--from", path, "--config", config, "-o", "json") == 0
+    outcome = json.loads(capsys.readouterr().out)["podGroupOutcome"]
+    assert outcome["condition"]["reason"] == "Unschedulable"
+    assert outcome["pods"]["m-1"]["message"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+
+
+def test_a_member_that_runs_is_explained_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, config = dump(tmp_path, cpu="1", node="a")
+    assert run("default/m-1", "--from", path, "--config", config) == 0
+    out, err = capsys.readouterr()
+    assert "HYPOTHETICAL, as if it were pending now: goes to a" in out
+    assert "default/m-1 is a member of pod group default/g; it is explained as if it were in none" in err
+
+
+def test_without_the_api_a_label_is_only_a_label(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, _ = dump(tmp_path, cpu="2")
+    assert run("default/m-1", "--from", path, "--scheduler-name", "default-scheduler") == 0
+    assert "goes to a" in capsys.readouterr().out
+
+
+async def test_a_live_member_is_explained_with_its_group(capsys: pytest.CaptureFixture[str]) -> None:
+    kinds = served_kinds("1.37", lambda gate: gate == GATE)
+    async with EmbeddedAPIServer(seed=1, kinds=kinds) as server:
+        server.registry.create(NODES, "", node_tree("a", cpu="2"))
+        group = {"metadata": {"name": "g"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
+        server.registry.create(POD_GROUPS, "default", group)
+        for number in range(2):
+            server.registry.create(PODS, "default", pod_tree(f"m-{number}", schedulingGroup={"podGroupName": "g"}))
+        assert await run_beside("default/m-0", "--master", server.url, *AS_1_37) == 0
+    assert capsys.readouterr().out == "pod group default/g: Scheduled\n  m-0: goes to a\n  m-1: goes to a\n"
