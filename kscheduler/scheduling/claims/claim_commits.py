@@ -157,7 +157,14 @@ class ClaimCommits:
             needs_allocation=rules.has_binding_conditions,
             on_doubt=partial(_tell_doubt, pod, claim),
         )
-        reserved.claim = await write.run()
+        try:
+            reserved.claim = await write.run()
+        except ClaimWriteError:
+            # It may hold what we wrote when the answer was lost, and somebody else has taken our reservation away.
+            # The watch has yet to show that, and what is pending is given back now.
+            if write.seen is not None:
+                self._assume(write.seen)
+            raise
         self._assume(reserved.claim)
         return SUCCESS
 

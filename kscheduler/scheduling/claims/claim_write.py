@@ -73,6 +73,8 @@ class ClaimWrite:
     """A claim that is only to be reserved must still be allocated, and allocations have a timestamp."""
     on_doubt: Callable[[str], None] = lambda _text: None
     """Called once, when it is not known whether a write was applied."""
+    seen: ResourceClaim | None = None
+    """As it was read last: it may hold devices, also where nothing is written."""
     _conflicts: int = 0
     _server_errors: int = 0
     _is_in_doubt: bool = False
@@ -96,6 +98,7 @@ class ClaimWrite:
         meta = self.claim.metadata
         self._step = _Step.READ
         stored = await self.storage.get_claim(meta.namespace, meta.name)
+        self.seen = stored.claim
         if self._is_written(stored):
             return stored.claim
         if self._verdict is not None:

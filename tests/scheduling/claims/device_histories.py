@@ -207,7 +207,8 @@ class History:
         """A pod with one or two of the claims."""
         known, count = sorted(self.server.objects), self.random.choice((1, 2))
         names = self.random.sample(known, min(len(known), count))
-        name = f"p{self.made}-{len(self.pods)}-{self.random.randrange(1000)}"
+        self.counts["pods"] += 1
+        name = f"p{self.counts['pods']}"  # and UID: never used again
         if names:
             self.pods[name] = user(*names, name=name, uid=name)
 

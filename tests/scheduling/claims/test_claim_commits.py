@@ -267,6 +267,27 @@ async def test_devices_stay_taken_while_nobody_knows_whether_they_were_written()
     assert stage.taken() == {"gpu-0"}
 
 
+async def test_devices_stay_taken_where_somebody_took_our_reservation_away_before_we_saw_it() -> None:
+    """The answer is lost, the pod ends, and the controller releases the claim, which keeps its allocation."""
+    stage = Stage(watch_lags=True)
+    stage.server.put_object("a")
+    stage.catch_up()
+    stage.server.after = once("PUT resourceclaims/a/status", LOST)
+    reservation = stage.reserve(POD, a=allocation("gpu-0"))
+    changed = stage.server.on_change
+
+    def release(now: Any, last: Any) -> None:
+        changed(now, last)
+        if now is not None and now["status"].get("reservedFor"):
+            stage.server.change("a", reservedFor=[])
+
+    stage.server.on_change = release
+    status = await pre_bound(stage, reservation)
+    assert status.message == "claim default/a got allocated elsewhere in the meantime"
+    stage.commits.unreserve(reservation)
+    assert stage.taken() == {"gpu-0"}, "the API server has it allocated, although the watch has not shown that"
+
+
 async def test_a_server_that_fails_three_times_has_refused_if_the_claim_is_as_before() -> None:
     stage = Stage()
     stage.server.put_object("a")
