@@ -392,8 +392,8 @@ class PlacementGeneratePlugin(Protocol):
 
     name: str
 
-    def generate_placements(self, group: GroupDefinition, parent: GroupPlacement) -> Sequence[GroupPlacement]:
-        """The placements to try, parts of the parent; none: the group cannot be placed. Raises `StatusError`."""
+    def generate_placements(self, group: GroupDefinition, parent: GroupPlacement) -> Sequence[GroupPlacement] | Status:
+        """The placements to try, parts of the parent; none: the group cannot be placed. A Status says why."""
         ...
 
 

@@ -13,7 +13,11 @@ from kscheduler.framework.cluster.placements import GroupPlacement
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.plugin import Plugin
-from kscheduler.framework.status import StatusError
+from kscheduler.framework.status import Status, error
+
+
+class _UnknownDomainError(Exception):
+    """Nobody knows in which domain the rest of the group must go."""
 
 
 class TopologyPlacementGenerator(Plugin):
@@ -27,17 +31,20 @@ class TopologyPlacementGenerator(Plugin):
         self._view = handle.view
         self._groups = handle.pod_groups
 
-    def generate_placements(self, group: GroupDefinition, parent: GroupPlacement) -> Sequence[GroupPlacement]:
+    def generate_placements(self, group: GroupDefinition, parent: GroupPlacement) -> Sequence[GroupPlacement] | Status:
         """The parent as it is, without a constraint; otherwise a placement for each domain that may be taken.
 
-        Raises `StatusError` if the members that have a node are in no domain, or in several.
+        An Error if the members that have a node are in no domain, or in several.
         """
         if not group.topology_key:
             return (parent,)
+        try:
+            taken = self._taken_domain(group)
+        except _UnknownDomainError as problem:
+            return error(f"cannot determine domain for already scheduled pods: {problem}")
         numbers, values = self._view.nodes.label_values(group.topology_key, parent.rows)
         has_label = numbers > 0
         rows, numbers = parent.rows[has_label], numbers[has_label]
-        taken = self._taken_domain(group)
         _, firsts = np.unique(numbers, return_index=True)
         in_order = numbers[np.sort(firsts)].tolist()
         domains = [(values[number] or "", rows[numbers == number]) for number in in_order]
@@ -49,7 +56,7 @@ class TopologyPlacementGenerator(Plugin):
         for pod, node_name in self._groups.assignments(group.key):
             domain = self._domain_of(pod.key, node_name, group.topology_key)
             if taken is not None and domain != taken:
-                raise _unknown(f"more than 1 domain found for pod group: {taken}, {domain}")
+                raise _UnknownDomainError(f"more than 1 domain found for pod group: {taken}, {domain}")
             taken = domain
         return taken
 
@@ -57,12 +64,8 @@ class TopologyPlacementGenerator(Plugin):
         row = self._view.nodes.row_of(node_name)
         node = self._view.nodes.info(row).node if row >= 0 else None
         if node is None:
-            raise _unknown(f'getting node for pod {pod}: nodeinfo not found for node name "{node_name}"')
+            raise _UnknownDomainError(f'getting node for pod {pod}: nodeinfo not found for node name "{node_name}"')
         domain = node.metadata.labels.get(key)
         if domain is None:
-            raise _unknown(f"no topology domain found for pod {pod}")
+            raise _UnknownDomainError(f"no topology domain found for pod {pod}")
         return domain
-
-
-def _unknown(why: str) -> StatusError:
-    return StatusError(f"cannot determine domain for already scheduled pods: {why}")

@@ -47,6 +47,8 @@ def _best_of_placements(inputs: GroupInputs) -> GroupResult:
         placements = _generated(inputs)
     except PluginFailure as failure:
         return GroupResult(failure.status)
+    if isinstance(placements, Status):
+        return GroupResult(placements)
     if not placements:
         return GroupResult(unschedulable(_NO_PLACEMENTS, plugin=inputs.profile.placement_generate[0].name))
     tried: list[TriedPlacement] = []
@@ -71,7 +73,7 @@ def _best_of_placements(inputs: GroupInputs) -> GroupResult:
     return results[best]
 
 
-def _generated(inputs: GroupInputs) -> Sequence[GroupPlacement]:
+def _generated(inputs: GroupInputs) -> Sequence[GroupPlacement] | Status:
     """The placements to try. Without a plugin that generates them, the whole cluster. Raises `PluginFailure`."""
     everything = GroupPlacement("", inputs.cache.nodes.rows())
     if not inputs.profile.placement_generate:

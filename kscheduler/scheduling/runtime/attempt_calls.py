@@ -100,13 +100,14 @@ def call_placement_feasible(
 
 def call_generate_placements(
     plugin: PlacementGeneratePlugin, listener: PluginListener, group: GroupDefinition, parent: GroupPlacement
-) -> Sequence[GroupPlacement]:
-    """The placements to try. Raises `PluginFailure`."""
+) -> Sequence[GroupPlacement] | Status:
+    """The placements to try, or why the plugin gives none. Raises `PluginFailure`."""
     try:
-        return PLACEMENT_GENERATE.call(plugin.name, plugin.generate_placements, group, parent)
+        found = PLACEMENT_GENERATE.call(plugin.name, plugin.generate_placements, group, parent)
     except PluginFailure as failure:
         failure.report(listener, None)
         raise
+    return found.by(plugin.name) if isinstance(found, Status) else found
 
 
 def call_score_placements(

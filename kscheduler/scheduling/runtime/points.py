@@ -109,9 +109,9 @@ def _group_result(answer: Any, arguments: Arguments) -> PodGroupPostFilterResult
     return result
 
 
-def _placements(answer: Any, arguments: Arguments) -> tuple[GroupPlacement, ...]:
+def _placements(answer: Any, arguments: Arguments) -> tuple[GroupPlacement, ...] | Status:
     del arguments
-    return checked_each(answer, GroupPlacement)
+    return checked_status(answer) if isinstance(answer, Status) else checked_each(answer, GroupPlacement)
 
 
 def _placement_points(answer: Any, arguments: Arguments) -> Scores:
@@ -276,7 +276,7 @@ NORMALIZE_SCORE: Final = PluginCall(
 # --- a pod group ------------------------------------------------------------------------------------------------------
 
 PLACEMENT_FEASIBLE: Final = PluginCall("PlacementFeasible", _status_with_wait, Fate.ATTEMPT_FAILS, usual=SUCCESS)
-PLACEMENT_GENERATE: Final = PluginCall("PlacementGenerate", _placements, Fate.ATTEMPT_FAILS, text="{words}")
+PLACEMENT_GENERATE: Final = PluginCall("PlacementGenerate", _placements, Fate.ATTEMPT_FAILS)
 PLACEMENT_SCORE: Final = PluginCall(
     "PlacementScore",
     _placement_points,
