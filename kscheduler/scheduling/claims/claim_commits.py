@@ -226,7 +226,9 @@ class ClaimCommits:
                     continue
             pod, claim = reservation.pod, reserved.claim
             key = claim.metadata.uid, pod.uid
-            task = self._tasks.spawn(f"undo {claim.key}", self._undo(pod, reserved, writing))
+            # An earlier attempt's may still run: whoever waits for the newest must not be undone by an older one.
+            before = [each for each in (self._undoing.get(key), writing) if each is not None]
+            task = self._tasks.spawn(f"undo {claim.key}", self._undo(pod, reserved, before))
             self._undoing[key] = task
             task.add_done_callback(partial(_forget, self._undoing, key))
 
@@ -240,9 +242,9 @@ class ClaimCommits:
         known = self._ports.claims.get(claim.key)
         return known if known is not None and known.metadata.uid == claim.metadata.uid else claim
 
-    async def _undo(self, pod: PodInfo, reserved: ReservedClaim, writing: "asyncio.Task[object] | None") -> None:
-        if writing is not None:
-            await asyncio.wait([writing])
+    async def _undo(self, pod: PodInfo, reserved: ReservedClaim, before: "Collection[asyncio.Task[object]]") -> None:
+        if before:
+            await asyncio.wait(before)
             self._no_longer_pending(reserved, force=False)
             if not self._must_be_undone(pod, reserved):
                 return

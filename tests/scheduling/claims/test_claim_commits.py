@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from kscheduler.framework.cluster.claim_writing import ClaimRules, Deallocation, PodReservation
@@ -335,6 +336,30 @@ async def test_a_new_attempt_waits_until_the_old_reservation_is_taken_away() -> 
     await stage.settle()
     assert (await running).is_success
     assert [user["uid"] for user in stage.server.objects["a"]["status"]["reservedFor"]] == ["pod-uid"]
+
+
+async def test_a_new_attempt_waits_for_all_that_were_given_up_before_it() -> None:
+    """The first one's request is slow. The second is given up, too, and its reservation taken away at once."""
+    stage, slow = Stage(), asyncio.Event()
+    user = {"resource": "pods", "name": "p", "uid": "pod-uid"}
+    allocated = msgspec.to_builtins(allocation("gpu-0"))
+    stage.server.put_object("a", allocation=allocated, reservedFor=[user])
+    stage.server.before = lambda request: slow.wait() if stage.server.requests == [request] else None
+    for _ in range(2):
+        given_up = stage.reserve(POD, a=None)
+        running = asyncio.ensure_future(stage.commits.pre_bind(given_up, RULES))
+        await stage.settle()
+        running.cancel()
+        await stage.settle()
+        stage.commits.unreserve(given_up)
+        await stage.settle()
+    third = asyncio.ensure_future(stage.commits.pre_bind(stage.reserve(POD, a=None), RULES))
+    await stage.settle()
+    slow.set()
+    await stage.settle()
+    assert (await third).is_success
+    await stage.settle()
+    assert stage.server.objects["a"]["status"]["reservedFor"] == [user]
 
 
 async def test_only_the_pods_own_pending_devices_are_given_back() -> None:
