@@ -59,7 +59,7 @@ class Api:
         """The decoded answer. Raises ApiStatusError for 400 and above, OSError or HTTPException without an answer."""
         try:
             code, answer = self._exchange(method, path, body, content_type)
-        except (ConnectionError, http.client.BadStatusLine, http.client.CannotSendRequest):
+        except (ConnectionError, ssl.SSLEOFError, http.client.BadStatusLine, http.client.CannotSendRequest):
             self.close()
             code, answer = self._exchange(method, path, body, content_type)
         if code >= 400:

@@ -48,11 +48,16 @@ def _nodes(scenario: Scenario) -> None:
 
 
 class KillAfter:
-    """Kills the newest kscheduler when so many Bindings are applied, before the last answer; no further one passes."""
+    """Kills the kscheduler of the first Binding when so many are applied, before the last answer.
+
+    No further one of its Bindings passes. It writes several at a time, so one may come to the proxy after its end: the
+    scheduler that was started meanwhile, not behind the proxy, is not killed for it.
+    """
 
     def __init__(self, scenario: Scenario, proxy: WriteProxy, bindings_applied: int) -> None:
         self._scenario, self._left = scenario, bindings_applied
         self._one = threading.Lock()
+        self._victim: Process | None = None
         proxy.before, proxy.after = self._before, self._after
 
     def _before(self, write: Write) -> None:
@@ -60,7 +65,7 @@ class KillAfter:
             return
         self._one.acquire()
         if not self._left:
-            self._scenario.processes[-1].kill()
+            self._kill()
             self._one.release()
             raise ConnectionAbortedError("killed before this write")
 
@@ -69,8 +74,13 @@ class KillAfter:
             return
         self._left -= 1
         if not self._left:
-            self._scenario.processes[-1].kill()
+            self._kill()
         self._one.release()
+
+    def _kill(self) -> None:
+        if self._victim is None:
+            self._victim = self._scenario.processes[-1]
+            self._victim.kill()
 
 
 @pytest.mark.parametrize("written", range(MEMBERS + 1))
