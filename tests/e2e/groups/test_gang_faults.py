@@ -6,6 +6,7 @@ some members bound. The one that comes next must finish the gang, as bound membe
 no longer room for the rest, it must hold none for it, and say so. kscheduler talks through a proxy here.
 """
 
+import os
 import random
 import signal
 import threading
@@ -16,7 +17,7 @@ import pytest
 
 from tests.controlplane.process import Process
 from tests.e2e.audit import condition_text
-from tests.e2e.groups.gang_room import GangRoom
+from tests.e2e.groups.gang_room import VOLCANO, GangAPI, GangRoom
 from tests.e2e.scenario import SECONDS, Scenario
 from tests.e2e.write_proxy import Write, WriteProxy, once
 
@@ -38,6 +39,15 @@ def bindings(method: str, path: str, body: bytes) -> str:
 def proxy(gangs: GangRoom) -> Iterator[WriteProxy]:
     with WriteProxy(gangs.scenario.server.identity("kscheduler"), bindings) as running:
         yield running
+
+
+@pytest.fixture(autouse=True)
+def _one_custom_resource(request: pytest.FixtureRequest) -> None:
+    """Volcano's groups differ from the others in how they are read, which `test_gangs` tries: a minute for nothing."""
+    if "api" in request.fixturenames and os.environ.get("KSCHEDULER_LONG") != "1":
+        api: GangAPI = request.getfixturevalue("api")
+        if api is VOLCANO:
+            pytest.skip("faults with Volcano's groups, too: KSCHEDULER_LONG=1")
 
 
 @pytest.fixture(autouse=True)
