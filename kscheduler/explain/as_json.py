@@ -14,12 +14,14 @@ import msgspec
 from kscheduler.explain.explanation_keys import explanation_keys
 from kscheduler.explain.outcome import cycle_outcome, outcome_of
 from kscheduler.explain.situation import NO_SITUATION, Situation
+from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.framework.cluster.preemption import PreemptionSearch
 from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.status import Code, Status
 from kscheduler.logs import one_line
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.whatif.decide import Decision
+from kscheduler.whatif.suggestions.suggestion import Suggestion
 
 Tree = dict[str, Any]
 
@@ -52,8 +54,16 @@ def schema_text() -> str:
     return resources.files("kscheduler.explain").joinpath("explanation.schema.json").read_text(encoding="utf-8")
 
 
-def decision_tree(decision: Decision, situation: Situation = NO_SITUATION, notes: Iterable[str] = ()) -> Tree:
-    """The decision as plain dicts and lists, always with the same keys."""
+def decision_tree(
+    decision: Decision,
+    situation: Situation = NO_SITUATION,
+    notes: Iterable[str] = (),
+    suggestions: Iterable[Suggestion] | None = None,
+) -> Tree:
+    """The decision as plain dicts and lists, always with the same keys.
+
+    `suggestions`: `None` if none were looked for.
+    """
     pod = decision.scenario.pod
     cycle = cycle_outcome(decision)
     header = {
@@ -70,7 +80,9 @@ def decision_tree(decision: Decision, situation: Situation = NO_SITUATION, notes
         "cycleOutcome": None if cycle is None else cycle.value,
         "isHypothetical": situation.is_hypothetical,
     }
-    return {**header, **_recorded_keys(decision), **explanation_keys(decision, situation), "notes": list(notes)}
+    found = None if suggestions is None else suggestion_trees(suggestions, decision.scenario, situation)
+    told = {"suggestions": found, "notes": list(notes)}
+    return {**header, **_recorded_keys(decision), **explanation_keys(decision, situation), **told}
 
 
 def _recorded_keys(decision: Decision) -> Tree:

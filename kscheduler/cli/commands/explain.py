@@ -12,7 +12,7 @@ docs/explain.md describes output, files and exit codes.
 import argparse
 import asyncio
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kscheduler.api.codec import UndecodableError
@@ -31,6 +31,8 @@ from kscheduler.explain.questions.from_files import Asked, questions_from, read_
 from kscheduler.explain.questions.live import live_question, new_pod_questions
 from kscheduler.explain.questions.question import GroupQuestion, Question
 from kscheduler.explain.questions.serving import Serving, serving
+from kscheduler.explain.suggestions.as_lines import suggestions_text
+from kscheduler.explain.suggestions.asked import suggested
 from kscheduler.explain.text.as_text import Style, decision_text, style_of
 from kscheduler.explain.text.printable import printable
 from kscheduler.simulation.objects.defaults.pods import add_default_tolerations, default_pod_spec, merge_label_keys
@@ -39,6 +41,7 @@ from kscheduler.upstream.versions import followed
 from kscheduler.whatif.decide import Decision
 from kscheduler.whatif.decide_group import GroupDecision
 from kscheduler.whatif.scenario import ScenarioError
+from kscheduler.whatif.suggestions.suggestion import Suggestion
 
 _EXPLAINED, _FAILED, _BAD_INPUT = 0, 1, 2
 _POD_PREFIXES = ("pod", "pods", "po")
@@ -75,6 +78,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     answer = parser.add_argument_group("the answer")
     answer.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: an object per line")
     answer.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json and end")
+    answer.add_argument(
+        "--no-suggestions",
+        action="store_true",
+        help="for a pod without a node: do not look for the changes that would make it fit",
+    )
     return parser
 
 
@@ -163,7 +171,7 @@ def _run(args: argparse.Namespace) -> int:
     _check(args)
     served = _serving(args)
     if args.source is None:
-        return _print(asyncio.run(_ask_cluster(args, served)), args.output)
+        return _print(asyncio.run(_ask_cluster(args, served)), args)
     namespace, name = _pod_of(args, "default")
     selection = Asked(
         namespace,
@@ -174,8 +182,8 @@ def _run(args: argparse.Namespace) -> int:
     )
     questions = questions_from(args.source, selection, served, _default_pod)
     if args.ask_extenders:
-        return _print(asyncio.run(_answered(questions, None, args)), args.output)
-    return _print(((question, question.answer()) for question in questions), args.output)
+        return _print(asyncio.run(_answered(questions, None, args)), args)
+    return _print(((question, question.answer()) for question in questions), args)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -261,7 +269,8 @@ def _default_pod(tree: dict[str, Any]) -> None:
     merge_label_keys(tree)
 
 
-def _print(answers: Iterable[Answered], output: str) -> int:
+def _print(answers: Iterable[Answered], args: argparse.Namespace) -> int:
+    output: str = args.output
     style = style_of(sys.stdout)
     failed, printed_notes = False, set[str]()
     for position, (question, decision) in enumerate(answers):
@@ -279,16 +288,22 @@ def _print(answers: Iterable[Answered], output: str) -> int:
             )
         elif isinstance(question, GroupQuestion):  # never: a question about a group has a decision about it
             continue
-        elif output == "json":
-            print(json_line(decision_tree(decision, question.situation, notes)))
         else:
-            print(_text(decision, question, style, is_first=position == 0))
+            found = None if args.no_suggestions else suggested(decision, question.situation)
+            if output == "json":
+                print(json_line(decision_tree(decision, question.situation, notes, found)))
+            else:
+                print(_text(decision, question, style, found, is_first=position == 0))
     sys.stdout.flush()
     return _FAILED if failed else _EXPLAINED
 
 
-def _text(decision: Decision, question: Question, style: Style, *, is_first: bool) -> str:
+def _text(
+    decision: Decision, question: Question, style: Style, found: Sequence[Suggestion] | None, *, is_first: bool
+) -> str:
     text = decision_text(decision, style, question.situation)
+    if found is not None:
+        text += f"\n{suggestions_text(found, decision.scenario, question.situation, style)}"
     encoding = sys.stdout.encoding or "utf-8"
     shown = text.encode(encoding, errors="backslashreplace").decode(encoding)
     return shown if is_first else f"\n{shown}"

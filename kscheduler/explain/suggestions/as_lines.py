@@ -1,0 +1,35 @@
+"""Suggestions for people."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from kscheduler.explain.situation import Situation
+from kscheduler.explain.suggestions.commands import command_of
+from kscheduler.explain.suggestions.in_words import suggestion_text
+from kscheduler.explain.text.layout import BOLD, DIM, INDENT, Style, nodes, wrapped
+from kscheduler.explain.text.printable import printable
+from kscheduler.whatif.scenario import Scenario
+from kscheduler.whatif.suggestions.suggestion import Suggestion
+
+_MOST: Final = 5
+
+
+def suggestions_text(suggestions: Sequence[Suggestion], scenario: Scenario, situation: Situation, style: Style) -> str:
+    """What would make the pod fit, the smallest first. A command is never broken into lines."""
+    return "\n".join(_lines(suggestions, scenario, situation, style))
+
+
+def _lines(suggestions: Sequence[Suggestion], scenario: Scenario, situation: Situation, style: Style) -> Iterator[str]:
+    yield ""
+    if not suggestions:
+        yield f"{INDENT}no change of one thing that was tried makes it fit, and no two of the pod's own"
+        return
+    yield f"{INDENT}{style.paint('what would make it fit', BOLD)}, the smallest change first, each tried:"
+    for number, suggestion in enumerate(suggestions[:_MOST], 1):
+        text = f"{INDENT}{number}. {printable(suggestion_text(suggestion))} ({nodes(suggestion.nodes)})"
+        yield from wrapped(text, style.width)
+        command = command_of(suggestion, scenario.pod, scenario.objects, situation)
+        if command:
+            yield f"{INDENT}   {style.paint(printable(command), DIM)}"
+    if len(suggestions) > _MOST:
+        yield f"{INDENT}   and {len(suggestions) - _MOST} more with -o json"

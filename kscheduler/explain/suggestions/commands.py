@@ -1,0 +1,147 @@
+"""The kubectl command that makes a change.
+
+Most of a pod cannot be changed once it exists. So a change of a pod with a template becomes one of its controller,
+and a pod without one is made anew. Only gates may go, and tolerations come, on the pod itself.
+"""
+
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from kscheduler.api.core import Pod
+from kscheduler.api.meta import KubeObject, OwnerReference
+from kscheduler.explain.situation import Situation, Standing
+from kscheduler.whatif.scenario import ClusterObjects
+from kscheduler.whatif.suggestions.changed import ObjectChange, Operation
+from kscheduler.whatif.suggestions.suggestion import Kind, Step, Suggestion
+
+_IN_PLACE: Final = (Kind.GATE, Kind.TOLERATION)
+_WITH_TEMPLATE: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController")
+_KEEPS_ITS_PODS: Final = ("StatefulSet", "ReplicaSet", "ReplicationController")
+"""Controllers that do not replace a waiting pod when their template changes."""
+_SPEC: Final = "/spec/"
+
+
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    kind: str
+    name: str
+
+
+def command_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situation: Situation) -> str:
+    """A line for a shell; empty where kubectl cannot do it: a new node, a pod that is only a manifest yet."""
+    of_the_pod = [change for change in suggestion.changes if change.resource == "pods" and not change.delete]
+    if of_the_pod and situation.standing is Standing.NEW:
+        return ""
+    parts = [_pod_command(change, suggestion, pod, objects) for change in of_the_pod]
+    parts.extend(_other_command(step) for step in suggestion.steps)
+    return " && ".join(part for part in parts if part)
+
+
+# --- the pod ----------------------------------------------------------------------------------------------------------
+
+
+def _pod_command(change: ObjectChange, suggestion: Suggestion, pod: Pod, objects: ClusterObjects) -> str:
+    kinds = {step.kind for step in suggestion.steps}
+    owner = None if Kind.GATE in kinds else _template_owner(pod, objects)
+    if owner is not None:
+        return _owner_command(owner, change, pod)
+    if kinds <= set(_IN_PLACE):
+        return _line("patch", "pod", pod.metadata.name, pod, "--type=json", "-p", _json(change.patch))
+    again = _line("get", "pod", pod.metadata.name, pod, "-o", "yaml")
+    local = _quoted("kubectl", "patch", "--local", "-f", "-", "--type=json", "-p", _json(change.patch), "-o", "yaml")
+    return f"{again} | {local} | kubectl replace --force -f -"
+
+
+def _owner_command(owner: _Owner, change: ObjectChange, pod: Pod) -> str:
+    kind = owner.kind.lower()
+    command = _set_resources(owner, change.patch, pod) or _line(
+        "patch", kind, owner.name, pod, "--type=json", "-p", _json(_of_template(change.patch))
+    )
+    if owner.kind in _KEEPS_ITS_PODS:
+        command += f" && {_line('delete', 'pod', pod.metadata.name, pod)}"
+    return command
+
+
+def _set_resources(owner: _Owner, patch: Iterable[Operation], pod: Pod) -> str:
+    """`kubectl set resources`, which reads better, where all that changes is one request of one container."""
+    operations = tuple(patch)
+    steps = operations[0].path.split("/")[1:] if len(operations) == 1 else []
+    if len(steps) != 6 or steps[1] != "containers" or steps[4] != "requests":
+        return ""
+    container = pod.spec.containers[int(steps[2])].name
+    resource = steps[5].replace("~1", "/").replace("~0", "~")
+    asked = f"--requests={resource}={operations[0].value}"
+    return _line("set", "resources", owner.kind.lower(), owner.name, pod, "-c", container, asked)
+
+
+def _of_template(patch: Iterable[Operation]) -> tuple[Operation, ...]:
+    return tuple(
+        Operation(each.op, f"/spec/template/spec/{each.path.removeprefix(_SPEC)}", each.value) for each in patch
+    )
+
+
+def _template_owner(pod: Pod, objects: ClusterObjects) -> _Owner | None:
+    """Whose template the pod is made from; a ReplicaSet's Deployment, where the ReplicaSet says it."""
+    owner = _controller(pod)
+    if owner is None or owner.kind not in _WITH_TEMPLATE:
+        return None
+    if owner.kind == "ReplicaSet":
+        listed = {each.key: each for each in objects.replicasets}
+        replica_set = listed.get(f"{pod.metadata.namespace}/{owner.name}")
+        above = _controller(replica_set) if replica_set is not None else None
+        if above is not None and above.kind == "Deployment":
+            return _Owner(above.kind, above.name)
+    return _Owner(owner.kind, owner.name)
+
+
+def _controller(obj: KubeObject) -> OwnerReference | None:
+    return next((owner for owner in obj.metadata.owner_references if owner.controller), None)
+
+
+# --- other objects ----------------------------------------------------------------------------------------------------
+
+
+def _other_command(step: Step) -> str:
+    match step.kind:
+        case Kind.UNCORDON:
+            return _quoted("kubectl", "uncordon", step.changes[0].name)
+        case Kind.TAINT:
+            taints = [_taint(taint) + "-" for taint in step.facts["taints"]]
+            return _quoted("kubectl", "taint", "node", step.changes[0].name, *taints)
+        case Kind.NODE_LABEL:
+            labels = [f"{key}-" if value is None else f"{key}={value}" for key, value in step.facts["labels"].items()]
+            return _quoted("kubectl", "label", "node", step.changes[0].name, "--overwrite", *labels)
+        case Kind.DELETE_PODS:
+            names: dict[str, list[str]] = {}
+            for change in step.changes:
+                names.setdefault(change.namespace, []).append(change.name)
+            lines = [_quoted("kubectl", "delete", "pod", "-n", space, *pods) for space, pods in sorted(names.items())]
+            return " && ".join(lines)
+        case _:
+            return ""
+
+
+def _taint(taint: Mapping[str, str]) -> str:
+    value = f"={taint['value']}" if taint["value"] else ""
+    return f"{taint['key']}{value}:{taint['effect']}"
+
+
+def _line(*words: Any) -> str:
+    """A kubectl line; a pod among the words stands for its namespace."""
+    return _quoted("kubectl", *(w for word in words for w in (_in(word) if isinstance(word, Pod) else (word,))))
+
+
+def _in(pod: Pod) -> tuple[str, str]:
+    return "-n", pod.metadata.namespace
+
+
+def _quoted(*words: str) -> str:
+    return shlex.join(words)
+
+
+def _json(patch: Iterable[Operation]) -> str:
+    return msgspec.json.encode([operation.tree for operation in patch]).decode()

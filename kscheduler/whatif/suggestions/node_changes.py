@@ -1,0 +1,175 @@
+"""Changes of one node: labels that it lacks, taints that keep the pod off, and that it is cordoned.
+
+The pod without the rule in question says on which nodes nothing else is in the way; of those the one that needs least
+is proposed. Taints that Kubernetes' own controllers set are not: they come back until their cause is gone.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from kscheduler.api.core import Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint, Toleration
+from kscheduler.api.well_known import HOSTNAME, UNSCHEDULABLE
+from kscheduler.framework.nodes.node_table import Rows
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.rules.tolerations import has_untolerated
+from kscheduler.whatif.suggestions.changed import ADD, REMOVE, REPLACE, ObjectChange, Operation, pointer
+from kscheduler.whatif.suggestions.suggestion import Kind, Step
+from kscheduler.whatif.suggestions.trial import Trials
+
+_TRIED: Final = 3
+"""Nodes that are tried for each kind of change, those that need least first."""
+_OF_CONTROLLERS: Final = "node.kubernetes.io/"
+_ALL_TAINTS: Final = Toleration(operator="Exists")
+_SIZE: Final = 0.5
+
+Labels = dict[str, str | None]
+"""Labels to set; `None`: to remove."""
+
+
+def node_changes(trials: Trials) -> Iterator[Step]:
+    """Proposals, the best of each kind first. They are not tried yet."""
+    yield from _without_taints(trials)
+    yield from _labels(trials)
+
+
+# --- taints -----------------------------------------------------------------------------------------------------------
+
+
+def _without_taints(trials: Trials) -> Iterator[Step]:
+    pod = trials.pod.pod
+    spec = msgspec.structs.replace(pod.spec, tolerations=(*pod.spec.tolerations, _ALL_TAINTS))
+    rows = trials.rows_of(PodInfo(msgspec.structs.replace(pod, spec=spec)))
+    cordoned, tainted = [], []
+    for node in _nodes(trials, rows):
+        taints = [taint for taint in node.spec.taints if has_untolerated((taint,), trials.pod.tolerations)]
+        others = [taint for taint in taints if taint.key != UNSCHEDULABLE]
+        if any(taint.key.startswith(_OF_CONTROLLERS) for taint in others):
+            continue
+        is_cordoned = node.spec.unschedulable or len(others) < len(taints)
+        if is_cordoned and not others:
+            cordoned.append(node)
+        elif others and not is_cordoned:
+            tainted.append((len(others), node.metadata.name, node, others))
+    for node in cordoned[:_TRIED]:
+        yield _uncordoned(node)
+    for _, _, node, taints in sorted(tainted, key=lambda entry: entry[:2])[:_TRIED]:
+        yield _untainted(node, taints)
+
+
+def _uncordoned(node: Node) -> Step:
+    cleared = [taint for taint in node.spec.taints if taint.key == UNSCHEDULABLE]
+    patch = _without(node, cleared)
+    if node.spec.unschedulable:
+        patch = (Operation(REPLACE, "/spec/unschedulable", False), *patch)  # noqa: FBT003  a value of JSON
+    return Step(Kind.UNCORDON, (ObjectChange("nodes", "", node.metadata.name, patch),), _SIZE)
+
+
+def _untainted(node: Node, taints: list[Taint]) -> Step:
+    facts = {"taints": [{"key": each.key, "value": each.value, "effect": each.effect} for each in taints]}
+    change = ObjectChange("nodes", "", node.metadata.name, _without(node, taints))
+    return Step(Kind.TAINT, (change,), _SIZE * len(taints), facts)
+
+
+def _without(node: Node, taints: list[Taint]) -> tuple[Operation, ...]:
+    positions = [number for number, taint in enumerate(node.spec.taints) if taint in taints]
+    return tuple(Operation(REMOVE, pointer("spec", "taints", number)) for number in reversed(positions))
+
+
+# --- labels -----------------------------------------------------------------------------------------------------------
+
+
+def _labels(trials: Trials) -> Iterator[Step]:
+    pod = trials.pod.pod
+    rows = trials.rows_of(PodInfo(_without_node_rules(pod)))
+    wanted = [
+        (len(labels), node.metadata.name, node, labels)
+        for node in _nodes(trials, rows)
+        if (labels := _missing(pod, node)) and HOSTNAME not in labels
+    ]
+    for _, _, node, labels in sorted(wanted, key=lambda entry: entry[:2])[:_TRIED]:
+        patch = tuple(_label(node, key, value) for key, value in labels.items())
+        if not node.metadata.labels:
+            patch = (
+                Operation(ADD, "/metadata/labels", {key: value for key, value in labels.items() if value is not None}),
+            )
+        change = ObjectChange("nodes", "", node.metadata.name, patch)
+        yield Step(Kind.NODE_LABEL, (change,), _SIZE * len(labels), {"labels": dict(labels)})
+
+
+def _without_node_rules(pod: Pod) -> Pod:
+    affinity = pod.spec.affinity
+    if affinity is not None and affinity.node_affinity is not None:
+        rules = msgspec.structs.replace(
+            affinity.node_affinity, required_during_scheduling_ignored_during_execution=None
+        )
+        affinity = msgspec.structs.replace(affinity, node_affinity=rules)
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_selector={}, affinity=affinity))
+
+
+def _missing(pod: Pod, node: Node) -> Labels:
+    """The fewest labels with which nodeSelector and required node affinity accept the node; empty if none would do."""
+    has = node.metadata.labels
+    needed: Labels = {key: value for key, value in pod.spec.node_selector.items() if has.get(key) != value}
+    affinity = pod.spec.affinity
+    rules = affinity.node_affinity if affinity is not None else None
+    required = rules.required_during_scheduling_ignored_during_execution if rules is not None else None
+    if required is None:
+        return needed
+    after = {**has, **{key: value for key, value in needed.items() if value is not None}}
+    options = [labels for term in required.node_selector_terms if (labels := _missing_of_term(term, after)) is not None]
+    if not options:
+        return {}
+    fewest = min(options, key=len)
+    return {} if any(key in needed and needed[key] != value for key, value in fewest.items()) else {**needed, **fewest}
+
+
+def _missing_of_term(term: NodeSelectorTerm, has: dict[str, str]) -> Labels | None:
+    if term.match_fields or not term.match_expressions:
+        return None
+    needed: Labels = {}
+    for requirement in term.match_expressions:
+        found = _label_for(requirement, has)
+        if found is None:
+            return None
+        needed.update(found)
+    return needed
+
+
+def _label_for(requirement: NodeSelectorRequirement, has: dict[str, str]) -> Labels | None:
+    """What makes the labels match; empty if they do, `None` if nothing does."""
+    key, values, value = requirement.key, requirement.values, has.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return {} if value in values else {key: values[0]} if values else None
+        case "Exists":
+            return {} if value is not None else {key: ""}
+        case "NotIn":
+            return {} if value is None or value not in values else {key: None}
+        case "DoesNotExist":
+            return {} if value is None else {key: None}
+        case "Gt" | "Lt" if len(values) == 1 and values[0].lstrip("-").isdigit():
+            bound, is_greater = int(values[0]), requirement.operator == "Gt"
+            if (
+                value is not None
+                and value.lstrip("-").isdigit()
+                and (int(value) > bound if is_greater else int(value) < bound)
+            ):
+                return {}
+            return {key: str(bound + 1 if is_greater else bound - 1)}
+    return None
+
+
+def _label(node: Node, key: str, value: str | None) -> Operation:
+    path = pointer("metadata", "labels", key)
+    if value is None:
+        return Operation(REMOVE, path)
+    return Operation(REPLACE if key in node.metadata.labels else ADD, path, value)
+
+
+def _nodes(trials: Trials, rows: Rows) -> Iterator[Node]:
+    for row in rows.tolist():
+        node = trials.cache.nodes.info(row).node
+        if node is not None:
+            yield node

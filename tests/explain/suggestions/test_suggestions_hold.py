@@ -1,0 +1,143 @@
+"""Every suggestion, applied to the JSON, gives the pod a node; and no single change is missed.
+
+`python -m tests.explain.suggestions.test_suggestions_hold COUNT SEED` tries many more.
+"""
+
+import copy
+import random
+import sys
+from typing import Any
+
+import jsonpatch
+import pytest
+
+from kscheduler.explain.suggestions.as_json import suggestion_trees
+from kscheduler.explain.suggestions.asked import suggested
+from kscheduler.explain.situation import NO_SITUATION
+from tests.explain.suggestions.random_scenarios import Tree, decided, feasible, random_scenario, single_changes
+
+_OF_THE_POD = ("toleration", "nodeSelector", "podAffinity", "podAntiAffinity")
+
+
+def applied(scenario: Tree, suggestion: Tree) -> Tree:
+    """The scenario after a suggestion. Raises where a patch does not fit the JSON."""
+    after = copy.deepcopy(scenario)
+    for change in suggestion["changes"]:
+        if change["resource"] == "pods" and not change.get("delete"):
+            after["pod"] = jsonpatch.apply_patch(after["pod"], change["patch"])
+            continue
+        listed = after["objects"][change["resource"]]
+        found = [at for at, obj in enumerate(listed) if obj["metadata"]["name"] == change["name"]]
+        if change.get("delete"):
+            del listed[found[0]]
+        elif found:
+            listed[found[0]] = jsonpatch.apply_patch(listed[found[0]], change["patch"])
+        else:
+            listed.append(jsonpatch.apply_patch({}, change["patch"]))
+    return after
+
+
+def suggestions_for(scenario: Tree) -> list[Tree] | None:
+    """As `-o json` prints them."""
+    decision = decided(scenario)
+    found = suggested(decision)
+    return None if found is None else suggestion_trees(found, decision.scenario, NO_SITUATION)
+
+
+def objections(scenario: Tree) -> list[str]:
+    """What is wrong with the suggestions for a pod without a node; empty for any other."""
+    found = suggestions_for(scenario)
+    if found is None:
+        return []
+    wrong = [problem for suggestion in found for problem in _held(scenario, suggestion)]
+    sizes = [len(suggestion["steps"]) for suggestion in found]
+    if sizes != sorted(sizes):
+        wrong.append(f"pairs before single changes: {sizes}")
+    return wrong + _missed(scenario, found)
+
+
+def _held(scenario: Tree, suggestion: Tree) -> list[str]:
+    fits = feasible(applied(scenario, suggestion))
+    if not fits or fits != suggestion["nodes"]:
+        return [f"{suggestion['text']}: {fits} nodes instead of {suggestion['nodes']}"]
+    if [step["kind"] for step in suggestion["steps"]] == ["request"]:
+        return _not_the_largest(scenario, suggestion)
+    if suggestion["kind"] == "maxSkew":
+        less = copy.deepcopy(suggestion)
+        less["changes"][0]["patch"][0]["value"] -= 1
+        return [f"{suggestion['text']}: less would do"] if feasible(applied(scenario, less)) else []
+    return []
+
+
+def _not_the_largest(scenario: Tree, suggestion: Tree) -> list[str]:
+    """One unit more must not fit."""
+    facts = suggestion["steps"][0]["facts"]
+    more = applied(scenario, suggestion)
+    spec = more["pod"]["spec"]
+    resource, amount = facts["resource"], facts["to"] + 1
+    value = f"{amount}m" if resource == "cpu" else str(amount)
+    spec["containers"][0]["resources"]["requests"][resource] = value
+    return [f"{suggestion['text']}: {value} fits, too"] if feasible(more) else []
+
+
+def _missed(scenario: Tree, found: list[Tree]) -> list[str]:
+    alone = [suggestion["steps"][0] for suggestion in found if len(suggestion["steps"]) == 1]
+    shown = {(step["kind"], _subject(step)) for step in alone}
+    wrong = []
+    for kind, subject, after in single_changes(scenario):
+        if not feasible(after):
+            continue
+        expected = {(kind, subject)}
+        if kind == "spread":
+            expected = {("maxSkew", subject), ("topologySpreadConstraint", subject)}
+        if not expected & shown:
+            wrong.append(f"missed: {kind} {subject}")
+    return wrong
+
+
+def _subject(step: Tree) -> str:
+    facts = step["facts"]
+    match step["kind"]:
+        case "request":
+            return str(facts["resource"])
+        case "toleration":
+            return f"{facts['key']}={facts['value']}:{facts['effect']}"
+        case "nodeSelector":
+            return str(facts["key"])
+        case "podAffinity" | "podAntiAffinity":
+            return str(facts["term"])
+        case "maxSkew" | "topologySpreadConstraint":
+            return str(facts["constraint"])
+    return ""
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_suggestions_hold_and_none_is_missed(seed: int) -> None:
+    assert objections(random_scenario(random.Random(seed))) == []
+
+
+def test_the_search_changes_nothing() -> None:
+    """The cache is as before: the same question has the same answer."""
+    for seed in range(40):
+        decision = decided(random_scenario(random.Random(seed)))
+        first = suggested(decision)
+        assert [str(each) for each in suggested(decision) or ()] == [str(each) for each in first or ()]
+
+
+def main(arguments: list[str]) -> int:
+    """Try many; print the objections."""
+    count, seed = int(arguments[0]), int(arguments[1])
+    asked = wrong = 0
+    for number in range(seed, seed + count):
+        scenario = random_scenario(random.Random(number))
+        problems: list[Any] = objections(scenario)
+        asked += suggestions_for(scenario) is not None
+        wrong += bool(problems)
+        for problem in problems:
+            print(number, problem)
+    print(f"{asked} pods without a node among {count} scenarios, {wrong} with an objection")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
