@@ -10,6 +10,7 @@ from kscheduler.explain.as_json import schema_text
 from kscheduler.explain.outcome import Outcome
 from kscheduler.whatif.new_pods import WORKLOADS
 from kscheduler.whatif.scenario import ClusterObjects
+from kscheduler.whatif.suggestions.suggestion import ChangeKind
 from tests.explain.test_command import run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "explain.md").read_text(encoding="utf-8")
@@ -38,11 +39,17 @@ def test_the_example_runs_as_it_stands(tmp_path: Path, capsys: pytest.CaptureFix
         [one.value for one in Outcome],
         list(WORKLOADS),
         [key for key in json.loads(schema_text())["properties"] if key not in ("apiVersion", "kind", "id")],
+        [kind.value for kind in ChangeKind],
     ],
-    ids=["lists of objects", "outcomes", "kinds that make pods", "keys"],
+    ids=["lists of objects", "outcomes", "kinds that make pods", "keys", "kinds of suggestions"],
 )
 def test_nothing_is_left_out(names: list[str]) -> None:
     assert [name for name in names if not re.search(rf"\b{name}\b", PAGE)] == []
+
+
+def test_the_schema_knows_all_kinds_of_suggestions() -> None:
+    listed = json.loads(schema_text())["properties"]["suggestions"]["items"]["properties"]["steps"]["items"]
+    assert listed["properties"]["kind"]["enum"] == [kind.value for kind in ChangeKind]
 
 
 def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

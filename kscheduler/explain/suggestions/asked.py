@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from kscheduler.explain.outcome import Outcome, cycle_outcome
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.whatif.budgets import listed_budgets
 from kscheduler.whatif.decide import Decision
 from kscheduler.whatif.suggestions.search import suggestions
 from kscheduler.whatif.suggestions.suggestion import Suggestion
@@ -19,4 +20,5 @@ def suggested(decision: Decision, situation: Situation = NO_SITUATION) -> Sequen
         return None
     if decision.profile is None or decision.cache is None or not len(decision.cache.nodes):
         return None
-    return suggestions(decision.profile, PodInfo(decision.scenario.pod), decision.cache)
+    budgets = listed_budgets(decision.scenario.objects)
+    return suggestions(decision.profile, PodInfo(decision.scenario.pod), decision.cache, budgets)

@@ -16,9 +16,9 @@ from kscheduler.api.meta import KubeObject, OwnerReference
 from kscheduler.explain.situation import Situation, Standing
 from kscheduler.whatif.scenario import ClusterObjects
 from kscheduler.whatif.suggestions.changed import ObjectChange, Operation
-from kscheduler.whatif.suggestions.suggestion import Kind, Step, Suggestion
+from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
 
-_IN_PLACE: Final = (Kind.GATE, Kind.TOLERATION)
+_IN_PLACE: Final = (ChangeKind.GATE, ChangeKind.TOLERATION)
 _WITH_TEMPLATE: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController")
 _KEEPS_ITS_PODS: Final = ("StatefulSet", "ReplicaSet", "ReplicationController")
 """Controllers that do not replace a waiting pod when their template changes."""
@@ -46,14 +46,13 @@ def command_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situat
 
 def _pod_command(change: ObjectChange, suggestion: Suggestion, pod: Pod, objects: ClusterObjects) -> str:
     kinds = {step.kind for step in suggestion.steps}
-    owner = None if Kind.GATE in kinds else _template_owner(pod, objects)
+    owner = None if ChangeKind.GATE in kinds else _template_owner(pod, objects)
     if owner is not None:
         return _owner_command(owner, change, pod)
     if kinds <= set(_IN_PLACE):
         return _line("patch", "pod", pod.metadata.name, pod, "--type=json", "-p", _json(change.patch))
     again = _line("get", "pod", pod.metadata.name, pod, "-o", "yaml")
-    local = _quoted("kubectl", "patch", "--local", "-f", "-", "--type=json", "-p", _json(change.patch), "-o", "yaml")
-    return f"{again} | {local} | kubectl replace --force -f -"
+    return f"{again} | {_local(change)} | kubectl replace --force -f -"
 
 
 def _owner_command(owner: _Owner, change: ObjectChange, pod: Pod) -> str:
@@ -107,22 +106,34 @@ def _controller(obj: KubeObject) -> OwnerReference | None:
 
 def _other_command(step: Step) -> str:
     match step.kind:
-        case Kind.UNCORDON:
+        case ChangeKind.UNCORDON:
             return _quoted("kubectl", "uncordon", step.changes[0].name)
-        case Kind.TAINT:
+        case ChangeKind.TAINT:
             taints = [_taint(taint) + "-" for taint in step.facts["taints"]]
             return _quoted("kubectl", "taint", "node", step.changes[0].name, *taints)
-        case Kind.NODE_LABEL:
+        case ChangeKind.NODE_LABEL:
             labels = [f"{key}-" if value is None else f"{key}={value}" for key, value in step.facts["labels"].items()]
             return _quoted("kubectl", "label", "node", step.changes[0].name, "--overwrite", *labels)
-        case Kind.DELETE_PODS:
+        case ChangeKind.DELETE_PODS:
             names: dict[str, list[str]] = {}
             for change in step.changes:
                 names.setdefault(change.namespace, []).append(change.name)
             lines = [_quoted("kubectl", "delete", "pod", "-n", space, *pods) for space, pods in sorted(names.items())]
             return " && ".join(lines)
+        case ChangeKind.CLAIM_CLASS:
+            return _claim_anew(step.changes[0])
         case _:
             return ""
+
+
+def _claim_anew(change: ObjectChange) -> str:
+    """The class of a claim is for good; one without a volume loses nothing when it is made again."""
+    get = _quoted("kubectl", "get", "pvc", change.name, "-n", change.namespace, "-o", "yaml")
+    return f"{get} | {_local(change)} | kubectl replace --force -f -"
+
+
+def _local(change: ObjectChange) -> str:
+    return _quoted("kubectl", "patch", "--local", "-f", "-", "--type=json", "-p", _json(change.patch), "-o", "yaml")
 
 
 def _taint(taint: Mapping[str, str]) -> str:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from kscheduler.framework.reasons.wording import amount_text
 from kscheduler.whatif.suggestions.requests_lowered import quantity_text
-from kscheduler.whatif.suggestions.suggestion import Kind, Step, Suggestion
+from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
 
 Facts = Mapping[str, Any]
 _MOST_NAMED: Final = 5
@@ -19,18 +19,18 @@ def suggestion_text(suggestion: Suggestion) -> str:
 def _step(step: Step) -> str:
     facts = step.facts
     match step.kind:
-        case Kind.GATE:
+        case ChangeKind.GATE:
             gates = ", ".join(facts["gates"])
             return f"remove the scheduling gates {gates}, or let their owner do it"
-        case Kind.REQUEST:
+        case ChangeKind.REQUEST:
             return _request(facts)
-        case Kind.TOLERATION:
+        case ChangeKind.TOLERATION:
             return f"tolerate the taint {_taint(facts)}"
-        case Kind.NODE_SELECTOR:
+        case ChangeKind.NODE_SELECTOR:
             return f"drop {facts['key']}={facts['value']} from the nodeSelector"
-        case Kind.NODE_AFFINITY if "requirement" in facts:
+        case ChangeKind.NODE_AFFINITY if "requirement" in facts:
             return f"drop {_requirement(facts['requirement'])} from the required node affinity"
-        case Kind.NODE_AFFINITY:
+        case ChangeKind.NODE_AFFINITY:
             return "drop the required node affinity"
         case _:
             return _about_pods(step)
@@ -39,18 +39,18 @@ def _step(step: Step) -> str:
 def _about_pods(step: Step) -> str:
     facts = step.facts
     match step.kind:
-        case Kind.POD_AFFINITY:
+        case ChangeKind.POD_AFFINITY:
             return f"drop the required affinity to pods {_pods(facts)}"
-        case Kind.POD_ANTI_AFFINITY:
+        case ChangeKind.POD_ANTI_AFFINITY:
             return f"drop the required anti-affinity to pods {_pods(facts)}"
-        case Kind.MAX_SKEW:
+        case ChangeKind.MAX_SKEW:
             return f"allow a maxSkew of {facts['to']} instead of {facts['maxSkew']} over {facts['topologyKey']}"
-        case Kind.SPREAD_CONSTRAINT:
+        case ChangeKind.SPREAD_CONSTRAINT:
             return f"make the spread over {facts['topologyKey']} a wish (whenUnsatisfiable: ScheduleAnyway)"
-        case Kind.HOST_PORT:
+        case ChangeKind.HOST_PORT:
             return f"do without host port {facts['port']}/{facts['protocol']} (container {facts['container']})"
-        case Kind.CLAIM_CLASS:
-            return f"let claim {facts['claim']} be of storage class {facts['to']} instead of {facts['class']}"
+        case ChangeKind.CLAIM_CLASS:
+            return f"let claim {facts['claim']} be of storage class {facts['to']} instead of {facts['class'] or 'none'}"
         case _:
             return _elsewhere(step)
 
@@ -58,17 +58,17 @@ def _about_pods(step: Step) -> str:
 def _elsewhere(step: Step) -> str:
     facts = step.facts
     match step.kind:
-        case Kind.UNCORDON:
+        case ChangeKind.UNCORDON:
             return f"uncordon node {step.changes[0].name}"
-        case Kind.TAINT:
+        case ChangeKind.TAINT:
             taints = ", ".join(map(_taint, facts["taints"]))
             return f"take {taints} off node {step.changes[0].name}"
-        case Kind.NODE_LABEL:
+        case ChangeKind.NODE_LABEL:
             labels = ", ".join(
                 f"no label {key}" if value is None else f"{key}={value}" for key, value in facts["labels"].items()
             )
             return f"label node {step.changes[0].name}: {labels}"
-        case Kind.DELETE_PODS:
+        case ChangeKind.DELETE_PODS:
             return _deletion(facts)
         case _:
             return f"add a node like {facts['like']}"

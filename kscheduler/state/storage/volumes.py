@@ -259,6 +259,10 @@ class VolumeTable:
         """A storage class."""
         return self._classes.get(name)
 
+    def storage_class_names(self) -> tuple[str, ...]:
+        """The names of all classes."""
+        return tuple(self._classes)
+
     def csi_node(self, name: str) -> CSINode | None:
         """A node's CSINode: the drivers that its kubelet reports."""
         return self._csi_nodes.get(name)

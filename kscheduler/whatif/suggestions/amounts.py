@@ -15,7 +15,7 @@ from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.whatif.suggestions.changed import Operation
 from kscheduler.whatif.suggestions.pod_relaxations import MOST_SKEW, Demand, Patch
 from kscheduler.whatif.suggestions.requests_lowered import lowered
-from kscheduler.whatif.suggestions.suggestion import Kind
+from kscheduler.whatif.suggestions.suggestion import ChangeKind
 from kscheduler.whatif.suggestions.trial import Trials
 
 _MORE_STEPS: Final = 2
@@ -27,9 +27,9 @@ RowsOf = Callable[[Patch], Rows]
 
 def smallest(demand: Demand, widest: Rows, rows_of: RowsOf, trials: Trials) -> tuple[Demand, Rows]:
     """The smallest relaxation that helps, with the rows it opens; `widest`: those of the largest, at least one."""
-    if demand.kind is Kind.REQUEST:
+    if demand.kind is ChangeKind.REQUEST:
         return _largest_request(demand, widest, rows_of, trials)
-    if demand.kind is Kind.MAX_SKEW:
+    if demand.kind is ChangeKind.MAX_SKEW:
         return _smallest_skew(demand, rows_of)
     return demand, widest
 

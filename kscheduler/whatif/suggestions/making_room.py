@@ -10,11 +10,12 @@ from typing import Final
 
 import msgspec
 
-from kscheduler.framework.cluster.preemption import Candidate, PreemptionSearch
+from kscheduler.framework.cluster.preemption import Candidate, DisruptionBudgets, PreemptionSearch
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.plugins.default_preemption.budgets import BudgetRules
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.whatif.suggestions.changed import ObjectChange
-from kscheduler.whatif.suggestions.suggestion import Kind, Step
+from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
 from kscheduler.whatif.suggestions.trial import Trials
 
 _HIGHEST: Final = 2**31 - 1
@@ -25,8 +26,9 @@ _FEW_PODS: Final = 128
 """A cluster with at most so many is small: a trial with so few takes a fifth of a millisecond."""
 
 
-def making_room(trials: Trials) -> Iterator[tuple[Step, tuple[PodInfo, ...]]]:
+def making_room(trials: Trials, budgets: DisruptionBudgets | None = None) -> Iterator[tuple[Step, tuple[PodInfo, ...]]]:
     """Proposals with the pods that go, the fewest first. They are not tried yet."""
+    rules = BudgetRules(budgets)
     search = _search(trials)
     candidates = sorted(search.candidates(), key=_order) if search is not None else []
     one = [candidate for candidate in candidates if len(candidate.victims) == 1]
@@ -34,23 +36,24 @@ def making_room(trials: Trials) -> Iterator[tuple[Step, tuple[PodInfo, ...]]]:
         yield _proposal(candidate)
     for candidate in candidates[:_NODES_TRIED] if not one else ():
         for pod in _large_enough(trials, candidate):
-            yield _alone(candidate.node_name, pod)
+            yield _alone(candidate.node_name, pod, rules)
     if len(trials.cache.pod_uids()) <= _FEW_PODS:
-        yield from _each(trials)
+        yield from _each(trials, rules)
     for candidate in candidates[:_NODES_TRIED]:
         yield _proposal(candidate)
 
 
-def _each(trials: Trials) -> Iterator[tuple[Step, tuple[PodInfo, ...]]]:
+def _each(trials: Trials, rules: BudgetRules) -> Iterator[tuple[Step, tuple[PodInfo, ...]]]:
     """Each pod of a small cluster: one on another node may be what keeps a zone closed."""
     cache = trials.cache
     pods = [pod for uid in cache.pod_uids() if (pod := cache.pod_of(uid)) is not None]
-    for pod in sorted(pods, key=lambda each: (each.priority, each.key)):
-        yield _alone(cache.node_of(pod.uid), pod)
+    for pod in sorted(pods, key=lambda each: (rules.broken_by([[each]]), each.priority, each.key)):
+        yield _alone(cache.node_of(pod.uid), pod, rules)
 
 
-def _alone(node_name: str, pod: PodInfo) -> tuple[Step, tuple[PodInfo, ...]]:
-    return _step(node_name, (pod,), 0), (pod,)
+def _alone(node_name: str, pod: PodInfo, rules: BudgetRules) -> tuple[Step, tuple[PodInfo, ...]]:
+    (broken,) = rules.broken_by([[pod]])
+    return _step(node_name, (pod,), broken), (pod,)
 
 
 def _proposal(candidate: Candidate) -> tuple[Step, tuple[PodInfo, ...]]:
@@ -90,7 +93,7 @@ def _step(node_name: str, pods: tuple[PodInfo, ...], broken_budgets: int) -> Ste
         "pods": [{"namespace": pod.namespace, "name": pod.name, "priority": pod.priority} for pod in pods],
         "brokenBudgets": broken_budgets,
     }
-    return Step(Kind.DELETE_PODS, changes, 1.0, facts)
+    return Step(ChangeKind.DELETE_PODS, changes, 1.0, facts)
 
 
 def _order(candidate: Candidate) -> tuple[int, int, int, str]:

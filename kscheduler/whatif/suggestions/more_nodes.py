@@ -9,7 +9,7 @@ from kscheduler.api.core import Node
 from kscheduler.api.well_known import HOSTNAME
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.whatif.suggestions.changed import ADD, ObjectChange, Operation
-from kscheduler.whatif.suggestions.suggestion import Kind, Step
+from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
 
 _SHAPES: Final = 8
 """How many are tried, those of most nodes first."""
@@ -30,7 +30,7 @@ def more_nodes(nodes: NodeTable) -> Iterator[Step]:
     for shape in sorted(counts, key=lambda each: (-counts[each], first[each].metadata.name))[:_SHAPES]:
         copy = _copy(first[shape], nodes)
         change = ObjectChange("nodes", "", copy.metadata.name, (Operation(ADD, "", copy),))
-        yield Step(Kind.ADD_NODE, (change,), 1.0, {"like": first[shape].metadata.name, "of": counts[shape]})
+        yield Step(ChangeKind.ADD_NODE, (change,), 1.0, {"like": first[shape].metadata.name, "of": counts[shape]})
 
 
 def _shape(node: Node) -> object:

@@ -15,7 +15,7 @@ from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.rules.tolerations import has_untolerated
 from kscheduler.whatif.suggestions.changed import ADD, REMOVE, REPLACE, ObjectChange, Operation, pointer
-from kscheduler.whatif.suggestions.suggestion import Kind, Step
+from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
 from kscheduler.whatif.suggestions.trial import Trials
 
 _TRIED: Final = 3
@@ -63,13 +63,13 @@ def _uncordoned(node: Node) -> Step:
     patch = _without(node, cleared)
     if node.spec.unschedulable:
         patch = (Operation(REPLACE, "/spec/unschedulable", False), *patch)  # noqa: FBT003  a value of JSON
-    return Step(Kind.UNCORDON, (ObjectChange("nodes", "", node.metadata.name, patch),), _SIZE)
+    return Step(ChangeKind.UNCORDON, (ObjectChange("nodes", "", node.metadata.name, patch),), _SIZE)
 
 
 def _untainted(node: Node, taints: list[Taint]) -> Step:
     facts = {"taints": [{"key": each.key, "value": each.value, "effect": each.effect} for each in taints]}
     change = ObjectChange("nodes", "", node.metadata.name, _without(node, taints))
-    return Step(Kind.TAINT, (change,), _SIZE * len(taints), facts)
+    return Step(ChangeKind.TAINT, (change,), _SIZE * len(taints), facts)
 
 
 def _without(node: Node, taints: list[Taint]) -> tuple[Operation, ...]:
@@ -95,7 +95,7 @@ def _labels(trials: Trials) -> Iterator[Step]:
                 Operation(ADD, "/metadata/labels", {key: value for key, value in labels.items() if value is not None}),
             )
         change = ObjectChange("nodes", "", node.metadata.name, patch)
-        yield Step(Kind.NODE_LABEL, (change,), _SIZE * len(labels), {"labels": dict(labels)})
+        yield Step(ChangeKind.NODE_LABEL, (change,), _SIZE * len(labels), {"labels": dict(labels)})
 
 
 def _without_node_rules(pod: Pod) -> Pod:

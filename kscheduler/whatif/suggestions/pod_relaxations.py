@@ -18,7 +18,7 @@ from kscheduler.framework.pods.spread_constraint import DO_NOT_SCHEDULE, SCHEDUL
 from kscheduler.framework.rules.tolerations import has_untolerated
 from kscheduler.whatif.suggestions.changed import ADD, REMOVE, REPLACE, Operation, pointer
 from kscheduler.whatif.suggestions.requests_lowered import lowered
-from kscheduler.whatif.suggestions.suggestion import Kind
+from kscheduler.whatif.suggestions.suggestion import ChangeKind
 
 MOST_SKEW: Final = 2**31 - 1
 """The largest maxSkew that the API has a number for."""
@@ -33,7 +33,7 @@ Patch = tuple[Operation, ...]
 class Demand:
     """Something that the pod asks for."""
 
-    kind: Kind
+    kind: ChangeKind
     patch: Patch
     """The largest relaxation."""
     size: float = _HALF
@@ -52,12 +52,14 @@ def demands(pod: PodInfo, nodes: NodeTable) -> Iterator[Demand]:
     spec = pod.pod.spec
     if spec.scheduling_gates:
         names = [gate.name for gate in spec.scheduling_gates]
-        yield Demand(Kind.GATE, (Operation(REMOVE, "/spec/schedulingGates"),), 0.1, {"gates": names})
+        yield Demand(ChangeKind.GATE, (Operation(REMOVE, "/spec/schedulingGates"),), 0.1, {"gates": names})
     for resource, amount in sorted(pod.requests.items()):
         if amount > 0 and resource != PODS:
             patch = lowered(pod.pod, resource, 0)
             if patch is not None:
-                yield Demand(Kind.REQUEST, patch, 1.0, {"resource": resource, "amount": amount}, resource=resource)
+                yield Demand(
+                    ChangeKind.REQUEST, patch, 1.0, {"resource": resource, "amount": amount}, resource=resource
+                )
     yield from _tolerations(pod, nodes)
     yield from _node_rules(pod.pod)
     yield from _pod_rules(pod.pod)
@@ -86,7 +88,7 @@ def _tolerations(pod: PodInfo, nodes: NodeTable) -> Iterator[Demand]:
                 counts[taint] = counts.get(taint, 0) + count
     for taint in sorted(counts, key=lambda each: (-counts[each], each.key, each.value, each.effect)):
         facts = {"key": taint.key, "value": taint.value, "effect": taint.effect}
-        yield Demand(Kind.TOLERATION, appended(pod.pod, toleration_of(taint)), facts=facts)
+        yield Demand(ChangeKind.TOLERATION, appended(pod.pod, toleration_of(taint)), facts=facts)
 
 
 def taint_sets(nodes: NodeTable) -> Iterator[tuple[tuple[Taint, ...], int]]:
@@ -104,7 +106,7 @@ def taint_sets(nodes: NodeTable) -> Iterator[tuple[tuple[Taint, ...], int]]:
 def _node_rules(pod: Pod) -> Iterator[Demand]:
     for key, value in sorted(pod.spec.node_selector.items()):
         patch = (Operation(REMOVE, pointer("spec", "nodeSelector", key)),)
-        yield Demand(Kind.NODE_SELECTOR, patch, facts={"key": key, "value": value})
+        yield Demand(ChangeKind.NODE_SELECTOR, patch, facts={"key": key, "value": value})
     affinity = pod.spec.affinity
     rules = affinity.node_affinity if affinity is not None else None
     required = rules.required_during_scheduling_ignored_during_execution if rules is not None else None
@@ -116,10 +118,10 @@ def _node_rules(pod: Pod) -> Iterator[Demand]:
             for name, position, requirement in _requirements(term):
                 patch = (Operation(REMOVE, pointer(*at, "nodeSelectorTerms", number, name, position)),)
                 facts = {"term": number, "requirement": msgspec.to_builtins(requirement)}
-                yield Demand(Kind.NODE_AFFINITY, patch, facts=facts, family=at[2])
+                yield Demand(ChangeKind.NODE_AFFINITY, patch, facts=facts, family=at[2])
     facts = {"terms": len(required.node_selector_terms)}
     whole = (Operation(REMOVE, pointer(*at)),)
-    yield Demand(Kind.NODE_AFFINITY, whole, 0.8, facts, family=at[2], is_last_resort=True)
+    yield Demand(ChangeKind.NODE_AFFINITY, whole, 0.8, facts, family=at[2], is_last_resort=True)
 
 
 def _requirements(term: NodeSelectorTerm) -> Iterator[tuple[str, int, NodeSelectorRequirement]]:
@@ -133,8 +135,8 @@ def _pod_rules(pod: Pod) -> Iterator[Demand]:
     if affinity is None:
         return
     rules = (
-        (Kind.POD_AFFINITY, "podAffinity", affinity.pod_affinity),
-        (Kind.POD_ANTI_AFFINITY, "podAntiAffinity", affinity.pod_anti_affinity),
+        (ChangeKind.POD_AFFINITY, "podAffinity", affinity.pod_affinity),
+        (ChangeKind.POD_ANTI_AFFINITY, "podAntiAffinity", affinity.pod_anti_affinity),
     )
     for kind, name, listed in rules:
         terms = listed.required_during_scheduling_ignored_during_execution if listed is not None else ()
@@ -156,9 +158,9 @@ def _spread(pod: Pod) -> Iterator[Demand]:
         facts = {"constraint": position, "topologyKey": constraint.topology_key, "maxSkew": constraint.max_skew}
         wide = (Operation(REPLACE, pointer(*at, "maxSkew"), MOST_SKEW),)
         family = pointer(*at)
-        yield Demand(Kind.MAX_SKEW, wide, facts=facts, skew=constraint.max_skew, family=family)
+        yield Demand(ChangeKind.MAX_SKEW, wide, facts=facts, skew=constraint.max_skew, family=family)
         soft = (Operation(REPLACE, pointer(*at, "whenUnsatisfiable"), SCHEDULE_ANYWAY),)
-        yield Demand(Kind.SPREAD_CONSTRAINT, soft, 0.7, facts, family=family, is_last_resort=True)
+        yield Demand(ChangeKind.SPREAD_CONSTRAINT, soft, 0.7, facts, family=family, is_last_resort=True)
 
 
 def _ports(pod: Pod) -> Iterator[Demand]:
@@ -171,4 +173,4 @@ def _ports(pod: Pod) -> Iterator[Demand]:
                 if port.host_port:
                     patch = (Operation(REMOVE, pointer("spec", name, at, "ports", position, "hostPort")),)
                     facts = {"container": container.name, "port": port.host_port, "protocol": port.protocol or "TCP"}
-                    yield Demand(Kind.HOST_PORT, patch, 0.6, facts)
+                    yield Demand(ChangeKind.HOST_PORT, patch, 0.6, facts)

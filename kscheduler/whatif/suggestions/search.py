@@ -10,37 +10,42 @@ from typing import Final
 
 import numpy as np
 
+from kscheduler.framework.cluster.preemption import DisruptionBudgets
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
 from kscheduler.whatif.suggestions.amounts import requesting, room_of, smallest
 from kscheduler.whatif.suggestions.changed import ObjectChange, joined
+from kscheduler.whatif.suggestions.claims import other_classes
 from kscheduler.whatif.suggestions.making_room import making_room
 from kscheduler.whatif.suggestions.more_nodes import more_nodes
 from kscheduler.whatif.suggestions.node_changes import node_changes
 from kscheduler.whatif.suggestions.pod_relaxations import Demand, Patch, demands
-from kscheduler.whatif.suggestions.suggestion import Kind, Step, Suggestion
+from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
 from kscheduler.whatif.suggestions.trial import Trials
 
 _MOST_PAIRED: Final = 16
 """Demands that are combined: at most 120 pairs."""
 
 
-def suggestions(profile: Profile, pod: PodInfo, cache: Cache) -> list[Suggestion]:
+def suggestions(
+    profile: Profile, pod: PodInfo, cache: Cache, budgets: DisruptionBudgets | None = None
+) -> list[Suggestion]:
     """The changes after which the cycle finds a node for the pod, the smallest first; empty if none was found.
 
-    For a pod that fits nowhere as it is. The cache is changed on the way and as before in the end.
+    For a pod that fits nowhere as it is. `budgets`: whom to rather not delete. The cache is changed on the way, and is
+    as before in the end.
     """
     trials = Trials(profile, pod, cache)
     asked = list(demands(trials.pod, cache.nodes))
-    found = [*_singles(asked, trials), *_elsewhere(trials)]
+    found = [*_singles(asked, trials), *_elsewhere(trials, budgets)]
     if not any(len(each.steps) == 1 and each.steps[0].kind not in _FAR for each in found):
         found += _pairs(asked, trials)
     return sorted(found, key=lambda each: each.order)
 
 
-_FAR: Final = (Kind.DELETE_PODS, Kind.ADD_NODE)
+_FAR: Final = (ChangeKind.DELETE_PODS, ChangeKind.ADD_NODE)
 """Changes beside which a pair of smaller ones is of interest."""
 
 
@@ -72,7 +77,7 @@ def _pairs(asked: list[Demand], trials: Trials) -> list[Suggestion]:
 
 
 def _smallest_pair(first: Demand, second: Demand, rows: Rows, trials: Trials) -> Suggestion:
-    if first.kind is Kind.REQUEST and second.kind is Kind.REQUEST:
+    if first.kind is ChangeKind.REQUEST and second.kind is ChangeKind.REQUEST:
         return _two_requests(first, second, rows, trials)
     others = second.patch
     first, rows = smallest(first, rows, lambda patch: trials.rows(_of_pod(trials, patch, others)), trials)
@@ -109,14 +114,14 @@ def _of_pod(trials: Trials, *patches: Patch) -> tuple[ObjectChange, ...]:
 # --- other objects ----------------------------------------------------------------------------------------------------
 
 
-def _elsewhere(trials: Trials) -> Iterator[Suggestion]:
+def _elsewhere(trials: Trials, budgets: DisruptionBudgets | None) -> Iterator[Suggestion]:
     """The best change of each kind to other objects."""
-    shown: set[Kind] = set()
-    for step in node_changes(trials):
+    shown: set[ChangeKind] = set()
+    for step in (*other_classes(trials), *node_changes(trials)):
         if step.kind not in shown and len(rows := trials.rows(step.changes)):
             shown.add(step.kind)
             yield Suggestion((step,), step.changes, len(rows))
-    for step, gone in making_room(trials):
+    for step, gone in making_room(trials, budgets):
         if len(rows := trials.rows((), gone)):
             yield Suggestion((step,), step.changes, len(rows))
             break

@@ -8,7 +8,7 @@ from typing import Any
 from kscheduler.whatif.suggestions.changed import ObjectChange
 
 
-class Kind(Enum):
+class ChangeKind(Enum):
     """What is changed."""
 
     GATE = "schedulingGate"
@@ -30,26 +30,26 @@ class Kind(Enum):
 
 
 _OF_THE_POD = (
-    Kind.GATE,
-    Kind.REQUEST,
-    Kind.TOLERATION,
-    Kind.NODE_SELECTOR,
-    Kind.NODE_AFFINITY,
-    Kind.POD_AFFINITY,
-    Kind.POD_ANTI_AFFINITY,
-    Kind.MAX_SKEW,
-    Kind.SPREAD_CONSTRAINT,
-    Kind.HOST_PORT,
-    Kind.CLAIM_CLASS,
+    ChangeKind.GATE,
+    ChangeKind.REQUEST,
+    ChangeKind.TOLERATION,
+    ChangeKind.NODE_SELECTOR,
+    ChangeKind.NODE_AFFINITY,
+    ChangeKind.POD_AFFINITY,
+    ChangeKind.POD_ANTI_AFFINITY,
+    ChangeKind.MAX_SKEW,
+    ChangeKind.SPREAD_CONSTRAINT,
+    ChangeKind.HOST_PORT,
+    ChangeKind.CLAIM_CLASS,
 )
-_ORDER = {kind: position for position, kind in enumerate(Kind)}
+_ORDER = {kind: position for position, kind in enumerate(ChangeKind)}
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One change of one kind."""
 
-    kind: Kind
+    kind: ChangeKind
     changes: tuple[ObjectChange, ...]
     size: float
     """0..1: how much of what the pod asks for is given up."""

@@ -1,7 +1,6 @@
 """Random clusters in which a pod often has no node, as the JSON of a scenario; and every single change of it, by hand.
 
-The changes here know nothing of the search for suggestions: they are made in the JSON, and the whole scenario is decided
-again.
+The changes here know nothing of the search for suggestions: they are made in the JSON, and all of it is decided again.
 """
 
 import copy
@@ -114,13 +113,15 @@ def _asking(chance: random.Random) -> Tree:
 
 
 def _constraint(chance: random.Random) -> Tree:
-    constraint = {
+    constraint: Tree = {
         "maxSkew": 1,
         "topologyKey": chance.choice(("zone", "kubernetes.io/hostname")),
         "whenUnsatisfiable": chance.choice(("DoNotSchedule", "DoNotSchedule", "ScheduleAnyway")),
         "labelSelector": {"matchLabels": {"app": chance.choice(_APPS)}},
     }
-    return {**constraint, "minDomains": 3} if chance.random() < 0.1 and constraint["whenUnsatisfiable"][0] == "D" else constraint
+    if constraint["whenUnsatisfiable"] == "DoNotSchedule" and chance.random() < 0.1:
+        constraint["minDomains"] = 3
+    return constraint
 
 
 def _affinity(chance: random.Random) -> Tree:
@@ -142,7 +143,7 @@ def _affinity(chance: random.Random) -> Tree:
 
 
 def single_changes(scenario: Tree) -> Iterator[tuple[str, str, Tree]]:
-    """Kind, subject and the scenario after the change."""
+    """ChangeKind, subject and the scenario after the change."""
     yield from _of_the_pod(scenario)
     yield from _elsewhere(scenario)
 

@@ -11,12 +11,12 @@ from typing import Any
 import jsonpatch
 import pytest
 
+from kscheduler.api.quantity import milli_value
+from kscheduler.api.quantity import value as whole_value
+from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.explain.suggestions.asked import suggested
-from kscheduler.explain.situation import NO_SITUATION
 from tests.explain.suggestions.random_scenarios import Tree, decided, feasible, random_scenario, single_changes
-
-_OF_THE_POD = ("toleration", "nodeSelector", "podAffinity", "podAntiAffinity")
 
 
 def applied(scenario: Tree, suggestion: Tree) -> Tree:
@@ -75,6 +75,10 @@ def _not_the_largest(scenario: Tree, suggestion: Tree) -> list[str]:
     more = applied(scenario, suggestion)
     spec = more["pod"]["spec"]
     resource, amount = facts["resource"], facts["to"] + 1
+    asked = milli_value if resource == "cpu" else whole_value
+    (container,) = spec["containers"]
+    if "initContainers" not in spec and asked(container["resources"]["requests"][resource]) != facts["to"]:
+        return [f"{suggestion['text']}: the patch says {container['resources']['requests'][resource]}"]
     value = f"{amount}m" if resource == "cpu" else str(amount)
     spec["containers"][0]["resources"]["requests"][resource] = value
     return [f"{suggestion['text']}: {value} fits, too"] if feasible(more) else []
@@ -134,8 +138,8 @@ def main(arguments: list[str]) -> int:
         asked += suggestions_for(scenario) is not None
         wrong += bool(problems)
         for problem in problems:
-            print(number, problem)
-    print(f"{asked} pods without a node among {count} scenarios, {wrong} with an objection")
+            sys.stdout.write(f"{number} {problem}\n")
+    sys.stdout.write(f"{asked} pods without a node among {count} scenarios, {wrong} with an objection\n")
     return 1 if wrong else 0
 
 

@@ -1,0 +1,157 @@
+"""The kubectl command of a suggestion, by who owns the pod; and what the text says."""
+
+import json
+import shlex
+from typing import Any
+
+import pytest
+
+from kscheduler.explain.situation import NO_SITUATION, Situation, Standing
+from kscheduler.explain.suggestions.as_json import suggestion_trees
+from kscheduler.explain.suggestions.as_lines import suggestions_text
+from kscheduler.explain.suggestions.asked import suggested
+from kscheduler.explain.text.layout import PLAIN
+from kscheduler.whatif.decide import decide
+from kscheduler.whatif.scenario import parse_scenario
+from tests.explain.scenarios import Tree, node_tree, pod_tree
+
+TAINT = {"key": "team", "value": "a b", "effect": "NoSchedule"}
+GPU_LIMIT = {"requests": {"example.com/gpu": "2"}, "limits": {"example.com/gpu": "2"}}
+
+
+def asked(pod: Tree, *, nodes: Any = (), situation: Situation = NO_SITUATION, **objects: Any) -> tuple[list[Tree], str]:
+    """The suggestions as JSON, and the text."""
+    tree = {"id": "one", "config": None, "objects": {"nodes": nodes, **objects}, "pod": pod}
+    decision = decide(parse_scenario(json.dumps(tree).encode(), "test:1"))
+    found = suggested(decision, situation)
+    assert found is not None
+    text = suggestions_text(found, decision.scenario, situation, PLAIN)
+    return suggestion_trees(found, decision.scenario, situation), text
+
+
+def command(kind: str, found: list[Tree]) -> str:
+    (chosen,) = [each for each in found if each["kind"] == kind]
+    return str(chosen["command"])
+
+
+def owned_by(kind: str, name: str = "web") -> Tree:
+    owner = {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": "1", "controller": True}
+    return {"metadata": {**pod_tree()["metadata"], "ownerReferences": [owner]}}
+
+
+def test_a_pod_without_a_template_is_made_anew() -> None:
+    found, text = asked(pod_tree(cpu="3"), nodes=[node_tree("a", cpu="2")])
+    assert command("request", found) == (
+        "kubectl get pod web -n default -o yaml | kubectl patch --local -f - --type=json -p "
+        '\'[{"op":"replace","path":"/spec/containers/0/resources/requests/cpu","value":"2"}]\' -o yaml'
+        " | kubectl replace --force -f -"
+    )
+    assert "1. request 2 of cpu instead of 3 (1 node)" in text
+    assert command("request", found) in text.splitlines()[3]
+
+
+def test_a_deployment_is_changed_where_its_replica_set_names_it() -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "2", "controller": True}
+    replica_set = {"metadata": {"name": "web-5d", "namespace": "default", "ownerReferences": [owner]}}
+    pod = pod_tree(cpu="3") | owned_by("ReplicaSet", "web-5d")
+    found, _ = asked(pod, nodes=[node_tree("a", cpu="2")], replicasets=[replica_set])
+    assert command("request", found) == "kubectl set resources deployment web -n default -c main --requests=cpu=2"
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "ReplicaSet"])
+def test_a_controller_that_keeps_its_pods_has_the_pod_deleted(kind: str) -> None:
+    pod = pod_tree(nodeSelector={"disk": "ssd"}) | owned_by(kind)
+    found, _ = asked(pod, nodes=[node_tree("a")])
+    assert command("nodeSelector", found) == (
+        f"kubectl patch {kind.lower()} web -n default --type=json -p "
+        '\'[{"op":"remove","path":"/spec/template/spec/nodeSelector/disk"}]\' && kubectl delete pod web -n default'
+    )
+
+
+def test_a_daemon_set_replaces_its_pods_itself() -> None:
+    pod = pod_tree(nodeSelector={"disk": "ssd"}) | owned_by("DaemonSet")
+    assert "delete" not in command("nodeSelector", asked(pod, nodes=[node_tree("a")])[0])
+
+
+def test_gates_and_tolerations_are_changed_on_the_pod_itself() -> None:
+    found, text = asked(pod_tree(schedulingGates=[{"name": "example.com/quota"}]), nodes=[node_tree("a")])
+    patch = '[{"op":"remove","path":"/spec/schedulingGates"}]'
+    assert command("schedulingGate", found) == f"kubectl patch pod web -n default --type=json -p '{patch}'"
+    assert "remove the scheduling gates example.com/quota, or let their owner do it" in text
+    found, _ = asked(pod_tree(), nodes=[node_tree("a", taints=[TAINT])])
+    assert command("toleration", found).startswith("kubectl patch pod web -n default --type=json -p ")
+
+
+def test_nodes_are_changed_with_kubectls_own_verbs() -> None:
+    found, _ = asked(pod_tree(), nodes=[node_tree("a", taints=[TAINT])])
+    assert shlex.split(command("taint", found)) == ["kubectl", "taint", "node", "a", "team=a b:NoSchedule-"]
+    found, _ = asked(pod_tree(), nodes=[node_tree("a", unschedulable=True)])
+    assert command("uncordon", found) == "kubectl uncordon a"
+    found, _ = asked(pod_tree(nodeSelector={"disk": "ssd"}), nodes=[node_tree("a")])
+    assert command("nodeLabel", found) == "kubectl label node a --overwrite disk=ssd"
+
+
+def test_taints_of_controllers_are_not_taken_off() -> None:
+    taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+    found, _ = asked(pod_tree(), nodes=[node_tree("a", taints=[taint])])
+    assert [each["kind"] for each in found] == ["toleration", "addNode"]
+
+
+def test_pods_that_would_have_to_go_are_named_with_priority_and_budgets() -> None:
+    budget = {
+        "metadata": {"name": "b", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": "db"}}},
+        "status": {"disruptionsAllowed": 0},
+    }
+    other = pod_tree("other", cpu="3", nodeName="a", priority=7)
+    other["metadata"]["labels"] = {"app": "db"}
+    found, text = asked(pod_tree(cpu="3"), nodes=[node_tree("a")], pods=[other], poddisruptionbudgets=[budget])
+    assert command("deletePods", found) == "kubectl delete pod -n default other"
+    assert "delete default/other on a (priority 7; 1 of them against a disruption budget)" in text
+
+
+def test_a_new_node_has_no_command() -> None:
+    found, text = asked(pod_tree(), nodes=[node_tree("a", cpu="2")], pods=[pod_tree("other", cpu="2", nodeName="a")])
+    assert command("addNode", found) == ""
+    (change,) = next(each for each in found if each["kind"] == "addNode")["changes"]
+    assert change["patch"][0]["value"]["metadata"]["name"] == "a-copy-1"
+    assert "add a node like a (1 node)" in text
+
+
+def test_what_may_not_be_less_than_its_limit_is_lowered_with_it() -> None:
+    pod = pod_tree()
+    pod["spec"]["containers"][0]["resources"] = GPU_LIMIT
+    node = node_tree("a")
+    node["status"]["allocatable"]["example.com/gpu"] = "1"
+    found, _ = asked(pod, nodes=[node])
+    (change,) = next(each for each in found if each["kind"] == "request")["changes"]
+    assert [(step["path"].split("/")[-2], step["value"]) for step in change["patch"]] == [
+        ("requests", "1"),
+        ("limits", "1"),
+    ]
+
+
+def test_pairs_where_no_single_change_helps() -> None:
+    pod = pod_tree(cpu="3", nodeSelector={"disk": "ssd"})
+    found, text = asked(pod, nodes=[node_tree("a", cpu="2")])
+    assert [each["kind"] for each in found] == ["request+nodeSelector"]
+    assert "request 2 of cpu instead of 3, and drop disk=ssd from the nodeSelector" in text
+
+
+def test_a_manifest_has_no_command() -> None:
+    found, _ = asked(pod_tree(cpu="3"), nodes=[node_tree("a", cpu="2")], situation=Situation(standing=Standing.NEW))
+    assert command("request", found) == ""
+
+
+def test_nothing_to_suggest() -> None:
+    affinity = {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["b"]}]}]
+            }
+        }
+    }
+    pod = pod_tree(cpu="9", affinity=affinity, tolerations=[], overhead={"cpu": "9"})
+    found, text = asked(pod, nodes=[node_tree("a")])
+    assert found == []
+    assert "no change of one thing that was tried makes it fit" in text
