@@ -13,9 +13,10 @@ import msgspec
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject, OwnerReference
+from kscheduler.api.well_known import NOT_READY, UNREACHABLE
 from kscheduler.explain.situation import Situation, Standing
 from kscheduler.whatif.scenario import ClusterObjects
-from kscheduler.whatif.suggestions.changed import ObjectChange, Operation
+from kscheduler.whatif.suggestions.changed import ADD, ObjectChange, Operation
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
 
 _IN_PLACE: Final = (ChangeKind.GATE, ChangeKind.TOLERATION)
@@ -23,6 +24,9 @@ _WITH_TEMPLATE: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet",
 _KEEPS_ITS_PODS: Final = ("StatefulSet", "ReplicaSet", "ReplicationController")
 """Controllers that do not replace a waiting pod when their template changes."""
 _SPEC: Final = "/spec/"
+_APPENDED: Final = "/spec/tolerations/-"
+_OF_ADMISSION: Final = ((NOT_READY, "NoExecute"), (UNREACHABLE, "NoExecute"))
+"""The taints that the API server's admission lets each new pod tolerate for a while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ def _pod_command(change: ObjectChange, suggestion: Suggestion, pod: Pod, objects
 def _owner_command(owner: _Owner, change: ObjectChange, pod: Pod) -> str:
     kind = owner.kind.lower()
     command = _set_resources(owner, change.patch, pod) or _line(
-        "patch", kind, owner.name, pod, "--type=json", "-p", _json(_of_template(change.patch))
+        "patch", kind, owner.name, pod, "--type=json", "-p", _json(_of_template(change.patch, pod))
     )
     if owner.kind in _KEEPS_ITS_PODS:
         command += f" && {_line('delete', 'pod', pod.metadata.name, pod)}"
@@ -77,9 +81,15 @@ def _set_resources(owner: _Owner, patch: Iterable[Operation], pod: Pod) -> str:
     return _line("set", "resources", owner.kind.lower(), owner.name, pod, "-c", container, asked)
 
 
-def _of_template(patch: Iterable[Operation]) -> tuple[Operation, ...]:
+def _of_template(patch: Iterable[Operation], pod: Pod) -> tuple[Operation, ...]:
+    """The patch for the template, where admission has added no tolerations yet: it has them as a whole list."""
+    own = [msgspec.to_builtins(each) for each in pod.spec.tolerations if (each.key, each.effect) not in _OF_ADMISSION]
+    operations = tuple(patch)
+    added = [each.value for each in operations if each.path == _APPENDED]
+    whole = (Operation(ADD, "/spec/tolerations", own + added),) if added else ()
     return tuple(
-        Operation(each.op, f"/spec/template/spec/{each.path.removeprefix(_SPEC)}", each.value) for each in patch
+        Operation(each.op, f"/spec/template/spec/{each.path.removeprefix(_SPEC)}", each.value)
+        for each in (*whole, *(each for each in operations if each.path != _APPENDED))
     )
 
 

@@ -1,7 +1,8 @@
 """Changes of one node: labels that it lacks, taints that keep the pod off, and that it is cordoned.
 
 The pod without the rule in question says on which nodes nothing else is in the way; of those the one that needs least
-is proposed. Taints that Kubernetes' own controllers set are not: they come back until their cause is gone.
+is proposed. Left are taints that Kubernetes' own controllers set, which come back until their cause is gone, and labels
+that say what a machine is.
 """
 
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from typing import Final
 import msgspec
 
 from kscheduler.api.core import Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint, Toleration
-from kscheduler.api.well_known import HOSTNAME, UNSCHEDULABLE
+from kscheduler.api.well_known import HOSTNAME, REGION, UNSCHEDULABLE, ZONE
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.rules.tolerations import has_untolerated
@@ -21,6 +22,7 @@ from kscheduler.whatif.suggestions.trial import Trials
 _TRIED: Final = 3
 """Nodes that are tried for each kind of change, those that need least first."""
 _OF_CONTROLLERS: Final = "node.kubernetes.io/"
+_OF_THE_MACHINE: Final = (HOSTNAME, "kubernetes.io/arch", "kubernetes.io/os")
 _ALL_TAINTS: Final = Toleration(operator="Exists")
 _SIZE: Final = 0.5
 
@@ -86,7 +88,7 @@ def _labels(trials: Trials) -> Iterator[Step]:
     wanted = [
         (len(labels), node.metadata.name, node, labels)
         for node in _nodes(trials, rows)
-        if (labels := _missing(pod, node)) and HOSTNAME not in labels
+        if (labels := _missing(pod, node)) and all(_may_be_set(key, node) for key in labels)
     ]
     for _, _, node, labels in sorted(wanted, key=lambda entry: entry[:2])[:_TRIED]:
         patch = tuple(_label(node, key, value) for key, value in labels.items())
@@ -96,6 +98,13 @@ def _labels(trials: Trials) -> Iterator[Step]:
             )
         change = ObjectChange("nodes", "", node.metadata.name, patch)
         yield Step(ChangeKind.NODE_LABEL, (change,), _SIZE * len(labels), {"labels": dict(labels)})
+
+
+def _may_be_set(key: str, node: Node) -> bool:
+    """Whether the label is nobody else's: what a machine is, and where it stands, does not change with its label."""
+    if key in _OF_THE_MACHINE or key.startswith(_OF_CONTROLLERS):
+        return False
+    return key not in (ZONE, REGION) or key not in node.metadata.labels
 
 
 def _without_node_rules(pod: Pod) -> Pod:

@@ -82,6 +82,26 @@ def test_gates_and_tolerations_are_changed_on_the_pod_itself() -> None:
     assert command("toleration", found).startswith("kubectl patch pod web -n default --type=json -p ")
 
 
+def test_a_template_has_no_tolerations_of_admission() -> None:
+    """So there may be no list that could be appended to."""
+    lasting = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
+    pod = pod_tree(tolerations=[lasting]) | owned_by("DaemonSet")
+    patch = json.loads(shlex.split(command("toleration", asked(pod, nodes=[node_tree("a", taints=[TAINT])])[0]))[-1])
+    assert [(step["op"], step["path"]) for step in patch] == [("add", "/spec/template/spec/tolerations")]
+    assert [toleration["key"] for toleration in patch[0]["value"]] == ["team"]
+
+
+def test_what_a_machine_is_and_where_it_stands_is_not_relabelled() -> None:
+    zone = "topology.kubernetes.io/zone"
+    for labels, proposed in (({}, True), ({zone: "a"}, False)):
+        node = node_tree("a")
+        node["metadata"]["labels"] = labels
+        found, _ = asked(pod_tree(nodeSelector={zone: "b"}), nodes=[node])
+        assert ("nodeLabel" in [each["kind"] for each in found]) is proposed
+    found, _ = asked(pod_tree(nodeSelector={"kubernetes.io/arch": "arm64"}), nodes=[node_tree("a")])
+    assert [each["kind"] for each in found] == ["nodeSelector"]
+
+
 def test_nodes_are_changed_with_kubectls_own_verbs() -> None:
     found, _ = asked(pod_tree(), nodes=[node_tree("a", taints=[TAINT])])
     assert shlex.split(command("taint", found)) == ["kubectl", "taint", "node", "a", "team=a b:NoSchedule-"]

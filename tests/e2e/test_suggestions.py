@@ -1,0 +1,102 @@
+"""The commands of `kscheduler explain` free the pod: each is run as it is printed, by a shell with the real kubectl."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.e2e.scenario import SECONDS, Scenario
+
+Tree = dict[str, Any]
+TAINT = {"key": "team", "value": "ml", "effect": "NoSchedule"}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+APART = [{"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "keeper"}}}]
+
+pytestmark = pytest.mark.usefixtures("only_kscheduler")
+
+
+def suggestions(scenario: Scenario, pod: str) -> dict[str, Tree]:
+    """By kind."""
+    command = [sys.executable, "-m", "kscheduler", "explain", pod, "-n", scenario.namespace, "-o", "json"]
+    command += ["--kubeconfig", str(scenario.server.admin_kubeconfig)]
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
+    return {each["kind"]: each for each in json.loads(finished.stdout)["suggestions"]}
+
+
+def run(scenario: Scenario, command: str) -> None:
+    """As a user would, in the scenario's cluster."""
+    assert command
+    path = f"{scenario.server.kubectl.parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "KUBECONFIG": str(scenario.server.admin_kubeconfig)}
+    shell = ["bash", "-euo", "pipefail", "-c", command]
+    finished = subprocess.run(shell, capture_output=True, text=True, timeout=60, check=False, env=environment)
+    assert finished.returncode == 0, f"{command}\n{finished.stdout}{finished.stderr}"
+
+
+def free(scenario: Scenario, pod: str, kind: str) -> None:
+    """The pod waits; the command of this kind gives it a node."""
+    scenario.wait(f"{pod} is turned down", lambda: scenario.events(pod, "FailedScheduling") or is_gated(scenario, pod))
+    run(scenario, suggestions(scenario, pod)[kind]["command"])
+    scenario.wait_bound(pod)
+
+
+def is_gated(scenario: Scenario, pod: str) -> bool:
+    return bool(scenario.pod(pod)["spec"].get("schedulingGates"))
+
+
+def test_what_a_pod_asks_for_is_changed(scenario: Scenario) -> None:
+    """A node for all, and one that takes team pods only."""
+    scenario.add_node("node-0", cpu="2")
+    scenario.start_scheduler()
+    scenario.add_pod("large", cpu="3")
+    free(scenario, "large", "request")
+    assert scenario.pod("large")["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "2"
+    scenario.delete_pod("large")
+    scenario.add_pod("picky", nodeSelector={"disk": "ssd"})
+    free(scenario, "picky", "nodeSelector")
+    scenario.add_pod("gated", schedulingGates=[{"name": "example.com/quota"}])
+    free(scenario, "gated", "schedulingGate")
+    scenario.add_pod("keeper-0", affinity={"podAntiAffinity": {REQUIRED: APART}})
+    scenario.wait_bound("keeper-0")
+    scenario.add_pod("keeper-1", affinity={"podAntiAffinity": {REQUIRED: APART}})
+    free(scenario, "keeper-1", "deletePods")
+
+
+def test_a_node_is_changed(scenario: Scenario) -> None:
+    scenario.add_node("node-0", cpu="2", taints=[TAINT])
+    scenario.start_scheduler()
+    scenario.add_pod("intolerant")
+    free(scenario, "intolerant", "toleration")
+    scenario.add_pod("patient")
+    free(scenario, "patient", "taint")
+    scenario.add_pod("picky", nodeSelector={"disk": "ssd"})
+    free(scenario, "picky", "nodeLabel")
+    scenario.kubectl("cordon", "node-0")
+    scenario.add_pod("last")
+    free(scenario, "last", "uncordon")
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_a_template_is_changed(scenario: Scenario, kind: str) -> None:
+    """Its controller makes the pod anew. First less of a request, then one more toleration."""
+    scenario.add_node("node-0", cpu="2", taints=[TAINT])
+    scenario.start_scheduler()
+    container = {"name": "main", "image": "registry.example/app:1", "resources": {"requests": {"cpu": "3"}}}
+    spec = {"schedulerName": "kscheduler", "containers": [container]}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": spec}
+    workload = {"selector": {"matchLabels": {"app": "web"}}, "replicas": 1, "template": template}
+    plural = f"{kind.lower()}s"
+    tree = {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "web"}, "spec": workload}
+    scenario.api.create(f"/apis/apps/v1/namespaces/{scenario.namespace}/{plural}", tree)
+    scenario.wait("its pod waits", scenario.pending)
+    (waiting,) = scenario.pending()
+    scenario.wait("it is turned down", lambda: scenario.events(waiting, "FailedScheduling"))
+    command = suggestions(scenario, waiting)["request+toleration"]["command"]
+    assert command.startswith(f"kubectl patch {kind.lower()} web -n {scenario.namespace} --type=json -p ")
+    run(scenario, command)
+    scenario.wait("a pod of the new template is bound", lambda: not scenario.pending() and len(scenario.pods()) == 1)
+    scenario.api.delete(f"/apis/apps/v1/namespaces/{scenario.namespace}/{plural}/web")
+    scenario.wait("its pods are gone", lambda: not scenario.pods())
