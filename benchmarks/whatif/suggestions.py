@@ -34,10 +34,10 @@ QUESTIONS: Final[dict[str, Tree]] = {
 }
 
 
-def cluster(nodes: int, pods: int) -> Tree:
-    """Nodes in three zones, a tenth of them tainted, and pods that leave no node 4 CPUs."""
+def cluster(nodes: int, pods: int, cpu: str = "") -> Tree:
+    """Nodes of 16 CPUs in three zones, a tenth tainted, and pods that leave no node 4 CPUs, or of so much `cpu`."""
     taint = [{"key": "gpu", "effect": "NoSchedule"}]
-    share = f"{max(16_000 * nodes // max(pods, 1) - 200, 100)}m"
+    share = cpu or f"{max(16_000 * nodes // max(pods, 1) - 200, 100)}m"
     return {
         "nodes": [
             {
@@ -50,11 +50,12 @@ def cluster(nodes: int, pods: int) -> Tree:
             }
             for number in range(nodes)
         ],
-        "pods": [_pod(f"p{number}", share, number % 20, nodeName=f"n{number % nodes}") for number in range(pods)],
+        "pods": [pod_tree(f"p{number}", share, number % 20, nodeName=f"n{number % nodes}") for number in range(pods)],
     }
 
 
-def _pod(name: str, cpu: str, app: int, **spec: Any) -> Tree:
+def pod_tree(name: str, cpu: str, app: int, **spec: Any) -> Tree:
+    """A pod of one of twenty applications."""
     container = {"name": "main", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
     metadata = {"name": name, "namespace": "default", "uid": name, "labels": {"app": f"a{app}"}}
     return {"metadata": metadata, "spec": {"schedulerName": "default-scheduler", "containers": [container], **spec}}
@@ -70,7 +71,7 @@ def main() -> None:
     objects = cluster(args.nodes, args.pods)
     print(f"{args.nodes} nodes, {args.pods} pods, {args.rounds} times each; ms of CPU")
     for name, spec in QUESTIONS.items():
-        line = json.dumps({"config": None, "objects": objects, "pod": _pod("new", "4", 1, **spec)})
+        line = json.dumps({"config": None, "objects": objects, "pod": pod_tree("new", "4", 1, **spec)})
         decision = decide(parse_scenario(line.encode(), "benchmark:1"))
         assert decision.profile is not None and decision.cache is not None  # noqa: PT018
         times = []

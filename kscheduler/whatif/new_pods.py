@@ -5,7 +5,7 @@ owner, whose selector default spreading uses, a StatefulSet's claims, a DaemonSe
 ReplicaSet for a Deployment, as in a real cluster.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -42,7 +42,49 @@ def new_pods(documents: list[Document], namespace: str) -> Iterator[NewPod]:
             yield _of_workload(document, kind, namespace)
 
 
-def _of_workload(document: Document, kind: str, namespace: str) -> NewPod:
+def all_new_pods(documents: list[Document], namespace: str, replicas: int | None = None) -> Iterator[NewPod]:
+    """Every pod that the documents would make: as many as their workloads want, or `replicas` of each.
+
+    A DaemonSet yields one; `on_each_node` makes the others. Raises `ScenarioError`.
+    """
+    for document in documents:
+        kind = str(document.tree.get("kind"))
+        if kind == "Pod":
+            yield from _copies_of_pod(document, namespace, 1 if replicas is None else replicas)
+        elif kind in WORKLOADS:
+            count = 1 if kind == "DaemonSet" else _wanted(document.tree, kind) if replicas is None else replicas
+            for ordinal in range(count):
+                yield _of_workload(document, kind, namespace, ordinal)
+
+
+def on_each_node(new: NewPod, node_names: Iterable[str]) -> Iterator[NewPod]:
+    """A DaemonSet's pods: each may go to one node alone, as its controller has it."""
+    for name in node_names:
+        tree = deepcopy(new.tree)
+        tree["metadata"]["name"] = f"{new.tree['metadata']['name']}-{name}"
+        affinity = tree["spec"].setdefault("affinity", {}).setdefault("nodeAffinity", {})
+        required = affinity.setdefault("requiredDuringSchedulingIgnoredDuringExecution", {})
+        field = {"key": "metadata.name", "operator": "In", "values": [name]}
+        for term in required.setdefault("nodeSelectorTerms", [{}]):
+            term["matchFields"] = [*term.get("matchFields", ()), field]
+        yield NewPod(tree, new.origin, new.where, new.besides, new.notes)
+
+
+def _copies_of_pod(document: Document, namespace: str, count: int) -> Iterator[NewPod]:
+    for ordinal in range(count):
+        tree = _placed_in(deepcopy(document.tree), namespace, document.where)
+        if ordinal:
+            tree["metadata"]["name"] += f"-{ordinal}"
+        yield NewPod(tree, "its manifest", document.where)
+
+
+def _wanted(tree: Tree, kind: str) -> int:
+    spec = tree.get("spec") or {}
+    count = spec.get("parallelism", 1) if kind == "Job" else spec.get("replicas", 1)
+    return count if isinstance(count, int) and count >= 0 else 1
+
+
+def _of_workload(document: Document, kind: str, namespace: str, ordinal: int = 0) -> NewPod:
     tree = _placed_in(deepcopy(document.tree), namespace, document.where)
     meta, where = tree["metadata"], f"{document.where} ({kind} {tree['metadata']['name']})"
     template = _part(tree, WORKLOADS[kind], where)
@@ -53,17 +95,23 @@ def _of_workload(document: Document, kind: str, namespace: str) -> NewPod:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": f"{meta['name']}-0" if kind == "StatefulSet" else f"{meta['name']}-new",
+            "name": _name_of(meta["name"], kind, ordinal),
             "namespace": meta["namespace"],
             "labels": template_meta.get("labels") or {},
             "annotations": template_meta.get("annotations") or {},
         },
-        "spec": template["spec"],
+        "spec": deepcopy(template["spec"]),
     }
     origin = f"{kind} {meta['namespace']}/{meta['name']}{_how_many(tree, kind)}"
     new = NewPod(pod, origin, where)
-    _add_controller_fields(new, tree, kind)
+    _add_controller_fields(new, tree, kind, ordinal)
     return new
+
+
+def _name_of(name: str, kind: str, ordinal: int) -> str:
+    if kind == "StatefulSet":
+        return f"{name}-{ordinal}"
+    return f"{name}-new-{ordinal}" if ordinal else f"{name}-new"
 
 
 def _how_many(tree: Tree, kind: str) -> str:
@@ -74,7 +122,7 @@ def _how_many(tree: Tree, kind: str) -> str:
     return f" (the first of {count} pods)" if isinstance(count, int) and count > 1 else ""
 
 
-def _add_controller_fields(new: NewPod, tree: Tree, kind: str) -> None:
+def _add_controller_fields(new: NewPod, tree: Tree, kind: str, ordinal: int) -> None:
     meta, spec = tree["metadata"], tree.get("spec") or {}
     match kind:
         case "Deployment" | "ReplicaSet":
@@ -82,7 +130,7 @@ def _add_controller_fields(new: NewPod, tree: Tree, kind: str) -> None:
         case "StatefulSet":
             _add_owner(new, _APPS, "StatefulSet", meta, spec)
             pod = new.tree["metadata"]
-            pod["labels"] = {**pod["labels"], **stateful_labels(pod["name"], 0)}
+            pod["labels"] = {**pod["labels"], **stateful_labels(pod["name"], ordinal)}
             _add_claims(new, spec.get("volumeClaimTemplates") or [])
         case "ReplicationController":
             _add_owner(new, "v1", "ReplicationController", meta, spec)

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from kscheduler.cli import build_parser
 from kscheduler.explain.as_json import schema_text
 from kscheduler.explain.outcome import Outcome
+from kscheduler.explain.rehearsals.in_json import simulation_schema
 from kscheduler.whatif.new_pods import WORKLOADS
 from kscheduler.whatif.scenario import ClusterObjects
 from kscheduler.whatif.suggestions.suggestion import ChangeKind
@@ -56,3 +58,15 @@ def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--schema") == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["properties"]["outcome"]["enum"] == [one.value for one in Outcome]
+
+
+def test_the_page_of_simulate_names_every_flag_and_key() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "simulate.md").read_text(encoding="utf-8")
+    parser = build_parser(("simulate",))
+    (verbs,) = [action.choices for action in parser._actions if isinstance(action.choices, dict)]
+    flags = [flag for action in verbs["simulate"]._actions for flag in action.option_strings[-1:]]
+    shared = {"--help", "--scheduler-name", "--plugin", "--plugin-directory", "--feature-gates", "--emulated-version"}
+    shared |= {"--kubeconfig", "--context", "--master", "--output", "--namespace", "--filename"}
+    assert [flag for flag in flags if flag not in shared and f"`{flag}" not in page and f" {flag}" not in page] == []
+    keys = json.loads(simulation_schema())["properties"]
+    assert [key for key in keys if key not in ("apiVersion", "kind") and f"`{key}`" not in page] == []

@@ -13,31 +13,33 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from kscheduler.api.codec import UndecodableError
-from kscheduler.cli.flags import add_feature_gates, add_plugin_flags, configuration_reader, feature_gates
+from kscheduler.cli.asking_flags import (
+    add_cluster,
+    add_scheduler,
+    by_the_servers_version,
+    default_pod_locally,
+    serving_of,
+)
+from kscheduler.cli.flags import add_feature_gates
 from kscheduler.cli.parser import StoreText, text
 from kscheduler.cli.refusal import refuse
 from kscheduler.client.access.connection import current_namespace, load_connection
 from kscheduler.client.errors import ClientError, ConfigurationError
 from kscheduler.client.rest import APIClient
-from kscheduler.client.server_version import server_version_of
 from kscheduler.config.errors import ConfigError
-from kscheduler.config.types import OWN_SCHEDULER_NAME
 from kscheduler.explain.as_json import API_VERSION, decision_tree, json_line, schema_text
 from kscheduler.explain.groups import group_text, group_tree
 from kscheduler.explain.questions.from_files import Asked, questions_from, read_new_pods
 from kscheduler.explain.questions.live import live_question, new_pod_questions
 from kscheduler.explain.questions.question import GroupQuestion, Question
-from kscheduler.explain.questions.serving import Serving, serving
+from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.suggestions.as_lines import suggestions_text
 from kscheduler.explain.suggestions.asked import suggested
 from kscheduler.explain.text.as_text import Style, decision_text, style_of
 from kscheduler.explain.text.printable import printable
-from kscheduler.simulation.objects.defaults.pods import add_default_tolerations, default_pod_spec, merge_label_keys
 from kscheduler.upstream.release import VERSION
-from kscheduler.upstream.versions import followed
 from kscheduler.whatif.decide import Decision
 from kscheduler.whatif.decide_group import GroupDecision
 from kscheduler.whatif.scenario import ScenarioError
@@ -72,9 +74,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         allow_abbrev=False,
     )
     _add_question(parser.add_argument_group("what is asked"))
-    _add_scheduler(parser.add_argument_group("who would schedule it"))
+    add_scheduler(parser.add_argument_group("who would schedule it"))
     add_feature_gates(parser, f"of a live cluster the newest that is not newer than the API server, else {VERSION}")
-    _add_cluster(parser.add_argument_group("the live cluster"))
+    add_cluster(parser.add_argument_group("the live cluster"))
     answer = parser.add_argument_group("the answer")
     answer.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: an object per line")
     answer.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json and end")
@@ -118,42 +120,6 @@ def _add_question(question: "argparse._ArgumentGroup") -> None:
     )
 
 
-def _add_scheduler(scheduler: "argparse._ArgumentGroup") -> None:
-    scheduler.add_argument(
-        "--config",
-        action=StoreText,
-        metavar="FILE",
-        help="the KubeSchedulerConfiguration that your scheduler runs with",
-    )
-    scheduler.add_argument(
-        "--scheduler-name",
-        action=StoreText,
-        metavar="NAME",
-        help="without --config: the name it serves (default kscheduler)",
-    )
-    add_plugin_flags(scheduler)
-
-
-def _add_cluster(cluster: "argparse._ArgumentGroup") -> None:
-    cluster.add_argument(
-        "--kubeconfig", action=StoreText, metavar="FILE", default="", help="default: as kubectl finds it"
-    )
-    cluster.add_argument(
-        "--context",
-        action=StoreText,
-        metavar="NAME",
-        default="",
-        help="of the kubeconfig; default: its current-context",
-    )
-    cluster.add_argument(
-        "--master",
-        action=StoreText,
-        metavar="URL",
-        default="",
-        help="the API server, such as http://127.0.0.1:8001",
-    )
-
-
 def run(args: argparse.Namespace) -> int:
     """Print the answers and return the exit code; a problem is a line on standard error."""
     try:
@@ -169,7 +135,7 @@ def _run(args: argparse.Namespace) -> int:
         sys.stdout.write(schema_text())
         return _EXPLAINED
     _check(args)
-    served = _serving(args)
+    served = serving_of(args)
     if args.source is None:
         return _print(asyncio.run(_ask_cluster(args, served)), args)
     namespace, name = _pod_of(args, "default")
@@ -180,7 +146,7 @@ def _run(args: argparse.Namespace) -> int:
         is_about_a_cluster=bool(args.pod or args.filename or args.config or args.scheduler_name or args.namespace)
         or bool(args.plugin),
     )
-    questions = questions_from(args.source, selection, served, _default_pod)
+    questions = questions_from(args.source, selection, served, default_pod_locally)
     if args.ask_extenders:
         return _print(asyncio.run(_answered(questions, None, args)), args)
     return _print(((question, question.answer()) for question in questions), args)
@@ -200,24 +166,6 @@ def _check(args: argparse.Namespace) -> None:
         raise _RefusedError("--from and -f cannot both be standard input")
     if args.config and args.scheduler_name is not None:
         raise _RefusedError("--scheduler-name goes without --config: a file names its profiles")
-
-
-async def _by_the_servers_version(client: APIClient, args: argparse.Namespace, served: Serving) -> Serving:
-    """As the service on this API server would be: by its version, unless one was given. Raises `ConfigError`."""
-    version = "" if args.emulated_version else followed(await server_version_of(client))
-    return served if version in (None, "", served.config.gates.version) else _serving(args, version)
-
-
-def _serving(args: argparse.Namespace, version: str = "") -> Serving:
-    gates = feature_gates(args, version)
-    for warning in () if version else gates.warnings:
-        print(f"kscheduler: --feature-gates: {warning}", file=sys.stderr)
-    reader = configuration_reader(args, gates)
-    name = args.scheduler_name or ""
-    configured = reader.read_file(args.config) if args.config else reader.default(name or OWN_SCHEDULER_NAME)
-    for origin in configured.unused:
-        print(f"kscheduler: plugin {origin.name} ({origin.origin}) is enabled in no profile", file=sys.stderr)
-    return serving(configured, name)
 
 
 def _pod_of(args: argparse.Namespace, default_namespace: str) -> tuple[str, str]:
@@ -242,11 +190,13 @@ async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Answer
     namespace = args.namespace or (current_namespace(**address) if is_bare else "default")
     namespace, name = _pod_of(args, namespace)
     if args.filename:
-        news, besides = read_new_pods(args.filename, namespace, _default_pod)
+        news, besides = read_new_pods(args.filename, namespace, default_pod_locally)
     async with APIClient(await load_connection(**address)) as client:
-        served = await _by_the_servers_version(client, args, served)
+        served = await by_the_servers_version(client, args, served)
         if args.filename:
-            return await _answered(await new_pod_questions(client, news, besides, served, _default_pod), client, args)
+            return await _answered(
+                await new_pod_questions(client, news, besides, served, default_pod_locally), client, args
+            )
         return await _answered([await live_question(client, namespace, name, served)], client, args)
 
 
@@ -259,14 +209,6 @@ async def _answered(
 
         decides = deciding_with_extenders(client)
     return [(question, await question.answer_asking(client, decides)) for question in questions]
-
-
-def _default_pod(tree: dict[str, Any]) -> None:
-    """Fill in the API server's defaults, as the embedded API server does."""
-    tree["metadata"].setdefault("labels", {})
-    default_pod_spec(tree["spec"])
-    add_default_tolerations(tree["spec"])
-    merge_label_keys(tree)
 
 
 def _print(answers: Iterable[Answered], args: argparse.Namespace) -> int:

@@ -29,7 +29,7 @@ def question_about_new(
     for document in new.besides:
         kind = KIND_BY_NAME[str(document.tree["kind"])]
         added.objects[kind.plural].append(read_object(document, kind, added, default_pod))
-    cluster = _merged(objects, added)
+    cluster = merged(objects, added)
     exists = any(existing.key == pod.key for existing in objects.pods)
     notes = [*new.notes, *besides.notes, *added.notes]
     if exists:
@@ -47,7 +47,7 @@ def locally_defaulted(new: NewPod, known: Manifests, default_pod: DefaultPod) ->
     return pod
 
 
-def _merged(objects: ClusterObjects, more: Manifests) -> ClusterObjects:
+def merged(objects: ClusterObjects, more: Manifests) -> ClusterObjects:
     """The cluster with further objects; an object replaces another of the same name."""
     fields: dict[str, Any] = {}
     for plural in KINDS:

@@ -61,10 +61,10 @@ async def live_question(client: APIClient, namespace: str, name: str, served: Se
     notes: list[str] = []
     key = waiting_group_of(pod, served)
     if key is not None:
-        objects, groups = await _read_cluster(client, notes), await _read_groups(client, served, notes)
+        objects, groups = await read_cluster(client, notes), await read_groups(client, served, notes)
         return question_about_group(key, objects, groups, served, "cluster", tuple(notes))
     is_over = standing_of(pod, served.names) in OVER
-    objects = ClusterObjects() if is_over else await _read_cluster(client, notes)
+    objects = ClusterObjects() if is_over else await read_cluster(client, notes)
     return question_about(pod, objects, served, "cluster", tuple(notes))
 
 
@@ -73,7 +73,7 @@ async def new_pod_questions(
 ) -> list[Question]:
     """Where new pods would go. Raises `ClientError`, and `ScenarioError` for a pod that cannot be created."""
     notes: list[str] = []
-    objects = await _read_cluster(client, notes)
+    objects = await read_cluster(client, notes)
     questions = []
     for new in news:
         pod = await _defaulted(client, new, besides, default_pod)
@@ -119,12 +119,13 @@ def _body(new: NewPod, metadata: dict[str, Any]) -> bytes:
 # --- reading the cluster ----------------------------------------------------------------------------------------------
 
 
-async def _read_cluster(client: APIClient, notes: list[str]) -> ClusterObjects:
+async def read_cluster(client: APIClient, notes: list[str]) -> ClusterObjects:
+    """All objects that plugins read; what may not be read gets a note. Raises `ClientError` without nodes and pods."""
     objects: dict[str, Any] = {kind.plural: tuple(await _list(client, kind, notes)) for kind in KINDS.values()}
     return ClusterObjects(**objects)
 
 
-async def _read_groups(client: APIClient, served: Serving, notes: list[str]) -> list[GroupDefinition]:
+async def read_groups(client: APIClient, served: Serving, notes: list[str]) -> list[GroupDefinition]:
     """The groups of all APIs that the configuration follows."""
     return [
         api.definition_of(group) for api in group_apis(served.config) for group in await _list(client, api.kind, notes)

@@ -1,0 +1,82 @@
+"""Flags of commands that ask: who would schedule, and which cluster; and the configuration that follows."""
+
+import argparse
+import sys
+from typing import Any
+
+from kscheduler.cli.flags import add_plugin_flags, configuration_reader, feature_gates
+from kscheduler.cli.parser import StoreText
+from kscheduler.client.rest import APIClient
+from kscheduler.client.server_version import server_version_of
+from kscheduler.config.types import OWN_SCHEDULER_NAME
+from kscheduler.explain.questions.serving import Serving, serving
+from kscheduler.simulation.objects.defaults.pods import add_default_tolerations, default_pod_spec, merge_label_keys
+from kscheduler.upstream.versions import followed
+
+
+def add_scheduler(scheduler: "argparse._ArgumentGroup") -> None:
+    """Who would schedule."""
+    scheduler.add_argument(
+        "--config",
+        action=StoreText,
+        metavar="FILE",
+        help="the KubeSchedulerConfiguration that your scheduler runs with",
+    )
+    scheduler.add_argument(
+        "--scheduler-name",
+        action=StoreText,
+        metavar="NAME",
+        help="without --config: the name it serves (default kscheduler)",
+    )
+    add_plugin_flags(scheduler)
+
+
+def add_cluster(cluster: "argparse._ArgumentGroup") -> None:
+    """Which live cluster is read."""
+    cluster.add_argument(
+        "--kubeconfig", action=StoreText, metavar="FILE", default="", help="default: as kubectl finds it"
+    )
+    cluster.add_argument(
+        "--context",
+        action=StoreText,
+        metavar="NAME",
+        default="",
+        help="of the kubeconfig; default: its current-context",
+    )
+    cluster.add_argument(
+        "--master",
+        action=StoreText,
+        metavar="URL",
+        default="",
+        help="the API server, such as http://127.0.0.1:8001",
+    )
+
+
+async def by_the_servers_version(client: APIClient, args: argparse.Namespace, served: Serving) -> Serving:
+    """As the service on this API server would be: by its version, unless one was given. Raises `ConfigError`."""
+    version = "" if args.emulated_version else followed(await server_version_of(client))
+    return served if version in (None, "", served.config.gates.version) else serving_of(args, version)
+
+
+def serving_of(args: argparse.Namespace, version: str = "") -> Serving:
+    """The configuration that the flags name; warnings go to standard error. Raises `ConfigError`.
+
+    `version`: of Kubernetes, where no flag says it.
+    """
+    gates = feature_gates(args, version)
+    for warning in () if version else gates.warnings:
+        print(f"kscheduler: --feature-gates: {warning}", file=sys.stderr)
+    reader = configuration_reader(args, gates)
+    name = args.scheduler_name or ""
+    configured = reader.read_file(args.config) if args.config else reader.default(name or OWN_SCHEDULER_NAME)
+    for origin in configured.unused:
+        print(f"kscheduler: plugin {origin.name} ({origin.origin}) is enabled in no profile", file=sys.stderr)
+    return serving(configured, name)
+
+
+def default_pod_locally(tree: dict[str, Any]) -> None:
+    """Fill in the API server's defaults, as the embedded API server does."""
+    tree["metadata"].setdefault("labels", {})
+    default_pod_spec(tree["spec"])
+    add_default_tolerations(tree["spec"])
+    merge_label_keys(tree)

@@ -1,0 +1,179 @@
+"""`kscheduler simulate`: what would happen if; the service's own scheduler over a copy of a cluster.
+
+    simulate -f deployment.yaml                     new pods in the live cluster
+    simulate --from FILE --drain node-7             a drain, in the cluster of objects that kubectl has printed
+    simulate --add-nodes 3:node-7 --config new.yaml more nodes, another configuration
+
+docs/simulate.md describes what is played and what is not.
+"""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Iterable
+
+from kscheduler.api.codec import UndecodableError
+from kscheduler.cli.asking_flags import (
+    add_cluster,
+    add_scheduler,
+    by_the_servers_version,
+    default_pod_locally,
+    serving_of,
+)
+from kscheduler.cli.flags import add_feature_gates
+from kscheduler.cli.parser import StoreText
+from kscheduler.cli.refusal import refuse
+from kscheduler.client.access.connection import current_namespace, load_connection
+from kscheduler.client.errors import ClientError, ConfigurationError
+from kscheduler.client.rest import APIClient
+from kscheduler.config.errors import ConfigError
+from kscheduler.explain.as_json import json_line
+from kscheduler.explain.questions.live import read_cluster, read_groups
+from kscheduler.explain.questions.serving import Serving
+from kscheduler.explain.rehearsals.in_json import simulation_schema, simulation_tree
+from kscheduler.explain.rehearsals.in_text import simulation_text
+from kscheduler.explain.rehearsals.planning import Wishes, cluster_of_file, planned
+from kscheduler.explain.text.layout import style_of
+from kscheduler.explain.text.printable import printable
+from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.upstream.release import VERSION
+from kscheduler.whatif.rehearsal.rehearse import rehearse
+from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
+
+_PLAYED, _FAILED, _BAD_INPUT = 0, 1, 2
+
+_DESCRIPTION = """\
+Play what would happen: pods that wait and pods of -f get nodes, nodes come, go, are cordoned or drained; with the
+scheduler's own queue, cycle and preemption over a copy of the cluster in memory. Nothing is written to any cluster."""
+_EPILOG = """\
+Exit codes: 0 played, whoever stays pending; 1 the API server did not answer; 2 flags or files that cannot be used."""
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
+    """Add the subcommand."""
+    parser = subparsers.add_parser(
+        "simulate",
+        help="say what would happen with more pods, other nodes, a drain, another configuration",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        allow_abbrev=False,
+    )
+    _add_cluster_changes(parser.add_argument_group("what if"))
+    add_scheduler(parser.add_argument_group("who would schedule"))
+    add_feature_gates(parser, f"of a live cluster the newest that is not newer than the API server, else {VERSION}")
+    add_cluster(parser.add_argument_group("the live cluster"))
+    answer = parser.add_argument_group("the answer")
+    answer.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: one object")
+    answer.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json and end")
+    return parser
+
+
+def _add_cluster_changes(group: "argparse._ArgumentGroup") -> None:
+    group.add_argument(
+        "-f",
+        "--filename",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="pods that do not exist yet: Pods, Deployments, StatefulSets, Jobs ... with their replicas; may be given "
+        "more than once; - is standard input",
+    )
+    group.add_argument("--replicas", type=int, metavar="N", help="so many pods of each, whatever the manifests say")
+    group.add_argument(
+        "--from",
+        dest="source",
+        action=StoreText,
+        metavar="FILE",
+        help="no live cluster: objects as `kubectl get -o json` or -o yaml prints them; - is standard input",
+    )
+    group.add_argument(
+        "-n", "--namespace", action=StoreText, metavar="NAME", default="", help="of manifests that name none"
+    )
+    for flag, metavar, text in (
+        ("--add-nodes", "N:NODE", "so many more nodes like this one"),
+        ("--remove-node", "NODE", "the node and its pods are gone; controllers make the pods anew"),
+        ("--cordon", "NODE", "no further pod goes there"),
+        ("--drain", "NODE", "cordoned, and its pods evicted as far as disruption budgets allow"),
+        ("--label-node", "NODE:KEY=VALUE", "a label, or without one: NODE:KEY-"),
+        ("--taint-node", "NODE:KEY=VALUE:EFFECT", "a taint, or with a minus sign at the end without it"),
+    ):
+        group.add_argument(flag, action="append", default=[], metavar=metavar, help=text)
+    group.add_argument(
+        "--capacity", action="store_true", help="count how many more pods like the first new one would fit in the end"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the answer and return the exit code; a problem is a line on standard error."""
+    try:
+        return _run(args)
+    except (ScenarioError, ConfigError, ConfigurationError) as problem:
+        return _complain(str(problem), _BAD_INPUT)
+    except (ClientError, UndecodableError) as problem:
+        return _complain(str(problem), _FAILED)
+
+
+def _run(args: argparse.Namespace) -> int:
+    if args.schema:
+        sys.stdout.write(simulation_schema())
+        return _PLAYED
+    if args.source is not None and (args.kubeconfig or args.master or args.context):
+        raise ScenarioError("--kubeconfig, --context and --master go with a live cluster; --from FILE brings its own")
+    if args.replicas is not None and args.replicas < 1:
+        raise ScenarioError("--replicas: a number above 0 was expected")
+    served = serving_of(args)
+    if args.source is not None:
+        found = cluster_of_file(args.source, served, default_pod_locally)
+        return _answer(args, found.cluster(), found.groups, served, args.source, found.notes)
+    objects, groups, served, notes = asyncio.run(_read(args, served))
+    return _answer(args, objects, groups, served, "cluster", notes)
+
+
+async def _read(
+    args: argparse.Namespace, served: Serving
+) -> tuple[ClusterObjects, list[GroupDefinition], Serving, list[str]]:
+    address = {"master": args.master, "kubeconfig": args.kubeconfig, "context": args.context}
+    args.namespace = args.namespace or current_namespace(**address)
+    notes: list[str] = []
+    async with APIClient(await load_connection(**address)) as client:
+        served = await by_the_servers_version(client, args, served)
+        objects = await read_cluster(client, notes)
+        return objects, await read_groups(client, served, notes), served, notes
+
+
+def _answer(
+    args: argparse.Namespace,
+    objects: ClusterObjects,
+    groups: Iterable[GroupDefinition],
+    served: Serving,
+    where: str,
+    notes: Iterable[str],
+) -> int:
+    wishes = Wishes(
+        manifests=args.filename,
+        replicas=args.replicas,
+        namespace=args.namespace or "default",
+        add_nodes=args.add_nodes,
+        remove_nodes=args.remove_node,
+        cordon=args.cordon,
+        drain=args.drain,
+        labels=args.label_node,
+        taints=args.taint_node,
+        capacity=args.capacity,
+    )
+    plan, more_notes = planned(wishes, objects, groups, served, where, default_pod_locally)
+    rehearsed = rehearse(plan)
+    told = list(dict.fromkeys([*notes, *more_notes]))
+    for note in (*told, *rehearsed.notes):
+        print(f"kscheduler: {printable(note)}", file=sys.stderr)
+    if args.output == "json":
+        print(json_line(simulation_tree(rehearsed, told)))
+    else:
+        print(simulation_text(rehearsed, style_of(sys.stdout)))
+    sys.stdout.flush()
+    return _PLAYED
+
+
+def _complain(problem: str, code: int) -> int:
+    refuse("\n".join(printable(line) for line in problem.splitlines()))
+    return code

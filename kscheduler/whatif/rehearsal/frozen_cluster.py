@@ -1,0 +1,306 @@
+"""A scheduler at work on a copy of a cluster, in virtual time: the service's queue, workers, cycle and evictions.
+
+Its API server is this class: a Binding succeeds at once, an evicted pod is gone at once and made anew by its owner,
+conditions are kept for the answer. Nothing leaves the process. PreBind is left out, as it prepares the world outside
+(volumes, claims, what plugins of one's own do there): what Reserve has assumed stays assumed.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+
+from kscheduler.aio.clock import VirtualClock
+from kscheduler.api.core import Pod, PodStatus
+from kscheduler.api.kinds import KINDS, NODES, PODS
+from kscheduler.api.meta import Condition, OwnerReference
+from kscheduler.assembly import Assembly, Ports, group_apis
+from kscheduler.assembly.profiles_over import built_profiles
+from kscheduler.assembly.unconnected import NoStatuses
+from kscheduler.config.errors import ConfigError
+from kscheduler.config.loader import LoadedConfig
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.plugin_listener import PluginListener
+from kscheduler.framework.registry import Registry
+from kscheduler.framework.status import SUCCESS, Status
+from kscheduler.plugins.in_tree import registry
+from kscheduler.scheduling.profiles import Profiles
+from kscheduler.scheduling.work.concurrency import AdaptiveLimit
+from kscheduler.scheduling.work.workers import Workers
+from kscheduler.state.pod_groups.group_apis import KUBERNETES
+from kscheduler.whatif.decide import scenario_ports
+from kscheduler.whatif.rehearsal.plan import RehearsalPlan
+from kscheduler.whatif.rehearsal.rehearsed import Evicted, Placed, Room, StillPending
+from kscheduler.whatif.scenario import ScenarioError
+
+_WORKERS: Final = 4
+_QUIET_TURNS: Final = 30
+"""Turns of the event loop in which a chain of awaits comes to its end."""
+_BACKOFF_SECONDS: Final = 10.0
+"""The longest back-off; virtual."""
+_MOST_ROUNDS: Final = 60
+"""Back-offs that are waited for: ten minutes of the service's time. Whoever moves then still, moves for ever."""
+_NEW, _PENDING = "new", "pending"
+
+
+class FrozenCluster:
+    """The cluster of a plan."""
+
+    def __init__(self, plan: RehearsalPlan) -> None:
+        """Raises `ScenarioError` where the configuration cannot be used."""
+        self.clock = VirtualClock()
+        self._pods: dict[str, Pod] = {}
+        self._origins: dict[str, str] = {}
+        self._conditions: dict[str, Condition] = {}
+        self._numbers: dict[str, int] = {}
+        self._statuses = _Statuses(self)
+        self._evicted: list[Evicted] = []
+        self._placed: list[Placed] = []
+        self._plan = plan
+        known = registry() if plan.plugins is None else plan.plugins
+        ports = scenario_ports(plan.objects)
+        self._assembly = self._built(plan.config, known, ports)
+        queue, scheduler = self._assembly.queue, self._assembly.scheduler
+        self._workers = Workers(_WORKERS, queue, scheduler, AdaptiveLimit(_WORKERS, _WORKERS), self.clock)
+        self._show_all()
+
+    def _built(self, config: LoadedConfig, known: Registry, ports: Ports) -> Assembly:
+        connected = replace(
+            ports,
+            binder=self,
+            evictor=self,
+            statuses=self._statuses,
+            pod_of=self._pods.get,
+            on_arrival=lambda: self._workers.wake(),  # noqa: PLW0108  they come after the queue
+        )
+        try:
+            return Assembly(config, known, connected, self.clock, build=_without_pre_bind)
+        except ConfigError as problem:
+            problems = "; ".join(str(each) for each in problem.problems)
+            raise ScenarioError(f"{self._plan.where}: config: {problems}") from None
+
+    def _show_all(self) -> None:
+        handlers, objects = self._assembly.handlers, self._plan.objects
+        for node in self._plan.nodes():
+            handlers[NODES].on_add(node, initial=True)
+        for plural, kind in KINDS.items():
+            if kind not in (NODES, PODS) and kind in handlers:
+                for obj in getattr(objects, plural):
+                    handlers[kind].on_add(obj, initial=True)
+        for api in group_apis(self._plan.config):
+            for group in objects.podgroups if api.name == KUBERNETES.name else ():
+                handlers[api.kind].on_add(group, initial=True)
+        for definition in self._plan.groups:
+            self._assembly.cache.pod_groups.put(definition)
+        gone = set(self._plan.gone_nodes)
+        for pod in objects.pods:
+            if pod.spec.node_name in gone:
+                self._lost(pod)
+            else:
+                self.show(pod, _PENDING)
+
+    # --- pods ---------------------------------------------------------------------------------------------------------
+
+    def show(self, pod: Pod, origin: str) -> None:
+        """A pod appears."""
+        self._pods[pod.key] = pod
+        self._origins[pod.key] = origin
+        self._assembly.pod_handler.on_add(pod, initial=False)
+
+    def evict(self, pod: Pod, by: str) -> str:
+        """A pod goes, and its controller makes another; returns its key, or nothing."""
+        del self._pods[pod.key]
+        again = self._again(pod)
+        replacement = again.key if again is not None else ""
+        self._evicted.append(Evicted(pod.key, pod.spec.node_name, by, pod.spec.priority or 0, replacement))
+        self._assembly.pod_handler.on_delete(pod)
+        self._assembly.evictions.sightings.on_delete(pod)
+        if again is not None:
+            self.show(again, pod.key)
+        return replacement
+
+    def _lost(self, pod: Pod) -> None:
+        """A pod of a node that is gone."""
+        again = self._again(pod)
+        replacement = again.key if again is not None else ""
+        self._evicted.append(Evicted(pod.key, pod.spec.node_name, "removal", pod.spec.priority or 0, replacement))
+        if again is not None:
+            self.show(again, pod.key)
+
+    def _again(self, pod: Pod) -> Pod | None:
+        """The pod that its controller makes when it is gone."""
+        owner = controller_of(pod)
+        if owner is None or owner.kind in ("DaemonSet", "Node") or pod.is_terminal:
+            return None
+        name = pod.metadata.name
+        if owner.kind != "StatefulSet":  # which keeps its pods' names
+            number = self._numbers[name] = self._numbers.get(name, 0) + 1
+            name = f"{name}-again-{number}"
+        metadata = msgspec.structs.replace(
+            pod.metadata, name=name, uid=f"{pod.metadata.uid}-{name}", deletion_timestamp=None
+        )
+        spec = msgspec.structs.replace(pod.spec, node_name="")
+        return msgspec.structs.replace(pod, metadata=metadata, spec=spec, status=PodStatus())
+
+    def pods_on(self, node_name: str) -> list[Pod]:
+        """By name, without those that have ended."""
+        found = [pod for pod in self._pods.values() if pod.spec.node_name == node_name and not pod.is_terminal]
+        return sorted(found, key=lambda pod: pod.key)
+
+    def is_placed(self, key: str) -> bool:
+        """Whether the pod has a node."""
+        pod = self._pods.get(key)
+        return pod is not None and bool(pod.spec.node_name)
+
+    # --- the API server's part ----------------------------------------------------------------------------------------
+
+    async def bind(self, pod: Pod, node_name: str) -> Status:
+        """The Binding succeeds, and the watch shows it."""
+        before = self._pods.get(pod.key, pod)
+        spec = msgspec.structs.replace(before.spec, node_name=node_name)
+        bound = self._pods[pod.key] = msgspec.structs.replace(before, spec=spec)
+        self._placed.append(Placed(pod.key, node_name, self._origins.get(pod.key, _PENDING)))
+        asyncio.get_running_loop().call_soon(self._assembly.pod_handler.on_update, before, bound)
+        return SUCCESS
+
+    async def evict_pod(self, pod: Pod, condition: Condition) -> bool:
+        """Preemption: the victim goes at once."""
+        current = self._pods.get(pod.key)
+        if current is None:
+            return False
+        del condition
+        asyncio.get_running_loop().call_soon(self.evict, current, self._preemptor_on(current.spec.node_name))
+        return True
+
+    def _preemptor_on(self, node_name: str) -> str:
+        """Whose status names the node: that is written before any victim goes."""
+        nominated = [
+            pod for pod in self._pods.values() if not pod.spec.node_name and pod.status.nominated_node_name == node_name
+        ]
+        return max(nominated, key=lambda pod: pod.spec.priority or 0).key if nominated else "preemption"
+
+    def report(self, pod: Pod, condition: Condition) -> None:
+        """A condition that would be written."""
+        self._conditions[pod.key] = condition
+
+    async def nominate(self, pod: Pod, node_name: str) -> None:
+        """A nomination that would be written."""
+        before = self._pods.get(pod.key)
+        if before is not None and before.status.nominated_node_name != node_name:
+            status = msgspec.structs.replace(before.status, nominated_node_name=node_name)
+            after = self._pods[pod.key] = msgspec.structs.replace(before, status=status)
+            asyncio.get_running_loop().call_soon(self._assembly.pod_handler.on_update, before, after)
+
+    # --- the play -----------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def at_work(self) -> AsyncIterator[None]:
+        """With workers and flushes of the queue."""
+        self._assembly.queue.begin_scheduling()
+        tasks = [asyncio.ensure_future(work) for work in (self._workers.run(), self._workers.keep_flushing())]
+        try:
+            yield
+            for task in tasks:
+                if task.done():
+                    task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            await self._assembly.scheduler.awaited.drain(0.0)
+
+    async def until_quiet(self) -> bool:
+        """Until every pod has a node or waits for something that will not happen. False if something moves for ever."""
+        for _ in range(_MOST_ROUNDS):
+            await self._turns()
+            statistics = self._assembly.queue.statistics()
+            if not (statistics.active or statistics.backoff or statistics.in_flight):
+                return True
+            await self.clock.advance(_BACKOFF_SECONDS)
+        return False
+
+    async def _turns(self) -> None:
+        """Until nobody decides any more."""
+        quiet = 0
+        while quiet < _QUIET_TURNS:
+            before = len(self._placed), len(self._evicted)
+            await asyncio.sleep(0)
+            statistics = (
+                self._assembly.queue.statistics() if before == (len(self._placed), len(self._evicted)) else None
+            )
+            is_busy = statistics is None or statistics.active > 0
+            quiet = 0 if is_busy else quiet + 1
+
+    # --- the answer ---------------------------------------------------------------------------------------------------
+
+    def placed(self) -> tuple[Placed, ...]:
+        """In the order of the bindings."""
+        return tuple(self._placed)
+
+    def evicted(self) -> tuple[Evicted, ...]:
+        """In the order in which they went."""
+        return tuple(self._evicted)
+
+    def waiting(self, served: Iterable[str]) -> tuple[StillPending, ...]:
+        """The pods of these schedulers without a node."""
+        names = set(served)
+        return tuple(
+            StillPending(key, self._why(key), self._origins[key], pod.status.nominated_node_name)
+            for key, pod in self._pods.items()
+            if not pod.spec.node_name and not pod.is_terminal and pod.spec.scheduler_name in names
+        )
+
+    def _why(self, key: str) -> str:
+        condition = self._conditions.get(key)
+        if condition is not None and condition.message:
+            return condition.message
+        found = self._assembly.queue.find(key)
+        if found is None:
+            return "it waits for a plugin (Permit)"
+        place, queued = found
+        gate = self._assembly.profiles[queued.pod.pod.spec.scheduler_name].run_pre_enqueue(queued.pod)
+        return f"{place}: {gate.message}" if gate.message else place
+
+    def room(self) -> dict[str, Room]:
+        """By resource, of all nodes: cpu, memory, pods, and what else pods could ask for."""
+        nodes = self._assembly.cache.nodes
+        rows = nodes.rows()
+        found = {
+            name: Room(
+                int(nodes.amounts(nodes.allocatable, name, rows).sum()),
+                int(nodes.amounts(nodes.requested, name, rows).sum()),
+            )
+            for name in sorted(nodes.resources)
+        }
+        allowed, count = int(nodes.allowed_pods[rows].sum()), int(nodes.pod_count[rows].sum())
+        return {**found, "pods": Room(allowed, count)}
+
+
+class _Statuses(NoStatuses):
+    """Conditions and nominations go to the cluster."""
+
+    def __init__(self, cluster: FrozenCluster) -> None:
+        self._cluster = cluster
+
+    def report(self, pod: Pod, condition: Condition, note: str, nominated_node_name: str | None = None) -> None:
+        del note, nominated_node_name
+        self._cluster.report(pod, condition)
+
+    async def patch_pod_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str) -> bool:
+        if condition is not None:
+            self._cluster.report(pod, condition)
+        await self._cluster.nominate(pod, nominated_node_name)
+        return True
+
+
+def controller_of(pod: Pod) -> OwnerReference | None:
+    """The owner that makes it anew."""
+    return next((owner for owner in pod.metadata.owner_references if owner.controller), None)
+
+
+def _without_pre_bind(config: LoadedConfig, known: Registry, handle: Handle, listener: PluginListener) -> Profiles:
+    built: Any = built_profiles(config, known, handle, listener)
+    return {name: replace(profile, pre_bind=()) for name, profile in built.items()}

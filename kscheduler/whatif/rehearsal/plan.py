@@ -1,0 +1,122 @@
+"""What is asked: a cluster, pods that do not exist yet, nodes that come, go or change."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from kscheduler.api.core import Node, Pod, Taint
+from kscheduler.api.well_known import HOSTNAME, UNSCHEDULABLE
+from kscheduler.config.loader import LoadedConfig
+from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.framework.registry import Registry
+from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
+
+_CORDON = Taint(key=UNSCHEDULABLE, effect="NoSchedule")
+
+
+@dataclass(frozen=True, slots=True)
+class MoreNodes:
+    """Nodes to add, each like one that there is."""
+
+    count: int
+    like: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEdit:
+    """Labels and taints of a node to be set."""
+
+    node: str
+    labels: Mapping[str, str | None] | None = None
+    """`None` as a value: the label goes."""
+    taint: Taint | None = None
+    removes_taint: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalPlan:
+    """What is asked."""
+
+    objects: ClusterObjects
+    config: LoadedConfig
+    where: str
+    """The source of the objects, for messages."""
+    new_pods: tuple[Pod, ...] = ()
+    """They come after the pods that wait already, in this order."""
+    groups: tuple[GroupDefinition, ...] = ()
+    plugins: Registry | None = None
+    more_nodes: tuple[MoreNodes, ...] = ()
+    gone_nodes: tuple[str, ...] = ()
+    cordoned: tuple[str, ...] = ()
+    drained: tuple[str, ...] = ()
+    edits: tuple[NodeEdit, ...] = ()
+    capacity_of: Pod | None = None
+    """Count how many more pods like this would fit in the end."""
+
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes as they would be at the beginning, by name; those to be drained are cordoned.
+
+        Raises `ScenarioError` for a name that no node has.
+        """
+        found = {node.metadata.name: node for node in self.objects.nodes}
+        for edit in self.edits:
+            found[edit.node] = edited(_known(found, edit.node, self.where), edit)
+        for more in self.more_nodes:
+            found.update(
+                (node.metadata.name, node) for node in _copies(_known(found, more.like, self.where), more, found)
+            )
+        for name in (*self.cordoned, *self.drained):
+            found[name] = cordoned(_known(found, name, self.where))
+        for name in self.gone_nodes:
+            _known(found, name, self.where)
+        return tuple(found[name] for name in sorted(found) if name not in self.gone_nodes)
+
+
+def cordoned(node: Node) -> Node:
+    """The node as `kubectl cordon` leaves it, and the node controller after it."""
+    taints = node.spec.taints if _CORDON in node.spec.taints else (*node.spec.taints, _CORDON)
+    return msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, unschedulable=True, taints=taints))
+
+
+def edited(node: Node, edit: NodeEdit) -> Node:
+    """The node with other labels and taints."""
+    labels = dict(node.metadata.labels)
+    for key, value in (edit.labels or {}).items():
+        if value is None:
+            labels.pop(key, None)
+        else:
+            labels[key] = value
+    taints: Iterable[Taint] = node.spec.taints
+    if edit.taint is not None:
+        taints = [each for each in taints if not _is_same(each, edit.taint, exactly=not edit.removes_taint)]
+        taints += () if edit.removes_taint else (edit.taint,)
+    metadata = msgspec.structs.replace(node.metadata, labels=labels)
+    spec = msgspec.structs.replace(node.spec, taints=tuple(taints))
+    return msgspec.structs.replace(node, metadata=metadata, spec=spec)
+
+
+def _is_same(taint: Taint, other: Taint, *, exactly: bool) -> bool:
+    """As `kubectl taint`: key and effect tell taints apart; an empty effect, for removal, is any."""
+    return taint.key == other.key and (taint.effect == other.effect or not (exactly or other.effect))
+
+
+def _known(nodes: Mapping[str, Node], name: str, where: str) -> Node:
+    if name not in nodes:
+        raise ScenarioError(f"{where}: there is no node {name} among its {len(nodes)} nodes")
+    return nodes[name]
+
+
+def _copies(node: Node, more: MoreNodes, known: Mapping[str, Node]) -> Iterable[Node]:
+    """New, ready nodes of the same kind, named after it."""
+    taints = tuple(taint for taint in node.spec.taints if not taint.key.startswith("node.kubernetes.io/"))
+    spec = msgspec.structs.replace(node.spec, unschedulable=False, taints=taints, provider_id="")
+    number = 0
+    for _ in range(more.count):
+        number += 1
+        while f"{node.metadata.name}-new-{number}" in known:
+            number += 1
+        name = f"{node.metadata.name}-new-{number}"
+        labels = {**node.metadata.labels, HOSTNAME: name}
+        metadata = msgspec.structs.replace(node.metadata, name=name, uid=f"uid-{name}", labels=labels)
+        yield msgspec.structs.replace(node, metadata=metadata, spec=spec)

@@ -1,0 +1,72 @@
+"""The play: pods that wait and pods that are asked about are scheduled, nodes are drained, what is left is counted."""
+
+import asyncio
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from kscheduler.api.core import Pod
+from kscheduler.whatif.rehearsal.drains import Budgets, drain
+from kscheduler.whatif.rehearsal.frozen_cluster import FrozenCluster
+from kscheduler.whatif.rehearsal.plan import RehearsalPlan
+from kscheduler.whatif.rehearsal.rehearsed import Rehearsed
+
+_NEW: Final = "new"
+_CAPACITY: Final = "capacity"
+_AT_ONCE: Final = 100
+_MOST: Final = 10_000
+"""Where counting ends."""
+
+
+def rehearse(plan: RehearsalPlan) -> Rehearsed:
+    """Play the plan to its end. Raises `ScenarioError` where an object or the configuration cannot be used."""
+    return asyncio.run(rehearsal(plan))
+
+
+async def rehearsal(plan: RehearsalPlan) -> Rehearsed:
+    """The same, on a loop that runs already. Raises `ScenarioError`."""
+    cluster = FrozenCluster(plan)
+    before = cluster.room()
+    for pod in plan.new_pods:
+        cluster.show(pod, _NEW)
+    notes: list[str] = []
+    async with cluster.at_work():
+        if not await cluster.until_quiet():
+            notes.append("some pods still move after ten minutes of the scheduler's time")
+        budgets = Budgets(plan.objects.poddisruptionbudgets)
+        drains = [await drain(cluster, name, budgets) for name in plan.drained]
+        served = [profile.scheduler_name for profile in plan.config.configuration.profiles]
+        answer = Rehearsed(
+            placed=cluster.placed(),
+            waiting=cluster.waiting(served),
+            evicted=cluster.evicted(),
+            drains=tuple(drains),
+            before=before,
+            after=cluster.room(),
+            notes=tuple(notes),
+        )
+        if plan.capacity_of is None:
+            return answer
+        count, is_more = await _capacity(cluster, plan.capacity_of)
+        return replace(answer, capacity=count, capacity_is_more=is_more)
+
+
+async def _capacity(cluster: FrozenCluster, pod: Pod) -> tuple[int, bool]:
+    """How many more pods like this one fit, none of which preempts anybody."""
+    count = 0
+    while count < _MOST:
+        keys = []
+        for number in range(count, count + _AT_ONCE):
+            name = f"{pod.metadata.name}-more-{number}"
+            metadata = msgspec.structs.replace(pod.metadata, name=name, uid=f"uid-{name}")
+            spec = msgspec.structs.replace(pod.spec, node_name="", preemption_policy="Never")
+            another = msgspec.structs.replace(pod, metadata=metadata, spec=spec)
+            cluster.show(another, _CAPACITY)
+            keys.append(another.key)
+        await cluster.until_quiet()
+        fitting = sum(cluster.is_placed(key) for key in keys)
+        count += fitting
+        if fitting < _AT_ONCE:
+            return count, False
+    return count, True

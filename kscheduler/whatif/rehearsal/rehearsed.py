@@ -1,0 +1,80 @@
+"""What came of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A pod that has got a node."""
+
+    pod: str
+    """`namespace/name`."""
+    node: str
+    origin: str
+    """`pending`: it waits in the cluster; `new`: it was asked about; else the pod that it replaces."""
+
+
+@dataclass(frozen=True, slots=True)
+class StillPending:
+    """A pod that stays pending."""
+
+    pod: str
+    message: str
+    """Why, as its condition would say."""
+    origin: str
+    nominated_node: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """A pod that had to go."""
+
+    pod: str
+    node: str
+    by: str
+    """The preemptor, or `drain`."""
+    priority: int
+    replacement: str
+    """The pod that its controller makes instead; empty: nobody makes one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What `kubectl drain --ignore-daemonsets` of a node comes to."""
+
+    node: str
+    evicted: tuple[str, ...]
+    blocked: tuple[tuple[str, str], ...]
+    """Pods that stay, each with the disruption budget that allows no further disruption."""
+    unmanaged: tuple[str, ...]
+    """Pods without a controller: drain refuses them without --force, and then they are lost."""
+    staying: tuple[str, ...]
+    """Pods of DaemonSets, and of the node itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Of one resource on all nodes, in the scheduler's units (cpu in thousandths)."""
+
+    allocatable: int
+    requested: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """The outcome of a plan."""
+
+    placed: tuple[Placed, ...] = ()
+    """In the order of the bindings."""
+    waiting: tuple[StillPending, ...] = ()
+    evicted: tuple[Evicted, ...] = ()
+    drains: tuple[Drained, ...] = ()
+    before: Mapping[str, Room] = field(default_factory=dict)
+    """By resource."""
+    after: Mapping[str, Room] = field(default_factory=dict)
+    capacity: int | None = None
+    """How many more pods would fit; `None`: not asked."""
+    capacity_is_more: bool = False
+    """At least so many: the count was ended."""
+    notes: tuple[str, ...] = ()

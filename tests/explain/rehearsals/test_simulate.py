@@ -1,0 +1,255 @@
+"""`kscheduler simulate` over objects from a file: who goes where, who stays, what goes, what is left."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from kscheduler.cli import main
+from kscheduler.explain.rehearsals.in_json import simulation_schema
+
+Tree = dict[str, Any]
+VALIDATOR = Draft202012Validator(json.loads(simulation_schema()))
+OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "1", "controller": True}
+
+
+def node(name: str, *, cpu: str = "4", labels: Tree | None = None, **spec: Any) -> Tree:
+    allocatable = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
+    metadata = {"name": name, "uid": f"uid-{name}", "labels": {"kubernetes.io/hostname": name, **(labels or {})}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": metadata,
+        "spec": spec,
+        "status": {"allocatable": allocatable},
+    }
+
+
+def pod(name: str, *, cpu: str = "1", on: str = "", owner: Tree | None = OWNER, **spec: Any) -> Tree:
+    container = {"name": "main", "image": "app", "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}}
+    metadata: Tree = {"name": name, "namespace": "shop", "uid": f"uid-{name}", "labels": {"app": "web"}}
+    if owner:
+        metadata["ownerReferences"] = [owner]
+    whole = {"schedulerName": "kscheduler", "containers": [container], **({"nodeName": on} if on else {}), **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": whole}
+
+
+def workload(kind: str, replicas: int | None = None, **spec: Any) -> Tree:
+    whole: Tree = {"selector": {"matchLabels": {"app": "new"}}, **spec}
+    if replicas is not None:
+        whole["parallelism" if kind == "Job" else "replicas"] = replicas
+    container = {"name": "main", "image": "app", "resources": {"requests": {"cpu": "1", "memory": "64Mi"}}}
+    template = {
+        "metadata": {"labels": {"app": "new"}},
+        "spec": {"schedulerName": "kscheduler", "containers": [container]},
+    }
+    version = "batch/v1" if kind == "Job" else "apps/v1"
+    return {
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {"name": "new", "namespace": "shop"},
+        "spec": whole | {"template": template},
+    }
+
+
+def budget(allowed: int) -> Tree:
+    spec = {"selector": {"matchLabels": {"app": "web"}}}
+    metadata = {"name": "web", "namespace": "shop", "uid": "budget"}
+    status = {"disruptionsAllowed": allowed}
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": metadata,
+        "spec": spec,
+        "status": status,
+    }
+
+
+class Play:
+    """Runs the command over some objects."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self._folder, self._capsys = folder, capsys
+
+    def write(self, name: str, *objects: Tree) -> str:
+        path = self._folder / name
+        path.write_text("".join(f"---\n{json.dumps(obj)}\n" for obj in objects))
+        return str(path)
+
+    def __call__(self, *flags: str, objects: list[Tree]) -> Tree:
+        source = self.write("cluster.yaml", *objects)
+        assert main(["simulate", "--from", source, "-o", "json", *flags]) == 0
+        tree: Tree = json.loads(self._capsys.readouterr().out)
+        assert [problem.message for problem in VALIDATOR.iter_errors(tree)] == []
+        return tree
+
+    def text(self, *flags: str, objects: list[Tree]) -> str:
+        source = self.write("cluster.yaml", *objects)
+        assert main(["simulate", "--from", source, *flags]) == 0
+        return self._capsys.readouterr().out
+
+    def refused(self, *flags: str, objects: list[Tree]) -> str:
+        source = self.write("cluster.yaml", *objects)
+        assert main(["simulate", "--from", source, *flags]) == 2
+        return self._capsys.readouterr().err
+
+
+@pytest.fixture
+def play(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Play:
+    return Play(tmp_path, capsys)
+
+
+def nodes_of(tree: Tree) -> dict[str, str]:
+    return {each["pod"]: each["node"] for each in tree["placed"]}
+
+
+def test_pods_that_wait_and_new_ones_get_nodes(play: Play) -> None:
+    new = play.write("new.yaml", workload("Deployment", 3))
+    tree = play("-f", new, objects=[node("a"), node("b", cpu="2"), pod("waits", cpu="3")])
+    origins = {each["pod"]: each["origin"] for each in tree["placed"]}
+    assert origins == {"shop/waits": "pending", "shop/new-new": "new", "shop/new-new-1": "new", "shop/new-new-2": "new"}
+    assert nodes_of(tree)["shop/waits"] == "a"
+    assert tree["pending"] == []
+    assert tree["room"]["after"]["cpu"] == {"allocatable": 6000, "requested": 6000}
+    assert tree["room"]["before"]["cpu"]["requested"] == 0
+
+
+def test_who_stays_pending_says_why(play: Play) -> None:
+    tree = play(objects=[node("a"), pod("large", cpu="9"), pod("gated", schedulingGates=[{"name": "x/quota"}])])
+    messages = {each["pod"]: each["message"] for each in tree["pending"]}
+    assert messages["shop/large"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    assert "waiting for scheduling gates: [x/quota]" in messages["shop/gated"]
+
+
+@pytest.mark.parametrize(("kind", "names"), [
+    ("StatefulSet", ["new-0", "new-1"]),
+    ("Job", ["new-new", "new-new-1"]),
+    ("ReplicaSet", ["new-new", "new-new-1"]),
+])  # fmt: skip
+def test_a_workload_makes_its_pods(play: Play, kind: str, names: list[str]) -> None:
+    tree = play("-f", play.write("new.yaml", workload(kind, 2)), objects=[node("a")])
+    assert list(nodes_of(tree)) == [f"shop/{name}" for name in names]
+    tree = play("-f", play.write("new.yaml", workload(kind, 2)), "--replicas", "4", objects=[node("a")])
+    assert len(tree["placed"]) == 4
+
+
+def test_a_daemon_set_has_a_pod_on_each_node(play: Play) -> None:
+    new = play.write("new.yaml", workload("DaemonSet"))
+    tree = play("-f", new, objects=[node("a"), node("b", unschedulable=True), node("c", cpu="500m")])
+    assert nodes_of(tree) == {"shop/new-new-a": "a", "shop/new-new-b": "b"}
+    assert [each["pod"] for each in tree["pending"]] == ["shop/new-new-c"]
+
+
+def test_nodes_are_added_removed_cordoned_labelled_and_tainted(play: Play) -> None:
+    objects = [
+        node("a"),
+        node("b"),
+        pod("runs", cpu="3", on="b"),
+        pod("waits", cpu="4"),
+        pod("picky", nodeSelector={"disk": "ssd"}),
+    ]
+    assert nodes_of(play("--cordon", "b", objects=objects)) == {"shop/waits": "a"}
+    tree = play("--add-nodes", "2:a", objects=objects)
+    assert nodes_of(tree)["shop/waits"] in ("a", "a-new-1", "a-new-2")
+    assert tree["room"]["before"]["cpu"]["allocatable"] == 16_000
+    tree = play("--remove-node", "b", "--label-node", "a:disk=ssd", objects=objects)
+    assert tree["evicted"] == [
+        {"pod": "shop/runs", "node": "b", "by": "removal", "priority": 0, "replacement": "shop/runs-again-1"}
+    ]
+    assert len(tree["placed"]) + len(tree["pending"]) == 3
+    tree = play("--taint-node", "a:team=ml:NoSchedule", "--label-node", "b:disk=ssd", objects=objects)
+    assert nodes_of(tree) == {"shop/picky": "b"}
+    tainted = [node("a", taints=[{"key": "team", "value": "ml", "effect": "NoSchedule"}]), pod("waits")]
+    assert nodes_of(play("--taint-node", "a:team:NoSchedule-", objects=tainted)) == {"shop/waits": "a"}
+
+
+def test_a_preemption_is_played_to_its_end(play: Play) -> None:
+    objects = [node("a"), pod("victim", cpu="3", on="a", priority=0), pod("important", cpu="3", priority=1000)]
+    tree = play(objects=objects)
+    assert nodes_of(tree) == {"shop/important": "a"}
+    (gone,) = tree["evicted"]
+    assert (gone["pod"], gone["by"], gone["replacement"]) == ("shop/victim", "shop/important", "shop/victim-again-1")
+    assert [each["pod"] for each in tree["pending"]] == ["shop/victim-again-1"]
+
+
+def test_a_drain_goes_as_far_as_budgets_allow(play: Play) -> None:
+    """One disruption at a time is enough where the pods find another node; none at all stops it."""
+    objects = [node("a"), node("b"), *(pod(f"web-{number}", on="a") for number in range(3))]
+    tree = play("--drain", "a", objects=[*objects, budget(1)])
+    (drained,) = tree["drains"]
+    assert len(drained["evicted"]) == 3
+    assert not drained["blocked"]
+    assert set(nodes_of(tree).values()) == {"b"}
+    (drained,) = play("--drain", "a", objects=[*objects, budget(0)])["drains"]
+    assert drained["blocked"] == [{"pod": f"shop/web-{number}", "budget": "shop/web"} for number in range(3)]
+    full = [*objects, pod("fills", cpu="3", on="b"), budget(1)]
+    (drained,) = play("--drain", "a", objects=full)["drains"]
+    assert (len(drained["evicted"]), len(drained["blocked"])) == (2, 1)
+
+
+def test_a_drain_leaves_daemons_and_names_what_nobody_makes_anew(play: Play) -> None:
+    daemon = {**OWNER, "kind": "DaemonSet"}
+    objects = [node("a"), node("b"), pod("agent", on="a", owner=daemon), pod("bare", on="a", owner=None)]
+    tree = play("--drain", "a", objects=objects)
+    (drained,) = tree["drains"]
+    assert (drained["staying"], drained["unmanaged"]) == (["shop/agent"], ["shop/bare"])
+    assert tree["placed"] == []
+    text = play.text("--drain", "a", objects=objects)
+    assert "shop/bare: no controller makes them anew; kubectl drain wants --force for that" in " ".join(text.split())
+
+
+def test_capacity_counts_pods_like_the_first_new_one(play: Play) -> None:
+    new = play.write("new.yaml", workload("Deployment", 1))
+    objects = [node("a"), node("b"), pod("runs", cpu="2", on="a")]
+    assert play("-f", new, "--capacity", objects=objects)["capacity"] == {"pods": 5, "isMore": False}
+    assert "room for more: 5 more like the first new one" in play.text("-f", new, "--capacity", objects=objects)
+
+
+def test_another_configuration(play: Play) -> None:
+    """Most allocated packs what least allocated spreads."""
+    strategy = {"type": "MostAllocated", "resources": [{"name": "cpu", "weight": 1}]}
+    profile = {
+        "schedulerName": "kscheduler",
+        "pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": strategy}}],
+    }
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [profile],
+    }
+    path = play.write("config.yaml", config)
+    objects = [node("a"), node("b"), pod("runs", on="a"), *(pod(f"p-{number}") for number in range(2))]
+    assert set(nodes_of(play("--config", path, objects=objects)).values()) == {"a"}
+    assert set(nodes_of(play(objects=objects)).values()) != {"a"}
+
+
+@pytest.mark.parametrize(("flags", "problem"), [
+    (("--drain", "c"), "there is no node c among its 1 nodes"),
+    (("--add-nodes", "a"), "--add-nodes a: COUNT:NODE was expected, such as 3:node-7"),
+    (("--label-node", "a"), "--label-node a: NODE:KEY=VALUE or NODE:KEY- was expected"),
+    (("--taint-node", "a:team=ml"), "--taint-node a:team=ml: NODE:KEY=VALUE:EFFECT was expected"),
+    (("--capacity",), "--capacity counts pods like the first of -f FILE: give one"),
+    (("--replicas", "0"), "--replicas: a number above 0 was expected"),
+    (("--master", "http://127.0.0.1:1"), "--kubeconfig, --context and --master go with a live cluster"),
+    (("-f", "missing.yaml"), "missing.yaml: cannot be read"),
+])  # fmt: skip
+def test_flags_that_cannot_be_used(play: Play, flags: tuple[str, ...], problem: str) -> None:
+    assert problem in play.refused(*flags, objects=[node("a")])
+
+
+def test_a_new_pod_with_a_taken_name_is_refused(play: Play) -> None:
+    assert "pod shop/runs exists already" in play.refused(
+        "-f", play.write("new.yaml", pod("runs")), objects=[node("a"), pod("runs", on="a")]
+    )
+
+
+def test_pods_of_other_schedulers_are_left_alone(play: Play, capsys: pytest.CaptureFixture[str]) -> None:
+    new = play.write("new.yaml", pod("other", schedulerName="default-scheduler"))
+    assert play("-f", new, objects=[node("a")])["placed"] == []
+
+
+def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--schema"]) == 0
+    Draft202012Validator.check_schema(json.loads(capsys.readouterr().out))
