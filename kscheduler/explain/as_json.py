@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from kscheduler.explain.against import Against, against_tree
 from kscheduler.explain.explanation_keys import explanation_keys
 from kscheduler.explain.outcome import cycle_outcome, outcome_of
 from kscheduler.explain.situation import NO_SITUATION, Situation
@@ -59,10 +60,11 @@ def decision_tree(
     situation: Situation = NO_SITUATION,
     notes: Iterable[str] = (),
     suggestions: Iterable[Suggestion] | None = None,
+    compared: Against | None = None,
 ) -> Tree:
     """The decision as plain dicts and lists, always with the same keys.
 
-    `suggestions`: `None` if none were looked for.
+    `suggestions`: `None` if none were looked for. `compared`: another node, if somebody asked.
     """
     pod = decision.scenario.pod
     cycle = cycle_outcome(decision)
@@ -81,7 +83,8 @@ def decision_tree(
         "isHypothetical": situation.is_hypothetical,
     }
     found = None if suggestions is None else suggestion_trees(suggestions, decision.scenario, situation)
-    told = {"suggestions": found, "notes": list(notes)}
+    beside = None if compared is None else against_tree(compared)
+    told = {"against": beside, "suggestions": found, "notes": list(notes)}
     return {**header, **_recorded_keys(decision), **explanation_keys(decision, situation), **told}
 
 

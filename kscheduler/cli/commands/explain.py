@@ -29,6 +29,7 @@ from kscheduler.client.access.connection import current_namespace, load_connecti
 from kscheduler.client.errors import ClientError, ConfigurationError
 from kscheduler.client.rest import APIClient
 from kscheduler.config.errors import ConfigError
+from kscheduler.explain.against import Against, against
 from kscheduler.explain.as_json import API_VERSION, decision_tree, json_line, schema_text
 from kscheduler.explain.groups import group_text, group_tree
 from kscheduler.explain.questions.from_files import Asked, questions_from, read_new_pods
@@ -38,6 +39,7 @@ from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.suggestions.as_lines import suggestions_text
 from kscheduler.explain.suggestions.asked import suggested
 from kscheduler.explain.text.as_text import Style, decision_text, style_of
+from kscheduler.explain.text.comparison import comparison_text
 from kscheduler.explain.text.printable import printable
 from kscheduler.upstream.release import VERSION
 from kscheduler.whatif.decide import Decision
@@ -80,6 +82,12 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     answer = parser.add_argument_group("the answer")
     answer.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: an object per line")
     answer.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json and end")
+    answer.add_argument(
+        "--against",
+        action=StoreText,
+        metavar="NODE",
+        help="why not this node: beside the one that it is on or gets",
+    )
     answer.add_argument(
         "--no-suggestions",
         action="store_true",
@@ -232,18 +240,27 @@ def _print(answers: Iterable[Answered], args: argparse.Namespace) -> int:
             continue
         else:
             found = None if args.no_suggestions else suggested(decision, question.situation)
+            compared = against(decision, args.against, question.situation) if args.against else None
             if output == "json":
-                print(json_line(decision_tree(decision, question.situation, notes, found)))
+                print(json_line(decision_tree(decision, question.situation, notes, found, compared)))
             else:
-                print(_text(decision, question, style, found, is_first=position == 0))
+                print(_text(decision, question, style, found, compared, is_first=position == 0))
     sys.stdout.flush()
     return _FAILED if failed else _EXPLAINED
 
 
 def _text(
-    decision: Decision, question: Question, style: Style, found: Sequence[Suggestion] | None, *, is_first: bool
+    decision: Decision,
+    question: Question,
+    style: Style,
+    found: Sequence[Suggestion] | None,
+    compared: Against | None,
+    *,
+    is_first: bool,
 ) -> str:
     text = decision_text(decision, style, question.situation)
+    if compared is not None:
+        text += f"\n{comparison_text(compared, style)}"
     if found is not None:
         text += f"\n{suggestions_text(found, decision.scenario, question.situation, style)}"
     encoding = sys.stdout.encoding or "utf-8"

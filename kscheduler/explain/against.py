@@ -1,0 +1,99 @@
+"""Why this node and not that one: a pod's node beside another, plugin by plugin."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kscheduler.explain.rejections import plugin_rejections
+from kscheduler.explain.situation import NO_SITUATION, Situation
+from kscheduler.framework.status import Status
+from kscheduler.whatif.decide import Decision
+
+Tree = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PluginPoints:
+    """The weighted points of a plugin."""
+
+    plugin: str
+    weight: int
+    chosen: int
+    other: int
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """Another node beside the pod's."""
+
+    node: str
+    chosen: str
+    """The node that the pod is on, or would go to; empty if it has none."""
+    problem: str = ""
+    """Why they cannot be compared: an unknown node, a pod that was not judged, a node that was not looked at."""
+    status: Status | None = None
+    """Why the node was turned down; `None`: the pod fits there."""
+    details: tuple[str, ...] = ()
+    """What exactly was wrong with it."""
+    points: tuple[PluginPoints, ...] = ()
+    """Empty where one of them was turned down, or nothing was scored."""
+
+    @property
+    def behind(self) -> int:
+        """By how many points the node is behind; below 0 if it is ahead, as for a pod that was bound earlier."""
+        return sum(each.chosen - each.other for each in self.points)
+
+
+def against(decision: Decision, node: str, situation: Situation = NO_SITUATION) -> Against:
+    """The node beside the one that the pod is on, or else the one that it would go to."""
+    record = decision.record
+    chosen = situation.node_name or (record.node_name if record is not None else "")
+    if record is None:
+        return Against(node, chosen, problem="the pod was not judged: no node was looked at")
+    if node not in record.diagnosis.names:
+        return Against(node, chosen, problem=f"there is no node {node} among the {record.num_all_nodes}")
+    rejected = record.diagnosis.pre_filter
+    if rejected.is_rejected:
+        return Against(node, chosen, status=rejected)
+    names = record.feasible_names()
+    if node in names:
+        return Against(node, chosen, points=tuple(_points(decision, node, chosen)))
+    for rejections in plugin_rejections(decision, record):
+        for status, turned_down in rejections.by_status.items():
+            if node in turned_down:
+                details = tuple(each.detail.text for each in rejections.details if node in each.node_names)
+                return Against(node, chosen, status=status, details=details)
+    return Against(node, chosen, problem=f"node {node} was not looked at: the search had ended, or its nomination held")
+
+
+def _points(decision: Decision, node: str, chosen: str) -> Iterator[PluginPoints]:
+    record = decision.record
+    names = record.feasible_names() if record is not None else []
+    if record is None or chosen not in names or not len(record.totals):
+        return
+    this, that = names.index(chosen), names.index(node)
+    for score in record.scores:
+        yield PluginPoints(score.plugin, score.weight, int(score.points[this]), int(score.points[that]))
+
+
+def against_tree(compared: Against) -> Tree:
+    """For programs."""
+    status = compared.status
+    return {
+        "node": compared.node,
+        "chosen": compared.chosen or None,
+        "problem": compared.problem or None,
+        "turnedDown": None
+        if status is None
+        else {
+            "plugin": status.plugin,
+            "code": status.code.label,
+            "reasons": list(status.reasons),
+            "details": list(compared.details),
+        },
+        "points": [
+            {"plugin": each.plugin, "weight": each.weight, "chosen": each.chosen, "other": each.other}
+            for each in compared.points
+        ],
+        "behind": compared.behind if compared.points else None,
+    }

@@ -1,0 +1,54 @@
+"""Another node beside the pod's, as text."""
+
+from collections.abc import Iterator
+
+from kscheduler.explain.against import Against
+from kscheduler.explain.text.layout import BOLD, INDENT, PLAIN, Style, aligned, wrapped
+from kscheduler.explain.text.printable import printable
+
+
+def comparison_text(compared: Against, style: Style = PLAIN) -> str:
+    """A block below the answer, without a final line end."""
+    return "\n".join(part.rstrip() for line in _lines(compared, style) for part in wrapped(line, style.width))
+
+
+def _lines(compared: Against, style: Style) -> Iterator[str]:
+    node, chosen = printable(compared.node), printable(compared.chosen)
+    title = style.paint(f"why not {node}", BOLD)
+    yield ""
+    if compared.problem:
+        yield f"{INDENT}{title}: {printable(compared.problem)}"
+    elif compared.status is not None:
+        plugin = compared.status.plugin or "PreFilter"
+        yield f"{INDENT}{title}: {plugin} turned it down: {printable(compared.status.message)}"
+        yield from (f"{INDENT}{INDENT}- {printable(detail)}" for detail in compared.details)
+    elif compared.node == compared.chosen:
+        yield f"{INDENT}{title}: that is where it is, or goes"
+    elif not compared.points:
+        yield f"{INDENT}{title}: it fits there, and {chosen or 'no node'} was not scored beside it"
+    else:
+        yield f"{INDENT}{title}: {_verdict(compared)}"
+        rows = [("points", chosen, node, "difference")]
+        rows += [
+            (_label(each.plugin, each.weight), str(each.chosen), str(each.other), _signed(each.other - each.chosen))
+            for each in compared.points
+            if each.chosen or each.other
+        ]
+        yield from (f"{INDENT}{INDENT}{line}" for line in aligned(rows, {1, 2, 3}))
+
+
+def _verdict(compared: Against) -> str:
+    behind = compared.behind
+    if not behind:
+        return "both have the same points; the highest mix of pod UID and node name decides"
+    if behind > 0:
+        return f"it is {behind} points behind {printable(compared.chosen)}"
+    return f"it would be {-behind} points ahead now; the pod went to {printable(compared.chosen)} earlier"
+
+
+def _label(plugin: str, weight: int) -> str:
+    return plugin if weight == 1 else f"{plugin} (weight {weight})"
+
+
+def _signed(number: int) -> str:
+    return f"{number:+d}" if number else "0"

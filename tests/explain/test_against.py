@@ -1,0 +1,65 @@
+"""`--against NODE`: why not that one."""
+
+import json
+from typing import Any
+
+import pytest
+
+from kscheduler.explain.against import Against, against, against_tree
+from kscheduler.explain.situation import NO_SITUATION, Situation, Standing
+from kscheduler.explain.text.comparison import comparison_text
+from kscheduler.whatif.decide import decide
+from kscheduler.whatif.scenario import parse_scenario
+from tests.explain.scenarios import Tree, node_tree, pod_tree, scenario_line
+from tests.explain.test_command import run
+
+NODES = (node_tree("a"), node_tree("b", cpu="8"), node_tree("full", cpu="1"), node_tree("closed", unschedulable=True))
+
+
+def compared(node: str, *, pod: Tree | None = None, situation: Situation = NO_SITUATION) -> Against:
+    line = scenario_line(pod or pod_tree(cpu="2"), nodes=NODES)
+    return against(decide(parse_scenario(line, "test:1")), node, situation)
+
+
+def test_a_node_with_fewer_points_is_behind_by_plugin() -> None:
+    found = compared("a")
+    assert (found.chosen, found.status) == ("b", None)
+    assert found.behind == sum(each.chosen - each.other for each in found.points) > 0
+    text = comparison_text(found)
+    assert f"why not a: it is {found.behind} points behind b" in text
+    assert "NodeResourcesFit" in text
+
+
+def test_a_node_that_was_turned_down_says_why() -> None:
+    found = compared("full")
+    assert found.status is not None
+    assert found.status.plugin == "NodeResourcesFit"
+    text = comparison_text(found)
+    assert "why not full: NodeResourcesFit turned it down: Insufficient cpu" in text
+    assert "1 short" in text
+    assert "NodeUnschedulable turned it down" in comparison_text(compared("closed"))
+
+
+def test_a_bound_pod_is_compared_with_the_node_that_it_is_on() -> None:
+    bound = Situation(standing=Standing.BOUND, node_name="a")
+    found = compared("b", situation=bound)
+    assert (found.chosen, found.behind < 0) == ("a", True)
+    assert f"it would be {-found.behind} points ahead now; the pod went to a earlier" in comparison_text(found)
+    assert "that is where it is, or goes" in comparison_text(compared("a", situation=bound))
+
+
+@pytest.mark.parametrize(("node", "pod", "text"), [
+    ("nowhere", None, "there is no node nowhere among the 4"),
+    ("a", pod_tree(schedulingGates=[{"name": "x"}]), "the pod was not judged"),
+])  # fmt: skip
+def test_what_cannot_be_compared_says_so(node: str, pod: Tree | None, text: str) -> None:
+    assert text in comparison_text(compared(node, pod=pod))
+
+
+def test_the_flag(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "one.jsonl"
+    path.write_bytes(scenario_line(pod_tree(cpu="2"), nodes=NODES))
+    assert run("--from", str(path), "--against", "a", "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out)["against"] == against_tree(compared("a"))
+    assert run("--from", str(path), "--against", "full") == 0
+    assert "why not full: NodeResourcesFit" in capsys.readouterr().out
