@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 VERBS: Final[Mapping[str, str]] = {
     "run": "schedule the pods that name this scheduler",
     "explain": "say where a pod goes and why",
+    "pending": "list the pending pods by reason",
     "simulate": "say what would happen with more pods, other nodes, a drain, another configuration",
     "config": "check a configuration file, print the default one",
     "cluster": "serve an embedded cluster with hollow nodes",
@@ -27,7 +28,14 @@ VERBS: Final[Mapping[str, str]] = {
 }
 """The purpose of each verb, as in `kscheduler --help`. `kscheduler/cli/commands/VERB.py` implements it."""
 
-_CALL_PLUGINS: Final = {"bench": False, "config": True, "explain": True, "plugin": False, "simulate": True}
+_CALL_PLUGINS: Final = {
+    "bench": False,
+    "config": True,
+    "explain": True,
+    "pending": True,
+    "plugin": False,
+    "simulate": True,
+}
 """Verbs that call plugins and configure no logs of their own: whether the plugins' lines are shown. Those that ask them
 thousands of times show none.
 """

@@ -1,0 +1,1 @@
+"""All pending pods of a cluster, by reason."""

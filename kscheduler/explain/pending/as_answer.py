@@ -1,0 +1,102 @@
+"""The reasons of pending pods, for people and for programs."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from kscheduler.explain.pending.reasons import Reason, counted
+from kscheduler.explain.situation import NO_SITUATION
+from kscheduler.explain.suggestions.as_json import suggestion_trees
+from kscheduler.explain.suggestions.commands import command_of
+from kscheduler.explain.suggestions.in_words import suggestion_text
+from kscheduler.explain.text.layout import BOLD, DIM, INDENT, PLAIN, Style, nodes, wrapped
+from kscheduler.explain.text.printable import printable
+from kscheduler.whatif.scenario import ClusterObjects, Scenario
+
+Tree = dict[str, Any]
+
+API_VERSION: Final = "pending.kscheduler.io/v1"
+KIND: Final = "PendingPods"
+_NAMED: Final = 3
+_MOST_LISTED: Final = 1_000
+"""Pods of a reason that JSON lists; `count` has all."""
+
+
+def pending_text(reasons: Sequence[Reason], objects: ClusterObjects, now: datetime, style: Style = PLAIN) -> str:
+    """The reasons with examples, and the smallest change for the oldest pod of each."""
+    return "\n".join(_lines(reasons, objects, now, style))
+
+
+def _lines(reasons: Sequence[Reason], objects: ClusterObjects, now: datetime, style: Style) -> Iterator[str]:
+    total = sum(len(each.pods) for each in reasons)
+    if not total:
+        yield "no pod is pending"
+        return
+    is_or_are = "pod is" if total == 1 else "pods are"
+    yield style.paint(f"{total} {is_or_are} pending", BOLD)
+    for reason in reasons:
+        names = ", ".join(printable(pod.key) for pod in reason.pods[:_NAMED])
+        more = f" and {len(reason.pods) - _NAMED} more" if len(reason.pods) > _NAMED else ""
+        age = f", the oldest for {_age(reason.since, now)}" if reason.since else ""
+        yield ""
+        yield from wrapped(f"{len(reason.pods)}  {reason.verdict.value}{age}: {names}{more}", style.width)
+        yield from wrapped(f"{INDENT}{printable(reason.message)}", style.width)
+        if reason.suggestion is not None and reason.example is not None:
+            text = f"{suggestion_text(reason.suggestion)} ({nodes(reason.suggestion.nodes)})"
+            yield from wrapped(f"{INDENT}{printable(reason.example.key)} would fit: {printable(text)}", style.width)
+            if command := command_of(reason.suggestion, reason.example, objects, NO_SITUATION):
+                yield f"{INDENT}{style.paint(printable(command), DIM)}"
+
+
+def pending_tree(
+    reasons: Sequence[Reason], objects: ClusterObjects, served_config: Any, notes: Iterable[str] = ()
+) -> Tree:
+    """As plain dicts and lists, always with the same keys."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "count": sum(len(each.pods) for each in reasons),
+        "byPlugin": counted(reasons),
+        "reasons": [_reason(each, objects, served_config) for each in reasons],
+        "notes": list(notes),
+    }
+
+
+def _reason(reason: Reason, objects: ClusterObjects, config: Any) -> Tree:
+    suggestion = None
+    if reason.suggestion is not None and reason.example is not None:
+        scenario = Scenario(objects, reason.example, config)
+        (tree,) = suggestion_trees((reason.suggestion,), scenario, NO_SITUATION)
+        suggestion = {"pod": reason.example.key, **tree}
+    return {
+        "verdict": reason.verdict.value,
+        "message": reason.message,
+        "plugins": list(reason.plugins),
+        "count": len(reason.pods),
+        "since": reason.since or None,
+        "pods": [
+            {
+                "namespace": pod.metadata.namespace,
+                "name": pod.metadata.name,
+                "schedulerName": pod.spec.scheduler_name,
+                "priority": pod.spec.priority or 0,
+                "creationTimestamp": pod.metadata.creation_timestamp,
+            }
+            for pod in reason.pods[:_MOST_LISTED]
+        ],
+        "suggestion": suggestion,
+    }
+
+
+def _age(since: str, now: datetime) -> str:
+    try:
+        began = datetime.fromisoformat(since)
+    except ValueError:
+        return "an unknown time"
+    if began.tzinfo is None:
+        began = began.replace(tzinfo=UTC)
+    seconds = max(int((now - began).total_seconds()), 0)
+    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length}{unit}"
+    return f"{seconds}s"

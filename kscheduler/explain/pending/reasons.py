@@ -1,0 +1,166 @@
+"""The pending pods of a cluster by reason, each reason with the smallest change that would help one of them.
+
+Pods of one template are judged once, all of them over one copy of the cluster: a thousand replicas cost as much as one.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import msgspec
+
+from kscheduler.api.core import Pod
+from kscheduler.api.quantity import QuantityError
+from kscheduler.assembly import group_apis, profiles_over
+from kscheduler.config.errors import ConfigError
+from kscheduler.explain.questions.serving import Serving
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.status import Code
+from kscheduler.plugins.in_tree import registry
+from kscheduler.scheduling.cycle.schedule import schedule
+from kscheduler.scheduling.profiles import Profiles
+from kscheduler.state.cache import Cache
+from kscheduler.whatif.decide import cluster_cache, scenario_ports
+from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
+from kscheduler.whatif.suggestions.search import suggestions
+from kscheduler.whatif.suggestions.suggestion import Suggestion
+
+
+class PendingVerdict(Enum):
+    """What the cycle says of a pending pod now."""
+
+    FITS = "Fits"
+    """It would get a node; it may be in the queue, in back-off, or wait for a plugin."""
+    UNSCHEDULABLE = "Unschedulable"
+    PREEMPTING = "Preempting"
+    """Preemption would make room."""
+    GATED = "Gated"
+    IN_A_GROUP = "InAGroup"
+    """It waits with its pod group and is not judged alone."""
+    NOT_SERVED = "NotServed"
+    """No profile here has its scheduler's name."""
+    ERROR = "Error"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Pods that are pending for one reason."""
+
+    verdict: PendingVerdict
+    message: str
+    plugins: tuple[str, ...]
+    """Who turned nodes, or the pod, down; sorted."""
+    pods: tuple[Pod, ...]
+    """The oldest first."""
+    suggestion: Suggestion | None = None
+    """The smallest change for `example`."""
+    example: Pod | None = None
+
+    @property
+    def since(self) -> str:
+        """When the oldest was created; empty if nobody knows."""
+        return next((each.metadata.creation_timestamp for each in self.pods if each.metadata.creation_timestamp), "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    verdict: PendingVerdict
+    message: str
+    plugins: tuple[str, ...] = ()
+
+
+def pending_reasons(
+    objects: ClusterObjects, served: Serving, where: str, namespace: str = "", *, with_suggestions: bool = True
+) -> list[Reason]:
+    """The reasons, those of most pods first; `namespace`: of its pods alone. Raises `ScenarioError`."""
+    pending = [
+        pod
+        for pod in objects.pods
+        if not (pod.spec.node_name or pod.is_terminal or pod.metadata.deletion_timestamp)
+        and namespace in ("", pod.metadata.namespace)
+    ]
+    if not pending:
+        return []
+    cache = cluster_cache(objects, None, served.config.gates, where, group_apis(served.config))
+    profiles = _profiles(objects, served, cache, where)
+    _nominate(objects.pods, cache, profiles)
+    by_template: dict[bytes, _Judged] = {}
+    found: dict[_Judged, list[Pod]] = {}
+    for pod in pending:
+        template = _template(pod)
+        if template not in by_template:
+            by_template[template] = _judged(pod, profiles, cache)
+        found.setdefault(by_template[template], []).append(pod)
+    reasons = [_reason(judged, pods, profiles, cache, objects, with_suggestions) for judged, pods in found.items()]
+    return sorted(reasons, key=lambda each: (-len(each.pods), each.message))
+
+
+def _template(pod: Pod) -> bytes:
+    """Equal for pods that the cycle cannot tell apart."""
+    meta, spec = pod.metadata, pod.spec
+    is_nominated = pod.status.nominated_node_name
+    return msgspec.json.encode((meta.namespace, sorted(meta.labels.items()), meta.owner_references, spec, is_nominated))
+
+
+def _judged(pod: Pod, profiles: Profiles, cache: Cache) -> _Judged:
+    profile = profiles.get(pod.spec.scheduler_name)
+    if profile is None:
+        return _Judged(PendingVerdict.NOT_SERVED, f"nobody here serves scheduler {pod.spec.scheduler_name}")
+    key = cache.pod_groups.key_of(pod) if cache.pod_groups.apis else None
+    if key is not None:
+        return _Judged(PendingVerdict.IN_A_GROUP, f"waits with its pod group {key.text}: explain one of its members")
+    info = PodInfo(pod)
+    gate = profile.run_pre_enqueue(info)
+    if gate.is_rejected:
+        return _Judged(PendingVerdict.GATED, gate.message, (gate.plugin,))
+    record = schedule(profile, info, cache)
+    if record.status.code is Code.ERROR:
+        return _Judged(PendingVerdict.ERROR, record.status.message, (record.status.plugin,))
+    if record.node_name:
+        return _Judged(PendingVerdict.FITS, "fits now: it is in the queue or in back-off, or waits for a plugin")
+    makes_room = record.post_filter is not None and record.post_filter.is_success and record.nominated_node_name
+    verdict = PendingVerdict.PREEMPTING if makes_room else PendingVerdict.UNSCHEDULABLE
+    return _Judged(verdict, record.message, tuple(sorted(record.diagnosis.plugins)))
+
+
+def _reason(
+    judged: _Judged, pods: list[Pod], profiles: Profiles, cache: Cache, objects: ClusterObjects, with_suggestions: bool
+) -> Reason:
+    ordered = tuple(sorted(pods, key=lambda pod: (pod.metadata.creation_timestamp or "~", pod.key)))
+    reason = Reason(judged.verdict, judged.message, judged.plugins, ordered)
+    helps = judged.verdict in (PendingVerdict.UNSCHEDULABLE, PendingVerdict.GATED, PendingVerdict.PREEMPTING)
+    if not (with_suggestions and helps):
+        return reason
+    example = ordered[0]
+    budgets = scenario_ports(objects).budgets
+    changes = suggestions(profiles[example.spec.scheduler_name], PodInfo(example), cache, budgets)
+    return replace(reason, suggestion=changes[0] if changes else None, example=example)
+
+
+def _profiles(objects: ClusterObjects, served: Serving, cache: Cache, where: str) -> Profiles:
+    known = registry() if served.registry is None else served.registry
+    try:
+        return profiles_over(cache, served.config, known, scenario_ports(objects))
+    except ConfigError as problem:
+        problems = "; ".join(str(each) for each in problem.problems)
+        raise ScenarioError(f"{where}: config: {problems}") from None
+
+
+def _nominate(pods: Iterable[Pod], cache: Cache, profiles: Profiles) -> None:
+    """Others leave room for pods that wait on the node in their status."""
+    for pod in pods:
+        waits = not pod.spec.node_name and not pod.is_terminal and pod.spec.scheduler_name in profiles
+        if waits and pod.status.nominated_node_name:
+            try:
+                cache.nominator.add(PodInfo(pod))
+            except QuantityError:
+                continue  # the reader of the objects has told of it
+
+
+def counted(reasons: Sequence[Reason]) -> dict[str, int]:
+    """How many pods each plugin turns down; a pod that several turn down counts for each."""
+    found: dict[str, int] = {}
+    for reason in reasons:
+        for plugin in reason.plugins:
+            found[plugin] = found.get(plugin, 0) + len(reason.pods)
+    return dict(sorted(found.items(), key=lambda entry: (-entry[1], entry[0])))

@@ -1,0 +1,36 @@
+"""`kubectl kscheduler`: its verbs, its help, and what it completes."""
+
+import pytest
+
+from kscheduler.cli.kubectl_plugin import VERBS, complete, main
+
+
+def test_verbs_are_those_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for verb in VERBS:
+        with pytest.raises(SystemExit) as ended:
+            main([verb, "--help"])
+        assert ended.value.code == 0
+        assert f"usage: kscheduler {VERBS[verb][0]}" in capsys.readouterr().out
+
+
+def test_help_and_unknown_verbs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    assert "kubectl kscheduler why" in capsys.readouterr().out
+    assert main([]) == 2
+    assert main(["wy"]) == 2
+    assert "'wy' is no verb" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("words", "found", "last"), [
+    ([""], ["why", "whatif", "pending"], ":4"),
+    (["wh"], ["why", "whatif"], ":4"),
+    (["why", "--from"], ["--from"], ":4"),
+    (["whatif", "--ad"], ["--add-nodes"], ":4"),
+    (["why", "-f", ""], [], ":0"),
+    (["what", "-"], [], ":4"),
+])  # fmt: skip
+def test_completion(words: list[str], found: list[str], last: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """As cobra reads it: a suggestion per line, a tab before its description, a directive at the end."""
+    assert complete(words) == 0
+    *lines, directive = capsys.readouterr().out.splitlines()
+    assert ([line.partition("\t")[0] for line in lines], directive) == (found, last)

@@ -1,0 +1,83 @@
+"""`kscheduler pending`: the pending pods by reason, with a change for the oldest of each."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kscheduler.cli import main
+
+Tree = dict[str, Any]
+NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "a", "uid": "a"},
+    "status": {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "110"}},
+}
+
+
+def pod(
+    name: str, *, cpu: str = "1", namespace: str = "shop", created: str = "2026-01-01T00:00:00Z", **spec: Any
+) -> Tree:
+    container = {"name": "main", "image": "app", "resources": {"requests": {"cpu": cpu}}}
+    metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "creationTimestamp": created}
+    whole = {"schedulerName": "kscheduler", "containers": [container], **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": whole}
+
+
+PODS = (
+    *(pod(f"large-{number}", cpu="9", created=f"2026-01-0{3 - number}T00:00:00Z") for number in range(3)),
+    pod("picky", nodeSelector={"disk": "ssd"}),
+    pod("gated", schedulingGates=[{"name": "x/quota"}]),
+    pod("other", schedulerName="default-scheduler", namespace="elsewhere"),
+    pod("fits"),
+    pod("runs", nodeName="a"),
+)
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> str:
+    path = tmp_path / "dump.yaml"
+    path.write_text("".join(f"---\n{json.dumps(obj)}\n" for obj in (NODE, *PODS)))
+    return str(path)
+
+
+def answer(capsys: pytest.CaptureFixture[str], *flags: str) -> Any:
+    assert main(["pending", "-o", "json", *flags]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_pods_are_grouped_by_reason(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    tree = answer(capsys, "--from", dump)
+    assert tree["count"] == 7
+    first = tree["reasons"][0]
+    assert (first["verdict"], first["count"], first["since"]) == ("Unschedulable", 3, "2026-01-01T00:00:00Z")
+    assert [each["name"] for each in first["pods"]] == ["large-2", "large-1", "large-0"]
+    assert first["suggestion"]["pod"] == "shop/large-2"
+    assert first["suggestion"]["kind"] == "request"
+    verdicts = {each["verdict"]: each["pods"][0]["name"] for each in tree["reasons"][1:]}
+    assert verdicts == {"Unschedulable": "picky", "Gated": "gated", "NotServed": "other", "Fits": "fits"}
+    assert tree["byPlugin"] == {"NodeResourcesFit": 3, "NodeAffinity": 1, "SchedulingGates": 1}
+
+
+def test_of_one_namespace_and_without_suggestions(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    tree = answer(capsys, "--from", dump, "-n", "elsewhere", "--no-suggestions")
+    assert [each["pods"][0]["name"] for each in tree["reasons"]] == ["other"]
+    assert answer(capsys, "--from", dump, "-n", "nowhere")["reasons"] == []
+
+
+def test_the_text(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pending", "--from", dump]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("7 pods are pending\n\n3  Unschedulable, the oldest for ")
+    assert "shop/large-2 would fit: request 1 of cpu instead of 9 (1 node)" in text
+    assert "     kubectl" not in text
+    assert "\n  kubectl get pod large-2 -n shop" in text
+    assert main(["pending", "--from", dump, "-n", "nowhere"]) == 0
+    assert capsys.readouterr().out == "no pod is pending\n"
+
+
+def test_flags_that_cannot_be_used(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pending", "--from", dump, "--master", "http://127.0.0.1:1"]) == 2
+    assert "go with a live cluster" in capsys.readouterr().err
