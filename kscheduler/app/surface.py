@@ -42,6 +42,7 @@ from kscheduler.metrics import (
     work_queue_source,
 )
 from kscheduler.scheduling.observations import OF_GROUP, SINGLE_POD
+from kscheduler.scheduling.truth.pending import PendingPods
 from kscheduler.server import (
     Address,
     Check,
@@ -59,6 +60,8 @@ from kscheduler.server import (
     samples_of,
 )
 from kscheduler.server.pages.debugging import ProfilePage, dump_page, set_verbosity_page, stacks_page
+from kscheduler.server.pages.openapi import openapi_page
+from kscheduler.server.pages.pending import pending_page
 from kscheduler.server.pages.pod_resources import pod_resources
 from kscheduler.server.pages.zpages import flagz, statusz
 from kscheduler.server.serving import LOOPBACK
@@ -272,7 +275,12 @@ class Surface:
         config = self._options.config
         pods = self._parts.informers.informer(PODS).store
         resources = pod_resources(lambda: _objects(pods), lambda: self.is_scheduling)
-        pages = {"/metrics/resources": ServedPage(resources, is_long=True)}
+        waiting = PendingPods(self._parts.assembly.queue, pods, self._parts.assembly.profiles.__contains__)
+        pages = {
+            "/metrics/resources": ServedPage(resources, is_long=True),
+            "/openapi.json": ServedPage(openapi_page()),
+            "/pending": ServedPage(pending_page(waiting.tree), is_long=True),
+        }
         if config.configuration.enable_profiling:
             dump = self._parts.truth.dump
             pages |= {

@@ -1,0 +1,27 @@
+"""`/pending`: the pods that wait, by reason, as JSON."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from kscheduler.server.handlers import Handler
+
+
+def pending_page(tree: Callable[[], Awaitable[dict[str, Any]]]) -> Handler:
+    """The tree, made anew for each request; one at a time, so that many askers cost as much as one."""
+    is_busy = False
+
+    async def handle(_request: web.Request) -> web.StreamResponse:
+        nonlocal is_busy
+        if is_busy:
+            raise web.HTTPTooManyRequests(text="429: the answer to another request is being made")
+        is_busy = True
+        try:
+            body = msgspec.json.encode(await tree())
+        finally:
+            is_busy = False
+        return web.Response(body=body, content_type="application/json")
+
+    return handle
