@@ -4,7 +4,7 @@ It is pure: claims, classes, slices and what is allocated go in, allocations com
 the incubating allocator, which both versions use with default gates.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from uuid import uuid4
 
 from kscheduler.api.devices import AllocationResult, DeviceClass, ResourceClaim
@@ -50,12 +50,24 @@ class Allocator:
 
         `until` is called during the search, and ends it by raising. Raises `AllocationError`, `FailedOnThisNodeError`.
         """
+        parts = self.allocate_in_parts(node_name, node_labels, until)
+        while True:
+            try:
+                next(parts)
+            except StopIteration as ended:
+                results: list[AllocationResult] | None = ended.value
+                return results
+
+    def allocate_in_parts(
+        self, node_name: str, node_labels: Mapping[str, str], until: Callable[[], None] | None = None
+    ) -> Generator[None, None, list[AllocationResult] | None]:
+        """As `allocate`; who runs it may pause at each `yield`, if what is allocated does not change meanwhile."""
         node = NodeIdentity(node_name, node_labels)
         pools = self._slices.pools(node_name, node_labels)
         plans = self._planner.plans(pools, node)
         counters = PoolCounters(self._counters, self._features)
         search = Search(self._features, plans, pools, node, self._allocated, counters, self._new_share_id, until)
-        if not search.run():
+        if not (yield from search.parts()):
             if any(pool.is_invalid for pool in pools):
                 raise FailedOnThisNodeError("invalid resource pools were encountered")
             return None

@@ -52,6 +52,12 @@ class AllocatedState:
     consumed: Mapping[DeviceID, Consumed] = field(default_factory=dict)
     """What all shares of a device take together."""
 
+    def copy(self) -> "AllocatedState":
+        """What it is now, whatever changes later."""
+        shared = {device: tuple(shares) for device, shares in self.shared.items()}
+        consumed = {device: dict(amounts) for device, amounts in self.consumed.items()}
+        return AllocatedState(frozenset(self.devices), shared, consumed)
+
     def has(self, device: DeviceID) -> bool:
         """Whether any claim has the device or a share of it."""
         return device in self.devices or device in self.shared or device in self.consumed

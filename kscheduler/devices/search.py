@@ -100,10 +100,14 @@ class Search:
         self._shares: dict[DeviceID, list[dict[str, Amount]]] = {}
         """What the chosen shares of each device take."""
 
-    def run(self) -> bool:
-        """Whether there is a solution; it is in `chosen`. Raises `AllocationError`, and what `until` raises."""
+    def parts(self) -> Generator[None, None, bool]:
+        """Whether there is a solution; it is in `chosen`. Who runs it may pause at each `yield`.
+
+        Raises `AllocationError`, and what `until` raises.
+        """
         steps, answer = [self._claim(0)], None
         while steps:
+            yield
             try:
                 steps.append(steps[-1].send(answer))  # type: ignore[arg-type]  # a new generator is sent None
                 answer = None

@@ -13,6 +13,7 @@ from kscheduler.devices.selectors import Release, SelectorCompiler
 from kscheduler.devices.slices import SliceIndex
 from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.handle import Handle
+from kscheduler.framework.nodes.patience import Patience
 from kscheduler.plugins.dynamic_resources.kept_answers import AnswersByTemplate, KeptAnswers
 from kscheduler.plugins.dynamic_resources.search import DeviceSearch
 
@@ -41,14 +42,18 @@ class Allocators:
         """The answers of selectors. Made for the first claim: the environment of their language takes milliseconds."""
         return Selections(SelectorCompiler(self._version, self._has_lists), self._features)
 
-    def search_for(self, claims: Sequence[ResourceClaim], devices: Devices) -> DeviceSearch:
+    def search_for(
+        self, claims: Sequence[ResourceClaim], devices: Devices, patience: Patience | None = None
+    ) -> DeviceSearch:
         """A search for devices of these claims."""
         kept = self._answers.of(claims)
         make, follow = partial(self._made, claims, devices), partial(self._follow, kept, devices)
-        return DeviceSearch(claims, devices, follow, make, self._clock, self._timeout_seconds, kept)
+        return DeviceSearch(claims, devices, follow, make, self._clock, self._timeout_seconds, kept, patience)
 
-    def _made(self, claims: Sequence[ResourceClaim], devices: Devices) -> Allocator:
+    def _made(self, claims: Sequence[ResourceClaim], devices: Devices, *, lasts: bool) -> Allocator:
         index, allocated = self._index_of(devices), devices.claims.allocated_state()
+        if lasts:
+            allocated = allocated.copy()
         return Allocator(self._features, claims, allocated, devices.device_class, index, self._selections)
 
     def _follow(self, kept: KeptAnswers, devices: Devices) -> None:

@@ -82,6 +82,13 @@ class ExtendedResources:
             return ()
         return self._made(by_devices)[2].on(node)
 
+    def search_on(self, info: NodeInfo) -> DeviceSearch | None:
+        """The search that `on` needs for the node; `None` if it needs none."""
+        by_devices = self._from_devices(info)
+        if self.is_left_over or not (by_devices or self.has_user_claims):
+            return None
+        return self._made(by_devices)[2]
+
     def claim_on(self, info: NodeInfo) -> tuple[ResourceClaim, Mappings]:
         """The claim with its requests for the node, and which containers use them; without requests it is not used."""
         by_devices = self._from_devices(info)

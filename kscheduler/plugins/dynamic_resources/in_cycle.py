@@ -40,6 +40,10 @@ class ClaimsInCycle:
         node = info.node
         return () if self.search is None or node is None else self.search.on(node)
 
+    def search_on(self, info: NodeInfo) -> DeviceSearch | None:
+        """The search that `devices_on` needs for a node; `None` if it needs none."""
+        return self.search if self.extended is None else self.extended.search_on(info)
+
     def found_on(self, info: NodeInfo) -> Sequence[AllocationResult] | None:
         """What Filter has found on a node for each of `claims_on`; `None` where the node did not pass.
 

@@ -39,6 +39,12 @@ class KeptAnswers:
     """By name of a node, with its labels."""
     revision: int = -1
     """Of what is allocated, as far as the answers know of it."""
+    searched: dict[str, object] = field(default_factory=dict)
+    """Nodes that are being searched beside the cycle, as long as nothing has changed there; with the latest search."""
+    overdue: dict[str, str] = field(default_factory=dict)
+    """By node, the error of a search beside the cycle that has taken too long: for the next cycle that asks."""
+    has_shares: bool = False
+    """Whether an answer could not be kept: searching before the cycle is of no use."""
     _codes: Codes = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """By row of the live table: the answer as a code of Filter, or `_UNKNOWN`."""
     _nodes_seen: int = 0
@@ -89,15 +95,21 @@ class KeptAnswers:
         """Keep an answer, unless it is good for one pod only."""
         if isinstance(answer, int) or not any(_is_shared(each) for each in answer):
             self.answers[node.metadata.name] = node.metadata.labels, answer
+        else:
+            self.has_shares = True
 
     def forget(self, names: Collection[str] | None) -> None:
         """Drop what is known of these nodes; `None`: of all."""
         if names is None:
+            self.searched.clear()
+            self.overdue.clear()
             self.answers.clear()
             self._codes.fill(_UNKNOWN)
             self._forgotten.clear()
             return
         for name in names:
+            self.searched.pop(name, None)
+            self.overdue.pop(name, None)
             if self.answers.pop(name, None) is not None:
                 self._forgotten.append(name)
 

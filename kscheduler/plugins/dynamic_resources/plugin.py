@@ -35,6 +35,7 @@ from kscheduler.framework.events import ClusterEventWithHint
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.label_column import Mask
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
+from kscheduler.framework.nodes.patience import Patience
 from kscheduler.framework.plugin import (
     PASS_ALL,
     SKIPPED,
@@ -58,9 +59,10 @@ from kscheduler.plugins.dynamic_resources.details import claim_details
 from kscheduler.plugins.dynamic_resources.events import DeviceEvents
 from kscheduler.plugins.dynamic_resources.in_cycle import ClaimsInCycle, reachable_from
 from kscheduler.plugins.dynamic_resources.kept_answers import Answer
+from kscheduler.plugins.dynamic_resources.look_ahead import LookAhead
 from kscheduler.plugins.dynamic_resources.pod_claims import ClaimNotReadyError, missing_claim, pod_claims
 from kscheduler.plugins.dynamic_resources.requests import unservable
-from kscheduler.plugins.dynamic_resources.search import NOT_AVAILABLE, REASONS
+from kscheduler.plugins.dynamic_resources.search import NOT_AVAILABLE, REASONS, UnfinishedError
 
 _PREPARED: Final = PreFilterResult(SUCCESS)
 _NOTHING_TO_WRITE: Final = PreFlightResult(SKIP, allow_parallel=True)
@@ -134,7 +136,7 @@ class DynamicResources(Plugin):
             claims = pod_claims(pod.pod, devices.claims)
         except ClaimNotReadyError as not_ready:
             return PreFilterResult(unresolvable(str(not_ready), plugin=self.name))
-        search_for = partial(self._allocators.search_for, devices=devices)
+        search_for = partial(self._allocators.search_for, devices=devices, patience=cycle.find(Patience))
         backed = None
         if self._may_have_extended(pod, devices):
             backed = extended.extended_resources(pod, claims, devices, search_for)
@@ -168,7 +170,12 @@ class DynamicResources(Plugin):
         """The code of what each row lacks, int64 [rows]. As upstream, devices are looked for first."""
         del pod
         state = cycle.read(ClaimsInCycle)
-        codes, found = self._devices_on(state, nodes, rows)
+        try:
+            codes, found = self._devices_on(state, nodes, rows)
+        except UnfinishedError:
+            names = [nodes.name_of(row) for row in rows.tolist()]
+            cycle.read(Patience).rest = LookAhead(nodes, names, state.search_on)
+            raise StatusError("the search for devices goes on") from None
         for claim, mask in self._unavailable(state, nodes, rows):
             here = mask & ((codes == 0) | (codes == NOT_AVAILABLE))
             if here.any():

@@ -4,10 +4,9 @@ An allocator holds for the claims of one cycle and for the state when it was mad
 extender was asked in between), a new one is made before the next node is looked at.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Node
@@ -15,6 +14,7 @@ from kscheduler.api.devices import ResourceClaim
 from kscheduler.devices.allocator import AllocationError, Allocator, FailedOnThisNodeError
 from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
+from kscheduler.framework.nodes.patience import Patience
 from kscheduler.framework.status import StatusError
 from kscheduler.plugins.dynamic_resources.kept_answers import Answer, KeptAnswers
 
@@ -30,6 +30,26 @@ REASONS: Final = {
 }
 
 
+MOST_TRIES: Final = 3
+"""How often a node is searched beside the cycle while its devices change; then the cycle does it."""
+
+
+class OverdueError(StatusError):
+    """The search on a node has taken longer than it may. The text is kube-scheduler's."""
+
+
+class UnfinishedError(Exception):
+    """The cycle's patience is over."""
+
+
+class AllocatorMaker(Protocol):
+    """Makes an allocator for the claims and the state as it is now."""
+
+    def __call__(self, *, lasts: bool) -> Allocator:
+        """`lasts`: it is used also after what is allocated has changed, and does not see that."""
+        ...
+
+
 @dataclass(slots=True)
 class DeviceSearch:
     """Searches the devices of nodes for the claims of one pod."""
@@ -38,11 +58,13 @@ class DeviceSearch:
     devices: Devices
     follow: Callable[[], None]
     """Brings `kept` up to date."""
-    make: Callable[[], Allocator]
+    make: AllocatorMaker
     clock: Clock
     timeout_seconds: float
     """How long the search on a node may take; 0: as long as it takes."""
     kept: KeptAnswers
+    patience: Patience | None = None
+    """`None`: the search goes on to its end."""
     _allocator: Allocator | None = None
     _seen: int = -1
     """The revision of the state that `kept` and the allocator know."""
@@ -50,14 +72,69 @@ class DeviceSearch:
     def on(self, node: Node) -> Answer:
         """What each claim gets on the node, or a code why they do not all get something.
 
-        Raises `StatusError`: the claims or their classes are wrong, or the time is over.
+        Raises `StatusError`: the claims or their classes are wrong, or the time is over; `UnfinishedError`.
         """
         self._catch_up()
         answer = self.kept.get(node)
         if answer is None:
-            answer = self._searched(node)
+            overdue = self.kept.overdue.pop(node.metadata.name, "")
+            if overdue:
+                raise OverdueError(overdue)
+            answer = _last_of(self._in_parts(self._current(), node, self._patience()))
             self.kept.put(node, answer)
         return answer
+
+    def beforehand(self, node: Node) -> Generator[None, bool, None]:
+        """Search the node beside the cycle, and keep the answer for it.
+
+        Who runs it sends at each `yield` whether others have had a turn: what is allocated may have changed then. An
+        error is left to the cycle, which comes to it by itself. Raises `StatusError`.
+        """
+        name = node.metadata.name
+        for _ in range(MOST_TRIES):
+            self._catch_up()
+            if self.kept.has_shares or self.kept.get(node) is not None:
+                return
+            search = self.kept.searched[name] = object()
+            try:
+                answer = yield from self._in_turns(node)
+            except OverdueError as overdue:
+                self._catch_up()
+                if self.kept.searched.get(name) is search:
+                    self.kept.overdue[name] = str(overdue)
+                return
+            self._catch_up()
+            if self.kept.searched.get(name) is search:
+                del self.kept.searched[name]
+                self.kept.put(node, answer)
+                return
+
+    def _in_turns(self, node: Node) -> Generator[None, bool, Answer]:
+        """The answer about a node; after the first turn of others, the search begins anew in a state that lasts."""
+        parts, is_lasting = self._in_parts(self._current(), node, None), False
+        while True:
+            try:
+                next(parts)
+            except StopIteration as ended:
+                answer: Answer = ended.value
+                return answer
+            had_turn = yield
+            if had_turn and not is_lasting:
+                self._catch_up()
+                parts, is_lasting = self._in_parts(self.make(lasts=True), node, None), True
+
+    def _current(self) -> Allocator:
+        if self._allocator is None:
+            self._allocator = self.make(lasts=False)
+        return self._allocator
+
+    def _patience(self) -> Patience | None:
+        """The cycle's patience, while it is of use to search beside the cycle. Raises `UnfinishedError`."""
+        if self.patience is None or self.kept.has_shares:
+            return None
+        if self.patience.is_over:
+            raise UnfinishedError
+        return self.patience
 
     def on_rows(self, nodes: NodeTable, rows: Rows) -> tuple[Codes, dict[str, Answer]]:
         """The same for rows of the live table, as `KeptAnswers.on_rows` returns it. Raises `StatusError`."""
@@ -69,22 +146,30 @@ class DeviceSearch:
             self._seen, self._allocator = self.devices.revision, None
             self.follow()
 
-    def _searched(self, node: Node) -> Answer:
+    def _in_parts(self, allocator: Allocator, node: Node, patience: Patience | None) -> Generator[None, None, Answer]:
         name = node.metadata.name
-        if self._allocator is None:
-            self._allocator = self.make()
-        until = None
-        if self.timeout_seconds:
-            until = partial(self._check_time, name, self.clock.monotonic() + self.timeout_seconds)
+        end = self.clock.monotonic() + self.timeout_seconds if self.timeout_seconds else None
+
+        def until() -> None:
+            if end is not None and self.clock.monotonic() >= end:
+                raise OverdueError(f"node {name}: timed out trying to allocate devices")
+            if patience is not None and patience.is_over:
+                raise UnfinishedError
+
         try:
-            results = self._allocator.allocate(name, node.metadata.labels, until)
+            results = yield from allocator.allocate_in_parts(name, node.metadata.labels, until)
         except FailedOnThisNodeError:
             return INVALID_POOLS
         except AllocationError as problem:
             raise StatusError(str(problem)) from None
         return NO_DEVICES if results is None or len(results) != len(self.claims) else results
 
-    def _check_time(self, name: str, end: float) -> None:
-        """Raises `StatusError` once the time is over."""
-        if self.clock.monotonic() >= end:
-            raise StatusError(f"node {name}: timed out trying to allocate devices")
+
+def _last_of(parts: Generator[None, None, Answer]) -> Answer:
+    """What a search finds that nobody interrupts."""
+    while True:
+        try:
+            next(parts)
+        except StopIteration as ended:
+            answer: Answer = ended.value
+            return answer

@@ -8,6 +8,7 @@ The later steps talk to the API server.
                     a pod that concerns extenders is not judged yet: it gets a turn, or stands in line
     prepare         for a pod that must wait, in a task of its own:
       (ask extenders, then decide: only for a pod that concerns them, see `consulting`)
+      (search for devices, then decide: only where that takes long, see `long_searches`)
       announce        write the node to the pod's status, where a cluster autoscaler can see it
       await_permit    wait for the plugins that answered Wait
       pre_bind        let plugins prepare volumes and the like
@@ -22,6 +23,7 @@ from dataclasses import replace
 
 from kscheduler.framework import events
 from kscheduler.framework.activation import PodsToActivate
+from kscheduler.framework.nodes.patience import Patience
 from kscheduler.framework.pods.pod_info import PodInfo, placed
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Code, Fault, Status, error
@@ -31,6 +33,7 @@ from kscheduler.scheduling.attempt.announcing import announce
 from kscheduler.scheduling.attempt.consulting import ExtenderConsultation
 from kscheduler.scheduling.attempt.group_attempt import GroupAttempts
 from kscheduler.scheduling.attempt.judges import Judges
+from kscheduler.scheduling.attempt.long_searches import LongSearches
 from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
 from kscheduler.scheduling.attempt.skipping import PodSkipping
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
@@ -79,6 +82,7 @@ class Scheduler:
             context.cache, context.failures, context.observations, context.clock, context.evictions, self._skipping.end
         )
         self._consultation = ExtenderConsultation(context, self._skipping, lambda: self._judges)
+        self._long_searches = LongSearches(context, self._skipping, self._judge_again)
         self.lines = self._consultation.lines
         """Pods that wait until extenders can be asked about them."""
         self._groups = GroupAttempts(context, self._skipping, lambda: self._judges, self)
@@ -144,8 +148,12 @@ class Scheduler:
         logs_steps = verbose(STEPS)  # without a reader, the lines are not put together
         if logs_steps:
             context.log.attempt(queued)
-        record = self._judge(queued, profile, stopwatch)
+        patience = self._long_searches.patience_for(queued.pod)
+        record = self._judge(queued, profile, stopwatch, patience)
         attempt = Attempt(queued, profile, record, started, judges.extenders)
+        if patience is not None and patience.rest is not None:
+            attempt.leave(patience.rest)
+            return attempt
         return attempt if self.take(attempt) else None
 
     def take(self, attempt: Attempt) -> bool:
@@ -191,15 +199,26 @@ class Scheduler:
             return failure
         return self._judges.infeasible.learned(record.pod, failure)
 
-    def _judge(self, queued: QueuedPodInfo, profile: Profile, stopwatch: ObservedStopwatch) -> SchedulingRecord:
+    def _judge_again(self, attempt: Attempt, patience: Patience | None) -> SchedulingRecord:
+        """Run the cycle after a long search. A profile that has gone meanwhile still decides, unmeasured."""
+        profile, judges = attempt.profile, self._judges
+        if judges.profiles.get(profile.name) is not profile:
+            return schedule(profile, attempt.queued.pod, self._context.cache, patience=patience)
+        stopwatch = judges.stopwatches[profile.name]
+        stopwatch.start(attempt.queued.pod)
+        return self._judge(attempt.queued, profile, stopwatch, patience)
+
+    def _judge(
+        self, queued: QueuedPodInfo, profile: Profile, stopwatch: ObservedStopwatch, patience: Patience | None
+    ) -> SchedulingRecord:
         """Run the cycle. For a pod that the safety net brought back, classes are not used: they may have missed a
         change.
         """
         cache, judges = self._context.cache, self._judges
         sampler, engine = judges.samplers[profile.name], judges.engines.get(profile.name)
         if not queued.was_flushed:
-            return schedule(profile, queued.pod, cache, stopwatch, sampler, engine)
-        record = schedule(profile, queued.pod, cache, stopwatch, sampler)
+            return schedule(profile, queued.pod, cache, stopwatch, sampler, engine, patience=patience)
+        record = schedule(profile, queued.pod, cache, stopwatch, sampler, patience=patience)
         if record.status.is_success and engine is not None:
             engine.forget_all()
         return record
@@ -244,7 +263,8 @@ class Scheduler:
     async def prepare(self, attempt: Attempt) -> bool:
         """Do everything that a pod waits for. Returns whether to bind it; if not, the attempt is over."""
         if not attempt.node_name:
-            if not (await self._consultation.decide(attempt) and self.take(attempt)):
+            beside = self._consultation if attempt.is_consulted else self._long_searches
+            if not (await beside.decide(attempt) and self.take(attempt)):
                 return False
             if not self.must_wait(attempt):
                 return True
@@ -402,7 +422,7 @@ class Scheduler:
         """
         if attempt.is_bound:
             return
-        if not attempt.node_name:  # extenders were being asked: nothing is reserved yet
+        if not attempt.node_name:  # extenders were being asked, or a search went on: nothing is reserved yet
             attempt.queued.last_error = failure_of_bug(failure).message
             self.give_up(attempt.queued, failure)
             return

@@ -8,6 +8,7 @@ from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Pod
 from kscheduler.framework.cluster.claim_writing import ClaimWriter
 from kscheduler.framework.cluster.preemption import Preemption
+from kscheduler.framework.nodes.patience import RestOfSearch
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
@@ -29,7 +30,9 @@ from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 
 @dataclass(slots=True)
 class Attempt:
-    """A pod that has a node, but is not bound yet; or that has none yet, because extenders must be asked first."""
+    """A pod that has a node, but is not bound yet; or that has none yet, because extenders must be asked first, or a
+    search goes on.
+    """
 
     queued: QueuedPodInfo
     profile: Profile
@@ -40,6 +43,8 @@ class Attempt:
     """The extenders of the configuration that the attempt began under, whether the pod concerns them or not."""
     is_consulted: bool = False
     """Extenders have a say in which node is chosen, or in the preemption."""
+    rest: RestOfSearch | None = None
+    """What must be searched before the pod is decided about."""
     objectors: tuple[str, ...] = ()
     """The extenders that have failed or turned nodes down, for the log of a failed attempt."""
     was_given_to_binder: bool = False
@@ -59,9 +64,14 @@ class Attempt:
         record = SchedulingRecord(queued.pod, profile.name)
         return cls(queued, profile, record, started, extenders, is_consulted=True)
 
+    def leave(self, rest: RestOfSearch) -> None:
+        """Its cycle has left a search: nothing is decided before that is done."""
+        self.record = SchedulingRecord(self.queued.pod, self.profile.name)
+        self.rest = rest
+
     @property
     def node_name(self) -> str:
-        """The chosen node; empty while extenders are asked."""
+        """The chosen node; empty while extenders are asked or a search goes on."""
         return self.record.node_name
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from kscheduler.framework.cluster.preemption import VictimReview
 from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores, stable_hash
+from kscheduler.framework.nodes.patience import Patience
 from kscheduler.framework.nodes.row_index import compact, values_at
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.rules.ties import mix
@@ -51,6 +52,7 @@ def schedule(
     engine: ClassEngine | None = None,
     answers: ExtenderAnswers | None = None,
     within: Rows | None = None,
+    patience: Patience | None = None,
 ) -> SchedulingRecord:
     """Choose a node. The record says which, or why none; a plugin's failure is an Error in it, never an exception.
 
@@ -59,9 +61,12 @@ def schedule(
     of extenders, `UNASKED` before the first question; `None`: the pod concerns none. With them the record may be a
     success with `questions` instead of a node, and the engine is not used: nobody signs what an extender says.
     `within`: the only rows that count as nodes for this pod (intp, ascending), as for a placement of its group; the
-    engine, whose columns are about all nodes, is not used then either.
+    engine, whose columns are about all nodes, is not used then either. `patience`: with a `rest`, the record is worth
+    nothing; `None`: the cycle searches to its end.
     """
     record = _new_record(profile, pod, cache, within)
+    if patience is not None:
+        record.state.write(patience)
     if record.status.is_success:
         inputs = CycleInputs(profile, pod, cache.nodes, cache.nominated.before(pod), stopwatch, within)
         try:

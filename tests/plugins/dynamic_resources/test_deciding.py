@@ -280,7 +280,7 @@ def test_a_search_that_takes_too_long_is_an_error_with_the_name_of_the_node() ->
     stage.put(devices_of("n0", *devices))
     wants = claim("c0", exactly("r", 25))
     constraint = {"requests": ["r"], "matchAttribute": f"{DRIVER}/half"}
-    stage.put(_with_constraint(wants, constraint))
+    stage.put(with_constraint(wants, constraint))
     with pytest.raises(StatusError, match=r"^node n0: timed out trying to allocate devices$"):
         stage.judge(user("c0"))
 
@@ -296,7 +296,7 @@ class _Ticking(VirtualClock):
         return float(next(self._ticks))
 
 
-def _with_constraint(wants: ResourceClaim, constraint: Tree) -> ResourceClaim:
+def with_constraint(wants: ResourceClaim, constraint: Tree) -> ResourceClaim:
     requests = msgspec.to_builtins(wants.spec.devices.requests)
     made = convert({"requests": requests, "constraints": [constraint]}, DeviceClaim)
     return msgspec.structs.replace(wants, spec=msgspec.structs.replace(wants.spec, devices=made))

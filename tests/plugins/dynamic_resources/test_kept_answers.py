@@ -8,7 +8,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import AllocationResult
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.nodes.patience import Patience, RestOfSearch
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.status import StatusError
 from kscheduler.plugins.dynamic_resources.in_cycle import ClaimsInCycle
 from kscheduler.plugins.dynamic_resources.kept_answers import MOST_TEMPLATES
 from tests.builders import make_node
@@ -120,6 +123,46 @@ def _described(found: Any) -> list[tuple[str, Any]]:
     return [(names(each), each.node_selector) for each in results]
 
 
+class AheadMachine(KeptMachine):
+    """The same while nodes are searched beside the cycle, step by step: only that fills what is kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.searches: list[RestOfSearch] = []
+
+    @rule(number=st.integers(0, len(TEMPLATES) - 1))
+    def leave(self, number: int) -> None:
+        """A cycle without patience."""
+        left = left_by(self.stage, user(f"c{number}"))
+        if left is not None:
+            self.searches.append(left)
+
+    @rule(steps=st.integers(1, 12))
+    def search(self, steps: int) -> None:
+        for _ in range(steps):
+            self.searches = [search for search in self.searches if not search.run(0)]
+
+    @rule()
+    def kept_answers_are_those_of_a_search(self) -> None:
+        super().kept_answers_are_those_of_a_search()
+
+
+def left_by(stage: Stage, pod: Pod) -> RestOfSearch | None:
+    """What a cycle without patience leaves; `None` if it needs none, or the pod is rejected before Filter."""
+    stage.cycle = CycleState()
+    patience = Patience(0)
+    stage.cycle.write(patience)
+    info, table = PodInfo(pod), stage.cache.nodes
+    if stage.plugin.pre_filter(stage.cycle, info, table).status.is_success:
+        try:
+            stage.plugin.filter(stage.cycle, info, table, table.rows())
+        except StatusError:
+            assert patience.rest is not None
+    return patience.rest
+
+
+TestAhead = AheadMachine.TestCase
+TestAhead.settings = settings(max_examples=40)
 TestKept = KeptMachine.TestCase
 TestKept.settings = settings(max_examples=40)
 

@@ -1,6 +1,7 @@
 """Random histories: `python -m tests.scheduling.claims.device_histories --count 10000`.
 
 Pods come with one or two claims, are decided about by DynamicResources, written by `ClaimCommits`, bound, and end.
+Every second cycle has no patience at all: what it leaves is searched step by step between everything else.
 Claims are made and deleted, also under an allocation. Drivers restart: their slices go, and come back one by one, with
 another generation and other devices. Watches lag, claims' and slices' each by itself. The API server refuses requests
 and loses answers. The scheduler is killed and begins again with what the API server has. The judge looks at the API
@@ -26,6 +27,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.devices import ResourceClaim, ResourceSlice
 from kscheduler.framework.cluster.claim_writing import Deallocation
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.nodes.patience import Patience, RestOfSearch
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status, StatusError
 from kscheduler.plugins.dynamic_resources import DynamicResources
@@ -67,6 +69,8 @@ class Scheduler:
     claims: Stage
     plugin: DynamicResources
     running: dict[str, Attempt] = field(default_factory=dict)
+    searches: list[RestOfSearch] = field(default_factory=list)
+    """What cycles without patience have left; they go on beside everything else."""
     unseen: list[tuple[str, ResourceSlice | None]] = field(default_factory=list)
     """Changes of slices that its watch has not shown."""
 
@@ -130,12 +134,19 @@ class History:
         nodes, cycle = life.devices.cache.nodes, CycleState()
         if not life.plugin.pre_enqueue(pod).is_success:
             return
+        patience = Patience(0) if self.random.random() < 0.5 else None
+        if patience is not None:
+            cycle.write(patience)
         if not life.plugin.pre_filter(cycle, pod, nodes).status.is_success:
             return
         try:
             codes = life.plugin.filter(cycle, pod, nodes, nodes.rows())
         except StatusError:  # such as: all devices are asked for, and a pool is being published just now
-            self.counts["errors"] += 1
+            if patience is not None and patience.rest is not None:
+                life.searches.append(patience.rest)
+                self.counts["long searches"] += 1
+            else:
+                self.counts["errors"] += 1
             return
         rows = nodes.rows() if codes is None else nodes.rows()[codes == 0]
         fitting = [nodes.name_of(row) for row in rows.tolist()]
@@ -299,6 +310,9 @@ class History:
             (8, 3, 2, 2, 1, 2, 1, 4, 4),
         )[0]
         act()
+        for search in list(self.life.searches):
+            if self.random.random() < 0.7 and search.run(0):
+                self.life.searches.remove(search)
         if self.random.random() < 0.1 and self.life.running:
             self.life.running[self.random.choice(sorted(self.life.running))].task.cancel()
         if self.random.random() < 0.03:

@@ -1,0 +1,38 @@
+"""Searches that take longer than a cycle may hold the event loop.
+
+A cycle never awaits. A plugin whose Filter must search for longer than its pod's patience leaves the rest of the search
+here and ends the cycle with a `StatusError`. Who decides then runs the rest in slices, beside other pods, and decides
+anew: the plugin finds what was worked out meanwhile. Where nobody has patience (`explain`, dry runs), Filter searches
+to its end.
+"""
+
+import time
+from typing import Protocol
+
+
+class RestOfSearch(Protocol):
+    """What is still to be searched before the pod can be decided about."""
+
+    def run(self, seconds: float) -> bool:
+        """Search for at most so long, from where it was left. Returns whether all is done."""
+        ...
+
+
+class Patience:
+    """How long the searches of one cycle may take; a value of its `CycleState`."""
+
+    __slots__ = ("_ends_at", "_seconds", "rest")
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._ends_at: float | None = None
+        self.rest: RestOfSearch | None = None
+        """What a plugin has left; `None`: the cycle's decision holds."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is used up; it begins with the first question. It is real time, as the loop is held."""
+        now = time.perf_counter()
+        if self._ends_at is None:
+            self._ends_at = now + self._seconds
+        return now >= self._ends_at

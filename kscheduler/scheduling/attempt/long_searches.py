@@ -1,0 +1,68 @@
+"""Pods whose cycle must search for longer than it may hold the event loop: they are searched for beside the workers.
+
+The pod has left its worker, nothing is assumed for it, and others are decided meanwhile. One search runs at a time, in
+slices, in the order in which pods were popped: mostly those behind it ask for the same, and find it done. The last
+cycle and what follows from it are one synchronous step, as for every other pod.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from kscheduler.framework.nodes.patience import Patience
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.scheduling.attempt.skipping import PodSkipping
+from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
+from kscheduler.scheduling.record import SchedulingRecord
+
+SLICE_SECONDS: Final = 0.005
+"""How long a search may hold the event loop: in the cycle, and in each slice after it."""
+MOST_CYCLES: Final = 8
+"""Where what was found is out of date again and again, the last cycle searches to its end."""
+
+
+class LongSearches:
+    """Runs what cycles have left, and decides."""
+
+    def __init__(
+        self,
+        context: Surroundings,
+        skipping: PodSkipping,
+        judge: Callable[[Attempt, Patience | None], SchedulingRecord],
+    ) -> None:
+        """`judge` runs the cycle of an attempt again."""
+        self._context = context
+        self._skipping = skipping
+        self._judge = judge
+        self._turn = asyncio.Lock()
+
+    def patience_for(self, pod: PodInfo) -> Patience | None:
+        """The patience of a pod's cycle; `None` if nothing in it can take long."""
+        may_take_long = bool(pod.pod.spec.resource_claims) or self._context.cache.devices.serve(pod)
+        return Patience(SLICE_SECONDS) if may_take_long else None
+
+    async def decide(self, attempt: Attempt) -> bool:
+        """Search and decide: the attempt's record is the decision, in this instant; act before any await.
+
+        Returns false if nobody needs the pod any more; then its attempt is over.
+        """
+        has_waited = self._turn.locked()
+        async with self._turn:
+            if has_waited:
+                attempt.rest = None  # those before it have perhaps found everything
+            for cycle in range(1, MOST_CYCLES + 1):
+                await self._finish(attempt)
+                if self._skipping.lets_go(attempt.queued):
+                    return False
+                patience = Patience(SLICE_SECONDS) if cycle < MOST_CYCLES else None
+                record = self._judge(attempt, patience)
+                if patience is None or patience.rest is None:
+                    attempt.record = record
+                    return True
+                attempt.rest = patience.rest
+        raise AssertionError  # the last cycle decides
+
+    async def _finish(self, attempt: Attempt) -> None:
+        rest, attempt.rest = attempt.rest, None
+        while rest is not None and not rest.run(SLICE_SECONDS):  # noqa: ASYNC110  # work, and a turn for others
+            await asyncio.sleep(0)

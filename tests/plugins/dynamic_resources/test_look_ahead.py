@@ -1,0 +1,127 @@
+"""A search that takes longer than the cycle's patience goes on beside it, step by step, and the next cycle finds it."""
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from kscheduler.aio.clock import VirtualClock
+from kscheduler.framework.nodes.patience import RestOfSearch
+from kscheduler.framework.status import StatusError
+from tests.plugins.dynamic_resources.stage import DRIVER, Stage, claim, device_class, devices_of, exactly, user
+from tests.plugins.dynamic_resources.test_deciding import with_constraint
+from tests.plugins.dynamic_resources.test_kept_answers import left_by
+
+NODES = 30
+
+
+def steps_of(search: RestOfSearch) -> int:
+    """How often it was interrupted before it was done."""
+    return next(step for step in count() if search.run(0))
+
+
+def stage_of_many(**more: object) -> Stage:
+    slices = [devices_of(f"n{number}", *"abc"[: 1 + number % 3]) for number in range(NODES)]
+    return Stage(device_class(), *slices, nodes=NODES, **more)  # type: ignore[arg-type]
+
+
+def left(stage: Stage, *claims: str) -> RestOfSearch:
+    search = left_by(stage, user(*claims))
+    assert search is not None
+    return search
+
+
+def test_each_step_is_short_and_afterwards_the_cycle_needs_no_patience() -> None:
+    stage = stage_of_many()
+    stage.put(claim("c0", exactly(count=2)))
+    assert steps_of(left(stage, "c0")) >= 2 * NODES
+    assert left_by(stage, user("c0")) is None
+    assert stage.judge(user("c0")) == Stage.judge(_fresh(stage), user("c0"))
+
+
+def _fresh(stage: Stage) -> Stage:
+    stage.plugin = stage.without()
+    return stage
+
+
+def test_one_node_that_changed_is_all_that_is_left() -> None:
+    stage = stage_of_many()
+    stage.put(claim())
+    everywhere = steps_of(left(stage, "c0"))
+    stage.put(devices_of("n7", "other"))
+    assert 0 < steps_of(left(stage, "c0")) < everywhere / 2
+    assert stage.judge(user("c0"))["n7"] == "other"
+
+
+def test_a_node_that_changes_while_it_is_searched_is_searched_again() -> None:
+    stage = Stage(device_class(), devices_of("n0", "a", "b"), claim("c0"), nodes=1)
+    search = left(stage, "c0")
+    assert not search.run(0)
+    assert not search.run(0)
+    stage.put(devices_of("n0", "c"))
+    steps_of(search)
+    assert left_by(stage, user("c0")) is None, "the answer is kept"
+    assert stage.judge(user("c0")) == {"n0": "c"}
+
+
+def test_nodes_and_claims_may_go_meanwhile() -> None:
+    stage = stage_of_many()
+    stage.put(claim())
+    search = left(stage, "c0")
+    search.run(0)
+    for number in range(10):
+        stage.cache.remove_node(f"n{number}")
+    steps_of(search)
+    assert len(stage.judge(user("c0"))) == NODES - 10
+
+
+def test_an_error_is_left_to_the_cycle() -> None:
+    broken = device_class("gpu", selectors=[{"cel": {"expression": "device.attributes['x'].y > 0"}}])
+    stage = Stage(broken, devices_of("n0", "a"), claim("c0"), nodes=1)
+    steps_of(left(stage, "c0"))
+    with pytest.raises(StatusError, match="CEL runtime error"):
+        stage.judge(user("c0"))
+
+
+def test_shares_of_devices_are_searched_for_in_the_cycle() -> None:
+    shared = {"name": "a", "allowMultipleAllocations": True, "capacity": {"memory": {"value": "8Gi"}}}
+    stage = Stage(device_class(), claim("c0"), devices_of("n0", shared), nodes=1)
+    steps_of(left(stage, "c0"))
+    assert left_by(stage, user("c0")) is None, "it would be searched for in vain, again and again"
+
+
+def test_extended_resources_too() -> None:
+    stage = stage_of_many()
+    stage.put(device_class("gpus", extendedResourceName="example.com/gpu"))
+    pod = user(requests={"example.com/gpu": "2"})
+    search = left_by(stage, pod)
+    assert search is not None
+    assert steps_of(search) >= 2 * NODES
+    assert left_by(stage, pod) is None
+    assert sum(bool(verdict) for verdict in stage.judge(pod).values()) == NODES
+
+
+class _Ticking(VirtualClock):
+    """A second passes with each look at the clock."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ticks: Iterator[int] = count()
+
+    def monotonic(self) -> float:
+        return float(next(self._ticks))
+
+
+def test_a_node_that_takes_too_long_is_an_error_of_the_next_cycle_only() -> None:
+    """It would take for ever: forty devices of which twenty-five must be alike, and only twenty are."""
+    stage = Stage(device_class(), filter_seconds=50.0, nodes=1)
+    stage.plugin = stage.without(clock=_Ticking())
+    devices = [{"name": f"d{number}", "attributes": {"half": {"int": number % 2}}} for number in range(40)]
+    stage.put(devices_of("n0", *devices))
+    stage.put(with_constraint(claim("c0", exactly("r", 25)), {"requests": ["r"], "matchAttribute": f"{DRIVER}/half"}))
+    search = left(stage, "c0")
+    stage.put(claim("another"))  # the search goes on in the state in which it began
+    assert steps_of(search) > 5
+    with pytest.raises(StatusError, match=r"^node n0: timed out trying to allocate devices$"):
+        stage.judge(user("c0"))
+    assert left_by(stage, user("c0")) is not None, "later it is tried anew"
