@@ -6,6 +6,7 @@ ends, it ends the other two.
 """
 
 import asyncio
+import os
 import sys
 import tempfile
 import time
@@ -235,11 +236,18 @@ async def _judged(client: APIClient, observer: _Observer) -> DemoOutcome:
     return judge(all_nodes, all_pods, observer.latencies, observer.seconds)
 
 
+def _own_command() -> str:
+    """`kscheduler` as a shell in this directory finds it."""
+    beside = Path(sys.executable).with_name("kscheduler")
+    return os.path.relpath(beside) if beside.is_relative_to(Path.cwd()) else "kscheduler"
+
+
 def _addresses(url: str, own_url: str, folder: Path) -> str:
     rows = (
         ("API server", url),
         ("kubectl", f"kubectl --server {url} get pods -o wide"),
         ("kubeconfig", f"export KUBECONFIG={folder / 'kubeconfig'}"),
+        ("why pending", f"{_own_command()} pending --kubeconfig {folder / 'kubeconfig'}"),
         ("metrics", f"{own_url}/metrics"),
         ("readiness", f"{own_url}/readyz?verbose"),
         ("logs", f"{folder / 'scheduler.log'}"),

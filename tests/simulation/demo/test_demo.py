@@ -188,6 +188,10 @@ async def test_a_demo_that_is_kept_answers_until_ctrl_c_and_leaves_nothing_behin
         servers = demo.urls()
         assert len(servers) == 2
         assert all(map(answers, servers))
+        (why,) = re.findall(r"why pending .*kscheduler (pending --kubeconfig \S+)", demo.output)
+        async with kscheduler(*why.split()) as asked:
+            assert await asked.end() == 0, asked.output
+        assert re.search(r"pods? (is|are) pending", asked.output), asked.output
         demo.process.send_signal(signal.SIGINT)
         assert await demo.end() == 0, demo.output
     assert not any(map(answers, servers))
