@@ -7,6 +7,7 @@ to its end.
 """
 
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -21,18 +22,20 @@ class RestOfSearch(Protocol):
 class Patience:
     """How long the searches of one cycle may take; a value of its `CycleState`."""
 
-    __slots__ = ("_ends_at", "_seconds", "rest")
+    __slots__ = ("_ends_at", "_now", "_seconds", "rest")
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
+        """`now`: monotonic seconds. In virtual time no search is long, so a rehearsal decides in one order always."""
         self._seconds = seconds
+        self._now = now
         self._ends_at: float | None = None
         self.rest: RestOfSearch | None = None
         """What a plugin has left; `None`: the cycle's decision holds."""
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is used up; it begins with the first question. It is real time, as the loop is held."""
-        now = time.perf_counter()
+        """Whether the time is used up; it begins with the first question."""
+        now = self._now()
         if self._ends_at is None:
             self._ends_at = now + self._seconds
         return now >= self._ends_at

@@ -39,7 +39,7 @@ class LongSearches:
     def patience_for(self, pod: PodInfo) -> Patience | None:
         """The patience of a pod's cycle; `None` if nothing in it can take long."""
         may_take_long = bool(pod.pod.spec.resource_claims) or self._context.cache.devices.serve(pod)
-        return Patience(SLICE_SECONDS) if may_take_long else None
+        return self._patience() if may_take_long else None
 
     async def decide(self, attempt: Attempt) -> bool:
         """Search and decide: the attempt's record is the decision, in this instant; act before any await.
@@ -54,13 +54,16 @@ class LongSearches:
                 await self._finish(attempt)
                 if self._skipping.lets_go(attempt.queued):
                     return False
-                patience = Patience(SLICE_SECONDS) if cycle < MOST_CYCLES else None
+                patience = self._patience() if cycle < MOST_CYCLES else None
                 record = self._judge(attempt, patience)
                 if patience is None or patience.rest is None:
                     attempt.record = record
                     return True
                 attempt.rest = patience.rest
         raise AssertionError  # the last cycle decides
+
+    def _patience(self) -> Patience:
+        return Patience(SLICE_SECONDS, self._context.clock.monotonic)
 
     async def _finish(self, attempt: Attempt) -> None:
         rest, attempt.rest = attempt.rest, None

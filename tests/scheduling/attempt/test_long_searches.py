@@ -1,9 +1,11 @@
 """A pod whose cycle has left a search is decided about beside the workers, and holds up nobody."""
 
+import time
 from typing import Any
 
 import pytest
 
+from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.core import Pod
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
@@ -108,3 +110,12 @@ async def test_a_search_that_fails_fails_its_own_attempt_only(failure: Exception
         await turns()
     assert binder.bound == ["other"]
     assert "broken" in harness.reported.reports[0][1].message
+
+
+def test_in_virtual_time_no_search_is_long() -> None:
+    """Else the order in which a rehearsal decides would hang on the machine."""
+    clock = VirtualClock()
+    patience = Patience(0.001, clock.monotonic)
+    assert not patience.is_over
+    time.sleep(0.002)
+    assert not patience.is_over
