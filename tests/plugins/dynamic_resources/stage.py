@@ -1,7 +1,8 @@
 """A cluster with devices for these tests, and DynamicResources over it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from kscheduler.aio.clock import VirtualClock
@@ -171,3 +172,14 @@ class Stage:
 def names(allocated: AllocationResult) -> str:
     """The devices of an allocation."""
     return "+".join(result.device for result in allocated.devices.results)
+
+
+class TickingClock(VirtualClock):
+    """A second passes with each look at the clock."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ticks: Iterator[int] = count()
+
+    def monotonic(self) -> float:
+        return float(next(self._ticks))

@@ -1,13 +1,10 @@
 """Filter, Score, Reserve, Unreserve and PostFilter over small clusters."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import count
 
 import msgspec
 import pytest
 
-from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.codec import convert
 from kscheduler.api.devices import DeviceClaim, ResourceClaim
 from kscheduler.config.feature_gates import RESIZE_PREEMPTION
@@ -20,6 +17,7 @@ from kscheduler.upstream.behaviours import BEHAVIOURS
 from tests.plugins.dynamic_resources.stage import (
     DRIVER,
     Stage,
+    TickingClock,
     Tree,
     allocation,
     claim,
@@ -275,7 +273,7 @@ def test_an_error_of_the_search_ends_the_cycle_and_is_no_bug() -> None:
 
 def test_a_search_that_takes_too_long_is_an_error_with_the_name_of_the_node() -> None:
     stage = Stage(device_class(), filter_seconds=5.0, nodes=1)
-    stage.plugin = stage.without(clock=_Ticking())
+    stage.plugin = stage.without(clock=TickingClock())
     devices = [{"name": f"d{number}", "attributes": {"half": {"int": number % 2}}} for number in range(40)]
     stage.put(devices_of("n0", *devices))
     wants = claim("c0", exactly("r", 25))
@@ -283,17 +281,6 @@ def test_a_search_that_takes_too_long_is_an_error_with_the_name_of_the_node() ->
     stage.put(with_constraint(wants, constraint))
     with pytest.raises(StatusError, match=r"^node n0: timed out trying to allocate devices$"):
         stage.judge(user("c0"))
-
-
-class _Ticking(VirtualClock):
-    """A second passes with each look at the clock."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._ticks: Iterator[int] = count()
-
-    def monotonic(self) -> float:
-        return float(next(self._ticks))
 
 
 def with_constraint(wants: ResourceClaim, constraint: Tree) -> ResourceClaim:

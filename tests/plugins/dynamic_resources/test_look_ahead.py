@@ -1,14 +1,21 @@
 """A search that takes longer than the cycle's patience goes on beside it, step by step, and the next cycle finds it."""
 
-from collections.abc import Iterator
 from itertools import count
 
 import pytest
 
-from kscheduler.aio.clock import VirtualClock
 from kscheduler.framework.nodes.patience import RestOfSearch
 from kscheduler.framework.status import StatusError
-from tests.plugins.dynamic_resources.stage import DRIVER, Stage, claim, device_class, devices_of, exactly, user
+from tests.plugins.dynamic_resources.stage import (
+    DRIVER,
+    Stage,
+    TickingClock,
+    claim,
+    device_class,
+    devices_of,
+    exactly,
+    user,
+)
 from tests.plugins.dynamic_resources.test_deciding import with_constraint
 from tests.plugins.dynamic_resources.test_kept_answers import left_by
 
@@ -101,21 +108,10 @@ def test_extended_resources_too() -> None:
     assert sum(bool(verdict) for verdict in stage.judge(pod).values()) == NODES
 
 
-class _Ticking(VirtualClock):
-    """A second passes with each look at the clock."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._ticks: Iterator[int] = count()
-
-    def monotonic(self) -> float:
-        return float(next(self._ticks))
-
-
 def test_a_node_that_takes_too_long_is_an_error_of_the_next_cycle_only() -> None:
     """It would take for ever: forty devices of which twenty-five must be alike, and only twenty are."""
     stage = Stage(device_class(), filter_seconds=50.0, nodes=1)
-    stage.plugin = stage.without(clock=_Ticking())
+    stage.plugin = stage.without(clock=TickingClock())
     devices = [{"name": f"d{number}", "attributes": {"half": {"int": number % 2}}} for number in range(40)]
     stage.put(devices_of("n0", *devices))
     stage.put(with_constraint(claim("c0", exactly("r", 25)), {"requests": ["r"], "matchAttribute": f"{DRIVER}/half"}))
