@@ -7,7 +7,7 @@
     a plugin or the API failed    the error                             SchedulerError    error back-off
     the API refused the pod       the server's text                     SchedulerError    error back-off, 10 s to 5 min
     an exception, repeatedly      the exception                         SchedulerError    error back-off, 10 s to 5 min
-    a plugin is quarantined       which, since when and why             SchedulerError    unschedulable pool, until a reload
+    a plugin is quarantined       which, since when and why             SchedulerError    the pool, until a reload
 
 If no node fits, PostFilter decides about the nominated node (it may leave an earlier nomination as it is). In all other
 cases the nomination is cleared. The pod is looked up first: if it is gone, has a node by now, its name belongs to
