@@ -7,7 +7,7 @@
     a plugin or the API failed    the error                             SchedulerError    error back-off
     the API refused the pod       the server's text                     SchedulerError    error back-off, 10 s to 5 min
     an exception, repeatedly      the exception                         SchedulerError    error back-off, 10 s to 5 min
-    a plugin is quarantined       which, since when and why             SchedulerError    error back-off, 10 s to 5 min
+    a plugin is quarantined       which, since when and why             SchedulerError    the pool, until a reload
 
 If no node fits, PostFilter decides about the nominated node (it may leave an earlier nomination as it is). In all other
 cases the nomination is cleared. The pod is looked up first: if it is gone, has a node by now, its name belongs to
@@ -50,7 +50,7 @@ class Failure:
     message: str
     reason: str
     plugins: frozenset[str] = frozenset()
-    """The plugins that rejected the pod; none after an error."""
+    """The plugins that rejected the pod; none after an error, except those that are quarantined."""
     pending: frozenset[str] = frozenset()
     """The plugins that wait for something outside the cluster."""
     nominated_node_name: str | None = ""
@@ -73,12 +73,22 @@ class Failure:
 def failure_of_record(record: SchedulingRecord) -> Failure:
     """The failure of a cycle that found no node."""
     if record.status.code is Code.ERROR:
-        return Failure(record.message, SCHEDULER_ERROR, fault=record.status.fault)
+        return _failure_of_error(record.status, record.message)
     if not record.num_all_nodes:
         return Failure(record.message, UNSCHEDULABLE)
     return Failure(
         record.message, UNSCHEDULABLE, record.diagnosis.plugins, nominated_node_name=record.nominated_node_name
     )
+
+
+def _failure_of_error(status: Status, message: str) -> Failure:
+    """The failure of a cycle that ended with an error.
+
+    Trying again does not lift a quarantine: the plugin keeps the pod as if it had turned it down, and as it is in no
+    profile any more, it has registered no event that could wake the pod.
+    """
+    is_held = status.fault is Fault.QUARANTINED
+    return Failure(message, SCHEDULER_ERROR, frozenset((status.plugin,) if is_held else ()), fault=status.fault)
 
 
 def failure_of_status(status: Status) -> Failure:
@@ -243,7 +253,7 @@ def _note_failure(queued: QueuedPodInfo, failure: Failure) -> None:
     """Note how the attempt ended: the queue decides by this where the pod waits."""
     queued.unschedulable_plugins = failure.plugins
     queued.pending_plugins = failure.pending
-    queued.refusals = queued.refusals + 1 if failure.fault in (Fault.REFUSED, Fault.QUARANTINED) else 0
+    queued.refusals = queued.refusals + 1 if failure.fault is Fault.REFUSED else 0
     queued.bugs = queued.bugs + 1 if failure.fault is Fault.BUG else 0
     queued.last_error = failure.message if failure.is_error else ""
 

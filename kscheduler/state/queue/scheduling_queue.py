@@ -395,8 +395,11 @@ class SchedulingQueue:
         event = events.UNSCHEDULABLE_TIMEOUT
         self._ask_failed_gates_again(event.label, now)
         waiting = (*self._places.parked, *self._gated_that_hear(event))
+        stopped = self._policy.stopped
         for element in waiting:
             is_due = now - element.timestamp > MAX_IN_UNSCHEDULABLE_SECONDS
+            if stopped and element.pod.pod.spec.scheduler_name in stopped:
+                continue  # no attempt can succeed, and all of them would come at once, before the pods of others
             if is_due and isinstance(element, QueuedPodInfo) and self._policy.gated_pods_wait_for_the_flush:
                 is_due = now - element.flushed_at > MAX_IN_UNSCHEDULABLE_SECONDS
                 element.flushed_at = now if is_due else element.flushed_at
