@@ -60,6 +60,14 @@ class ClaimsInCycle:
         """The claims that must get devices on a node, in the order of what is found for them."""
         return self.to_allocate if self.extended is None else self.extended.claims_on(info)
 
+    def with_devices(self, info: NodeInfo) -> list[tuple[ResourceClaim, AllocationResult]]:
+        """The claims with the devices that they have, or would get on a node. Raises `StatusError`."""
+        found = self.found_on(info) or ()
+        chosen = {claim.metadata.uid: each for claim, each in zip(self.claims_on(info), found, strict=False)}
+        claims = [*self.claims, *(claim for claim in self.claims_on(info) if claim not in self.claims)]
+        pairs = [(claim, self.allocation_of(claim) or chosen.get(claim.metadata.uid)) for claim in claims]
+        return [(claim, allocation) for claim, allocation in pairs if allocation is not None]
+
     @property
     def to_allocate(self) -> Sequence[ResourceClaim]:
         """The claims that have no devices yet, in the pod's order."""

@@ -35,6 +35,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ClusterEventWithHint
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.label_column import Mask
+from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.nodes.patience import Patience
 from kscheduler.framework.plugin import (
@@ -238,6 +239,13 @@ class DynamicResources(Plugin):
         if devices is None or state is None or not len(rows):
             return ()
         return claim_details(state, devices, partial(self._allocators.search_for, devices=devices), nodes, rows)
+
+    def claims_with_devices(
+        self, cycle: CycleState, node: NodeInfo
+    ) -> Sequence[tuple[ResourceClaim, AllocationResult]]:
+        """For questions: implements `framework.cluster.devices.DeviceChooser`."""
+        state = cycle.find(ClaimsInCycle)
+        return () if state is None else state.with_devices(node)
 
     def post_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
         """Request that a claim which some node cannot use gives its devices back, if nobody else uses it.
