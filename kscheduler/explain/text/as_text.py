@@ -6,12 +6,26 @@ Names and reasons come from users' objects, so characters that could control a t
 from collections.abc import Iterator
 from typing import Final
 
+from kscheduler.explain.devices import devices_by_node
 from kscheduler.explain.extenders import extender_roles
 from kscheduler.explain.outcome import Outcome, cycle_outcome
 from kscheduler.explain.own_plugins import permit_lines, source_of
 from kscheduler.explain.rejections import named_details
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing, situation_lines
-from kscheduler.explain.text.layout import BOLD, DIM, GREEN, INDENT, PLAIN, RED, YELLOW, Style, nodes, style_of, wrapped
+from kscheduler.explain.text.layout import (
+    BOLD,
+    DIM,
+    GREEN,
+    INDENT,
+    PLAIN,
+    RED,
+    YELLOW,
+    Style,
+    aligned,
+    nodes,
+    style_of,
+    wrapped,
+)
 from kscheduler.explain.text.points import point_lines, tie_lines
 from kscheduler.explain.text.preemption import preemption_lines
 from kscheduler.explain.text.printable import printable, some
@@ -164,11 +178,23 @@ def _judged_lines(decision: Decision, record: SchedulingRecord, style: Style) ->
         yield f"{len(record.feasible)} of {record.num_all_nodes} nodes fit{sampled}"
     yield from point_lines(record, style, len(INDENT))
     yield from tie_lines(record)
+    yield from _device_lines(decision, record)
     if record.node_name:
         for line in permit_lines(decision):
             yield ""
             yield printable(line)
     yield from rejection_lines(decision, record)
+
+
+def _device_lines(decision: Decision, record: SchedulingRecord) -> Iterator[str]:
+    """The devices of the pod's claims on its node."""
+    devices = devices_by_node(decision, record).get(record.node_name, ())
+    if devices:
+        yield ""
+        yield f"devices on {printable(record.node_name)}"
+        rows = [(f"{each.claim}, {each.request}", each.text, "has it" if each.is_allocated else "") for each in devices]
+        table = [tuple(map(printable, row)) for row in rows]
+        yield from (f"{INDENT}{line}" for line in aligned(table, right=set()))
 
 
 def _other_nodes_were(record: SchedulingRecord) -> str:
