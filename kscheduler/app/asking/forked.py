@@ -3,6 +3,7 @@
 What a copy inherits could do harm, so it is taken away before the question is looked at:
 
     descriptors      all closed but the pipe: no request, no TLS goodbye, no byte into the parent's epoll or logs
+    new ones         connecting, listening, starting programs and writing files are refused, whoever's code tries it
     signals          ended by SIGINT and SIGTERM, deaf to what means something to the service; the wakeup descriptor of
                      asyncio, a socket shared with the parent, is let go before any signal is let in
     threads          only this one is left, so a lock that another thread held is never released: the log's, which
@@ -14,6 +15,7 @@ What a copy inherits could do harm, so it is taken away before the question is l
 Its event loop is the parent's no more: what needs one begins a new one.
 """
 
+import errno
 import gc
 import os
 import resource
@@ -37,6 +39,14 @@ _DIES_FIRST: Final = "1000"
 _ENDED_BY: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)
 _DEAF_TO: Final = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _PR_SET_PDEATHSIG: Final = 1
+_REFUSED: Final = frozenset(
+    (
+        *("socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo"),
+        *("subprocess.Popen", "pty.spawn", "os.kill", "os.killpg", "os.remove", "os.rename", "os.rmdir", "os.mkdir"),
+        *("os.truncate", "os.link", "os.symlink", "os.chmod", "os.chown"),
+    )
+)
+_REFUSED_FAMILIES: Final = ("os.exec", "os.fork", "os.posix_spawn", "os.spawn", "os.system", "shutil.")
 
 Question = Callable[[], bytes]
 
@@ -66,6 +76,7 @@ def _answer(question: Question, pipe: int, parent: int, cpu_seconds: int, growth
     try:
         _be_alone(pipe)
         _be_bounded(parent, cpu_seconds, growth_bytes)
+        sys.addaudithook(_refuse)  # there is no way to take one away
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         kind, body = _said(question)
         _write(kind, body)
@@ -102,13 +113,24 @@ def _be_alone(pipe: int) -> None:
         signal.signal(number, signal.SIG_DFL)
     for number in _DEAF_TO:
         signal.signal(number, signal.SIG_IGN)
-    sys.unraisablehook = sys.excepthook = lambda *_: None
+    sys.unraisablehook = lambda _: None
     gc.disable()
+
+
+def _refuse(event: str, arguments: tuple[object, ...]) -> None:
+    """Python tells an audit hook of each such call before it is made. Raises `PermissionError`."""
+    if event in _REFUSED or event.startswith(_REFUSED_FAMILIES) or (event == "open" and _writes(arguments)):
+        raise PermissionError(errno.EPERM, f"an answer to a question must not reach outside its process ({event})")
+
+
+def _writes(arguments: tuple[object, ...]) -> bool:
+    flags = arguments[-1]
+    return isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR))
 
 
 def _close_from(first: int) -> None:
     try:
-        open_ones = [int(name) for name in os.listdir("/proc/self/fd")]
+        open_ones = [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]
     except OSError:
         os.closerange(first, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         return

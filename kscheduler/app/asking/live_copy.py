@@ -1,9 +1,9 @@
 """Asks the running service by making a copy of its process: what the cache, the queue and the plugins know right now.
 
-The problem: a question costs 5 to 1,000 ms, a decision 0.1, and both would want the one event loop; a copy of 5,000 nodes
-and 50,000 pods made in Python costs more than the answer. The idea: `fork`. The kernel copies the page tables (a few ms
-for the whole process), both sides share the pages, and the copy is exact: it computes with the same code on the same
-objects, changes what it likes, and whatever it does, it has no descriptor to do it to (`forked`).
+The problem: a question costs 5 to 1,000 ms, a decision 0.1, and both would want the one event loop; a copy of 5,000
+nodes and 50,000 pods made in Python costs more than the answer. The idea: `fork`. The kernel copies the page tables (a
+few ms for the whole process), both sides share the pages, and the copy is exact: it computes with the same code on the
+same objects, changes what it likes, and whatever it does, it has no descriptor to do it to (`forked`).
 
     asked -> waits for its turn -> [the loop stands still: fork] -> the copy computes on another CPU -> pipe -> answer
 
@@ -17,20 +17,17 @@ Limits: POSIX. A copy shares the cgroup's CPU and memory: where the limit is nea
 import asyncio
 import os
 import signal
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Final
 
 from kscheduler.app.asking.forked import ANSWER, HEAD_BYTES, NO_MEMORY, Question, fork
-from kscheduler.logs import get_logger
-
-_log = get_logger("kscheduler")
+from kscheduler.app.asking.room import LOOK_SECONDS, NO_LIMIT, Room
 
 DUTY: Final = 0.05
 """The share of the event loop's time that forking may take."""
-_LONGEST_PAUSE_SECONDS: Final = 2.0
+_LONGEST_REST_SECONDS: Final = 2.0
 """Between two forks, however slow the last one was."""
 _AT_ONCE: Final = 1 << 20
 """Bytes per read."""
@@ -96,9 +93,8 @@ class LiveCopy:
     loop; what needs an event loop begins one of its own (`asyncio.run`).
     """
 
-    def __init__(self, obstacle: Callable[[], str] = lambda: "", limits: CopyLimits | None = None) -> None:
-        """`obstacle`: why there must be no copy now; empty if there may."""
-        self._obstacle = obstacle
+    def __init__(self, room: Room = NO_LIMIT, limits: CopyLimits | None = None) -> None:
+        self._room = room
         self._limits = limits or CopyLimits()
         self._turn = asyncio.Lock()
         self._waiting = 0
@@ -146,7 +142,7 @@ class LiveCopy:
             raise
 
     async def _answered(self, question: Question) -> bytes:
-        obstacle = self._obstacle()
+        obstacle = self._room.obstacle()
         if obstacle:
             raise CopyRefusedError(obstacle)
         reader, writer = os.pipe()
@@ -184,7 +180,7 @@ class LiveCopy:
             pause = perf_counter() - before
             self.forks += 1
             self.fork_seconds += pause
-            self._next_fork_at = perf_counter() + min(pause / DUTY - pause, _LONGEST_PAUSE_SECONDS)
+            self._next_fork_at = perf_counter() + rest_after(pause)
             self._pids.add(pid)
             begun.set_result(self._reaped(pid))
 
@@ -233,13 +229,22 @@ class LiveCopy:
         loop.add_reader(reader, on_bytes)
         try:
             async with asyncio.timeout(self._limits.seconds):
-                await ended
+                while not ended.done():
+                    await asyncio.wait({ended}, timeout=LOOK_SECONDS)
+                    if self._room.is_short():
+                        raise CopyRefusedError("the answer needs more memory than the limit of the process leaves")
+            ended.result()
         except TimeoutError:
             message = f"no answer within {self._limits.seconds:g} s: ask for less, or when the machine is less busy"
             raise CopyTimeoutError(message) from None
         finally:
             loop.remove_reader(reader)
         return bytes(parts)
+
+
+def rest_after(pause: float) -> float:
+    """How long nobody forks after a fork that took `pause` seconds."""
+    return min(pause / DUTY - pause, _LONGEST_REST_SECONDS)
 
 
 def _unpacked(text: bytes, exit_code: int) -> bytes:
