@@ -68,7 +68,7 @@ from kscheduler.server.pages.debugging import ProfilePage, dump_page, set_verbos
 from kscheduler.server.pages.openapi import openapi_page
 from kscheduler.server.pages.pending import pending_page
 from kscheduler.server.pages.pod_resources import pod_resources
-from kscheduler.server.pages.questions import BODY_BYTES, explain_page, simulate_page
+from kscheduler.server.pages.questions import BODY_BYTES, explain_page, nodes_page, simulate_page
 from kscheduler.server.pages.zpages import flagz, statusz
 from kscheduler.server.serving import LOOPBACK
 
@@ -296,6 +296,7 @@ class Surface:
             simulates = simulate_page(self.questions)
             pages |= {
                 "/explain": ServedPage(explain_page(self.questions)),
+                "/nodes": ServedPage(nodes_page(self.questions)),
                 "/simulate": ServedPage(simulates, method="POST", only_reads=True, body_bytes=BODY_BYTES),
             }
         if config.configuration.enable_profiling:

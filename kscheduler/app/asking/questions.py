@@ -5,10 +5,11 @@ Each returns the status of HTTP, a line end and the body; what is wrong with the
 
 from typing import Final
 
-from kscheduler.app.asking.live_state import live_pod, running_scheduler
+from kscheduler.app.asking.live_state import live_objects, live_pod, running_scheduler
 from kscheduler.app.parts import Parts
 from kscheduler.explain.answering import answered
 from kscheduler.explain.as_json import json_line
+from kscheduler.explain.node_use.uses import node_uses, uses_tree
 from kscheduler.explain.questions.question import GroupQuestion
 from kscheduler.explain.questions.running import WHERE
 from kscheduler.explain.rehearsals.from_request import read_request, serving_of_request, wishes_of
@@ -49,6 +50,13 @@ def explain(
         return _told(_OK, f"{answer.as_json()}\n")
     notes = "".join(f"note: {note}\n" for note in dict.fromkeys(answer.notes))
     return _told(_OK, f"{answer.as_text()}\n{notes}")
+
+
+def nodes(parts: Parts) -> bytes:
+    """How full each node is, and which waiting pods it has turned away."""
+    assembly = parts.assembly
+    uses = node_uses(assembly.cache, assembly.profiles, live_objects(parts).pods)
+    return _told(_OK, f"{json_line(uses_tree(uses))}\n")
 
 
 def simulate(parts: Parts, body: bytes) -> bytes:

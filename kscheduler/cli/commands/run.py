@@ -94,7 +94,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         type=boolean,
         metavar="BOOL",
         default=True,
-        help="serve /explain and /simulate, which a short-lived copy of the process answers (default true)",
+        help="serve /explain, /nodes and /simulate, which a short-lived copy of the process answers (default true)",
     )
     parser.add_argument(
         "--repair-overfilled-nodes",
