@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             code: int = args.run(args)
         sys.stdout.flush()
     except BrokenPipeError:
-        return _reader_has_gone()
+        return reader_has_gone()
     return code
 
 
@@ -73,7 +73,7 @@ def _logs_apart(verb: str) -> "AbstractContextManager[object]":
     return logs_apart(are_shown=_CALL_PLUGINS[verb])
 
 
-def _reader_has_gone() -> int:
+def reader_has_gone() -> int:
     """Nothing may be flushed into the closed pipe at exit. Returns the exit code, as a shell tells of SIGPIPE."""
     import os
     import sys

@@ -15,7 +15,6 @@ from kscheduler.cli.asking_flags import (
     add_cluster,
     add_scheduler,
     by_the_servers_version,
-    default_pod_locally,
     serving_of,
 )
 from kscheduler.cli.flags import add_feature_gates
@@ -33,6 +32,7 @@ from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.rehearsals.planning import cluster_of_file
 from kscheduler.explain.text.layout import style_of
 from kscheduler.explain.text.printable import printable
+from kscheduler.simulation.objects.defaults.pods import default_new_pod
 from kscheduler.upstream.release import VERSION
 from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
 
@@ -43,10 +43,12 @@ List the pods that have no node, by reason: how many, since when, in kube-schedu
 the smallest change that would give it a node. Nothing is written to any cluster, and no service has to run."""
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
-    """Add the subcommand."""
+def add_parser(
+    subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str = "pending"
+) -> argparse.ArgumentParser:
+    """Add the subcommand; kubectl has another name for it."""
     parser = subparsers.add_parser(
-        "pending", help="list the pending pods by reason", description=_DESCRIPTION, allow_abbrev=False
+        name, help="list the pending pods by reason", description=_DESCRIPTION, allow_abbrev=False
     )
     question = parser.add_argument_group("what is asked")
     question.add_argument(
@@ -83,7 +85,7 @@ def _run(args: argparse.Namespace) -> int:
         raise ScenarioError("--kubeconfig, --context and --master go with a live cluster; --from FILE brings its own")
     served = serving_of(args)
     if args.source is not None:
-        found = cluster_of_file(args.source, served, default_pod_locally)
+        found = cluster_of_file(args.source, served, default_new_pod)
         objects, notes, where = found.cluster(), found.notes, args.source
     else:
         objects, served, notes = asyncio.run(_read(args, served))

@@ -36,15 +36,15 @@ class PendingPods:
         """`serves`: whether a scheduler name is a profile of this service."""
         self._queue, self._pods, self._serves = queue, pods, serves
 
-    async def tree(self) -> Tree:
-        """All of them, counted; always with the same keys."""
+    async def tree(self, namespace: str = "") -> Tree:
+        """All of them, or those of a namespace, counted; always with the same keys."""
         found: dict[_Reason, list[tuple[str, str]]] = {}
         shown: dict[str, tuple[Pod, QueuedPodInfo | None]] = {}
         slicer = Slicer(_SLICE_SECONDS)
         keys = self._pods.keys()
         for key in keys:
             pod = self._pods.get(key)
-            if pod is not None and self._waits(pod):
+            if pod is not None and self._waits(pod) and namespace in ("", pod.metadata.namespace):
                 queued = self._queue.find(key)
                 shown[key] = pod, queued[1] if queued is not None else None
                 found.setdefault(_reason_of(pod, queued), []).append((pod.metadata.creation_timestamp or "~", key))
