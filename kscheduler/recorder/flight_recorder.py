@@ -95,6 +95,8 @@ class FlightRecorder(Journal):
         """Attempts under way, by the pod's UID."""
         self._attempts = 0
         self._entries = self._decisions = self._lost = 0
+        self._is_repaired = False
+        """Cache or queue were corrected: a snapshot is due."""
         self._missing = 0
         """Entries lost since the last snapshot; while there are any, nothing is kept."""
 
@@ -116,7 +118,7 @@ class FlightRecorder(Journal):
         if self._missing:
             if self._thread.is_idle() and self._thread.may_try():
                 self._begin_segment()
-        elif self._thread.wants_segment():
+        elif self._is_repaired or self._thread.wants_segment():
             self._begin_segment()
         else:
             self._hand_over()
@@ -126,6 +128,14 @@ class FlightRecorder(Journal):
         self._hand_over()
         await asyncio.to_thread(self._thread.stop)
 
+    def notes(self) -> Iterable[str]:
+        """What is wrong, for people."""
+        problem = self._thread.statistics().problem
+        if problem:
+            yield f"flight recorder: nothing is recorded: {problem}"
+        elif self._missing:
+            yield f"flight recorder: {self._missing} entries could not be kept in time; it goes on with a snapshot"
+
     def statistics(self) -> RecorderStatistics:
         """A snapshot."""
         return RecorderStatistics(self._entries, self._decisions, self._lost, self._thread.statistics())
@@ -133,7 +143,7 @@ class FlightRecorder(Journal):
     def _begin_segment(self) -> None:
         self._hand_over()
         missing, self._missing = self._missing, 0
-        self._outputs = []
+        self._outputs, self._is_repaired = [], False
         micros = self.clock.micros
         entries = self.snapshot(micros, dict(self._under_way), self._attempts)
         self._thread.put(NewSegment(micros, entries, missing), 0)
@@ -281,6 +291,7 @@ class FlightRecorder(Journal):
         self._keep((Op.CLAIM, self.clock.micros, claim))
 
     def repaired(self, what: str) -> None:
+        self._is_repaired = True
         self._keep((Op.REPAIRED, self.clock.micros, what))
 
 

@@ -22,7 +22,13 @@ from kscheduler.recorder.replaying.described import (
     configured_as,
     read_description,
 )
-from kscheduler.recorder.replaying.replayed_scheduler import AstrayError, Configure, Replayed, ReplayedScheduler
+from kscheduler.recorder.replaying.replayed_scheduler import (
+    AstrayError,
+    Configure,
+    Replayed,
+    ReplayedScheduler,
+    UnrecordedError,
+)
 from kscheduler.state.pod_groups.group_apis import KUBERNETES, OTHER_APIS
 
 MOST_KEPT: Final = 100
@@ -135,6 +141,8 @@ class Replay:
         self._each_segment = each_segment
         self._on_outcome = on_outcome
         self._digest = Digest()
+        self._was_cut = False
+        """The segment before ends too early."""
         self.report = Report()
         self.scheduler: ReplayedScheduler | None = None
         """As it is now; `None` before the first snapshot."""
@@ -163,9 +171,13 @@ class Replay:
                 for entry in block:
                     if not is_begun and entry[0] in (Op.SNAPSHOT, Op.LOST):
                         state = beginning.add(entry)
-                        if state is not None:
-                            self._begin(beginning, state, goes_on=goes_on)
-                            is_begun = True
+                        if state is None:
+                            continue
+                        if self._until is not None and beginning.micros > self._until:
+                            self.is_over = True
+                            return
+                        self._begin(beginning, state, goes_on=goes_on)
+                        is_begun = True
                     elif self._take(entry, path):
                         return
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as problem:
@@ -173,6 +185,7 @@ class Replay:
             raise RecordingError(f"{path}: it holds what no recorder writes ({type(problem).__name__}: {problem})") from (
                 problem
             )
+        self._was_cut = bool(reader.stopped)
         if reader.stopped:
             self.report.stopped.append(f"{path.name}: {reader.stopped}")
         if not is_begun:
@@ -181,7 +194,7 @@ class Replay:
     def _begin(self, beginning: _Beginning, state: Mapping[str, Any], *, goes_on: bool) -> None:
         assert beginning.description is not None  # noqa: S101  it comes before the state
         self.report.lost += beginning.lost
-        is_whole = goes_on and not beginning.lost and self.scheduler is not None and not self._is_cut()
+        is_whole = goes_on and not beginning.lost and self.scheduler is not None and not self._was_cut
         if is_whole and self.scheduler is not None:
             self.scheduler.follow_segment(beginning.objects, beginning.micros)
             return
@@ -200,9 +213,6 @@ class Replay:
         self.report.first = self.report.first or beginning.micros
         self.report.last = max(self.report.last, beginning.micros)
 
-    def _is_cut(self) -> bool:
-        return bool(self.report.stopped)
-
     def _take(self, entry: Entry, path: Path) -> bool:
         """One entry; returns whether `until` has come."""
         self.report.entries += 1
@@ -218,7 +228,8 @@ class Replay:
         try:
             replayed = scheduler.take(entry)
         except AstrayError as problem:
-            self.report.astray.append(f"{path.name}: {problem}")
+            if not isinstance(problem, UnrecordedError):
+                self.report.astray.append(f"{path.name}: {problem}")
             self.report.notes += scheduler.notes
             self.scheduler = None
             return False
@@ -267,6 +278,15 @@ def _outside(scheduler: ReplayedScheduler, profile: str) -> str:
     if found is None:
         return ""
     return ", ".join(sorted(name for name, traits in found.traits.items() if traits.is_refreshed))
+
+
+def beginning_of(segments: Sequence[SegmentName]) -> int:
+    """When the first segment begins, in microseconds since the epoch. Raises `RecordingError`, `OSError`."""
+    for block in SegmentReader(segments[0].path).blocks():
+        for entry in block:
+            if entry[0] == Op.SNAPSHOT and entry[1] == "configuration":
+                return int(entry[3])
+    raise RecordingError(f"{segments[0].path}: its snapshot is not whole")
 
 
 def runs_of(path: Path) -> Iterator[list[SegmentName]]:

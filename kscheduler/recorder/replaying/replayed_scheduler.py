@@ -47,6 +47,10 @@ class AstrayError(Exception):
     """The replay cannot go on from here: the message says why. It goes on at the next snapshot."""
 
 
+class UnrecordedError(AstrayError):
+    """What happened is not in the recording; a snapshot follows it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Replayed:
     """A decision, or another outcome, as it came out again."""
@@ -379,6 +383,7 @@ class ReplayedScheduler:
 
     def _repaired(self, what: str) -> None:
         self.notes.append(f"cache or queue were corrected: {what}")
+        raise UnrecordedError
 
 
 def _that_only_decide(config: LoadedConfig, known: Registry, handle: Handle, listener: PluginListener) -> Profiles:
