@@ -30,9 +30,9 @@ from kscheduler.recorder.building import connect
 from kscheduler.recorder.flight_recorder import FlightRecorder, tap
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
+from kscheduler.scheduling.journal import NO_JOURNAL
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
-from kscheduler.scheduling.journal import NO_JOURNAL
 
 ZONES: Final = ("north", "south", "west")
 APPS: Final = ("web", "db", "job", "cache")
@@ -45,8 +45,8 @@ class QuickClock(RealClock):
     def __init__(self, pace: float) -> None:
         self._pace = pace
         self._wall, self._began = RealClock.time(), RealClock.monotonic()
-        self.monotonic = lambda: (RealClock.monotonic() - self._began) * pace  # type: ignore[method-assign]
-        self.time = lambda: self._wall + self.monotonic()  # type: ignore[method-assign]
+        self.monotonic = lambda: (RealClock.monotonic() - self._began) * pace
+        self.time = lambda: self._wall + self.monotonic()
 
     async def sleep(self, seconds: float) -> None:
         """Sleep for a part of it."""
@@ -70,7 +70,7 @@ class RandomCluster:
         known: Registry | None = None,
         nodes: int = 20,
     ) -> None:
-        self._random = random.Random(seed)  # noqa: S311  nothing is secret
+        self._random = random.Random(seed)
         self._clock = clock or QuickClock(20.0)
         self.recorder = recorder(self._clock) if recorder is not None else None
         self.clock: Clock = self._clock if self.recorder is None else self.recorder.clock
@@ -91,21 +91,23 @@ class RandomCluster:
         if self.recorder is not None:
             connect(self.recorder, self.assembly, self.informers, self.kinds, tuple)
         limit = AdaptiveLimit(WORKERS, WORKERS)
-        self.workers = Workers(
-            WORKERS, self.assembly.queue, self.assembly.scheduler, limit, self.clock, journal
-        )
+        self.workers = Workers(WORKERS, self.assembly.queue, self.assembly.scheduler, limit, self.clock, journal)
 
     def _ports(self, journal: Any) -> Ports:
         ports = Ports(
             binder=self,
             evictor=self,
             statuses=_Statuses(self),
-            pod_of=lambda key: self.informers[PODS].store.get(key),
+            pod_of=self.informers[PODS].store.get,
             workloads=StoredWorkloads(*(self.informers[kind].store for kind in WORKLOAD_KINDS)),
             budgets=StoredBudgets(self.informers[POD_DISRUPTION_BUDGETS].store),
-            on_arrival=lambda: self.workers.wake(),  # noqa: PLW0108  they come after the queue
+            on_arrival=self._wake,
         )
         return replace(ports, journal=journal)
+
+    def _wake(self) -> None:
+        """A method, because the queue that calls it is built before the workers."""
+        self.workers.wake()
 
     # --- the API server's part ----------------------------------------------------------------------------------------
 

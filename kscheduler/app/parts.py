@@ -136,9 +136,7 @@ class Parts:
             connect(self.flight_recorder, self.assembly, self.informers, kinds, lambda: self.origins)
         self.plugin_listers.on_event = self.assembly.own_kind_changed
         queue, scheduler = self.assembly.queue, self.assembly.scheduler
-        self.workers = Workers(
-            self._most_workers, queue, scheduler, self.limit, self._deciding_clock, self._journal
-        )
+        self.workers = Workers(self._most_workers, queue, scheduler, self.limit, self._deciding_clock, self._journal)
         self.refreshed = RefreshedPlugins(self.assembly.profiles.values, self.clock)
         self.retired = RetiredPlugins(self.assembly.profiles.values, self._profiles_in_use, self.clock)
         self.refreshed.on_end = self.retired.look

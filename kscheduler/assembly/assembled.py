@@ -157,7 +157,13 @@ class Assembly:
         self._move_pods = lambda event, old, new: self.queue.move_all(event, old, new, clock.time())
         ports.log.awaited_events = self.queue.awaited_events
         self.failures = FailureHandler(
-            self.queue, self.cache.nominator, ports.pod_of, ports.statuses, ports.log, self._is_served, self.resizes,
+            self.queue,
+            self.cache.nominator,
+            ports.pod_of,
+            ports.statuses,
+            ports.log,
+            self._is_served,
+            self.resizes,
             ports.journal,
         )
         self.scheduler = Scheduler(self._surroundings(preemptions or self.evictions), first.judges)

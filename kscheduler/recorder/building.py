@@ -3,11 +3,11 @@
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from kscheduler.aio.clock import Clock
 from kscheduler.api.kinds import Kind
-from kscheduler.assembly import Assembly
+from kscheduler.assembly.assembled import Assembly, Informers
 from kscheduler.loading import PluginOrigin
 from kscheduler.recorder.file.directory import new_run
 from kscheduler.recorder.flight_recorder import Attempts, FlightRecorder, RecordSettings
@@ -18,15 +18,6 @@ from kscheduler.recorder.snapshots.taking import take
 LARGEST_SEGMENT = 64 << 20
 _SHARE = 8
 """A segment is at most this part of all: so much of the past is lost when the oldest goes."""
-
-
-class Stored(Protocol):
-    """An informer, or who has its store."""
-
-    @property
-    def store(self) -> Any:
-        """The objects."""
-        ...
 
 
 def flight_recorder(settings: RecordSettings, clock: Clock) -> FlightRecorder:
@@ -40,7 +31,7 @@ def flight_recorder(settings: RecordSettings, clock: Clock) -> FlightRecorder:
 def connect(
     recorder: FlightRecorder,
     assembly: Assembly,
-    informers: Mapping[Kind, Stored],
+    informers: Informers,
     kinds: Sequence[Kind],
     origins: Callable[[], Sequence[PluginOrigin]],
 ) -> None:

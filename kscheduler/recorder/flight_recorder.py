@@ -17,6 +17,7 @@ from typing import Any, Final
 from kscheduler.aio.clock import Clock
 from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import KubeObject
+from kscheduler.assembly.assembled import Informers
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Status
@@ -212,6 +213,7 @@ class FlightRecorder(Journal):
     # --- decisions ----------------------------------------------------------------------------------------------------
 
     def decided(self, queued: QueuedPodInfo, attempt: Decided | None) -> None:
+        """Keep it with what was said in the step."""
         outputs = self._take_outputs()
         self._decisions += 1
         number, how, node = 0, How.OVER, ""
@@ -223,11 +225,13 @@ class FlightRecorder(Journal):
         self._keep((Op.DECIDED, self.clock.micros, number, queued.key, queued.attempts, how, node, outputs))
 
     def decided_group(self, name: str, attempts: Sequence[Decided]) -> None:
+        """Keep the whole group."""
         self._decisions += 1
         placed = [(self._number(each), each.queued.key, each.node_name) for each in attempts]
         self._keep((Op.GROUP, self.clock.micros, name, placed, self._take_outputs()))
 
     def decided_later(self, attempt: Decided, *, has_node: bool) -> None:
+        """Keep it; without a node the attempt is over."""
         self._decisions += 1
         uid = attempt.queued.pod.uid
         number = self._number_of(uid) if has_node else self._end(uid)
@@ -235,62 +239,78 @@ class FlightRecorder(Journal):
         self._keep((Op.LATER, self.clock.micros, number, attempt.queued.key, has_node, node, outputs))
 
     def failed(self, queued: QueuedPodInfo, failure: Outcome) -> None:
+        """Note it for the step under way."""
         self._outputs.append(failed_output(queued, failure))
 
     def let_go(self, queued: QueuedPodInfo) -> None:
+        """Note it for the step under way."""
         self._outputs.append((Output.LET_GO, queued.key))
 
     def preempting(self, preemption: Preemption) -> None:
+        """Note it for the step under way."""
         self._outputs.append(preempts_output(preemption))
 
     # --- after the decision -------------------------------------------------------------------------------------------
 
     def leaves_queue(self, uid: str) -> None:
+        """Keep it."""
         self._keep((Op.LEAVES, self.clock.micros, self._number_of(uid)))
 
     def bound(self, queued: QueuedPodInfo) -> None:
+        """Keep it; the attempt is over."""
         self._keep((Op.BOUND, self.clock.micros, self._end(queued.pod.uid)))
 
     def abandoned(self, queued: QueuedPodInfo, status: Status) -> None:
+        """Keep it; the attempt is over."""
         number, outputs = self._end(queued.pod.uid), self._take_outputs()
         said = int(status.code), status.reasons, status.plugin, status.fault.value
         self._keep((Op.ABANDONED, self.clock.micros, number, *said, outputs))
 
     def given_up(self, queued: QueuedPodInfo, failure: BaseException) -> None:
+        """Keep it; the attempt is over."""
         number, text = self._end(queued.pod.uid), f"{type(failure).__name__}: {failure}"
         self._keep((Op.GIVEN_UP, self.clock.micros, number, text, self._take_outputs()))
 
     def released(self, uid: str) -> None:
+        """Keep it."""
         self._keep((Op.RELEASED, self.clock.micros, uid))
 
     # --- the queue ----------------------------------------------------------------------------------------------------
 
     def flushed_backoff(self) -> None:
+        """Keep it."""
         self._keep((Op.BACKOFF, self.clock.micros))
 
     def flushed_unschedulable(self) -> None:
+        """Keep it."""
         self._keep((Op.NET, self.clock.micros))
 
     def began(self) -> None:
+        """Keep it."""
         self._keep((Op.BEGAN, self.clock.micros))
 
     # --- beside the decisions -----------------------------------------------------------------------------------------
 
     def evicting(self, number: int, step: EvictionStep, subject: str = "", keys: Collection[str] = ()) -> None:
+        """A step of its own."""
         self.clock.step()
         self._keep((Op.EVICTION, self.clock.micros, number, int(step), subject, tuple(keys)))
 
     def adopted(self, config: Any, quarantined: Sequence[tuple[str, str]]) -> None:
+        """Keep the configuration that decides from now on."""
         self._keep((Op.ADOPTED, self.clock.micros, self.describe(config), tuple(quarantined)))
 
     def touched(self, names: Sequence[str], plugin: str) -> None:
+        """Keep the nodes."""
         self._keep((Op.TOUCHED, self.clock.micros, tuple(names), plugin))
 
     def assumed_claim(self, claim: KubeObject) -> None:
+        """A step of its own."""
         self.clock.step()
         self._keep((Op.CLAIM, self.clock.micros, claim))
 
     def repaired(self, what: str) -> None:
+        """Keep it; a segment with a snapshot begins soon."""
         self._is_repaired = True
         self._keep((Op.REPAIRED, self.clock.micros, what))
 
@@ -328,7 +348,7 @@ def preempts_output(preemption: Preemption) -> tuple[Any, ...]:
     return Output.PREEMPTS, preemption.text, preemption.node_name, [victim.key for victim in preemption.victims]
 
 
-def tap(recorder: FlightRecorder, informers: Mapping[Kind, Any], kinds: Sequence[Kind]) -> None:
+def tap(recorder: FlightRecorder, informers: Informers, kinds: Sequence[Kind]) -> None:
     """Hear all kinds, before anybody else does."""
     for number, kind in enumerate(kinds):
         informers[kind].add_handler(recorder.handler(number))

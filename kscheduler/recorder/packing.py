@@ -50,7 +50,8 @@ class ObjectPacker:
 
     def key(self, obj: KubeObject) -> str:
         """The key of an object that is gone."""
-        return self._redact(obj).key
+        key: str = self._redact(obj).key
+        return key
 
     def _pod_update(self, old: Any, new: Any) -> Packed:
         before, after = old.spec, new.spec
@@ -95,7 +96,8 @@ class ObjectUnpacker:
     def whole(self, kind: Kind, packed: Packed) -> KubeObject:
         """Raises `msgspec.MsgspecError`, `IndexError` or `TypeError` for what no packer has written."""
         if kind.type is not Pod:
-            return self._decode(kind.type, packed[0])
+            found: KubeObject = self._decode(kind.type, packed[0])
+            return found
         metadata, node_name, spec, status = packed
         return Pod(
             metadata=_meta.decode(metadata),
@@ -114,12 +116,13 @@ class ObjectUnpacker:
             after = self._on_node(after, before.spec.node_name if node_name is None else node_name)
         else:
             after = before.spec if spec is None else self._decode(type(before.spec), spec)
-        return msgspec.structs.replace(
+        after_update: KubeObject = msgspec.structs.replace(
             before,
             metadata=_with(before.metadata, metadata),
             spec=after,
             status=before.status if status is None else self._decode(type(before.status), status),
         )
+        return after_update
 
     def _spec(self, packed: bytes | int) -> PodSpec:
         if isinstance(packed, int):

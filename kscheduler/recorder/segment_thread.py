@@ -204,7 +204,10 @@ class SegmentThread:
         for start in range(0, len(entries), BLOCK_ENTRIES):
             packed: list[Any] = []
             for first in range(start, min(start + BLOCK_ENTRIES, len(entries)), SLICE):
-                packed += [self._packed(segment.objects, entry) for entry in entries[first : min(first + SLICE, start + BLOCK_ENTRIES)]]
+                packed += [
+                    self._packed(segment.objects, entry)
+                    for entry in entries[first : min(first + SLICE, start + BLOCK_ENTRIES)]
+                ]
                 if not self._queue.qsize() > 100:  # otherwise the thread must catch up
                     time.sleep(PAUSE_SECONDS)
             packed.append((Op.DIGEST, self._digest.decisions, self._digest.close()))
@@ -259,7 +262,7 @@ class _Segment:
         self._file.write(HEADER)
 
     def write(self, data: bytes) -> int:
-        """Append a block; returns its bytes. Raises `OSError`: then the segment must be closed, its end is not whole."""
+        """Append a block; returns its bytes. Raises `OSError`: then its end is not whole, and it must be closed."""
         block = memoryview(self._blocks.pack(data))
         left = block
         while left:  # a raw file may take a part only
@@ -270,4 +273,3 @@ class _Segment:
     def close(self) -> None:
         """No more is written to it."""
         self._file.close()
-

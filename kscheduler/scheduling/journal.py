@@ -67,7 +67,7 @@ class Decided(Protocol):
 
 
 class Journal:
-    """Hears nothing; a recorder overrides all of it. Methods must be short and never raise: they stand in the hot path."""
+    """Hears nothing; a recorder overrides all of it. Methods are short and never raise: they stand in the hot path."""
 
     is_on = False
 

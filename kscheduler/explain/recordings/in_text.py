@@ -53,7 +53,8 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
 
 def _differences(report: Report, style: Style) -> Iterator[str]:
     for each in report.differences[:_MOST]:
-        yield f"{INDENT}{style.paint(printable(each.pod), BOLD)} at {time_text(each.micros)}, decision {each.decision:,}"
+        when = f"at {time_text(each.micros)}, decision {each.decision:,}"
+        yield f"{INDENT}{style.paint(printable(each.pod), BOLD)} {when}"
         yield f"{INDENT}{INDENT}{printable(each.text)}"
     if report.differing > _MOST:
         yield f"{INDENT}and {report.differing - _MOST:,} more"
@@ -66,7 +67,7 @@ def _number(count: int, word: str) -> str:
 def _state(tree: dict[str, Any], style: Style) -> Iterator[str]:
     nodes, queue = tree["nodes"], tree["queue"]
     yield f"{style.paint(tree['time'], BOLD)}: {_number(len(nodes), 'node')}, {_number(len(queue), 'waiting pod')}"
-    rows = [("NODE", "PODS", "ASSUMED", "CPU", "MEMORY")]
+    rows: list[tuple[str, ...]] = [("NODE", "PODS", "ASSUMED", "CPU", "MEMORY")]
     for node in nodes:
         assumed = sum(pod["assumed"] for pod in node["pods"])
         name = node["name"] if node["isThere"] else f"{node['name']} (gone)"

@@ -75,5 +75,3 @@ def _node(assembly: Assembly, name: str) -> Tree:
         "resources": resources,
         "pods": [{"pod": pod.key, "assumed": cache.is_assumed(pod.uid)} for pod in pods],
     }
-
-

@@ -90,14 +90,16 @@ class BlockReader:
 
     def _block(self, frame: bytes, expected: int) -> bytes | None:
         if len(frame) < _FRAME.size:
-            return self._cut(expected)
+            self._cut(expected)
+            return None
         length, number, checksum = _FRAME.unpack(frame)
         if number != expected or length > MOST_BLOCK_BYTES:
             self.stopped = f"block {expected} does not begin where it should"
             return None
         data = self._file.read(length)
         if len(data) < length:
-            return self._cut(expected)
+            self._cut(expected)
+            return None
         if _checksum(number, data) != checksum:
             self.stopped = f"block {expected} has a wrong checksum"
             return None

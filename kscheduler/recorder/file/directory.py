@@ -1,6 +1,6 @@
 """The directory of a recording: segments of one run after another, the oldest of which make room.
 
-    20261124T153000Z-4711-000003.ksrec        when the run began, its process, the segment's number in the run
+20261124T153000Z-4711-000003.ksrec        when the run began, its process, the segment's number in the run
 """
 
 import os

@@ -7,7 +7,7 @@ from typing import Any
 from kscheduler import __version__
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import LoadedConfig, dump
-from kscheduler.loading import Configured, ConfigurationReader, PluginOrigin
+from kscheduler.loading import ConfigurationReader, Configured, PluginOrigin
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,5 @@ def changed_plugins(recorded: Described, now: Sequence[PluginOrigin]) -> Iterato
         if here is None:
             yield f"plugin {origin.name} ({origin.origin}) is not loaded here"
         elif here.digest != origin.digest:
-            yield f"plugin {origin.name} is another one now: {here.origin} has the digest {here.digest[:12]}, not " + (
-                f"{origin.digest[:12]}"
-            )
+            digests = f"{here.digest[:12]}, not {origin.digest[:12]}"
+            yield f"plugin {origin.name} is another one now: {here.origin} has the digest {digests}"

@@ -182,9 +182,9 @@ class Replay:
                         return
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as problem:
             problem.add_note(f"in {path}")
-            raise RecordingError(f"{path}: it holds what no recorder writes ({type(problem).__name__}: {problem})") from (
-                problem
-            )
+            raise RecordingError(
+                f"{path}: it holds what no recorder writes ({type(problem).__name__}: {problem})"
+            ) from (problem)
         self._was_cut = bool(reader.stopped)
         if reader.stopped:
             self.report.stopped.append(f"{path.name}: {reader.stopped}")
@@ -299,4 +299,3 @@ def runs_of(path: Path) -> Iterator[list[SegmentName]]:
         return
     name = name_of(path) or SegmentName(path.stem, 1, path)
     yield [name]
-

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kscheduler.api.kinds import PODS, POD_DISRUPTION_BUDGETS, RESOURCE_CLAIMS, WORKLOAD_KINDS, Kind
+from kscheduler.api.kinds import POD_DISRUPTION_BUDGETS, PODS, RESOURCE_CLAIMS, WORKLOAD_KINDS, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.assembly.profiles_over import built_profiles
@@ -217,9 +217,7 @@ class ReplayedScheduler:
 
     # --- decisions ----------------------------------------------------------------------------------------------------
 
-    def _decided(
-        self, number: int, key: str, attempts: int, how: int, node: str, outputs: Sequence[Any]
-    ) -> Replayed:
+    def _decided(self, number: int, key: str, attempts: int, how: int, node: str, outputs: Sequence[Any]) -> Replayed:
         recorded = (Op.DECIDED, number, key, attempts, how, node, outputs)
         queued = self._in_line.pop(key, None) or self._popped(key)
         profile = queued.pod.pod.spec.scheduler_name
@@ -228,7 +226,15 @@ class ReplayedScheduler:
         attempt, said = self._decide(queued)
         found_node = "" if attempt is None else attempt.node_name
         found = How.OVER if attempt is None and said else How.IN_LINE if attempt is None else How.NODE
-        outcome = (Op.DECIDED, number if attempt is not None else 0, queued.key, queued.attempts, found, found_node, said)
+        outcome = (
+            Op.DECIDED,
+            number if attempt is not None else 0,
+            queued.key,
+            queued.attempts,
+            found,
+            found_node,
+            said,
+        )
         if _same(recorded, outcome):
             if attempt is not None:
                 self.attempts[number] = attempt
@@ -266,7 +272,7 @@ class ReplayedScheduler:
         profile = self.assembly.profiles[queued.pod.pod.spec.scheduler_name]
         return Attempt(queued, profile, SchedulingRecord(queued.pod, profile.name, node_name=node_name), 0.0)
 
-    def _later(self, number: int, key: str, has_node: bool, node: str, outputs: Sequence[Any]) -> Replayed:  # noqa: FBT001
+    def _later(self, number: int, key: str, has_node: bool, node: str, outputs: Sequence[Any]) -> Replayed:
         recorded = (Op.LATER, number, key, has_node, node, outputs)
         attempt = self.attempts.pop(number, None)
         if attempt is not None:
@@ -399,10 +405,10 @@ def _failure(output: Sequence[Any]) -> Failure:
 
 
 def _why_awaited(how: int) -> str:
-    return "it stood in line for extenders" if how == How.IN_LINE else "extenders or devices were asked beside the cycle"
+    return (
+        "it stood in line for extenders" if how == How.IN_LINE else "extenders or devices were asked beside the cycle"
+    )
 
 
 def _same(one: Entry, other: Entry) -> bool:
     return Digest.of(one) == Digest.of(other)
-
-

@@ -173,6 +173,4 @@ class PuttingBack:
 
 
 def _facts(names: Sequence[str], packed: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(
-        frozenset(value) if name in _SETS else value for name, value in zip(names, packed, strict=True)
-    )
+    return tuple(frozenset(value) if name in _SETS else value for name, value in zip(names, packed, strict=True))

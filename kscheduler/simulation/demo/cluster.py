@@ -116,7 +116,9 @@ async def _scheduler(options: ClusterOptions, url: str, folder: str) -> AsyncIte
         return
     config = options.scheduler_config or _write_configuration(options, folder)
     log = Path(folder, "scheduler.log")
-    async with scheduler_process(url, log, ["--config", config, *options.scheduler_flags, *options.record_flags]) as own_url:
+    async with scheduler_process(
+        url, log, ["--config", config, *options.scheduler_flags, *options.record_flags]
+    ) as own_url:
         flags = shlex.join(["--config", config, *options.scheduler_flags])
         command = f"kscheduler explain NAMESPACE/POD --master {url} {flags}"
         *others, last = options.scheduler_names

@@ -86,7 +86,7 @@ class Places:
         return key in self.parked or key in self.gated
 
     def in_order(self) -> Iterator[tuple[str, Collection[Ready]]]:
-        """The elements of each place, as they would be popped or asked; back-off after an error is a place of its own."""
+        """The elements of each place as they would be popped or asked; back-off after an error stands by itself."""
         yield ACTIVE, self._active.in_order()
         yield BACKOFF, self._backoff.in_order()
         yield BACKOFF, self._error_backoff.in_order()

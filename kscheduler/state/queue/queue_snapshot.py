@@ -103,4 +103,3 @@ def put_back(places: Places, elements: Iterable[WaitingElement], class_of: Class
             setattr(bundle, field, value)
         places.put(bundle, element.place)
         places.count(bundle.rejectors, members[0].pod.pod.spec.scheduler_name, len(bundle))
-
