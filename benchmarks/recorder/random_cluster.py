@@ -69,6 +69,7 @@ class RandomCluster:
         recorder: Callable[[Clock], FlightRecorder] | None = None,
         known: Registry | None = None,
         nodes: int = 20,
+        most_pods: int = 0,
     ) -> None:
         self._random = random.Random(seed)
         self._clock = clock or QuickClock(20.0)
@@ -83,6 +84,7 @@ class RandomCluster:
         self.pods: dict[str, Pod] = {}
         self._nodes: dict[str, Node] = {}
         self._most_nodes = nodes
+        self._most_pods = most_pods or 12 * nodes
         self.decided = 0
         self._tasks: set[asyncio.Task[None]] = set()
         journal = NO_JOURNAL if self.recorder is None else self.recorder
@@ -259,7 +261,7 @@ class RandomCluster:
         self._show(NODES, "MODIFIED", changed)
 
     def _add_pod(self) -> None:
-        if len(self.pods) > 12 * self._most_nodes:
+        if len(self.pods) > self._most_pods:
             self._remove_pod()
             return
         self._serial += 1
@@ -330,8 +332,8 @@ class RandomCluster:
 
     # --- the play -----------------------------------------------------------------------------------------------------
 
-    async def play(self, events: int, on_turn: Callable[[int], None] | None = None) -> None:
-        """Let so many things happen while the scheduler works."""
+    async def play(self, turns: int, on_turn: Callable[[int], object] | None = None) -> None:
+        """Let things happen in so many turns, at most until `on_turn` says true, while the scheduler works."""
         if self.recorder is not None:
             self.recorder.start()
         self.populate()
@@ -340,12 +342,12 @@ class RandomCluster:
             self.recorder.began()
         work = (self.workers.run(), self.workers.keep_flushing(), self.assembly.evictions.run())
         tasks = [asyncio.ensure_future(each) for each in work]
-        for number in range(events):
+        for number in range(turns):
             for _ in range(self._random.randrange(3)):
                 self.happen()
             await asyncio.sleep(0)
-            if on_turn is not None:
-                on_turn(number)
+            if on_turn is not None and on_turn(number):
+                break
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)

@@ -20,7 +20,7 @@ def record(
     *,
     config: LoadedConfig | None = None,
     nodes: int = 6,
-    **settings: int,
+    segment_bytes: int = 0,
 ) -> RandomCluster:
     """Let a scheduler work, and record it. Returns the cluster as it is in the end."""
 
@@ -28,7 +28,7 @@ def record(
         cluster = RandomCluster(
             config or default_configuration(),
             seed,
-            recorder=lambda clock: flight_recorder(RecordSettings(directory, **settings), clock),
+            recorder=lambda clock: flight_recorder(RecordSettings(directory, segment_bytes=segment_bytes), clock),
             nodes=nodes,
         )
         recorder = cluster.recorder
