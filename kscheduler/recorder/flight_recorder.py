@@ -116,7 +116,7 @@ class FlightRecorder(Journal):
 
     def tend(self) -> None:
         """What is due between two steps."""
-        if self._missing:
+        if self._missing or not self._thread.takes_entries:
             if self._thread.is_idle() and self._thread.may_try():
                 self._begin_segment()
         elif self._is_repaired or self._thread.wants_segment():
@@ -139,7 +139,8 @@ class FlightRecorder(Journal):
 
     def statistics(self) -> RecorderStatistics:
         """A snapshot."""
-        return RecorderStatistics(self._entries, self._decisions, self._lost, self._thread.statistics())
+        thread = self._thread.statistics()
+        return RecorderStatistics(self._entries, self._decisions, self._lost + thread.discarded, thread)
 
     def _begin_segment(self) -> None:
         self._hand_over()

@@ -53,9 +53,10 @@ class ThreadStatistics:
     """What came of writing."""
 
     written_bytes: int
-    directory_bytes: int
     segments: int
     """Begun by this process."""
+    discarded: int
+    """Entries that were handed over and could not be written."""
     failures: int
     problem: str
     """Why nothing is written now; empty: all is well."""
@@ -89,7 +90,9 @@ class SegmentThread:
         self._segment: _Segment | None = None
         self._digest = Digest()
         self._micros = 0
-        self._number = self._written = self._failures = self._total = 0
+        self._number = self._written = self._failures = 0
+        self._discarded = self._missing = 0
+        """Entries that were handed over and not written; entries that are missing before the next segment."""
         self._problem = ""
         self._try_after = 0.0
 
@@ -131,7 +134,9 @@ class SegmentThread:
 
     def statistics(self) -> ThreadStatistics:
         """A snapshot."""
-        return ThreadStatistics(self._written, self._total, self._number, self._failures, self._problem)
+        return ThreadStatistics(
+            self._written, self._number, self._discarded, self._failures, self._problem
+        )
 
     # --- in the thread ------------------------------------------------------------------------------------------------
 
@@ -153,12 +158,17 @@ class SegmentThread:
         if isinstance(item, NewSegment):
             self._begin(item)
             return
+        is_written = False
         try:
             if self._segment is not None:
                 self._write(self._segment, item)
+                is_written = True
         finally:
             with self._lock:
                 self.waiting -= len(item)
+            if not is_written:
+                self._discarded += len(item)
+                self._missing += len(item)
 
     def _failed(self, problem: str) -> None:
         self._close()
@@ -182,9 +192,11 @@ class SegmentThread:
         segment = self._segment = _Segment(path, self._redaction)
         self._make_room(segment.path)
         self._micros = new.micros
-        lost = [(Op.LOST, new.missing)] if new.missing else []
+        self._missing += new.missing
+        lost = [(Op.LOST, self._missing)] if self._missing else []
         before = (Op.SNAPSHOT, "digest", self._digest.value, self._digest.decisions)
         self._write(segment, [*lost, before, *new.snapshot()])
+        self._missing = 0
         if self._problem:
             _log.info("recording_resumed", path=str(path))
             self._problem = ""
@@ -213,7 +225,6 @@ class SegmentThread:
             packed.append((Op.DIGEST, self._digest.decisions, self._digest.close()))
             written = segment.write(_encode(packed))
             self._written += written
-            self._total += written
 
     def _packed(self, objects: ObjectPacker, entry: Sequence[Any]) -> Sequence[Any]:
         op = entry[0]

@@ -35,7 +35,9 @@ def test_what_was_packed_is_read(blocks: list[bytes]) -> None:
 
 
 @given(DATA, st.data())
-def test_of_a_cut_segment_all_whole_blocks_are_read_and_the_cut_is_told(blocks: list[bytes], data: st.DataObject) -> None:
+def test_of_a_cut_segment_all_whole_blocks_are_read_and_the_cut_is_told(
+    blocks: list[bytes], data: st.DataObject
+) -> None:
     whole, ends = packed(blocks)
     cut = data.draw(st.integers(0, len(whole) - 1))
     found, reader = read(whole[:cut])

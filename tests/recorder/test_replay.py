@@ -204,7 +204,7 @@ def test_no_secret_and_no_annotation_that_nobody_reads_is_in_the_file(
     recording: tuple[Path, RandomCluster],
 ) -> None:
     """Objects are written as the scheduler's structs, which have no field for environment, commands or secrets."""
-    fields = {field for field in Pod.__struct_fields__}
+    fields = set(Pod.__struct_fields__)
     assert fields == {"metadata", "spec", "status"}
     containers = type(Pod().spec).__annotations__["containers"]
     assert "env" not in str(containers)
