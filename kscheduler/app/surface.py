@@ -30,6 +30,7 @@ from kscheduler.metrics import (
     Exposition,
     Gauges,
     LoopLag,
+    Source,
     build_info_source,
     config_reload_source,
     election_source,
@@ -40,6 +41,7 @@ from kscheduler.metrics import (
     process_families,
     program_samples,
     reachability_source,
+    recorder_source,
     rest_client_source,
     scheduler_source,
     status_source,
@@ -190,6 +192,7 @@ class Surface:
                 self.loop_lag.samples,
                 self._parts.memory.samples,
                 self.questions.samples,
+                *self._recorder_source(),
                 plugin_data_source(self._parts.refreshed.results, self._parts.refreshed.ages),
                 build_info_source(__version__, self._followed),
                 feature_source(lambda: features_of(self._parts.assembly.config.gates)),
@@ -198,6 +201,10 @@ class Surface:
             ],
             on_thread=[process_families],
         )
+
+    def _recorder_source(self) -> list[Source]:
+        recorder = self._parts.flight_recorder
+        return [] if recorder is None else [recorder_source(recorder.statistics)]
 
     def _request_statistics(self) -> Sequence[Callable[[], RESTStatistics]]:
         own = [self._parts.client.statistics, self._parts.event_client.statistics, self._parts.plugin_client.statistics]
@@ -363,6 +370,8 @@ class Surface:
         yield from self._parts.memory.notes()
         yield from self._parts.refreshed.notes()
         yield from self._parts.overfill.notes()
+        if self._parts.flight_recorder is not None:
+            yield from self._parts.flight_recorder.notes()
         if self.login is not None:
             yield from self.login.contexts.notes()
         for informer in self._parts.informer_statistics():

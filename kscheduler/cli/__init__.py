@@ -18,6 +18,7 @@ VERBS: Final[Mapping[str, str]] = {
     "explain": "say where a pod goes and why",
     "pending": "list the pending pods by reason",
     "simulate": "say what would happen with more pods, other nodes, a drain, another configuration",
+    "replay": "decide a recording again, and compare; or show the state at a time",
     "config": "check a configuration file, print the default one",
     "cluster": "serve an embedded cluster with hollow nodes",
     "demo": "watch a thousand pods being scheduled",
@@ -34,6 +35,7 @@ _CALL_PLUGINS: Final = {
     "explain": True,
     "pending": True,
     "plugin": False,
+    "replay": False,
     "simulate": True,
 }
 """Verbs that call plugins and configure no logs of their own: whether the plugins' lines are shown. Those that ask them

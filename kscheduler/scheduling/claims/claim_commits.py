@@ -35,6 +35,7 @@ from kscheduler.scheduling.claims import freeing
 from kscheduler.scheduling.claims.claim_storage import ClaimStorage, failure_text, fault_of, is_not_found
 from kscheduler.scheduling.claims.claim_write import ClaimWrite, ClaimWriteError
 from kscheduler.scheduling.claims.condition_wait import ConditionWait
+from kscheduler.scheduling.journal import NO_JOURNAL, Journal
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.reports import Reporter
 
@@ -62,6 +63,7 @@ class ClaimPorts:
     """Move the pods with these keys to the active queue."""
     observations: Observations
     clock: Clock
+    journal: Journal = NO_JOURNAL
 
 
 class ClaimCommits:
@@ -184,6 +186,7 @@ class ClaimCommits:
 
     def _assume(self, claim: ResourceClaim) -> None:
         """Let decisions see the API server's answer."""
+        self._ports.journal.assumed_claim(claim)
         try:
             self._ports.claims.assume(claim)
         except ValueError as reason:  # it is gone, or the watch was faster: decisions see the newest state in any case

@@ -29,6 +29,7 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.reasons.diagnosis import Diagnosis, FitError, Rejection
 from kscheduler.framework.status import Code, Fault, Status
 from kscheduler.logs import get_logger, verbose
+from kscheduler.scheduling.journal import NO_JOURNAL, Journal
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.pod_log.lines import OUTCOMES
 from kscheduler.scheduling.record import SchedulingRecord
@@ -147,6 +148,7 @@ class FailureHandler:
         log: PodLog,
         is_served: Callable[[Pod], bool],
         resizes: DeferredResizes,
+        journal: Journal = NO_JOURNAL,
     ) -> None:
         """`pod_of`: the newest version of a pod by its key. `is_served`: whether a profile in force wants the pod."""
         self._queue = queue
@@ -156,14 +158,17 @@ class FailureHandler:
         self.log = log
         self._is_served = is_served
         self._resizes = resizes
+        self._journal = journal
 
     def handle(self, queued: QueuedPodInfo, failure: Failure, now: float) -> None:
         """Requeue the newest version of the pod and report why; drop it if it must not be scheduled any more."""
         current = self._pod_of(queued.key)
         if current is None or not _still_wants_a_node(current, queued.pod.uid) or not self._is_served(current):
+            self._journal.let_go(queued)
             self._queue.done(queued.pod.uid)
             self.log.let_go(queued, failure, current)
             return
+        self._journal.failed(queued, failure)
         is_news = failure.message != queued.last_error
         if self._queue.find(queued.key) is None:  # else an earlier call that raised half-way has requeued it
             self._renew(queued, current)
@@ -183,9 +188,11 @@ class FailureHandler:
         current = self._pod_of(queued.key)
         is_same = current is not None and current.metadata.uid == queued.pod.uid
         if current is None or not is_same or not self._resizes.concerns(current) or not self._is_served(current):
+            self._journal.let_go(queued)
             self._queue.done(queued.pod.uid)
             self.log.let_go(queued, failure, current)
             return
+        self._journal.failed(queued, failure)
         is_news = failure.message != queued.last_error
         if self._queue.find(queued.key) is None:
             self._renew(queued, current)
