@@ -18,6 +18,7 @@ VERBS: Final[Mapping[str, str]] = {
     "explain": "say where a pod goes and why",
     "pending": "list the pending pods by reason",
     "simulate": "say what would happen with more pods, other nodes, a drain, another configuration",
+    "shadow": "say how this configuration would have decided where another scheduler decides",
     "config": "check a configuration file, print the default one",
     "cluster": "serve an embedded cluster with hollow nodes",
     "demo": "watch a thousand pods being scheduled",

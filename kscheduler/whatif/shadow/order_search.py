@@ -1,0 +1,171 @@
+"""Another order of what happened around a binding, in which our decision is the other's.
+
+The other scheduler decided a pod some time before its binding was written. What it knew differs from the view just
+before that binding in two ways only:
+
+    bindings        of pods that it had decided before, though they were written later: they counted already
+                    of pods that it decided after, though they were written before: they did not count yet
+    other changes   that it had not seen yet: the last few
+
+Which bindings those are follows from the order of its decisions. A scheduler takes pods by priority and then by
+arrival, and that order is known for pods that were never turned down: so this is tried first, with more and more of the
+last changes unseen. Then the order of bindings as it is, shifted back and forth. Then single bindings, one after the
+other. The search is bounded. What it finds is told together with the number of tries: with many tries chance explains,
+too.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kscheduler.state.cache import Cache
+from kscheduler.whatif.shadow.moves import Binding, Move, Rank, Undo
+from kscheduler.whatif.shadow.verdict import Order
+
+MOST_TRIES: Final = 200
+"""Views for one pod."""
+MOST_STEPS: Final = 48
+"""Changes that are taken back, or bindings that are brought forward, one after the other."""
+
+Agrees = Callable[[], bool]
+"""Whether we would decide as the other did, in the view as it is now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What happened around a binding."""
+
+    past: Sequence[Move]
+    """Newest first, as far back as views are tried."""
+    ahead: Sequence[Binding]
+    """Bindings that were written after it, oldest first."""
+    rank: Rank | None
+    """Of the pod itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    move: Move
+    is_forward: bool = False
+
+
+_Stage = Sequence[_Step]
+"""Steps that are taken together before the view is tried."""
+
+
+def find_order(cache: Cache, around: Surroundings, agrees: Agrees, most_tries: int = MOST_TRIES) -> Order | None:
+    """The first order that explains it, or `None`. The cache is afterwards as it was."""
+    trial = _Trial(cache, agrees, most_tries)
+    for stages in _hypotheses(around):
+        order = trial.run(stages)
+        if order is not None or trial.tries >= most_tries:
+            return order
+    return None
+
+
+class _Trial:
+    """Views that were tried."""
+
+    def __init__(self, cache: Cache, agrees: Agrees, most_tries: int) -> None:
+        self._cache = cache
+        self._agrees = agrees
+        self._most = most_tries
+        self._seen: set[frozenset[int]] = {frozenset()}
+        """By what was different in them: each is tried once."""
+        self.tries = 0
+
+    def run(self, stages: Sequence[_Stage]) -> Order | None:
+        """Try the view after each stage."""
+        undos: list[Undo] = []
+        taken: list[_Step] = []
+        absent: set[str] = set()
+        try:
+            for stage in stages:
+                for step in stage:
+                    undo = self._take(step, absent)
+                    if undo is not None:
+                        undos.append(undo)
+                        taken.append(step)
+                if self._is_new(taken):
+                    if self.tries >= self._most:
+                        return None
+                    self.tries += 1
+                    if self._agrees():
+                        return _order_of(taken, self.tries)
+            return None
+        finally:
+            for undo in reversed(undos):
+                undo()
+
+    def _take(self, step: _Step, absent: set[str]) -> Undo | None:
+        if step.is_forward and isinstance(step.move, Binding):
+            return step.move.bring_forward(self._cache)
+        return step.move.take_back(self._cache, absent)
+
+    def _is_new(self, taken: Sequence[_Step]) -> bool:
+        key = frozenset(step.move.change.number for step in taken)
+        is_new = key not in self._seen
+        self._seen.add(key)
+        return is_new
+
+
+def _order_of(taken: Sequence[_Step], tries: int) -> Order:
+    return Order(
+        sooner=tuple(step.move.pod.key for step in taken if step.is_forward and isinstance(step.move, Binding)),
+        later=tuple(step.move.pod.key for step in taken if not step.is_forward and isinstance(step.move, Binding)),
+        unseen=tuple(step.move.text for step in taken if not isinstance(step.move, Binding)),
+        tries=tries,
+    )
+
+
+# --- hypotheses -------------------------------------------------------------------------------------------------------
+
+
+def _hypotheses(around: Surroundings) -> Iterator[Sequence[_Stage]]:
+    """The likeliest first."""
+    changes = [[_Step(move)] for move in around.past if not isinstance(move, Binding)][:MOST_STEPS]
+    by_queue = _by_queue(around, by_priority=False)
+    yield [by_queue, *changes]
+    yield [_by_queue(around, by_priority=True), *changes]
+    # The order of bindings, as it is: decided some bindings ago ...
+    yield [[_Step(move)] for move in around.past[:MOST_STEPS]]
+    # ... or with some of the next ones in flight.
+    yield [[_Step(binding, is_forward=True)] for binding in around.ahead[:MOST_STEPS]]
+    for single in _singles(around):
+        others = [step for step in by_queue if step.move is not single.move]
+        yield [others if len(others) < len(by_queue) else [*by_queue, single]]
+
+
+def _by_queue(around: Surroundings, *, by_priority: bool) -> list[_Step]:
+    """The steps to the view that there was, if pods were decided in the order of the queue."""
+    later = [
+        _Step(move)
+        for move in around.past
+        if isinstance(move, Binding) and _precedes(around.rank, move.rank, by_priority=by_priority)
+    ]
+    sooner = [
+        _Step(binding, is_forward=True)
+        for binding in around.ahead
+        if _precedes(binding.rank, around.rank, by_priority=by_priority)
+    ]
+    return later + sooner
+
+
+def _precedes(one: Rank | None, other: Rank | None, *, by_priority: bool) -> bool:
+    """Whether the queue gave `one` first, against the order of the bindings; false where nobody can know.
+
+    A pod of lower priority that was there before the other may have been taken by the time that one came, or not: the
+    order of the bindings stands, unless `by_priority` says that priority decided.
+    """
+    if one is None or other is None:
+        return False
+    is_crossed = (one[0] - other[0]) * (one[1] - other[1]) < 0
+    return one < other and (by_priority or not is_crossed)
+
+
+def _singles(around: Surroundings) -> Iterator[_Step]:
+    for move in around.past[:MOST_STEPS]:
+        if isinstance(move, Binding):
+            yield _Step(move)
+    for binding in around.ahead[:MOST_STEPS]:
+        yield _Step(binding, is_forward=True)
