@@ -21,7 +21,7 @@ DIFFERENCES = MetricSeries(
 )
 WITHOUT_SEARCH = MetricSeries(
     "kscheduler_shadow_differences_without_search_total",
-    "Differences for which no order of bindings was looked for, because the shadow was too far behind.",
+    "Differences for which an order of bindings was not looked for to the end: searches found none, or lacked time.",
 )
 NOT_JUDGED = MetricSeries(
     "kscheduler_shadow_pods_not_compared_total",

@@ -51,7 +51,10 @@ def _counts(tree: Tree, style: Style) -> Iterator[str]:
     rows = [(str(kinds[kind]), kind, meaning) for kind, meaning in KINDS.items() if kinds[kind]]
     yield from (f"{INDENT}{INDENT}{line}" for line in aligned(rows, {0}))
     for key, text in (
-        ("withoutSearch", "differences without a search for their order: the changes came too fast"),
+        (
+            "withoutSearch",
+            "differences whose order was not looked for to the end: searches found none, or there was no time",
+        ),
         ("notCompared", "pods were first seen on a node, and not compared"),
     ):
         if tree[key]:

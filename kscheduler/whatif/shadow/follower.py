@@ -41,7 +41,7 @@ from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.whatif.shadow.judge import Compare, Judge
 from kscheduler.whatif.shadow.left_pending import PendingWatch
 from kscheduler.whatif.shadow.moves import Arrival, Binding, Move, NodeMove, Nomination, PodUpdate, Rank, Removal
-from kscheduler.whatif.shadow.order_search import Surroundings
+from kscheduler.whatif.shadow.order_search import SearchEconomy, Surroundings
 from kscheduler.whatif.shadow.placements import Placements
 from kscheduler.whatif.shadow.sums import Sums
 from kscheduler.whatif.shadow.tape import Change, Tape
@@ -49,14 +49,14 @@ from kscheduler.whatif.shadow.verdict import DifferenceKind, FollowedScheduler, 
 
 _log = get_logger(__name__)
 
-MOST_MOVES: Final = 512
+MOST_MOVES: Final = 2_048
 """Changes before a binding that may be taken back."""
 MOST_AHEAD: Final = 512
 """Changes after a binding among which bindings in flight are looked for."""
 LOOK_SECONDS: Final = 10.0
 """How often pending pods are looked at."""
-SEARCHES_STOP_AT_SECONDS: Final = 5.0
-"""So far behind, differences are counted without a search for their order, until the shadow has caught up."""
+SEARCHES_STOP_AT: Final = 20_000
+"""Where so many changes wait, differences are counted without a search for their order, until fewer do."""
 PREEMPTED: Final = "PreemptionByScheduler"
 
 
@@ -117,7 +117,12 @@ class Follower:
         self._moves: deque[Move] = deque(maxlen=MOST_MOVES)
         self._ranks: dict[str, Rank] = {}
         """By UID: pods that wait, have never been turned down, and came after `begin`."""
+        self._created: dict[str, int] = {}
+        """By UID: the version in which a pod that waits and came after `begin` was made."""
         self._arrivals = 0
+        self._seen: int | None = None
+        """Up to which version the other had seen changes at the last decision that told it."""
+        self._economy = SearchEconomy()
         self._is_quarantine_due = False
         self._looked_at = clock.monotonic()
 
@@ -222,23 +227,25 @@ class Follower:
         if not self._is_followed(new):
             return
         if old is None:
-            self._arrived(new)
+            self._arrived(new, change.version)
         elif not old.spec.node_name and new.spec.node_name:
             self._bound(change, old, new)
         elif not new.spec.node_name:
             self._still_waits(old, new)
 
-    def _arrived(self, pod: Pod) -> None:
+    def _arrived(self, pod: Pod, version: int) -> None:
         if pod.spec.node_name:
             self.sums.not_judged += 1
             return
         self._arrivals += 1
+        self._created[pod.metadata.uid] = version
         if not _was_turned_down(pod):
             self._ranks[pod.metadata.uid] = -(pod.spec.priority or 0), self._arrivals
 
     def _forget(self, pod: Pod | None) -> None:
         if pod is not None:
             self._ranks.pop(pod.metadata.uid, None)
+            self._created.pop(pod.metadata.uid, None)
             self.placements.remove(pod.metadata.uid)
 
     def _still_waits(self, old: Pod, new: Pod) -> None:
@@ -249,8 +256,12 @@ class Follower:
             self._nominated(old, node)
 
     def _bound(self, change: Change, old: Pod, new: Pod) -> None:
-        around = None if self.behind_seconds() > SEARCHES_STOP_AT_SECONDS else self._around(change, old)
+        around = None if len(self.tape) > SEARCHES_STOP_AT else self._around(change, old)
         verdict = self._judge.judge(old, new.spec.node_name, around)
+        if around is not None and verdict.kind not in (DifferenceKind.SAME, DifferenceKind.UNKNOWN_RULE):
+            self._economy.ended(found=verdict.order is not None)
+        if verdict.order is not None:
+            self._seen = change.version if verdict.order.seen is None else verdict.order.seen - 1
         self.sums.add(verdict)
         if verdict.kind is not DifferenceKind.UNKNOWN_RULE:
             ours = new.spec.node_name if verdict.kind is DifferenceKind.ORDER else verdict.ours
@@ -284,19 +295,25 @@ class Follower:
 
     def _around(self, change: Change, pod: Pod) -> Surroundings:
         return Surroundings(
-            tuple(self._past(change.arrived - self._reach())),
+            tuple(self._past(change.arrived - self._reach(), self._created.get(pod.metadata.uid, 0))),
             tuple(self._bindings_ahead()),
             self._ranks.get(pod.metadata.uid),
+            self._seen,
+            self._economy.most_tries(),
         )
 
     def _reach(self) -> float:
         """How far back views are tried, in seconds."""
         return 2.5 * max(1.0, self.settings.settle_seconds)
 
-    def _past(self, since: float) -> Iterator[Move]:
-        """The moves that may be taken back, newest first."""
+    def _past(self, since: float, created: int) -> Iterator[Move]:
+        """The moves that may be taken back, newest first.
+
+        Whoever decides a pod has seen that it was made, and so all that was written before: no older change can be
+        unseen, and no pod that was bound before can have been decided after.
+        """
         for move in reversed(self._moves):
-            if type(move) is Move or move.change.arrived < since:
+            if type(move) is Move or move.change.version < created or move.change.arrived < since:
                 return
             yield move
 
@@ -329,6 +346,7 @@ class Follower:
         binding = self._binding_of(change, old, new)
         if binding is not None:
             self._ranks.pop(binding.uid, None)
+            self._created.pop(binding.uid, None)
             return binding
         pod = new or old
         counted = cache.pod_of(PodInfo(pod).uid) if pod is not None else None

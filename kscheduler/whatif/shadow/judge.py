@@ -20,7 +20,7 @@ from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.whatif.decide import Decision
 from kscheduler.whatif.scenario import ClusterObjects, Scenario
-from kscheduler.whatif.shadow.order_search import Surroundings, find_order
+from kscheduler.whatif.shadow.order_search import MOST_TRIES, Surroundings, find_order
 from kscheduler.whatif.shadow.verdict import (
     Compared,
     DifferenceKind,
@@ -124,7 +124,7 @@ class Judge:
             message=record.message,
             order=order,
             compared=compared,
-            was_searched=is_chance or around is not None,
+            was_searched=is_chance or order is not None or (around is not None and around.most_tries == MOST_TRIES),
         )
 
     def _agrees(self, question: _Question) -> bool:

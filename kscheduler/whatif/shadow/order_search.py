@@ -5,7 +5,7 @@ before that binding in two ways only:
 
     bindings        of pods that it had decided before, though they were written later: they counted already
                     of pods that it decided after, though they were written before: they did not count yet
-    other changes   that it had not seen yet: the last few
+    other changes   that it had not seen yet: the last few, and none from before the pod's creation, which it had seen
 
 Which bindings those are follows from the order of its decisions. A scheduler takes pods by priority and then by
 arrival, and that order is known for pods that were never turned down: so this is tried first, with more and more of the
@@ -22,10 +22,14 @@ from kscheduler.state.cache import Cache
 from kscheduler.whatif.shadow.moves import Binding, Move, Rank, Undo
 from kscheduler.whatif.shadow.verdict import Order
 
-MOST_TRIES: Final = 200
+MOST_TRIES: Final = 300
 """Views for one pod."""
-MOST_STEPS: Final = 48
-"""Changes that are taken back, or bindings that are brought forward, one after the other."""
+FEW_TRIES: Final = 16
+"""The same while searches find nothing: the likeliest orders only."""
+MOST_UNSEEN: Final = 200
+"""Changes that are taken back, one after the other."""
+MOST_STEPS: Final = 32
+"""Bindings that are taken back, brought forward or exchanged, one after the other."""
 
 Agrees = Callable[[], bool]
 """Whether we would decide as the other did, in the view as it is now."""
@@ -41,6 +45,9 @@ class Surroundings:
     """Bindings that were written after it, oldest first."""
     rank: Rank | None
     """Of the pod itself."""
+    seen: int | None = None
+    """The version up to which the other had seen changes when it decided the pod before, as far as that is known."""
+    most_tries: int = MOST_TRIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +60,36 @@ _Stage = Sequence[_Step]
 """Steps that are taken together before the view is tried."""
 
 
-def find_order(cache: Cache, around: Surroundings, agrees: Agrees, most_tries: int = MOST_TRIES) -> Order | None:
+def find_order(cache: Cache, around: Surroundings, agrees: Agrees) -> Order | None:
     """The first order that explains it, or `None`. The cache is afterwards as it was."""
-    trial = _Trial(cache, agrees, most_tries)
+    trial = _Trial(cache, agrees, around.most_tries)
     for stages in _hypotheses(around):
         order = trial.run(stages)
-        if order is not None or trial.tries >= most_tries:
+        if order is not None or trial.tries >= around.most_tries:
             return order
     return None
+
+
+class SearchEconomy:
+    """How long to look for orders: where another policy decides, nearly every search is in vain.
+
+    A moving average of what searches come to, with about the last fifty of them.
+    """
+
+    def __init__(self) -> None:
+        self._found = 1.0
+
+    def most_tries(self) -> int:
+        """Of the next search."""
+        return MOST_TRIES if self._found >= WORTH_WHILE else FEW_TRIES
+
+    def ended(self, *, found: bool) -> None:
+        """A search is over."""
+        self._found += (found - self._found) / 50
+
+
+WORTH_WHILE: Final = 0.1
+"""The share of searches that find an order, from which on each goes to its end."""
 
 
 class _Trial:
@@ -115,6 +144,7 @@ def _order_of(taken: Sequence[_Step], tries: int) -> Order:
         later=tuple(step.move.pod.key for step in taken if not step.is_forward and isinstance(step.move, Binding)),
         unseen=tuple(step.move.text for step in taken if not isinstance(step.move, Binding)),
         tries=tries,
+        seen=min((step.move.change.version for step in taken if not isinstance(step.move, Binding)), default=None),
     )
 
 
@@ -123,10 +153,17 @@ def _order_of(taken: Sequence[_Step], tries: int) -> Order:
 
 def _hypotheses(around: Surroundings) -> Iterator[Sequence[_Stage]]:
     """The likeliest first."""
-    changes = [[_Step(move)] for move in around.past if not isinstance(move, Binding)][:MOST_STEPS]
+    changes = [_Step(move) for move in around.past if not isinstance(move, Binding)]
+    one_by_one = [[change] for change in changes[:MOST_UNSEEN]]
     by_queue = _by_queue(around, by_priority=False)
-    yield [by_queue, *changes]
-    yield [_by_queue(around, by_priority=True), *changes]
+    yield [by_queue]
+    if around.seen is not None:
+        # It saw as much as at the decision before, or a little more: what one has seen is never unseen again.
+        unseen = [change for change in changes if change.move.change.version > around.seen]
+        for more in range(min(len(unseen), MOST_STEPS)):
+            yield [[*by_queue, *unseen[: len(unseen) - more]]]
+    yield [by_queue, *one_by_one]
+    yield [_by_queue(around, by_priority=True), *one_by_one]
     # The order of bindings, as it is: decided some bindings ago ...
     yield [[_Step(move)] for move in around.past[:MOST_STEPS]]
     # ... or with some of the next ones in flight.

@@ -35,7 +35,7 @@ class Sums:
         self.counts: Counter[tuple[DifferenceKind, str]] = Counter()
         """By kind and scheduler name, which are those that are followed."""
         self.without_search = 0
-        """Differences for which no order was looked for, because the changes came faster than they could be judged."""
+        """Differences for which an order was not looked for to the end: searches found none, or there was no time."""
         self.nominations: Counter[str] = Counter()
         """What we would have done where the other nominated a pod: a closed set of words (`NOMINATIONS`)."""
         self.their_evictions = self.our_evictions = 0

@@ -81,6 +81,8 @@ class Order:
     """Pods that were bound before this one and must not count yet: they were decided after it, and bound faster."""
     unseen: tuple[str, ...] = ()
     """Other changes that must not be seen yet: `deletion of shop/web-1`."""
+    seen: int | None = None
+    """The version of the oldest change that must not be seen; `None`: all are."""
     tries: int = 0
     """How many views were tried until this one: the more, the more may chance explain."""
 
@@ -177,7 +179,7 @@ class Verdict:
     compared: Compared | None = None
     """`None` where nothing was compared."""
     was_searched: bool = True
-    """Whether an order was looked for as far as it would have been at leisure."""
+    """Whether an order was looked for to the end, where one was needed."""
 
 
 def reason_of(kind: DifferenceKind, compared: Compared | None) -> str:
