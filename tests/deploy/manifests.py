@@ -44,10 +44,12 @@ REPLACING: Final = """\
 # What `helm template --namespace kube-system --values deploy/helm/kscheduler/ci/replace.yaml` prints; rendered by
 # `make manifests`.
 """
+SHADOW_RELEASE: Final = "kscheduler-shadow"
+"""Of its own: what selects the pods of a scheduler beside it must not find this one."""
 SHADOW: Final = """\
 ---
-# What `helm template --values deploy/helm/kscheduler/ci/shadow.yaml` prints, and its namespace; rendered by
-# `make manifests`. Decides nothing and may write nothing: docs/shadow.md.
+# What `helm template kscheduler-shadow --values deploy/helm/kscheduler/ci/shadow.yaml` prints, and its namespace;
+# rendered by `make manifests`. Decides nothing and may write nothing: docs/shadow.md.
 apiVersion: v1
 """
 
@@ -91,7 +93,7 @@ def in_place_of_kube_scheduler() -> str:
 
 def shadow() -> str:
     """The value set `shadow`, with its namespace."""
-    rendered = helm.render(VALUE_SETS / "shadow.yaml")
+    rendered = helm.render(VALUE_SETS / "shadow.yaml", release=SHADOW_RELEASE)
     head = SHADOW + HEAD.partition("apiVersion: v1\n")[2].format(namespace=helm.NAMESPACE)
     return joined(head, documents(rendered))
 

@@ -20,16 +20,16 @@ from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.state.cache import Cache
 from kscheduler.whatif.shadow.follower import Follower, ShadowSettings
-from kscheduler.whatif.shadow.verdict import KSCHEDULER, DifferenceKind, FollowedScheduler, Verdict
+from kscheduler.whatif.shadow.verdict import KSCHEDULER, Comparison, DifferenceKind, FollowedScheduler
 
 NAME = "kscheduler"
 
 
 def followed_by(
     config: LoadedConfig | None = None, followed: FollowedScheduler = KSCHEDULER, **settings: Any
-) -> tuple[Follower, list[Verdict], VirtualClock]:
+) -> tuple[Follower, list[Comparison], VirtualClock]:
     """A follower that has begun, and the verdicts that it reaches. Needs a running loop."""
-    clock, verdicts = VirtualClock(), list[Verdict]()
+    clock, verdicts = VirtualClock(), list[Comparison]()
     follower = Follower(
         config or default_configuration(),
         registry(),
@@ -152,5 +152,5 @@ class OtherScheduler:
             self.write(0)
 
 
-def kinds(verdicts: list[Verdict]) -> list[DifferenceKind]:
+def kinds(verdicts: list[Comparison]) -> list[DifferenceKind]:
     return [verdict.kind for verdict in verdicts]

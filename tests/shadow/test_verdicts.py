@@ -6,11 +6,11 @@ from kscheduler.whatif.shadow.sums import Sums
 from kscheduler.whatif.shadow.verdict import (
     KSCHEDULER,
     KUBE_SCHEDULER,
+    Comparison,
     DifferenceKind,
     Facts,
     FollowedScheduler,
     Order,
-    Verdict,
     kind_of,
     sample_size,
 )
@@ -53,15 +53,14 @@ def test_a_comparison_is_called_what_it_is(
 
 @pytest.mark.parametrize(
     ("percentage", "nodes", "found"),
-    [(0, 80, 80), (0, 100, 100), (0, 200, 100), (0, 1000, 420), (0, 5000, 500), (0, 6000, 300), (30, 1000, 300)]
-    + [(1, 1000, 100), (100, 1000, 1000)],
+    [(0, 80, 80), (0, 100, 100), (0, 200, 100), (0, 1000, 420), (0, 5000, 500), (0, 6000, 300), (1, 1000, 100)],
 )
 def test_the_sample_is_as_large_as_kube_schedulers(percentage: int, nodes: int, found: int) -> None:
     assert sample_size(percentage, nodes) == found
 
 
-def verdict(kind: DifferenceKind, reason: str = "", pod: str = "shop/web") -> Verdict:
-    return Verdict(pod, f"uid-of-{pod}", "kscheduler", "a", "b", kind, reason)
+def verdict(kind: DifferenceKind, reason: str = "", pod: str = "shop/web") -> Comparison:
+    return Comparison(pod, f"uid-of-{pod}", "kscheduler", "a", "b", kind, reason)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +86,9 @@ def test_reasons_are_counted_and_bounded() -> None:
     for number in range(2000):
         sums.add(verdict(DifferenceKind.NOT_FEASIBLE, f"NodePorts: reason {number % 700}", f"shop/web-{number}"))
     for number in range(50):
-        sums.add(verdict(DifferenceKind.DIFFERENT_SCORE, "ImageLocality gives our node more points", f"shop/b-{number}"))
+        sums.add(
+            verdict(DifferenceKind.DIFFERENT_SCORE, "ImageLocality gives our node more points", f"shop/b-{number}")
+        )
     first, *others = sums.reasons(1000)
     assert (first.reason, first.count, [*first.pods]) == (
         "ImageLocality gives our node more points",

@@ -25,7 +25,7 @@ from kscheduler.logs import get_logger, verbose
 from kscheduler.scheduling.pod_log.lines import OUTCOMES
 from kscheduler.server import Server
 from kscheduler.whatif.shadow.sums import Sums
-from kscheduler.whatif.shadow.verdict import Verdict
+from kscheduler.whatif.shadow.verdict import Comparison
 
 _log = get_logger("shadow")
 
@@ -139,7 +139,7 @@ class ShadowApp:
         behind = round(self.parts.follower.behind_seconds(), 3)
         _log.info(event, compared=sums.judged, differences=sums.real_differences, kinds=kinds, behind_seconds=behind)
 
-    def _log_verdict(self, verdict: Verdict) -> None:
+    def _log_verdict(self, verdict: Comparison) -> None:
         if not verbose(OUTCOMES):
             return
         fields: dict[str, Any] = {

@@ -8,7 +8,7 @@ from kscheduler.explain.against import Against, against_tree
 from kscheduler.whatif.shadow.follower import Follower
 from kscheduler.whatif.shadow.placements import Spread, room_of
 from kscheduler.whatif.shadow.sums import NOMINATIONS
-from kscheduler.whatif.shadow.verdict import DifferenceKind, Order, Verdict
+from kscheduler.whatif.shadow.verdict import Comparison, DifferenceKind, Order
 
 Tree = dict[str, Any]
 MOST_REASONS: Final = 10
@@ -72,7 +72,7 @@ def shadow_tree(follower: Follower, seconds: float) -> Tree:
     }
 
 
-def verdict_tree(verdict: Verdict) -> Tree:
+def verdict_tree(verdict: Comparison) -> Tree:
     """One comparison."""
     compared = verdict.compared
     return {

@@ -5,6 +5,7 @@ Follower.run       plays changes when they are ripe, in the order of their write
 _play              a binding or a nomination is judged on the view before it; then the change is applied, as it is
 """
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -40,17 +41,19 @@ from kscheduler.scheduling.handlers.node_changes import node_update_event
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.whatif.shadow.judge import Compare, Judge
 from kscheduler.whatif.shadow.left_pending import PendingWatch
-from kscheduler.whatif.shadow.moves import Arrival, Binding, Move, NodeMove, Nomination, PodUpdate, Rank, Removal
-from kscheduler.whatif.shadow.order_search import SearchEconomy, Surroundings
+from kscheduler.whatif.shadow.moves import Arrival, BoundPod, Move, NodeMove, Nomination, PodUpdate, Rank, Removal
+from kscheduler.whatif.shadow.order_search import AroundBinding, SearchEconomy
 from kscheduler.whatif.shadow.placements import Placements
 from kscheduler.whatif.shadow.sums import Sums
-from kscheduler.whatif.shadow.tape import Change, Tape
-from kscheduler.whatif.shadow.verdict import DifferenceKind, FollowedScheduler, Verdict
+from kscheduler.whatif.shadow.tape import Tape, TapedChange
+from kscheduler.whatif.shadow.verdict import Comparison, DifferenceKind, FollowedScheduler
 
 _log = get_logger(__name__)
 
 MOST_MOVES: Final = 2_048
 """Changes before a binding that may be taken back."""
+LEAST_REACH_SECONDS: Final = 10.0
+"""Changes that are not older than this may be taken back; where changes settle slowly, older ones too."""
 MOST_AHEAD: Final = 512
 """Changes after a binding among which bindings in flight are looked for."""
 LOOK_SECONDS: Final = 10.0
@@ -73,7 +76,7 @@ class ShadowSettings:
     """How long the other may leave a pod pending that we would place, before that counts."""
 
 
-def tell_nobody(_verdict: Verdict) -> None:
+def tell_nobody(_verdict: Comparison) -> None:
     """Nobody listens."""
 
 
@@ -110,9 +113,10 @@ class Follower:
         self.sums = Sums(settings.followed)
         self.placements = Placements()
         self.pending = PendingWatch(settings.grace_seconds)
-        self.on_verdict: Callable[[Verdict], None] = tell_nobody
+        self.on_verdict: Callable[[Comparison], None] = tell_nobody
         """Called with each comparison."""
-        self.has_begun = False
+        self.begun = asyncio.Event()
+        """Set once all first lists are there."""
         self._judge = Judge(self.assembly, settings.followed, compare, self._claim)
         self._moves: deque[Move] = deque(maxlen=MOST_MOVES)
         self._ranks: dict[str, Rank] = {}
@@ -136,15 +140,15 @@ class Follower:
     def take(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, version: str) -> None:
         """A change has arrived."""
         now = self._clock.monotonic()
-        if not self.has_begun:
-            self._apply(Change(0, 0, kind, old, new, now))
+        if not self.begun.is_set():
+            self._apply(TapedChange(0, 0, kind, old, new, now))
             return
         self.tape.add(kind, old, new, version, now)
         self._bell.ring()
 
     def begin(self) -> None:
         """All first lists are there."""
-        self.has_begun = True
+        self.begun.set()
 
     async def run(self) -> None:
         """Play until cancelled."""
@@ -175,7 +179,7 @@ class Follower:
 
     # --- playing ------------------------------------------------------------------------------------------------------
 
-    def _play(self, change: Change) -> None:
+    def _play(self, change: TapedChange) -> None:
         try:
             if change.kind is PODS:
                 self._look_at_pod(change, cast("Pod | None", change.old), cast("Pod | None", change.new))
@@ -190,7 +194,7 @@ class Follower:
         if self._is_quarantine_due:
             self._quarantine()
 
-    def _apply(self, change: Change) -> None:
+    def _apply(self, change: TapedChange) -> None:
         """Apply it as the service would have when it came."""
         old, new, store = change.old, change.new, self._store(change.kind)
         handler = self.assembly.handlers.get(change.kind)
@@ -199,7 +203,7 @@ class Follower:
             if handler is not None and old is not None:
                 handler.on_update(old, new)
             elif handler is not None:
-                handler.on_add(new, initial=not self.has_begun)
+                handler.on_add(new, initial=not self.begun.is_set())
         elif old is not None:
             if old.key in store:
                 store.remove(old.key)
@@ -218,7 +222,7 @@ class Follower:
 
     # --- judging ------------------------------------------------------------------------------------------------------
 
-    def _look_at_pod(self, change: Change, old: Pod | None, new: Pod | None) -> None:
+    def _look_at_pod(self, change: TapedChange, old: Pod | None, new: Pod | None) -> None:
         if new is None or new.is_terminal:
             self._forget(old or new)
             return
@@ -255,7 +259,7 @@ class Follower:
         if node and node != old.status.nominated_node_name:
             self._nominated(old, node)
 
-    def _bound(self, change: Change, old: Pod, new: Pod) -> None:
+    def _bound(self, change: TapedChange, old: Pod, new: Pod) -> None:
         around = None if len(self.tape) > SEARCHES_STOP_AT else self._around(change, old)
         verdict = self._judge.judge(old, new.spec.node_name, around)
         if around is not None and verdict.kind not in (DifferenceKind.SAME, DifferenceKind.UNKNOWN_RULE):
@@ -293,8 +297,8 @@ class Follower:
 
     # --- what is around a binding -------------------------------------------------------------------------------------
 
-    def _around(self, change: Change, pod: Pod) -> Surroundings:
-        return Surroundings(
+    def _around(self, change: TapedChange, pod: Pod) -> AroundBinding:
+        return AroundBinding(
             tuple(self._past(change.arrived - self._reach(), self._created.get(pod.metadata.uid, 0))),
             tuple(self._bindings_ahead()),
             self._ranks.get(pod.metadata.uid),
@@ -304,7 +308,7 @@ class Follower:
 
     def _reach(self) -> float:
         """How far back views are tried, in seconds."""
-        return 2.5 * max(1.0, self.settings.settle_seconds)
+        return max(LEAST_REACH_SECONDS, 4 * self.settings.settle_seconds)
 
     def _past(self, since: float, created: int) -> Iterator[Move]:
         """The moves that may be taken back, newest first.
@@ -317,21 +321,21 @@ class Follower:
                 return
             yield move
 
-    def _bindings_ahead(self) -> Iterator[Binding]:
+    def _bindings_ahead(self) -> Iterator[BoundPod]:
         for change in islice(self.tape.ahead(MOST_AHEAD), MOST_AHEAD):
             if change.kind is PODS:
                 binding = self._binding_of(change, cast("Pod | None", change.old), cast("Pod | None", change.new))
                 if binding is not None:
                     yield binding
 
-    def _binding_of(self, change: Change, old: Pod | None, new: Pod | None) -> Binding | None:
+    def _binding_of(self, change: TapedChange, old: Pod | None, new: Pod | None) -> BoundPod | None:
         if old is None or new is None or old.spec.node_name or not new.spec.node_name or new.is_terminal:
             return None
         if not self._is_followed(new):
             return None
-        return Binding(change, old, new.spec.node_name, self._ranks.get(old.metadata.uid))
+        return BoundPod(change, old, new.spec.node_name, self._ranks.get(old.metadata.uid))
 
-    def _move_of(self, change: Change) -> Move | None:
+    def _move_of(self, change: TapedChange) -> Move | None:
         """What applying the change will do to the view; `None`: nothing that a decision reads. Before it is applied."""
         if change.kind is PODS:
             return self._pod_move(change, cast("Pod | None", change.old), cast("Pod | None", change.new))
@@ -341,7 +345,7 @@ class Follower:
             return None if is_heartbeat else NodeMove(change, old, new)
         return Move(change) if change.kind in self.assembly.handlers else None
 
-    def _pod_move(self, change: Change, old: Pod | None, new: Pod | None) -> Move | None:
+    def _pod_move(self, change: TapedChange, old: Pod | None, new: Pod | None) -> Move | None:
         cache = self.assembly.cache
         binding = self._binding_of(change, old, new)
         if binding is not None:

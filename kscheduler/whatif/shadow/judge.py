@@ -20,14 +20,14 @@ from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.whatif.decide import Decision
 from kscheduler.whatif.scenario import ClusterObjects, Scenario
-from kscheduler.whatif.shadow.order_search import MOST_TRIES, Surroundings, find_order
+from kscheduler.whatif.shadow.order_search import MOST_TRIES, AroundBinding, find_order
 from kscheduler.whatif.shadow.verdict import (
     Compared,
+    Comparison,
     DifferenceKind,
     Facts,
     FollowedScheduler,
     Order,
-    Verdict,
     kind_of,
     reason_of,
 )
@@ -67,7 +67,7 @@ class Judge:
             return None
         return self._decided(profile, PodInfo(pod))
 
-    def judge(self, pod: Pod, theirs: str, around: Surroundings | None) -> Verdict:
+    def judge(self, pod: Pod, theirs: str, around: AroundBinding | None) -> Comparison:
         """Compare our choice for a pod (as it was before it had a node) with the other's.
 
         `around` `None`: there is no time to look for an order.
@@ -109,7 +109,7 @@ class Judge:
         engine = self._assembly.scheduler.engines.get(profile.name)
         return schedule(profile, pod, self._assembly.cache, engine=engine)
 
-    def _differs(self, question: _Question, around: Surroundings | None) -> Verdict:
+    def _differs(self, question: _Question, around: AroundBinding | None) -> Comparison:
         record = self._in_full(question)
         facts = facts_of(record, question.theirs)
         is_chance = self._followed.ties_by_chance and kind_of(facts, self._followed) is DifferenceKind.TIE
@@ -166,5 +166,5 @@ def facts_of(record: SchedulingRecord, theirs: str) -> Facts:
     return Facts(is_feasible=True, behind=behind, feasible=len(names), better=better, searched=searched)
 
 
-def _verdict(pod: Pod, theirs: str, ours: str, kind: DifferenceKind, reason: str = "") -> Verdict:
-    return Verdict(pod.key, pod.metadata.uid, pod.spec.scheduler_name, theirs, ours, kind, reason)
+def _verdict(pod: Pod, theirs: str, ours: str, kind: DifferenceKind, reason: str = "") -> Comparison:
+    return Comparison(pod.key, pod.metadata.uid, pod.spec.scheduler_name, theirs, ours, kind, reason)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from kscheduler.api.core import Node, Pod
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.state.cache import Cache
-from kscheduler.whatif.shadow.tape import Change
+from kscheduler.whatif.shadow.tape import TapedChange
 
 Undo = Callable[[], None]
 Rank = tuple[int, int]
@@ -21,7 +21,7 @@ Rank = tuple[int, int]
 class Move:
     """Something that cannot be taken back: no view before it is tried."""
 
-    change: Change
+    change: TapedChange
 
     @property
     def text(self) -> str:
@@ -35,7 +35,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Binding(Move):
+class BoundPod(Move):
     """A pod got its node."""
 
     pod: Pod

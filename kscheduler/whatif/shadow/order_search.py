@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kscheduler.state.cache import Cache
-from kscheduler.whatif.shadow.moves import Binding, Move, Rank, Undo
+from kscheduler.whatif.shadow.moves import BoundPod, Move, Rank, Undo
 from kscheduler.whatif.shadow.verdict import Order
 
 MOST_TRIES: Final = 300
@@ -36,12 +36,12 @@ Agrees = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class AroundBinding:
     """What happened around a binding."""
 
     past: Sequence[Move]
     """Newest first, as far back as views are tried."""
-    ahead: Sequence[Binding]
+    ahead: Sequence[BoundPod]
     """Bindings that were written after it, oldest first."""
     rank: Rank | None
     """Of the pod itself."""
@@ -60,7 +60,7 @@ _Stage = Sequence[_Step]
 """Steps that are taken together before the view is tried."""
 
 
-def find_order(cache: Cache, around: Surroundings, agrees: Agrees) -> Order | None:
+def find_order(cache: Cache, around: AroundBinding, agrees: Agrees) -> Order | None:
     """The first order that explains it, or `None`. The cache is afterwards as it was."""
     trial = _Trial(cache, agrees, around.most_tries)
     for stages in _hypotheses(around):
@@ -127,7 +127,7 @@ class _Trial:
                 undo()
 
     def _take(self, step: _Step, absent: set[str]) -> Undo | None:
-        if step.is_forward and isinstance(step.move, Binding):
+        if step.is_forward and isinstance(step.move, BoundPod):
             return step.move.bring_forward(self._cache)
         return step.move.take_back(self._cache, absent)
 
@@ -140,20 +140,20 @@ class _Trial:
 
 def _order_of(taken: Sequence[_Step], tries: int) -> Order:
     return Order(
-        sooner=tuple(step.move.pod.key for step in taken if step.is_forward and isinstance(step.move, Binding)),
-        later=tuple(step.move.pod.key for step in taken if not step.is_forward and isinstance(step.move, Binding)),
-        unseen=tuple(step.move.text for step in taken if not isinstance(step.move, Binding)),
+        sooner=tuple(step.move.pod.key for step in taken if step.is_forward and isinstance(step.move, BoundPod)),
+        later=tuple(step.move.pod.key for step in taken if not step.is_forward and isinstance(step.move, BoundPod)),
+        unseen=tuple(step.move.text for step in taken if not isinstance(step.move, BoundPod)),
         tries=tries,
-        seen=min((step.move.change.version for step in taken if not isinstance(step.move, Binding)), default=None),
+        seen=min((step.move.change.version for step in taken if not isinstance(step.move, BoundPod)), default=None),
     )
 
 
 # --- hypotheses -------------------------------------------------------------------------------------------------------
 
 
-def _hypotheses(around: Surroundings) -> Iterator[Sequence[_Stage]]:
+def _hypotheses(around: AroundBinding) -> Iterator[Sequence[_Stage]]:
     """The likeliest first."""
-    changes = [_Step(move) for move in around.past if not isinstance(move, Binding)]
+    changes = [_Step(move) for move in around.past if not isinstance(move, BoundPod)]
     one_by_one = [[change] for change in changes[:MOST_UNSEEN]]
     by_queue = _by_queue(around, by_priority=False)
     yield [by_queue]
@@ -173,12 +173,12 @@ def _hypotheses(around: Surroundings) -> Iterator[Sequence[_Stage]]:
         yield [others if len(others) < len(by_queue) else [*by_queue, single]]
 
 
-def _by_queue(around: Surroundings, *, by_priority: bool) -> list[_Step]:
+def _by_queue(around: AroundBinding, *, by_priority: bool) -> list[_Step]:
     """The steps to the view that there was, if pods were decided in the order of the queue."""
     later = [
         _Step(move)
         for move in around.past
-        if isinstance(move, Binding) and _precedes(around.rank, move.rank, by_priority=by_priority)
+        if isinstance(move, BoundPod) and _precedes(around.rank, move.rank, by_priority=by_priority)
     ]
     sooner = [
         _Step(binding, is_forward=True)
@@ -200,9 +200,9 @@ def _precedes(one: Rank | None, other: Rank | None, *, by_priority: bool) -> boo
     return one < other and (by_priority or not is_crossed)
 
 
-def _singles(around: Surroundings) -> Iterator[_Step]:
+def _singles(around: AroundBinding) -> Iterator[_Step]:
     for move in around.past[:MOST_STEPS]:
-        if isinstance(move, Binding):
+        if isinstance(move, BoundPod):
             yield _Step(move)
     for binding in around.ahead[:MOST_STEPS]:
         yield _Step(binding, is_forward=True)

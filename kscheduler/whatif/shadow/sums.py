@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kscheduler.bounded.recently_used import RecentlyUsed
-from kscheduler.whatif.shadow.verdict import DifferenceKind, FollowedScheduler, Verdict
+from kscheduler.whatif.shadow.verdict import Comparison, DifferenceKind, FollowedScheduler
 
 MOST_EXAMPLES: Final = 20
 """Of each kind, the newest."""
@@ -42,10 +42,10 @@ class Sums:
         self.not_judged = 0
         """Pods that were seen on a node without having been seen before: after a gap in the watch."""
         self.order_tries = 0
-        self._examples: dict[DifferenceKind, deque[Verdict]] = {}
+        self._examples: dict[DifferenceKind, deque[Comparison]] = {}
         self._reasons: RecentlyUsed[tuple[DifferenceKind, str], ReasonCount] = RecentlyUsed(MOST_REASONS)
 
-    def add(self, verdict: Verdict) -> None:
+    def add(self, verdict: Comparison) -> None:
         """Count a comparison."""
         kind = verdict.kind
         self.counts[kind, verdict.scheduler] += 1
@@ -87,7 +87,7 @@ class Sums:
         known = self.judged - self.by_kind()[DifferenceKind.UNKNOWN_RULE]
         return 1.0 - self.real_differences / known if known else None
 
-    def examples(self, kind: DifferenceKind) -> Sequence[Verdict]:
+    def examples(self, kind: DifferenceKind) -> Sequence[Comparison]:
         """The newest of a kind, the newest last."""
         return tuple(self._examples.get(kind, ()))
 

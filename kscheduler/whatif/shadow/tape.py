@@ -22,7 +22,7 @@ _COMPACTED_AT: Final = 4_096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Change:
+class TapedChange:
     """An object that has appeared, changed or gone."""
 
     version: int
@@ -41,7 +41,7 @@ class Tape:
 
     def __init__(self, settle_seconds: float) -> None:
         self._settle = settle_seconds
-        self._changes: list[Change] = []
+        self._changes: list[TapedChange] = []
         self._first = 0
         """Those before it are played."""
         self._newest = 0
@@ -50,12 +50,12 @@ class Tape:
     def __len__(self) -> int:
         return len(self._changes) - self._first
 
-    def add(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, version: str, now: float) -> Change:
+    def add(self, kind: Kind, old: KubeObject | None, new: KubeObject | None, version: str, now: float) -> TapedChange:
         """A change has arrived."""
         number = int(version) if version.isdecimal() else self._newest
         self._newest = max(self._newest, number)
         self._count += 1
-        change = Change(number, self._count, kind, old, new, now)
+        change = TapedChange(number, self._count, kind, old, new, now)
         insort(self._changes, change, lo=self._first, key=_place)
         return change
 
@@ -67,7 +67,7 @@ class Tape:
             return 0.0
         return max(0.0, self._changes[self._first].arrived + self._settle - now)
 
-    def pop(self) -> Change:
+    def pop(self) -> TapedChange:
         """The oldest. Raises `IndexError` if there is none."""
         change = self._changes[self._first]
         self._first += 1
@@ -76,7 +76,7 @@ class Tape:
             self._first = 0
         return change
 
-    def ahead(self, most: int) -> Iterator[Change]:
+    def ahead(self, most: int) -> Iterator[TapedChange]:
         """Those that come next, at most so many."""
         return islice(self._changes, self._first, self._first + most)
 
@@ -85,5 +85,5 @@ class Tape:
         return max(0.0, now - self._changes[self._first].arrived - self._settle) if len(self) else 0.0
 
 
-def _place(change: Change) -> tuple[int, int]:
+def _place(change: TapedChange) -> tuple[int, int]:
     return change.version, change.number

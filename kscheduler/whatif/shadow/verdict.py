@@ -160,7 +160,7 @@ class Compared(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Comparison:
     """One comparison."""
 
     pod: str
