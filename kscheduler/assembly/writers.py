@@ -44,6 +44,7 @@ def evictions_of(
             activate=activate,
             observations=ports.observations,
             clock=clock,
+            recent=ports.log.recent,
         )
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import Protocol
 
 import msgspec
 from aiohttp import hdrs, web
@@ -15,12 +16,15 @@ from kscheduler import __version__
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.metrics import Exposition, TextFormat, accepts
-from kscheduler.server.access import HEALTH, Access
+from kscheduler.server.access import HEALTH, Access, DelegatedAccess
+from kscheduler.server.browser_login import UI
 from kscheduler.server.connections import ConnectionPlaces
 from kscheduler.server.handlers import Handler
 from kscheduler.server.health import Health
 from kscheduler.server.login.refusals import status_answer
 from kscheduler.server.malformed import SERVED_BY
+from kscheduler.server.status_page.login_form import TokenJudge
+from kscheduler.server.status_page.site import EVENTS
 from kscheduler.server.turnstile import Turnstile
 from kscheduler.server.waiting_pods import WAITING_PODS, WaitingPodsEndpoint
 
@@ -60,6 +64,14 @@ class ServedPage:
     """Whether the answer comes in parts, which may take its time."""
 
 
+class PageForBrowsers(Protocol):
+    """The status page (`status_page.site.StatusPage`)."""
+
+    def add_to(self, app: web.Application, judge: TokenJudge | None) -> None:
+        """Add its paths to a server. `judge`: of the port's login, if it has one."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoints:
     """The sources of the server's answers."""
@@ -74,6 +86,7 @@ class Endpoints:
     waiting_pods: WaitingPodsEndpoint | None = None
     pages: Mapping[str, ServedPage] = field(default_factory=dict)
     """Further pages, by path: `/statusz`, `/debug/...`."""
+    status_page: PageForBrowsers | None = None
 
 
 def application(
@@ -98,13 +111,16 @@ def application(
                 app.router.add_route(page.method, path, page.handler)
         if endpoints.waiting_pods is not None:
             endpoints.waiting_pods.add_to(app.router, has_login=offer is Offer.EVERYTHING)
+        if endpoints.status_page is not None:
+            endpoints.status_page.add_to(app, access if isinstance(access, DelegatedAccess) else None)
     app.router.add_get("/", _json_handler({"paths": _paths(endpoints, offer)}))
     app.on_response_prepare.append(_set_headers)
     return app
 
 
 def _long_paths(endpoints: Endpoints) -> frozenset[str]:
-    return frozenset(path for path, page in endpoints.pages.items() if page.is_long)
+    streams = () if endpoints.status_page is None else (EVENTS,)
+    return frozenset((*streams, *(path for path, page in endpoints.pages.items() if page.is_long)))
 
 
 def _paths(endpoints: Endpoints, offer: Offer) -> list[str]:
@@ -113,6 +129,7 @@ def _paths(endpoints: Endpoints, offer: Offer) -> list[str]:
     listed = [*(f"/{health.name}" for health in healths), *single, "/metrics"]
     if offer is not Offer.HEALTH_AND_METRICS:
         listed += ["/configz", "/version", *(path for path, page in endpoints.pages.items() if page.method == "GET")]
+        listed += [f"{UI}/"] if endpoints.status_page is not None else []
         waiting = endpoints.waiting_pods
         if waiting is not None and (waiting.token is not None or offer is Offer.EVERYTHING):
             listed.append(WAITING_PODS)
@@ -268,4 +285,7 @@ async def _boundary(request: web.Request, handler: Handler) -> web.StreamRespons
 
 
 async def _set_headers(_request: web.Request, response: web.StreamResponse) -> None:
+    kept = response.headers.get(hdrs.CACHE_CONTROL)  # the status page knows better
     response.headers.update(SERVED_BY)
+    if kept is not None:
+        response.headers[hdrs.CACHE_CONTROL] = kept

@@ -49,6 +49,7 @@ from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.eviction.sightings import Sightings
 from kscheduler.scheduling.eviction.victims import Victims
 from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.pod_log.recent_attempts import RecentAttempts
 from kscheduler.state.nominations.nominator import NominatedPods
 
 _log = get_logger(__name__)
@@ -129,6 +130,8 @@ class EvictionPorts:
     """Move the pods with these keys to the active queue."""
     observations: Observations
     clock: Clock
+    recent: RecentAttempts = field(default_factory=RecentAttempts)
+    """Where preemptions are noted for whoever asks later."""
 
 
 class AsyncEvictions:
@@ -186,6 +189,7 @@ class AsyncEvictions:
         self._count(preemption, to_go=len(victims))
         if not victims:
             return
+        self._ports.recent.note_preemption(preemption, self._ports.clock.time())
         for outbid in preemption.outbid:
             if outbid.uid in self._under_way:
                 self._under_way[outbid.uid].is_outbid = True
