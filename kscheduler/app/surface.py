@@ -2,13 +2,17 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 
 import msgspec
 
 from kscheduler import __version__
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
+from kscheduler.app.asking.live_copy import LiveCopy
+from kscheduler.app.asking.room import Room, cgroup_used
 from kscheduler.app.login import Login, LoginConnections
+from kscheduler.app.memory_watch import cgroup_limit, limit_with_alarm, resident_bytes
 from kscheduler.app.options import Options
 from kscheduler.app.parts import Parts
 from kscheduler.app.reloading import ConfigReloader
@@ -120,6 +124,9 @@ class Surface:
         self.is_scheduling = False
         """The workers run: work that waits while another replica leads is not stuck."""
         self.loop_lag = LoopLag(clock=parts.clock, slowest_call=parts.assembly.plugin_reports.take_slowest)
+        limit = limit_with_alarm(options.memory_alarm, cgroup_limit)
+        self.live_copy = LiveCopy(Room(limit, partial(cgroup_used, resident_bytes)))
+        """Answers questions about the state of this moment."""
         self._token = token_of(options)
         self.login: Login | None = None
         if options.serving.secure_port is not None:

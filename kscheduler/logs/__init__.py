@@ -10,7 +10,7 @@ Which line about a pod comes at which level is decided in `scheduling.pod_log` a
 
 from kscheduler.logs.clean import one_line, redacted
 from kscheduler.logs.modules import ModuleLevel, parse_modules
-from kscheduler.logs.pipeline import Logger, configure, flush, get_logger, is_on_terminal
+from kscheduler.logs.pipeline import Logger, configure, flush, get_logger, is_on_terminal, mute
 from kscheduler.logs.storms import report_suppressed
 from kscheduler.logs.streams import DEFAULT_FLUSH_SECONDS, SplitStream
 from kscheduler.logs.verbosity import WARNINGS, verbose
@@ -25,6 +25,7 @@ __all__ = [
     "flush",
     "get_logger",
     "is_on_terminal",
+    "mute",
     "one_line",
     "parse_modules",
     "redacted",

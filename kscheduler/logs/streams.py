@@ -34,6 +34,7 @@ class LogStream:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._lock = Lock()
+        self._is_mute = False
 
     def write(self, line: str) -> None:
         """Write a line, or lose it."""
@@ -43,7 +44,14 @@ class LogStream:
     def close(self) -> None:
         """Write what is left."""
 
+    def mute(self) -> None:
+        """Lose all further lines. In a copy of the process: the lock may be held by a thread that is not there."""
+        self._lock = Lock()
+        self._is_mute = True
+
     def _put(self, text: str) -> None:
+        if self._is_mute:
+            return
         try:
             self._stream.write(text)
             self._stream.flush()
@@ -112,6 +120,11 @@ class Outlets:
     def close(self) -> None:
         """Write what is left."""
         self.information.close()
+
+    def mute(self) -> None:
+        """Lose all further lines."""
+        self.information.mute()
+        self.trouble.mute()
 
 
 def outlets_over(standard_error: TextIO, standard_output: TextIO, split: SplitStream | None) -> Outlets:

@@ -25,6 +25,7 @@ a machine that swaps, uses it up as well.
 
 import atexit
 import math
+import os
 import signal
 import threading
 from time import perf_counter
@@ -107,8 +108,12 @@ class BudgetAlarm:
             )
             if self._is_installed:
                 signal.signal(signal.SIGALRM, self._on_alarm)
+                os.register_at_fork(after_in_child=self._timer_is_off)  # a copy inherits the handler, and no timer
                 atexit.register(_stop_timer)  # the interpreter takes the handler away, and the signal would kill
         return self._is_installed
+
+    def _timer_is_off(self) -> None:
+        self._fires_at = math.inf
 
     def _set(self, now: float, seconds: float) -> None:
         seconds = max(seconds, _LEAST_SECONDS)
