@@ -71,7 +71,7 @@ class RecentPreemption(NamedTuple):
     node_name: str
     victims: tuple[tuple[str, str], ...]
     """UID and key, most important first."""
-    count: int
+    victim_count: int
     broken_budgets: int
 
 

@@ -1,19 +1,23 @@
 """What a copy of the process has decided about pods, kept: a copy costs a fork, and ten readers ask for the same.
 
-    ReasonChanges   for the overview: by the oldest pod of each reason the smallest change that helps it. Looked for
-                    beside everything else while anybody looks, and paused for long after a long search
-    KeptAnswers     for the pages of pods and nodes: an answer serves everybody for some seconds
+ReasonChanges   for the overview: by the oldest pod of each reason the smallest change that helps it. Looked for
+                beside everything else while anybody looks, and paused for long after a long search
+KeptAnswers     for the pages of pods and nodes: an answer serves everybody for some seconds
 """
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from kscheduler.aio.clock import Clock
 from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.logs import get_logger
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.server.status_page.sources import LiveAnswers, Refused, Tree
+
+_log = get_logger("server")
 
 MOST_CHANGES: Final = 64
 """Pods whose smallest change is kept."""
@@ -80,7 +84,12 @@ class ReasonChanges:
         while True:
             await self._is_wanted.wait()
             self._is_wanted.clear()
-            await self._look()
+            try:
+                await self._look()
+            except Exception:  # noqa: BLE001  who looks must not end who schedules
+                count_caught(Boundary.HTTP)
+                _log.exception("status_page_changes_not_found")
+                self.pause_seconds = LONGEST_PAUSE_SECONDS
             await self._clock.sleep(self.pause_seconds)
 
     async def _look(self) -> None:
@@ -102,8 +111,8 @@ class ReasonChanges:
 
 
 @dataclass(slots=True)
-class _KeptAnswer:
-    answer: Any
+class _KeptAnswer(Generic[V]):
+    answer: V
     until: float
 
 
@@ -112,7 +121,7 @@ class KeptAnswers(Generic[V]):
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._kept: RecentlyUsed[Hashable, _KeptAnswer] = RecentlyUsed(MOST_ANSWERS)
+        self._kept: RecentlyUsed[Hashable, _KeptAnswer[V]] = RecentlyUsed(MOST_ANSWERS)
         self._asking = asyncio.Lock()
 
     async def answer(self, question: Hashable, ask: Callable[[], Awaitable[V | Refused]]) -> V | Refused:
@@ -129,6 +138,6 @@ class KeptAnswers(Generic[V]):
                 self._kept[question] = _KeptAnswer(found, self._clock.monotonic() + ANSWER_SECONDS)
             return found
 
-    def _known(self, question: Hashable) -> Any:
+    def _known(self, question: Hashable) -> V | None:
         kept = self._kept.use(question)
         return kept.answer if kept is not None and self._clock.monotonic() < kept.until else None

@@ -18,6 +18,8 @@ from typing import Any, Final
 import msgspec
 
 from kscheduler.aio.slices import Slicer
+from kscheduler.logs import get_logger
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.server.status_page.drawing import drawn
 from kscheduler.server.status_page.facts import heat as heat_map
 from kscheduler.server.status_page.facts.heat import Cells, HeatMap
@@ -25,6 +27,8 @@ from kscheduler.server.status_page.facts.overview import OverviewReader, Pending
 from kscheduler.server.status_page.kept_answers import ReasonChanges
 from kscheduler.server.status_page.rendering import Templates
 from kscheduler.server.status_page.sources import PageSources
+
+_log = get_logger("server")
 
 SHORTEST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 30.0
@@ -99,7 +103,12 @@ class LiveView:
         """Take a snapshot after each pause while anybody follows, until cancelled."""
         while True:
             await self._is_followed.wait()
-            await self._renew()
+            try:
+                await self._renew()
+            except Exception:  # noqa: BLE001  who looks must not end who schedules
+                count_caught(Boundary.HTTP)
+                _log.exception("status_page_not_renewed")
+                self.cost_seconds = LONGEST_PAUSE_SECONDS  # not each second
             await self._sources.clock.sleep(self.pause_seconds)
 
     @property
