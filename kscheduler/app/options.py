@@ -36,6 +36,8 @@ class Options:
     """How often cache and stores are checked."""
     memory_alarm: int | None = None
     """Bytes that stand for the memory limit of the process, where its cgroup has none or a higher one."""
+    answers_questions: bool = True
+    """Whether /explain and /simulate are served, which a copy of the process answers."""
     repairs_overfilled_nodes: bool = False
     """Whether pods of ours that have not started are evicted from nodes that another scheduler has overfilled."""
     clock: Clock = field(default=REAL_CLOCK)

@@ -99,7 +99,7 @@ class App:
         self.announce()
         async with AsyncExitStack() as ends:
             ends.callback(self.surface.exposition.close)
-            ends.callback(self.surface.live_copy.close)
+            ends.push_async_callback(self.surface.live_copy.aclose)
             for server in self.surface.servers:
                 await server.start()
                 ends.push_async_callback(server.aclose)

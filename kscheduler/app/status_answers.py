@@ -1,6 +1,7 @@
 """What the status page asks about pods, answered by a copy of the process (`app.asking`)."""
 
 from collections.abc import Callable, Iterable, Sequence
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -8,6 +9,7 @@ import msgspec
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS, REPLICA_SETS
 from kscheduler.app.asking.live_copy import LiveCopy, NoAnswerError
+from kscheduler.app.asking.live_questions import LiveQuestions
 from kscheduler.app.parts import Parts
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
@@ -26,14 +28,18 @@ _CHANGES = msgspec.json.Decoder(dict[str, dict[str, Any]])
 class StatusAnswers:
     """Implements `status_page.sources.LiveAnswers`."""
 
-    def __init__(self, parts: Parts, copy: LiveCopy) -> None:
+    def __init__(self, parts: Parts, copy: LiveCopy, questions: LiveQuestions) -> None:
         self._parts = parts
         self._copy = copy
+        self._questions = questions
 
     async def explain(self, pod: Pod) -> Tree | Refused:
         """The explanation of one pod as it would be decided now."""
-        del pod
-        return Refused("not yet")
+        found = await self._questions.explain(pod.key, "", as_text=False, with_suggestions=not pod.spec.node_name)
+        if found.status != HTTPStatus.OK:
+            return Refused(f"No answer now: {found.body.decode(errors='replace')}")
+        tree: Tree = msgspec.json.decode(found.body)
+        return tree
 
     async def verdicts_on(self, node_name: str, keys: Sequence[str]) -> list[NodeVerdict] | Refused:
         """What the cycle says of these pending pods on one node."""

@@ -4,20 +4,18 @@ from collections.abc import Callable, Mapping
 
 from kscheduler import __version__
 from kscheduler.api.kinds import PODS
-from kscheduler.app.asking.live_copy import LiveCopy
 from kscheduler.app.parts import Parts
-from kscheduler.app.status_answers import StatusAnswers
 from kscheduler.election.rules import Role
 from kscheduler.scheduling.overfill.overfill_reports import summary_of
 from kscheduler.scheduling.truth.pending import PendingPods
 from kscheduler.server import Health
-from kscheduler.server.status_page.sources import MOST_NOTES, PageSources, Standing
+from kscheduler.server.status_page.sources import MOST_NOTES, LiveAnswers, PageSources, Standing
 
 
 def page_sources(
-    parts: Parts, copy: LiveCopy, waiting: PendingPods, readyz: Health, is_scheduling: Callable[[], bool]
+    parts: Parts, answers: LiveAnswers | None, waiting: PendingPods, readyz: Health, is_scheduling: Callable[[], bool]
 ) -> PageSources:
-    """The parts and functions. `readyz`: whose failing checks and notes are shown."""
+    """The parts and functions. `answers`: `None` where nobody may ask. `readyz`: whose failing checks and notes are shown."""
     assembly = parts.assembly
 
     def standing() -> Standing:
@@ -55,7 +53,7 @@ def page_sources(
         standing=standing,
         overfilled=overfilled,
         clock=parts.clock,
-        answers=StatusAnswers(parts, copy),
+        answers=answers,
     )
 
 

@@ -10,12 +10,14 @@ from kscheduler import __version__
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
 from kscheduler.app.asking.live_copy import LiveCopy
+from kscheduler.app.asking.live_questions import LiveQuestions
 from kscheduler.app.asking.room import Room, cgroup_used
 from kscheduler.app.login import Login, LoginConnections
 from kscheduler.app.memory_watch import cgroup_limit, limit_with_alarm, resident_bytes
 from kscheduler.app.options import Options
 from kscheduler.app.parts import Parts
 from kscheduler.app.reloading import ConfigReloader
+from kscheduler.app.status_answers import StatusAnswers
 from kscheduler.app.status_page import page_sources
 from kscheduler.client.access.connection import Connection
 from kscheduler.client.reachability import ReachabilityStatistics
@@ -68,6 +70,7 @@ from kscheduler.server.pages.debugging import ProfilePage, dump_page, set_verbos
 from kscheduler.server.pages.openapi import openapi_page
 from kscheduler.server.pages.pending import pending_page
 from kscheduler.server.pages.pod_resources import pod_resources
+from kscheduler.server.pages.questions import BODY_BYTES, explain_page, simulate_page
 from kscheduler.server.pages.zpages import flagz, statusz
 from kscheduler.server.serving import LOOPBACK
 from kscheduler.server.status_page.site import StatusPage
@@ -129,6 +132,7 @@ class Surface:
         limit = limit_with_alarm(options.memory_alarm, cgroup_limit)
         self.live_copy = LiveCopy(Room(limit, partial(cgroup_used, resident_bytes)))
         """Answers questions about the state of this moment."""
+        self.questions = LiveQuestions(self.live_copy, parts, self._has_synced, lambda: self.is_scheduling)
         self._token = token_of(options)
         self.login: Login | None = None
         if options.serving.secure_port is not None:
@@ -190,6 +194,7 @@ class Surface:
                 truth_source(self._parts.truth.check.statistics, self._parts.truth.audits.statistics),
                 self.loop_lag.samples,
                 self._parts.memory.samples,
+                self.questions.samples,
                 plugin_data_source(self._parts.refreshed.results, self._parts.refreshed.ages),
                 build_info_source(__version__, self._followed),
                 feature_source(lambda: features_of(self._parts.assembly.config.gates)),
@@ -273,7 +278,9 @@ class Surface:
             self._notes,
         )
         if self._options.serving.status_page:
-            sources = page_sources(self._parts, self.live_copy, self._waiting(), readyz, lambda: self.is_scheduling)
+            asks = self._options.answers_questions
+            answers = StatusAnswers(self._parts, self.live_copy, self.questions) if asks else None
+            sources = page_sources(self._parts, answers, self._waiting(), readyz, lambda: self.is_scheduling)
             self.status_page = StatusPage(sources)
         return Endpoints(
             livez=Health("livez", {"event-loop": self.loop_lag.problem, "workers": progress}),
@@ -300,6 +307,12 @@ class Surface:
             "/openapi.json": ServedPage(openapi_page()),
             "/pending": ServedPage(pending_page(self._waiting().tree), is_long=True),
         }
+        if self._options.answers_questions:
+            simulates = simulate_page(self.questions)
+            pages |= {
+                "/explain": ServedPage(explain_page(self.questions)),
+                "/simulate": ServedPage(simulates, method="POST", only_reads=True, body_bytes=BODY_BYTES),
+            }
         if config.configuration.enable_profiling:
             dump = self._parts.truth.dump
             pages |= {

@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-from typing import Any
 
 from kscheduler.cli.flags import add_plugin_flags, configuration_reader, feature_gates
 from kscheduler.cli.parser import StoreText
@@ -10,7 +9,6 @@ from kscheduler.client.rest import APIClient
 from kscheduler.client.server_version import server_version_of
 from kscheduler.config.types import OWN_SCHEDULER_NAME
 from kscheduler.explain.questions.serving import Serving, serving
-from kscheduler.simulation.objects.defaults.pods import add_default_tolerations, default_pod_spec, merge_label_keys
 from kscheduler.upstream.versions import followed
 
 
@@ -72,11 +70,3 @@ def serving_of(args: argparse.Namespace, version: str = "") -> Serving:
     for origin in configured.unused:
         print(f"kscheduler: plugin {origin.name} ({origin.origin}) is enabled in no profile", file=sys.stderr)
     return serving(configured, name)
-
-
-def default_pod_locally(tree: dict[str, Any]) -> None:
-    """Fill in the API server's defaults, as the embedded API server does."""
-    tree["metadata"].setdefault("labels", {})
-    default_pod_spec(tree["spec"])
-    add_default_tolerations(tree["spec"])
-    merge_label_keys(tree)

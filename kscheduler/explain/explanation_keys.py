@@ -205,4 +205,5 @@ def _situation(situation: Situation) -> Tree:
         "waitsForVolumes": [claim.name for claim in situation.waits_for_volumes],
         "servedSchedulerNames": list(situation.served),
         "origin": situation.origin or None,
+        "inService": None if situation.in_service is None else situation.in_service.tree,
     }

@@ -13,12 +13,10 @@ from typing import Final
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
 from kscheduler.api.storage import SELECTED_NODE, PersistentVolumeClaim, StorageClass
+from kscheduler.explain.in_service import InService, service_lines
 from kscheduler.framework.cluster.volumes import claim_name
 
-ASK_THE_SERVICE: Final = (
-    "only the running service knows: its log, GET /debug/queue, and GET /waiting-pods (kscheduler run "
-    "--permit-token-file)"
-)
+ASK_THE_SERVICE: Final = "only the running service knows: `kubectl kscheduler why POD` asks it, as GET /explain does"
 
 
 class Standing(Enum):
@@ -69,6 +67,8 @@ class Situation:
     """The source of `served`: a file, a flag, the default."""
     origin: str = ""
     """For a new pod: the object that would create it."""
+    in_service: InService | None = None
+    """What the running service knows; `None`: it was not asked."""
 
     @property
     def is_hypothetical(self) -> bool:
@@ -143,7 +143,9 @@ def situation_lines(situation: Situation, *, fits: bool, event: str = "") -> Ite
     if situation.standing is not Standing.PENDING:
         return
     yield from _waiting_lines(situation)
-    if fits:
+    if situation.in_service is not None:
+        yield from service_lines(situation.in_service)
+    elif fits:
         yield from _why_not_bound(situation)
 
 

@@ -62,6 +62,10 @@ class ServedPage:
     method: str = "GET"
     is_long: bool = False
     """Whether the answer comes in parts, which may take its time."""
+    only_reads: bool = False
+    """Whether a request that is no GET changes nothing: then it needs no name."""
+    body_bytes: int | None = None
+    """The largest body, where it may be larger than others."""
 
 
 class PageForBrowsers(Protocol):
@@ -89,12 +93,19 @@ class Endpoints:
     status_page: PageForBrowsers | None = None
 
 
+async def _nothing(_request: web.Request) -> web.StreamResponse:
+    raise web.HTTPNotFound
+
+
+_ORDINARY = ServedPage(_nothing)
+
+
 def application(
     endpoints: Endpoints, offer: Offer, places: ConnectionPlaces, access: Access, turnstile: Turnstile
 ) -> web.Application:
     """The aiohttp application; every request passes the boundary, the guard of `places`, and `access`."""
     app = web.Application(
-        middlewares=[_guarded(places, turnstile, _long_paths(endpoints)), _boundary, _admitted(access)],
+        middlewares=[_guarded(places, turnstile, _with_streams(endpoints)), _boundary, _admitted(access)],
         client_max_size=places.limits.body_bytes,
     )
     for health in (endpoints.livez, endpoints.readyz, endpoints.healthz):
@@ -107,7 +118,7 @@ def application(
         for path, page in endpoints.pages.items():
             if page.method == "GET":
                 app.router.add_get(path, page.handler)
-            elif offer is Offer.EVERYTHING:  # who changes something has to be let in by name
+            elif offer is Offer.EVERYTHING or page.only_reads:  # who changes something has to be let in by name
                 app.router.add_route(page.method, path, page.handler)
         if endpoints.waiting_pods is not None:
             endpoints.waiting_pods.add_to(app.router, has_login=offer is Offer.EVERYTHING)
@@ -118,9 +129,10 @@ def application(
     return app
 
 
-def _long_paths(endpoints: Endpoints) -> frozenset[str]:
-    streams = () if endpoints.status_page is None else (EVENTS,)
-    return frozenset((*streams, *(path for path, page in endpoints.pages.items() if page.is_long)))
+def _with_streams(endpoints: Endpoints) -> Mapping[str, ServedPage]:
+    """The pages, and the status page's stream, which may take its time too."""
+    streams = {} if endpoints.status_page is None else {EVENTS: ServedPage(_nothing, is_long=True)}
+    return {**endpoints.pages, **streams}
 
 
 def _paths(endpoints: Endpoints, offer: Offer) -> list[str]:
@@ -189,7 +201,7 @@ def _json_handler(value: object) -> Handler:
     return handle
 
 
-def _guarded(places: ConnectionPlaces, turnstile: Turnstile, long_paths: frozenset[str]) -> Middleware:
+def _guarded(places: ConnectionPlaces, turnstile: Turnstile, pages: Mapping[str, ServedPage]) -> Middleware:
     """Tell the connection's guard when a request begins and when its answer has been sent.
 
     Only so many requests are answered at a time; until a client has taken its answer, its request counts. Health checks
@@ -205,11 +217,13 @@ def _guarded(places: ConnectionPlaces, turnstile: Turnstile, long_paths: frozens
             await _turn(turnstile, connection.peer)
         connection.has_been_asked = True
         connection.request_begins()
-        if request.path in long_paths:
+        page = pages.get(request.path, _ORDINARY)
+        if page.is_long:
             connection.is_streaming()
         with places.answering(is_probe=_is_probe(request)) as is_admitted:
+            most = page.body_bytes or places.limits.body_bytes
             try:
-                return await _send(request, await _answer(request, handler if is_admitted else _too_many, places))
+                return await _send(request, await _answer(request, handler if is_admitted else _too_many, most))
             finally:
                 connection.request_ends()
 
@@ -259,8 +273,8 @@ def _admitted(access: Access) -> Middleware:
     return admit
 
 
-async def _answer(request: web.Request, handler: Handler, places: ConnectionPlaces) -> web.StreamResponse:
-    if (request.content_length or 0) > places.limits.body_bytes:
+async def _answer(request: web.Request, handler: Handler, most_bytes: int) -> web.StreamResponse:
+    if (request.content_length or 0) > most_bytes:
         response: web.StreamResponse = web.Response(text="413: Request Entity Too Large", status=413)
     else:
         response = await handler(request)

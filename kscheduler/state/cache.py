@@ -212,6 +212,11 @@ class Cache:
         state = self._pods.get(uid)
         return state.pod if state is not None else None
 
+    def pods_on(self, node_name: str) -> list[PodInfo]:
+        """The pods that count on a node or a ghost, a copy."""
+        info = self._infos.get(node_name)
+        return list(info.pods.values()) if info is not None else []
+
     def node_of(self, uid: str) -> str:
         """The node that a pod counts on, or empty."""
         state = self._pods.get(uid)

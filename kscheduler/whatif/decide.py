@@ -132,7 +132,18 @@ def prepare(scenario: Scenario, client: ClusterClient | None = None, own: OwnObj
     known = registry() if scenario.plugins is None else scenario.plugins
     listed = ListedKinds(scenario.objects, own)
     ports = replace(scenario_ports(scenario.objects), client=client, lister=listed.lister)
-    return Prepared(scenario, cache, pod, _profile(scenario, cache, known, ports), listed, client)
+    return Prepared(scenario, cache, pod, profile_of(scenario, cache, known, ports), listed, client)
+
+
+def prepare_over(scenario: Scenario, cache: Cache, profile: Profile | None) -> Prepared:
+    """The same over a cache that holds the cluster already, with a profile whose plugins have their data.
+
+    The pod is taken off its node for good: the cache is a copy. Raises `ScenarioError`.
+    """
+    pod = _judged(scenario)
+    if cache.node_of(pod.uid):
+        cache.lift_pod(pod.uid)
+    return Prepared(scenario, cache, pod, profile, ListedKinds(scenario.objects), data=())
 
 
 def decide(scenario: Scenario) -> Decision:
@@ -270,7 +281,8 @@ def scenario_ports(objects: ClusterObjects) -> Ports:
     return Ports(workloads=listed_workloads(objects), budgets=listed_budgets(objects))
 
 
-def _profile(scenario: Scenario, cache: Cache, plugins: Registry, ports: Ports) -> Profile | None:
+def profile_of(scenario: Scenario, cache: Cache, plugins: Registry, ports: Ports) -> Profile | None:
+    """The scenario's profile over a cache; `None`: its configuration has none of that name. Raises `ScenarioError`."""
     try:
         profiles = profiles_over(cache, scenario.config, plugins, ports)
     except ConfigError as problem:

@@ -216,7 +216,7 @@ def parse_line(line: bytes | msgspec.Raw, where: str, built_in: LoadedConfig | N
     try:
         read = _DECODER.decode(line)
     except UndecodableError as error:
-        raise ScenarioError(f"{where}: {_with_field_first(str(error))}") from None
+        raise ScenarioError(f"{where}: {field_first(str(error))}") from None
     tree = _whole(line, where)
     _refuse_unknown(tree, _KEYS, "", where)
     _refuse_unknown(tree.get("objects") or {}, _LISTS | _NOT_READ, "objects", where)
@@ -388,7 +388,7 @@ def _lines(lines: Iterator[bytes] | IO[bytes]) -> Iterator[tuple[int, bytes]]:
             yield number, line
 
 
-def _with_field_first(message: str) -> str:
+def field_first(message: str) -> str:
     """Turn msgspec's ``Expected `str`, got `int` - at `$.pod.spec` `` into `pod.spec: expected str, got int`."""
     if message.startswith("not JSON"):
         return message

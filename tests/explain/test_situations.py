@@ -151,7 +151,7 @@ async def test_a_pod_that_fits_and_of_which_nobody_spoke_says_where_to_ask(
     assert explanation.text.startswith("default/web: goes to node-1\n")
     words = " ".join(explanation.text.split())
     assert "no scheduler has said anything about it yet (no PodScheduled condition)" in words
-    assert "waits for Permit only the running service knows: its log, GET /debug/queue, and GET /waiting-pods" in words
+    assert "waits for Permit only the running service knows: `kubectl kscheduler why POD` asks it" in words
 
 
 async def test_a_condition_that_no_longer_holds_is_told_as_an_earlier_try(

@@ -823,6 +823,17 @@ async def _ask_often(url: str, source: str) -> None:
 
 
 @story(
+    "kscheduler_questions_total",
+    "kscheduler_question_seconds_total",
+    "kscheduler_question_pause_seconds_total",
+    "kscheduler_questions_waiting",
+)
+async def somebody_asks(world: World) -> None:
+    asked = [world.app.surface.questions.simulate(b"{}") for _ in range(3)]
+    assert {answer.status for answer in await asyncio.gather(*asked)} == {200}
+
+
+@story(
     "kscheduler_serving_certificate_expiration_timestamp_seconds",
     "kscheduler_serving_certificate_reloads_total",
     options=with_login,

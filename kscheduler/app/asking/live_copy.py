@@ -99,7 +99,8 @@ class LiveCopy:
         self._turn = asyncio.Lock()
         self._waiting = 0
         self._next_fork_at = 0.0
-        self._pids: set[int] = set()
+        self._ended: dict[int, asyncio.Future[int]] = {}
+        """By process id of each copy that has not ended: its exit code to come."""
         self.fork_seconds = 0.0
         """How long the loop has stood still for copies, in sum."""
         self.forks = 0
@@ -123,9 +124,14 @@ class LiveCopy:
         finally:
             self._waiting -= 1
 
-    def close(self) -> None:
-        """Kill the copy that is at work."""
-        for pid in self._pids:
+    async def aclose(self) -> None:
+        """Kill the copy that is at work, and see it end."""
+        self._kill()
+        if self._ended:
+            await asyncio.wait(list(self._ended.values()))
+
+    def _kill(self) -> None:
+        for pid in self._ended:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
@@ -154,8 +160,11 @@ class LiveCopy:
                 os.close(writer)
             text = await self._read(reader)
             return _unpacked(text, await ended)
+        except NoAnswerError:
+            await self.aclose()
+            raise
         except BaseException:
-            self.close()
+            self._kill()
             raise
         finally:
             os.close(reader)
@@ -181,8 +190,8 @@ class LiveCopy:
             self.forks += 1
             self.fork_seconds += pause
             self._next_fork_at = perf_counter() + rest_after(pause)
-            self._pids.add(pid)
-            begun.set_result(self._reaped(pid))
+            self._ended[pid] = self._reaped(pid)
+            begun.set_result(self._ended[pid])
 
         loop.call_soon(begin)
         return await begun
@@ -193,7 +202,7 @@ class LiveCopy:
         ended: asyncio.Future[int] = loop.create_future()
 
         def set_ended(status: int) -> None:
-            self._pids.discard(pid)
+            self._ended.pop(pid, None)
             if not ended.done():
                 ended.set_result(os.waitstatus_to_exitcode(status))
 

@@ -12,14 +12,13 @@ docs/explain.md describes output, files and exit codes.
 import argparse
 import asyncio
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from kscheduler.api.codec import UndecodableError
 from kscheduler.cli.asking_flags import (
     add_cluster,
     add_scheduler,
     by_the_servers_version,
-    default_pod_locally,
     serving_of,
 )
 from kscheduler.cli.flags import add_feature_gates
@@ -29,23 +28,19 @@ from kscheduler.client.access.connection import current_namespace, load_connecti
 from kscheduler.client.errors import ClientError, ConfigurationError
 from kscheduler.client.rest import APIClient
 from kscheduler.config.errors import ConfigError
-from kscheduler.explain.against import Against, against
-from kscheduler.explain.as_json import API_VERSION, decision_tree, json_line, schema_text
-from kscheduler.explain.groups import group_text, group_tree
+from kscheduler.explain.answering import Answer, answered
+from kscheduler.explain.as_json import schema_text
 from kscheduler.explain.questions.from_files import Asked, questions_from, read_new_pods
 from kscheduler.explain.questions.live import live_question, new_pod_questions
 from kscheduler.explain.questions.question import GroupQuestion, Question
 from kscheduler.explain.questions.serving import Serving
-from kscheduler.explain.suggestions.as_lines import suggestions_text
-from kscheduler.explain.suggestions.asked import suggested
-from kscheduler.explain.text.as_text import Style, decision_text, style_of
-from kscheduler.explain.text.comparison import comparison_text
+from kscheduler.explain.text.layout import Style, style_of
 from kscheduler.explain.text.printable import printable
+from kscheduler.simulation.objects.defaults.pods import default_new_pod
 from kscheduler.upstream.release import VERSION
 from kscheduler.whatif.decide import Decision
 from kscheduler.whatif.decide_group import GroupDecision
 from kscheduler.whatif.scenario import ScenarioError
-from kscheduler.whatif.suggestions.suggestion import Suggestion
 
 _EXPLAINED, _FAILED, _BAD_INPUT = 0, 1, 2
 _POD_PREFIXES = ("pod", "pods", "po")
@@ -154,7 +149,7 @@ def _run(args: argparse.Namespace) -> int:
         is_about_a_cluster=bool(args.pod or args.filename or args.config or args.scheduler_name or args.namespace)
         or bool(args.plugin),
     )
-    questions = questions_from(args.source, selection, served, default_pod_locally)
+    questions = questions_from(args.source, selection, served, default_new_pod)
     if args.ask_extenders:
         return _print(asyncio.run(_answered(questions, None, args)), args)
     return _print(((question, question.answer()) for question in questions), args)
@@ -198,12 +193,12 @@ async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Answer
     namespace = args.namespace or (current_namespace(**address) if is_bare else "default")
     namespace, name = _pod_of(args, namespace)
     if args.filename:
-        news, besides = read_new_pods(args.filename, namespace, default_pod_locally)
+        news, besides = read_new_pods(args.filename, namespace, default_new_pod)
     async with APIClient(await load_connection(**address)) as client:
         served = await by_the_servers_version(client, args, served)
         if args.filename:
             return await _answered(
-                await new_pod_questions(client, news, besides, served, default_pod_locally), client, args
+                await new_pod_questions(client, news, besides, served, default_new_pod), client, args
             )
         return await _answered([await live_question(client, namespace, name, served)], client, args)
 
@@ -224,48 +219,21 @@ def _print(answers: Iterable[Answered], args: argparse.Namespace) -> int:
     style = style_of(sys.stdout)
     failed, printed_notes = False, set[str]()
     for position, (question, decision) in enumerate(answers):
-        notes = (*question.notes, *decision.notes)
-        for note in notes:
+        answer = answered(question, decision, against_node=args.against or "", with_suggestions=not args.no_suggestions)
+        for note in answer.notes:
             if note not in printed_notes:
                 print(f"kscheduler: {printable(note)}", file=sys.stderr)
                 printed_notes.add(note)
         failed |= bool(decision.error)
-        if isinstance(decision, GroupDecision):
-            print(
-                json_line(group_tree(decision, API_VERSION))
-                if output == "json"
-                else "\n".join(map(printable, group_text(decision).splitlines()))
-            )
-        elif isinstance(question, GroupQuestion):  # never: a question about a group has a decision about it
-            continue
-        else:
-            found = None if args.no_suggestions else suggested(decision, question.situation)
-            compared = against(decision, args.against, question.situation) if args.against else None
-            if output == "json":
-                print(json_line(decision_tree(decision, question.situation, notes, found, compared)))
-            else:
-                print(_text(decision, question, style, found, compared, is_first=position == 0))
+        print(answer.as_json() if output == "json" else _text(answer, style, is_first=position == 0))
     sys.stdout.flush()
     return _FAILED if failed else _EXPLAINED
 
 
-def _text(
-    decision: Decision,
-    question: Question,
-    style: Style,
-    found: Sequence[Suggestion] | None,
-    compared: Against | None,
-    *,
-    is_first: bool,
-) -> str:
-    text = decision_text(decision, style, question.situation)
-    if compared is not None:
-        text += f"\n{comparison_text(compared, style)}"
-    if found is not None:
-        text += f"\n{suggestions_text(found, decision.scenario, question.situation, style)}"
+def _text(answer: Answer, style: Style, *, is_first: bool) -> str:
     encoding = sys.stdout.encoding or "utf-8"
-    shown = text.encode(encoding, errors="backslashreplace").decode(encoding)
-    return shown if is_first else f"\n{shown}"
+    shown = answer.as_text(style).encode(encoding, errors="backslashreplace").decode(encoding)
+    return shown if is_first or isinstance(answer.decision, GroupDecision) else f"\n{shown}"
 
 
 def _complain(problem: str, code: int) -> int:

@@ -15,7 +15,6 @@ from kscheduler.cli.asking_flags import (
     add_cluster,
     add_scheduler,
     by_the_servers_version,
-    default_pod_locally,
     serving_of,
 )
 from kscheduler.cli.flags import add_feature_gates
@@ -33,6 +32,7 @@ from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.rehearsals.planning import cluster_of_file
 from kscheduler.explain.text.layout import style_of
 from kscheduler.explain.text.printable import printable
+from kscheduler.simulation.objects.defaults.pods import default_new_pod
 from kscheduler.upstream.release import VERSION
 from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
 
@@ -83,7 +83,7 @@ def _run(args: argparse.Namespace) -> int:
         raise ScenarioError("--kubeconfig, --context and --master go with a live cluster; --from FILE brings its own")
     served = serving_of(args)
     if args.source is not None:
-        found = cluster_of_file(args.source, served, default_pod_locally)
+        found = cluster_of_file(args.source, served, default_new_pod)
         objects, notes, where = found.cluster(), found.notes, args.source
     else:
         objects, served, notes = asyncio.run(_read(args, served))

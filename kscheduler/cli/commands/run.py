@@ -88,6 +88,15 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "in-tree; the memory limit of the container does the same (default: that limit only)",
     )
     parser.add_argument(
+        "--answer-questions",
+        nargs="?",
+        const=True,
+        type=boolean,
+        metavar="BOOL",
+        default=True,
+        help="serve /explain and /simulate, which a short-lived copy of the process answers (default true)",
+    )
+    parser.add_argument(
         "--repair-overfilled-nodes",
         nargs="?",
         const=True,
@@ -169,6 +178,7 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
         permit_token_file=args.permit_token_file,
         memory_alarm=args.memory_alarm or None,
         repairs_overfilled_nodes=args.repair_overfilled_nodes,
+        answers_questions=args.answer_questions,
         periods=Periods(args.cache_check_period.seconds, args.store_audit_period.seconds),
     )
     try:

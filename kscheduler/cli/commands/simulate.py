@@ -17,7 +17,6 @@ from kscheduler.cli.asking_flags import (
     add_cluster,
     add_scheduler,
     by_the_servers_version,
-    default_pod_locally,
     serving_of,
 )
 from kscheduler.cli.flags import add_feature_gates
@@ -30,12 +29,14 @@ from kscheduler.config.errors import ConfigError
 from kscheduler.explain.as_json import json_line
 from kscheduler.explain.questions.live import read_cluster, read_groups
 from kscheduler.explain.questions.serving import Serving
+from kscheduler.explain.rehearsals.from_flags import labelled, more_nodes, tainted
 from kscheduler.explain.rehearsals.in_json import simulation_schema, simulation_tree
 from kscheduler.explain.rehearsals.in_text import simulation_text
-from kscheduler.explain.rehearsals.planning import Wishes, cluster_of_file, planned
+from kscheduler.explain.rehearsals.planning import Wishes, cluster_of_file, new_objects_of_file, planned
 from kscheduler.explain.text.layout import style_of
 from kscheduler.explain.text.printable import printable
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.simulation.objects.defaults.pods import default_new_pod
 from kscheduler.upstream.release import VERSION
 from kscheduler.whatif.rehearsal.rehearse import rehearse
 from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
@@ -123,7 +124,7 @@ def _run(args: argparse.Namespace) -> int:
         raise ScenarioError("--replicas: a number above 0 was expected")
     served = serving_of(args)
     if args.source is not None:
-        found = cluster_of_file(args.source, served, default_pod_locally)
+        found = cluster_of_file(args.source, served, default_new_pod)
         return _answer(args, found.cluster(), found.groups, served, args.source, found.notes)
     objects, groups, served, notes = asyncio.run(_read(args, served))
     return _answer(args, objects, groups, served, "cluster", notes)
@@ -149,19 +150,20 @@ def _answer(
     where: str,
     notes: Iterable[str],
 ) -> int:
+    if args.capacity and not args.filename:
+        raise ScenarioError("--capacity counts pods like the first of -f FILE: give one")
     wishes = Wishes(
-        manifests=args.filename,
+        new_objects=[new_objects_of_file(path) for path in args.filename],
         replicas=args.replicas,
         namespace=args.namespace or "default",
-        add_nodes=args.add_nodes,
-        remove_nodes=args.remove_node,
-        cordon=args.cordon,
-        drain=args.drain,
-        labels=args.label_node,
-        taints=args.taint_node,
+        more_nodes=tuple(map(more_nodes, args.add_nodes)),
+        gone_nodes=tuple(args.remove_node),
+        cordoned=tuple(args.cordon),
+        drained=tuple(args.drain),
+        edits=(*map(labelled, args.label_node), *map(tainted, args.taint_node)),
         capacity=args.capacity,
     )
-    plan, more_notes = planned(wishes, objects, groups, served, where, default_pod_locally)
+    plan, more_notes = planned(wishes, objects, groups, served, where, default_new_pod)
     rehearsed = rehearse(plan)
     told = list(dict.fromkeys([*notes, *more_notes]))
     for note in (*told, *rehearsed.notes):

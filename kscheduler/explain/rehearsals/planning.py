@@ -1,43 +1,54 @@
-"""What the flags of `kscheduler simulate` ask for, over the objects of a file or of a live cluster."""
+"""What a rehearsal is to be about, over the objects of a file or of a cluster."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import msgspec
 
-from kscheduler.api.core import Pod, Taint
+from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
 from kscheduler.explain.questions.as_if import locally_defaulted, merged
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.whatif.manifests import KIND_BY_NAME, DefaultPod, Manifests, read_object, sorted_out
 from kscheduler.whatif.new_pods import NewPod, all_new_pods, on_each_node
-from kscheduler.whatif.rehearsal.plan import MoreNodes, NodeEdit, RehearsalPlan
+from kscheduler.whatif.rehearsal.plan import MoreNodes, NodeEdit, RehearsalPlan, RunningCluster
 from kscheduler.whatif.scenario import ClusterObjects, Document, ScenarioError, read_source
+from kscheduler.whatif.unreadable import unreadable_quantity
 
-_TAINT: Final = re.compile(r"(?P<key>[^=:-][^=:]*?)(=(?P<value>[^:]*))?:(?P<effect>[A-Za-z]+)(?P<removes>-?)")
-_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+@dataclass(frozen=True, slots=True)
+class NewObjects:
+    """Manifests of what does not exist yet."""
+
+    where: str
+    """Where they come from, for messages."""
+    documents: tuple[Document, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """The flags, as they were given."""
+    """What is asked."""
 
-    manifests: Sequence[str] = ()
+    new_objects: Sequence[NewObjects] = ()
     replicas: int | None = None
     namespace: str = "default"
-    add_nodes: Sequence[str] = ()
-    """Each `COUNT:NODE`."""
-    remove_nodes: Sequence[str] = ()
-    cordon: Sequence[str] = ()
-    drain: Sequence[str] = ()
-    labels: Sequence[str] = ()
-    """Each `NODE:KEY=VALUE`, or `NODE:KEY-`."""
-    taints: Sequence[str] = ()
-    """Each `NODE:KEY=VALUE:EFFECT`, or with a minus sign at its end."""
+    more_nodes: tuple[MoreNodes, ...] = ()
+    gone_nodes: tuple[str, ...] = ()
+    cordoned: tuple[str, ...] = ()
+    drained: tuple[str, ...] = ()
+    edits: tuple[NodeEdit, ...] = ()
     capacity: bool = False
+
+
+def new_objects_of_file(path: str) -> NewObjects:
+    """The manifests of a file. Raises `ScenarioError`."""
+    documents: list[Document] = []
+    for document in read_source(path):
+        if not isinstance(document, Document):
+            raise ScenarioError(f"{document.where}: a scenario where a Kubernetes object was expected")
+        documents.append(document)
+    return NewObjects(path, tuple(documents))
 
 
 def cluster_of_file(path: str, served: Serving, default_pod: DefaultPod) -> Manifests:
@@ -59,19 +70,26 @@ def planned(
     served: Serving,
     where: str,
     default_pod: DefaultPod,
+    running: RunningCluster | None = None,
 ) -> tuple[RehearsalPlan, list[str]]:
-    """The plan, and notes for the reader. Raises `ScenarioError`."""
+    """The plan, and notes for the reader. Raises `ScenarioError`.
+
+    `running`: a service's own cache, which holds these objects.
+    """
     added = Manifests()
     pods: list[Pod] = []
-    for path in wishes.manifests:
-        for new in _new_of(path, wishes, objects, added, default_pod):
+    for manifests in wishes.new_objects:
+        for new in _new_of(manifests, wishes, objects, added, default_pod):
             pod = locally_defaulted(new, added, default_pod)
+            problem = unreadable_quantity(pod)
+            if problem:
+                raise ScenarioError(f"{new.where}: {problem}")
             pods.append(pod)
             added.notes.extend(new.notes)
     pods = _named_apart(pods, objects)
     cluster = merged(objects, added)
     if wishes.capacity and not pods:
-        raise ScenarioError("--capacity counts pods like the first of -f FILE: give one")
+        raise ScenarioError("capacity counts pods like the first new one: give one")
     plan = RehearsalPlan(
         objects=cluster,
         config=served.config,
@@ -79,12 +97,13 @@ def planned(
         new_pods=tuple(pods),
         groups=tuple(groups),
         plugins=served.registry,
-        more_nodes=tuple(map(_more_nodes, wishes.add_nodes)),
-        gone_nodes=tuple(wishes.remove_nodes),
-        cordoned=tuple(wishes.cordon),
-        drained=tuple(wishes.drain),
-        edits=(*map(_label, wishes.labels), *map(_taint, wishes.taints)),
+        more_nodes=wishes.more_nodes,
+        gone_nodes=wishes.gone_nodes,
+        cordoned=wishes.cordoned,
+        drained=wishes.drained,
+        edits=wishes.edits,
         capacity_of=pods[0] if wishes.capacity else None,
+        running=running,
     )
     plan.nodes()
     notes = [*added.notes, *_not_served(pods, served)]
@@ -92,13 +111,9 @@ def planned(
 
 
 def _new_of(
-    path: str, wishes: Wishes, objects: ClusterObjects, added: Manifests, default_pod: DefaultPod
+    given: NewObjects, wishes: Wishes, objects: ClusterObjects, added: Manifests, default_pod: DefaultPod
 ) -> Iterable[NewPod]:
-    documents: list[Document] = []
-    for document in read_source(path):
-        if not isinstance(document, Document):
-            raise ScenarioError(f"{document.where}: a scenario where a Kubernetes object was expected")
-        documents.append(document)
+    documents = list(given.documents)
     others = sorted_out([each for each in documents if each.tree.get("kind") != PODS.name], default_pod)
     added.priority_classes |= others.priority_classes
     added.groups.extend(others.groups)
@@ -113,7 +128,7 @@ def _new_of(
         names = sorted(node.metadata.name for node in objects.nodes)
         news.extend(on_each_node(new, names) if is_of_each_node else [new])
     if not news and not others.objects["nodes"]:
-        raise ScenarioError(f"{path}: no pod and nothing that makes pods")
+        raise ScenarioError(f"{given.where}: no pod and nothing that makes pods")
     return news
 
 
@@ -134,28 +149,3 @@ def _not_served(pods: Iterable[Pod], served: Serving) -> list[str]:
     others = sorted({pod.spec.scheduler_name for pod in pods} - set(served.names))
     names = ", ".join(served.names)
     return [f"new pods of scheduler {name} are left alone: served here is {names} ({served.source})" for name in others]
-
-
-def _more_nodes(text: str) -> MoreNodes:
-    count, colon, like = text.partition(":")
-    if not (colon and like and count.isdigit() and int(count)):
-        raise ScenarioError(f"--add-nodes {text}: COUNT:NODE was expected, such as 3:node-7")
-    return MoreNodes(int(count), like)
-
-
-def _label(text: str) -> NodeEdit:
-    node, colon, label = text.partition(":")
-    key, equals, value = label.partition("=")
-    if not (node and colon and key) or (not equals and not key.endswith("-")):
-        raise ScenarioError(f"--label-node {text}: NODE:KEY=VALUE or NODE:KEY- was expected")
-    return NodeEdit(node, labels={key: value} if equals else {key.removesuffix("-"): None})
-
-
-def _taint(text: str) -> NodeEdit:
-    node, colon, taint = text.partition(":")
-    found = _TAINT.fullmatch(taint)
-    if not (node and colon) or found is None or found["effect"] not in _EFFECTS:
-        effects = ", ".join(_EFFECTS)
-        raise ScenarioError(f"--taint-node {text}: NODE:KEY=VALUE:EFFECT was expected, with one of {effects}")
-    chosen = Taint(key=found["key"], value=found["value"] or "", effect=found["effect"])
-    return NodeEdit(node, taint=chosen, removes_taint=bool(found["removes"]))

@@ -9,7 +9,17 @@ from kscheduler.server.login.user import RequestUser
 
 _ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _TEXT_CLIENTS = ("curl/", "Wget/")
-_REASONS = {401: "Unauthorized", 403: "Forbidden", 406: "NotAcceptable", 429: "TooManyRequests"}
+_REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    406: "NotAcceptable",
+    415: "UnsupportedMediaType",
+    422: "Invalid",
+    429: "TooManyRequests",
+    503: "ServiceUnavailable",
+}
 
 
 def status_answer(request: web.Request, code: int, message: str, **more: Any) -> web.Response:

@@ -41,7 +41,7 @@ EVENTS: Final = "/ui/events"
 RELOAD_SECONDS: Final = 10
 """Where no scripts run, pages that change load themselves anew."""
 _END: Final = b"</section>\n</main>"
-_NO_ANSWERS: Final = Refused("This process cannot answer that.")
+_NO_ANSWERS: Final = Refused("Questions are switched off here (--answer-questions=false).")
 
 View = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

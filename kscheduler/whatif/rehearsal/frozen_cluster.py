@@ -34,7 +34,7 @@ from kscheduler.state.pod_groups.group_apis import KUBERNETES
 from kscheduler.whatif.decide import scenario_ports
 from kscheduler.whatif.rehearsal.plan import RehearsalPlan
 from kscheduler.whatif.rehearsal.rehearsed import Evicted, Placed, Room, StillPending
-from kscheduler.whatif.scenario import ScenarioError
+from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
 
 _WORKERS: Final = 4
 _QUIET_TURNS: Final = 30
@@ -77,30 +77,71 @@ class FrozenCluster:
             on_arrival=lambda: self._workers.wake(),  # noqa: PLW0108  they come after the queue
         )
         try:
-            return Assembly(config, known, connected, self.clock, build=_without_pre_bind)
+            cache = None if self._plan.running is None else self._plan.running.cache
+            return Assembly(config, known, connected, self.clock, cache=cache, build=_without_pre_bind)
         except ConfigError as problem:
             problems = "; ".join(str(each) for each in problem.problems)
             raise ScenarioError(f"{self._plan.where}: config: {problems}") from None
 
     def _show_all(self) -> None:
+        self._show_nodes()
         handlers, objects = self._assembly.handlers, self._plan.objects
-        for node in self._plan.nodes():
-            handlers[NODES].on_add(node, initial=True)
+        held = ClusterObjects() if self._plan.running is None else self._plan.running.objects
         for plural, kind in KINDS.items():
             if kind not in (NODES, PODS) and kind in handlers:
+                known = set(map(id, getattr(held, plural)))
                 for obj in getattr(objects, plural):
-                    handlers[kind].on_add(obj, initial=True)
+                    if id(obj) not in known:
+                        handlers[kind].on_add(obj, initial=True)
         for api in group_apis(self._plan.config):
             for group in objects.podgroups if api.name == KUBERNETES.name else ():
                 handlers[api.kind].on_add(group, initial=True)
         for definition in self._plan.groups:
             self._assembly.cache.pod_groups.put(definition)
         gone = set(self._plan.gone_nodes)
-        for pod in objects.pods:
+        for pod in map(self._as_known, objects.pods):
             if pod.spec.node_name in gone:
                 self._lost(pod)
+            elif self._plan.running is not None and pod.spec.node_name and not self._assembly.resizes.concerns(pod):
+                self._pods[pod.key], self._origins[pod.key] = pod, _PENDING
             else:
                 self.show(pod, _PENDING)
+
+    def _show_nodes(self) -> None:
+        """Where the cache has them already, only what is different of them."""
+        running, handler = self._plan.running, self._assembly.handlers[NODES]
+        wanted = self._plan.nodes()
+        if running is None:
+            for node in wanted:
+                handler.on_add(node, initial=True)
+            return
+        held = {node.metadata.name: node for node in running.objects.nodes}
+        for node in wanted:
+            before = held.get(node.metadata.name)
+            if before is None:
+                handler.on_add(node, initial=True)
+            elif before is not node:
+                handler.on_update(before, node)
+        for name in self._plan.gone_nodes:
+            for pod in self._assembly.cache.pods_on(name):
+                self._assembly.cache.remove_pod(pod.uid)
+            handler.on_delete(held[name])
+
+    def _as_known(self, pod: Pod) -> Pod:
+        """A running service knows more than the watch has shown: what it is about to bind is on its node here."""
+        cache = None if self._plan.running is None else self._plan.running.cache
+        if cache is None or pod.spec.node_name:
+            return pod
+        uid = pod.metadata.uid
+        if cache.is_assumed(uid):
+            placed = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=cache.node_of(uid)))
+            cache.add_pod(placed)
+            return placed
+        nomination = cache.nominator.nomination(uid)
+        if nomination is None or nomination[0] == pod.status.nominated_node_name:
+            return pod
+        status = msgspec.structs.replace(pod.status, nominated_node_name=nomination[0])
+        return msgspec.structs.replace(pod, status=status)
 
     # --- pods ---------------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from kscheduler.api.well_known import HOSTNAME, UNSCHEDULABLE
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.registry import Registry
+from kscheduler.state.cache import Cache
 from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
 
 _CORDON = Taint(key=UNSCHEDULABLE, effect="NoSchedule")
@@ -35,6 +36,14 @@ class NodeEdit:
 
 
 @dataclass(frozen=True, slots=True)
+class RunningCluster:
+    """The state cache of a service, in a copy of its process, and the objects that it holds already."""
+
+    cache: Cache
+    objects: ClusterObjects
+
+
+@dataclass(frozen=True, slots=True)
 class RehearsalPlan:
     """What is asked."""
 
@@ -53,6 +62,8 @@ class RehearsalPlan:
     edits: tuple[NodeEdit, ...] = ()
     capacity_of: Pod | None = None
     """Count how many more pods like this would fit in the end."""
+    running: RunningCluster | None = None
+    """A service's own cache, to be changed; `None`: one is made of the objects."""
 
     def nodes(self) -> tuple[Node, ...]:
         """The nodes as they would be at the beginning, by name; those to be drained are cordoned.

@@ -271,6 +271,7 @@ def test_whoever_goes_away_takes_the_copy_along(run: Run, turns: int) -> None:
         with pytest.raises(asyncio.CancelledError):
             await asking
         assert await live.ask(lambda: b"next") == b"next"
+        await live.aclose()
         assert _children() == ""
 
     run(main())

@@ -179,3 +179,11 @@ def _amounts(resources: Object, field: str) -> dict[str, int]:
         if amount > 0:
             amounts[name] = amount
     return amounts
+
+
+def default_new_pod(tree: dict[str, Any]) -> None:
+    """Fill in what a pod gets that is only a manifest yet, in place: defaults and the admission of every cluster."""
+    tree["metadata"].setdefault("labels", {})
+    default_pod_spec(tree["spec"])
+    add_default_tolerations(tree["spec"])
+    merge_label_keys(tree)

@@ -1,0 +1,104 @@
+"""The state of the service as questions see it; read in a copy of the process, where nothing moves any more."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kscheduler.api.core import Pod
+from kscheduler.api.kinds import KINDS, PODS
+from kscheduler.app.parts import Parts
+from kscheduler.assembly import group_apis
+from kscheduler.explain.in_service import EXTENDER_LINE, NOWHERE, PERMIT, UNDER_WAY, InService
+from kscheduler.explain.questions.running import WHERE, RunningScheduler
+from kscheduler.explain.questions.serving import Serving
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.state.pod_groups.group_apis import KUBERNETES
+from kscheduler.whatif.scenario import ClusterObjects
+
+_PARKED: Final = "unschedulable"
+
+
+def live_objects(parts: Parts) -> ClusterObjects:
+    """Everything that the informers hold. The objects are shared, not copied."""
+    objects: dict[str, Any] = {
+        plural: tuple(parts.informers.informer(kind).store.list()) for plural, kind in KINDS.items()
+    }
+    objects["pods"] = _in_order(objects["pods"], parts)
+    groups = [api.kind for api in group_apis(parts.assembly.config) if api.name == KUBERNETES.name]
+    for kind in groups:
+        objects["podgroups"] = tuple(parts.informers.informer(kind).store.list())
+    return ClusterObjects(**objects)
+
+
+def _in_order(pods: Iterable[Pod], parts: Parts) -> tuple[Pod, ...]:
+    """Pods that wait stand in the order in which they came to the queue."""
+    placed: list[Pod] = []
+    waiting: list[tuple[float, Pod]] = []
+    for pod in pods:
+        found = None if pod.spec.node_name else parts.assembly.queue.find(pod.key)
+        if found is None:
+            placed.append(pod)
+        else:
+            waiting.append((found[1].timestamp, pod))
+    return (*placed, *(pod for _, pod in sorted(waiting, key=lambda entry: entry[0])))
+
+
+def live_pod(parts: Parts, namespace: str, name: str) -> Pod | None:
+    """The newest version of a pod that the watch has shown."""
+    found: Pod | None = parts.informers.informer(PODS).store.get(f"{namespace}/{name}")
+    return found
+
+
+def serving_now(parts: Parts) -> Serving:
+    """The configuration in force, with its plugins."""
+    return Serving(parts.assembly.config, WHERE, parts.assembly.registry)
+
+
+def running_scheduler(parts: Parts, *, leads: bool) -> RunningScheduler:
+    """The service of this moment."""
+    assembly = parts.assembly
+    return RunningScheduler(
+        objects=live_objects(parts),
+        cache=assembly.cache,
+        profiles=assembly.profiles,
+        served=serving_now(parts),
+        groups=tuple(assembly.cache.pod_groups.groups()),
+        ports=assembly.ports,
+        in_service=lambda pod: in_service(parts, pod, leads=leads),
+    )
+
+
+def in_service(parts: Parts, pod: Pod, *, leads: bool) -> InService:
+    """What the service knows of a pod."""
+    at, uid, assembly = parts.clock.time(), pod.metadata.uid, parts.assembly
+    assumed_on = assembly.cache.node_of(uid) if assembly.cache.is_assumed(uid) else ""
+    held = assembly.waiting.get(uid)
+    if held is not None and held.verdict is None:
+        now = parts.clock.monotonic()
+        left = {plugin: max(deadline - now, 0.0) for plugin, deadline in sorted(held.deadlines.items())}
+        return InService(at, PERMIT, leads, since=at - (now - held.since), assumed_on=held.node_name, permit=left)
+    found = assembly.queue.find(pod.key)
+    if found is not None:
+        return _waiting(parts, found[0], found[1], at, leads=leads)
+    in_line = next((queued for _, queued in assembly.scheduler.lines.in_line() if queued.pod.uid == uid), None)
+    if in_line is not None:
+        return _waiting(parts, EXTENDER_LINE, in_line, at, leads=leads)
+    place = UNDER_WAY if assumed_on or assembly.queue.is_in_flight(uid) else NOWHERE
+    return InService(at, place, leads, assumed_on=assumed_on)
+
+
+def _waiting(parts: Parts, place: str, queued: QueuedPodInfo, at: float, *, leads: bool) -> InService:
+    rejected_by = queued.unschedulable_plugins | queued.pending_plugins
+    profile = queued.pod.pod.spec.scheduler_name
+    return InService(
+        at,
+        place,
+        leads,
+        attempts=queued.attempts,
+        since=queued.timestamp or None,
+        first_attempt=queued.initial_attempt_timestamp,
+        backoff_until=queued.backoff_expiration if place == "backoff" else None,
+        rejected_by=tuple(sorted(rejected_by)),
+        awaits=parts.assembly.queue.awaited_events(profile, rejected_by) if place == _PARKED else (),
+        gated_by=queued.gating_plugin,
+        last_error=queued.last_error,
+    )

@@ -1,0 +1,70 @@
+"""The questions themselves: called in a copy of the service, imported with the first one.
+
+Each returns the status of HTTP, a line end and the body; what is wrong with the question is a sentence of text.
+"""
+
+from typing import Final
+
+from kscheduler.app.asking.live_state import live_pod, running_scheduler
+from kscheduler.app.parts import Parts
+from kscheduler.explain.answering import answered
+from kscheduler.explain.as_json import json_line
+from kscheduler.explain.questions.question import GroupQuestion
+from kscheduler.explain.questions.running import WHERE
+from kscheduler.explain.rehearsals.from_request import read_request, serving_of_request, wishes_of
+from kscheduler.explain.rehearsals.in_json import simulation_tree
+from kscheduler.explain.rehearsals.planning import planned
+from kscheduler.simulation.objects.defaults.pods import default_new_pod
+from kscheduler.whatif.rehearsal.plan import RunningCluster
+from kscheduler.whatif.rehearsal.rehearse import rehearse
+from kscheduler.whatif.scenario import ScenarioError
+
+_OK: Final = 200
+_BAD_REQUEST: Final = 400
+_NOT_FOUND: Final = 404
+_UNPROCESSABLE: Final = 422
+
+
+def explain(
+    parts: Parts, pod_key: str, against_node: str, *, leads: bool, as_text: bool, with_suggestions: bool
+) -> bytes:
+    """Where a pod goes and why, as `kscheduler explain` says it."""
+    namespace, _, name = pod_key.partition("/")
+    pod = live_pod(parts, namespace, name)
+    if pod is None:
+        return _told(_NOT_FOUND, f"the service knows no pod {pod_key}")
+    running = running_scheduler(parts, leads=leads)
+    if against_node and not running.cache.has_node(against_node):
+        return _told(_NOT_FOUND, f"the service knows no node {against_node}")
+    question = running.question(pod)
+    if against_node and isinstance(question, GroupQuestion):
+        return _told(_UNPROCESSABLE, f"{pod_key} is decided with its pod group: nodes of one member are not compared")
+    try:
+        answer = answered(
+            question, running.answer(question), against_node=against_node, with_suggestions=with_suggestions
+        )
+    except ScenarioError as problem:
+        return _told(_UNPROCESSABLE, str(problem))
+    if not as_text:
+        return _told(_OK, f"{answer.as_json()}\n")
+    notes = "".join(f"note: {note}\n" for note in dict.fromkeys(answer.notes))
+    return _told(_OK, f"{answer.as_text()}\n{notes}")
+
+
+def simulate(parts: Parts, body: bytes) -> bytes:
+    """What would happen if, as `kscheduler simulate -o json` says it."""
+    try:
+        request = read_request(body)
+        running = running_scheduler(parts, leads=True)
+        wishes = wishes_of(request, (node.metadata.name for node in running.objects.nodes))
+        served = serving_of_request(request, running.served)
+        cluster = RunningCluster(running.cache, running.objects)
+        plan, notes = planned(wishes, running.objects, running.groups, served, WHERE, default_new_pod, cluster)
+        rehearsed = rehearse(plan)
+    except ScenarioError as problem:
+        return _told(_BAD_REQUEST, str(problem))
+    return _told(_OK, f"{json_line(simulation_tree(rehearsed, notes))}\n")
+
+
+def _told(status: int, text: str) -> bytes:
+    return f"{status}\n{text}".encode(errors="backslashreplace")

@@ -1,0 +1,64 @@
+"""A decision about a pod, or its group, with all that is said beside it: as JSON and as text."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kscheduler.explain.against import Against, against
+from kscheduler.explain.as_json import API_VERSION, decision_tree, json_line
+from kscheduler.explain.groups import group_text, group_tree
+from kscheduler.explain.questions.question import GroupQuestion, Question
+from kscheduler.explain.situation import NO_SITUATION, Situation
+from kscheduler.explain.suggestions.as_lines import suggestions_text
+from kscheduler.explain.suggestions.asked import suggested
+from kscheduler.explain.text.as_text import decision_text
+from kscheduler.explain.text.comparison import comparison_text
+from kscheduler.explain.text.layout import PLAIN, Style
+from kscheduler.explain.text.printable import printable
+from kscheduler.whatif.decide import Decision
+from kscheduler.whatif.decide_group import GroupDecision
+from kscheduler.whatif.suggestions.suggestion import Suggestion
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is known; `found` and `compared` only where they were asked for."""
+
+    decision: Decision | GroupDecision
+    situation: Situation = NO_SITUATION
+    notes: tuple[str, ...] = ()
+    found: Sequence[Suggestion] | None = None
+    compared: Against | None = None
+
+    def as_json(self) -> str:
+        """One line."""
+        if isinstance(self.decision, GroupDecision):
+            return json_line(group_tree(self.decision, API_VERSION))
+        return json_line(decision_tree(self.decision, self.situation, self.notes, self.found, self.compared))
+
+    def as_text(self, style: Style = PLAIN) -> str:
+        """For people, without a final line end and without the notes."""
+        if isinstance(self.decision, GroupDecision):
+            return "\n".join(map(printable, group_text(self.decision).splitlines()))
+        text = decision_text(self.decision, style, self.situation)
+        if self.compared is not None:
+            text += f"\n{comparison_text(self.compared, style)}"
+        if self.found is not None:
+            text += f"\n{suggestions_text(self.found, self.decision.scenario, self.situation, style)}"
+        return text
+
+
+def answered(
+    question: Question | GroupQuestion,
+    decision: Decision | GroupDecision,
+    *,
+    against_node: str = "",
+    with_suggestions: bool = True,
+) -> Answer:
+    """The decision with what makes the pod fit, and with another node beside its own."""
+    notes = (*question.notes, *decision.notes)
+    if isinstance(decision, GroupDecision) or isinstance(question, GroupQuestion):
+        return Answer(decision, notes=notes)
+    situation = question.situation
+    found = suggested(decision, situation) if with_suggestions else None
+    compared = against(decision, against_node, situation) if against_node else None
+    return Answer(decision, situation, notes, found, compared)

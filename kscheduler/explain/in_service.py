@@ -1,0 +1,102 @@
+"""What only the running service knows of a pod: its place in the queue, its attempts, what it waits for."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+UNDER_WAY: Final = "underWay"
+"""In the place of a queue's name: it is being decided or bound at this moment."""
+PERMIT: Final = "permit"
+EXTENDER_LINE: Final = "extenderLine"
+NOWHERE: Final = "none"
+"""The service does not have it: the pod is on a node already, or nobody here serves it."""
+_MOST_EVENTS: Final = 8
+_MOST_CHANGES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class InService:
+    """A pod as the service knows it. Times are wall-clock seconds."""
+
+    at: float
+    """Now."""
+    place: str
+    """`active`, `backoff`, `unschedulable`, `gated`, or one of the constants above."""
+    leads: bool
+    """Whether this replica schedules; the queue of another one is not the one that counts."""
+    attempts: int = 0
+    since: float | None = None
+    """When it came to its place."""
+    first_attempt: float | None = None
+    backoff_until: float | None = None
+    rejected_by: tuple[str, ...] = ()
+    """The plugins that turned it down in its last attempt."""
+    awaits: tuple[str, ...] = ()
+    """Labels of the events that would bring it back into the queue."""
+    gated_by: str = ""
+    last_error: str = ""
+    assumed_on: str = ""
+    """The node that is reserved for it: it is being bound there, or waits for Permit."""
+    permit: Mapping[str, float] = field(default_factory=dict)
+    """By plugin that has not let it through: in how many seconds it is rejected."""
+
+    @property
+    def tree(self) -> dict[str, Any]:
+        """As JSON has it, always with the same keys."""
+        return {
+            "place": self.place,
+            "leads": self.leads,
+            "attempts": self.attempts,
+            "since": _time(self.since),
+            "firstAttempt": _time(self.first_attempt),
+            "backoffUntil": _time(self.backoff_until),
+            "rejectedBy": list(self.rejected_by),
+            "awaitsEvents": list(self.awaits),
+            "gatedBy": self.gated_by or None,
+            "lastError": self.last_error or None,
+            "assumedOn": self.assumed_on or None,
+            "permitRejectsInSeconds": {plugin: round(left, 3) for plugin, left in self.permit.items()},
+        }
+
+
+def service_lines(known: InService) -> Iterator[str]:
+    """The facts as sentences."""
+    if not known.leads:
+        yield "the replica that was asked does not lead: another one schedules, with a queue of its own"
+    tries = "1 attempt" if known.attempts == 1 else f"{known.attempts} attempts"
+    match known.place:
+        case "active":
+            yield f"in the queue, its turn comes next ({tries} so far)"
+        case "backoff":
+            left = max((known.backoff_until or known.at) - known.at, 0.0)
+            yield f"backs off after {tries}: it is tried again in {left:.1f} s, at {_time(known.backoff_until)}"
+        case "unschedulable":
+            events = ", ".join(map(_short, known.awaits[:_MOST_EVENTS])) or "nothing but the safety net of some minutes"
+            more = f" and {len(known.awaits) - _MOST_EVENTS} more" if len(known.awaits) > _MOST_EVENTS else ""
+            yield f"parked since {_time(known.since)} after {tries}; it is tried again upon {events}{more}"
+        case "gated":
+            yield f"kept out of the queue by {known.gated_by or 'a PreEnqueue plugin'}"
+        case "permit":
+            waits = ", ".join(f"{plugin} (for {left:.0f} s at most)" for plugin, left in known.permit.items())
+            yield f"node {known.assumed_on} is reserved for it; it waits until Permit plugins let it through: {waits}"
+        case "extenderLine":
+            yield "waits in line until its HTTP extenders can be asked"
+        case "underWay" if known.assumed_on:
+            yield f"is being bound to {known.assumed_on} at this moment"
+        case "underWay":
+            yield "is being decided at this moment"
+        case _:
+            return
+    if known.last_error:
+        yield f"its last attempt ended in an error: {known.last_error}"
+
+
+def _short(label: str) -> str:
+    """An event's label, of which some list a dozen kinds of change."""
+    changes = label.split("|")
+    return label if len(changes) <= _MOST_CHANGES else f"{'|'.join(changes[:_MOST_CHANGES])}|..."
+
+
+def _time(seconds: float | None) -> str | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,174 @@
+"""What a request asks for: the JSON object of `POST /simulate`, with the names of the command's flags.
+
+{"objects": [{"kind": "Deployment", ...}], "replicas": 3, "addNodes": [{"count": 3, "like": "node-7"}],
+"drain": ["node-2"], "labels": [{"node": "node-1", "labels": {"disk": "ssd", "old": null}}], "capacity": true}
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from kscheduler.api.core import Taint
+from kscheduler.config.errors import ConfigError, Problem
+from kscheduler.config.loader import ArgsKind, LoadPlugins, from_tree
+from kscheduler.config.reading.decode import Walk
+from kscheduler.config.types import KubeSchedulerConfiguration
+from kscheduler.explain.questions.serving import Serving
+from kscheduler.explain.rehearsals.in_json import API_VERSION
+from kscheduler.explain.rehearsals.planning import NewObjects, Wishes
+from kscheduler.plugins.in_tree import registry
+from kscheduler.whatif.rehearsal.plan import MoreNodes, NodeEdit
+from kscheduler.whatif.scenario import Document, ScenarioError, field_first, flattened
+from kscheduler.whatif.unknown_fields import nearest
+
+KIND: Final = "SimulationRequest"
+MOST_NEW_NODES: Final = 10_000
+MOST_REPLICAS: Final = 20_000
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+Name = Annotated[str, Meta(min_length=1)]
+Count = Annotated[int, Meta(ge=1)]
+
+
+class _AddNodes(msgspec.Struct, forbid_unknown_fields=True):
+    count: Count
+    like: Name
+
+
+class _NodeLabels(msgspec.Struct, forbid_unknown_fields=True):
+    node: Name
+    labels: dict[Name, str | None]
+
+
+class _NodeTaint(msgspec.Struct, forbid_unknown_fields=True):
+    node: Name
+    key: Name
+    effect: str
+    value: str = ""
+    remove: bool = False
+
+
+class SimulationRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """What if; everything may be left out."""
+
+    api_version: str = API_VERSION
+    kind: str = KIND
+    objects: list[dict[str, Any]] = []
+    """Manifests of pods, of what makes pods, and of what comes with them."""
+    namespace: Name = "default"
+    """Of objects that name none."""
+    replicas: Annotated[int, Meta(ge=1, le=MOST_REPLICAS)] | None = None
+    add_nodes: list[_AddNodes] = []
+    remove_nodes: list[Name] = []
+    cordon: list[Name] = []
+    drain: list[Name] = []
+    labels: list[_NodeLabels] = []
+    taints: list[_NodeTaint] = []
+    config: dict[str, Any] | None = None
+    """A KubeSchedulerConfiguration instead of the one in force."""
+    capacity: bool = False
+
+
+_DECODER = msgspec.json.Decoder(SimulationRequest)
+
+
+def read_request(body: bytes) -> SimulationRequest:
+    """The request. Raises `ScenarioError` that begins with the field."""
+    try:
+        request = _DECODER.decode(body or b"{}")
+    except msgspec.ValidationError as problem:
+        raise ScenarioError(_with_suggestion(str(problem))) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+        raise ScenarioError(f"the body is not JSON: {problem}") from None
+    if request.api_version != API_VERSION or request.kind != KIND:
+        raise ScenarioError(f"apiVersion, kind: expected {API_VERSION}, {KIND}")
+    added = sum(each.count for each in request.add_nodes)
+    if added > MOST_NEW_NODES:
+        raise ScenarioError(f"addNodes: {added} nodes are more than {MOST_NEW_NODES}")
+    for index, taint in enumerate(request.taints):
+        if taint.effect not in _EFFECTS:
+            raise ScenarioError(f"taints[{index}].effect: {taint.effect!r} is none of {', '.join(_EFFECTS)}")
+    return request
+
+
+def wishes_of(request: SimulationRequest, node_names: Iterable[str]) -> Wishes:
+    """What is asked of a cluster with these nodes. Raises `ScenarioError` that begins with the field."""
+    known = frozenset(node_names)
+    for field, name in _named_nodes(request):
+        if name not in known:
+            near = nearest(name, known) if len(known) < MOST_NEW_NODES else ""
+            hint = f": do you mean {near}?" if near else f" among the {len(known)} nodes"
+            raise ScenarioError(f"{field}: there is no node {name}{hint}")
+    documents = tuple(_documents(request.objects))
+    return Wishes(
+        new_objects=(NewObjects("objects", documents),) if documents else (),
+        replicas=request.replicas,
+        namespace=request.namespace,
+        more_nodes=tuple(MoreNodes(each.count, each.like) for each in request.add_nodes),
+        gone_nodes=tuple(request.remove_nodes),
+        cordoned=tuple(request.cordon),
+        drained=tuple(request.drain),
+        edits=(
+            *(NodeEdit(each.node, labels=each.labels) for each in request.labels),
+            *(NodeEdit(each.node, taint=_taint(each), removes_taint=each.remove) for each in request.taints),
+        ),
+        capacity=request.capacity,
+    )
+
+
+def serving_of_request(request: SimulationRequest, served: Serving) -> Serving:
+    """The configuration of the request, or the one in force. Plugins are those that the service has loaded.
+
+    Raises `ScenarioError` that begins with the field.
+    """
+    if request.config is None:
+        return served
+    try:
+        config = from_tree(request.config, "", served.config.gates, _plugins_of(served))
+    except ConfigError as error:
+        problems = "; ".join(f"config.{problem}" for problem in error.problems)
+        raise ScenarioError(problems) from None
+    return replace(served, config=config, source="config of the request")
+
+
+def _plugins_of(served: Serving) -> LoadPlugins:
+    """Whoever may ask may not thereby run code: nothing is loaded."""
+
+    def load(configuration: KubeSchedulerConfiguration, walk: Walk, where: str) -> ArgsKind:
+        del where
+        if configuration.plugin_sources:
+            text = "a request loads no plugins; profiles may name those that the service has loaded"
+            walk.problems.append(Problem("pluginSources", text))
+        return (served.registry or registry()).args_kind
+
+    return load
+
+
+def _documents(objects: list[dict[str, Any]]) -> Iterator[Document]:
+    for index, tree in enumerate(objects):
+        yield from flattened(tree, f"objects[{index}]")
+
+
+def _named_nodes(request: SimulationRequest) -> Iterator[tuple[str, str]]:
+    """Each field that names a node, with the name."""
+    yield from ((f"addNodes[{index}].like", each.like) for index, each in enumerate(request.add_nodes))
+    lists = {"removeNodes": request.remove_nodes, "cordon": request.cordon, "drain": request.drain}
+    for field, names in lists.items():
+        yield from ((f"{field}[{index}]", name) for index, name in enumerate(names))
+    yield from ((f"labels[{index}].node", each.node) for index, each in enumerate(request.labels))
+    yield from ((f"taints[{index}].node", each.node) for index, each in enumerate(request.taints))
+
+
+def _taint(given: _NodeTaint) -> Taint:
+    return Taint(key=given.key, value=given.value, effect=given.effect)
+
+
+def _with_suggestion(message: str) -> str:
+    """Msgspec's text with the field first; an unknown field with the nearest known one."""
+    text = field_first(message)
+    unknown = message.partition("unknown field `")[2].partition("`")[0]
+    near = nearest(unknown, SimulationRequest.__struct_encode_fields__) if unknown else ""
+    return f"{text}: do you mean {near}?" if near else text

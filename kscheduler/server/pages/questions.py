@@ -1,0 +1,102 @@
+"""`GET /explain` and `POST /simulate`: questions about the state of this moment.
+
+    GET  /explain?pod=shop/web-0                 JSON as `kscheduler explain -o json`; text for `Accept: text/plain`
+    GET  /explain?pod=shop/web-0&against=node-7  why not that node
+    POST /simulate                               what would happen if; the answer is as `kscheduler simulate -o json`
+
+Both only read, whatever their method.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from aiohttp import hdrs, web
+
+from kscheduler.server.handlers import Handler
+from kscheduler.server.login.refusals import status_answer
+
+BODY_BYTES: Final = 1 << 20
+"""Of a request to simulate: some hundred manifests."""
+_PARAMETERS: Final = ("pod", "against", "suggestions", "pretty", "timeout")
+_LONGEST_NAME: Final = 512
+_WORDS: Final[Mapping[str, bool]] = {"true": True, "false": False, "1": True, "0": False}
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionAnswer:
+    """What came of a question: a status of HTTP, and the body, or with another status than 200 what is wrong."""
+
+    status: int
+    body: bytes
+    retry_after_seconds: int = 0
+
+
+class Questions(Protocol):
+    """Who answers."""
+
+    async def explain(
+        self, pod_key: str, against_node: str, *, as_text: bool, with_suggestions: bool
+    ) -> QuestionAnswer:
+        """Where a pod (`namespace/name`) goes and why."""
+        ...
+
+    async def simulate(self, body: bytes) -> QuestionAnswer:
+        """What would happen if."""
+        ...
+
+
+def explain_page(questions: Questions) -> Handler:
+    """GET."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        unknown = [name for name in request.query if name not in _PARAMETERS]
+        if unknown:
+            return status_answer(
+                request, 400, f"unknown parameter {unknown[0]}: there are {', '.join(_PARAMETERS[:3])}"
+            )
+        key, against = request.query.get("pod", ""), request.query.get("against", "")
+        namespace, slash, name = key.partition("/")
+        if not (slash and namespace and name) or "/" in name or len(key) > _LONGEST_NAME:
+            return status_answer(request, 400, "pod: NAMESPACE/NAME was expected, as in /explain?pod=default/web-0")
+        with_suggestions = _WORDS.get(request.query.get("suggestions", "true"))
+        if with_suggestions is None:
+            return status_answer(request, 400, "suggestions: true or false was expected")
+        as_text = _wants_text(request)
+        answer = await questions.explain(key, against, as_text=as_text, with_suggestions=with_suggestions)
+        return _response(request, answer, "text/plain" if as_text else "application/json")
+
+    return handle
+
+
+def simulate_page(questions: Questions) -> Handler:
+    """POST."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        if request.content_type not in ("application/json", "application/octet-stream"):
+            return status_answer(request, 415, f"the body is JSON, not {request.content_type}")
+        answer = await questions.simulate(await request.clone(client_max_size=BODY_BYTES).read())
+        return _response(request, answer, "application/json")
+
+    return handle
+
+
+def _wants_text(request: web.Request) -> bool:
+    """Whether text comes before JSON among what is accepted; without a wish it is JSON."""
+    for clause in ",".join(request.headers.getall(hdrs.ACCEPT, [])).split(","):
+        media = clause.partition(";")[0].strip().lower()
+        if media in ("text/plain", "text/*"):
+            return True
+        if media in ("application/json", "application/*", "*/*"):
+            return False
+    return False
+
+
+def _response(request: web.Request, answer: QuestionAnswer, content_type: str) -> web.Response:
+    if answer.status == 200:
+        headers = {hdrs.CACHE_CONTROL: "no-store", hdrs.VARY: hdrs.ACCEPT}
+        return web.Response(body=answer.body, content_type=content_type, charset="utf-8", headers=headers)
+    refusal = status_answer(request, answer.status, answer.body.decode(errors="replace"))
+    if answer.retry_after_seconds:
+        refusal.headers[hdrs.RETRY_AFTER] = str(answer.retry_after_seconds)
+    return refusal
