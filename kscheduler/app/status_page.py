@@ -15,7 +15,10 @@ from kscheduler.server.status_page.sources import MOST_NOTES, LiveAnswers, PageS
 def page_sources(
     parts: Parts, answers: LiveAnswers | None, waiting: PendingPods, readyz: Health, is_scheduling: Callable[[], bool]
 ) -> PageSources:
-    """The parts and functions. `answers`: `None` where nobody may ask. `readyz`: whose failing checks and notes are shown."""
+    """The parts and functions.
+
+    `answers`: `None` where nobody may ask. `readyz`: whose failing checks and notes are shown.
+    """
     assembly = parts.assembly
 
     def standing() -> Standing:

@@ -11,7 +11,7 @@ from typing import Final
 
 from kscheduler.server.status_page.facts.heat import LEVELS, Cells, ZoneBlock
 
-_PITCHES: Final = ((150, 20), (600, 14), (2_000, 10), (8_000, 8), (30_000, 5))
+_PITCHES: Final = ((400, 22), (1_000, 15), (2_500, 11), (8_000, 8), (30_000, 5))
 """Up to so many nodes a cell takes so many pixels, its gap included; beyond them 3."""
 _SMALLEST_PITCH: Final = 3
 _WIDTH_OF_HEIGHT: Final = 2.4

@@ -11,7 +11,7 @@ loop count as cost, too.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -190,8 +190,10 @@ class LiveView:
         is_ours = process == self._process and number.isascii() and number.isdecimal() and len(number) < 19
         return int(number) if is_ours else 0
 
-    async def follow(self, by: str, seen: str) -> AsyncIterator[bytes]:
-        """Messages of a stream, from now on, for `STREAM_SECONDS`. The caller must have found a place (`has_room`)."""
+    async def follow(self, by: str, seen: str) -> AsyncGenerator[bytes, None]:
+        """Messages of a stream, from now on, for `STREAM_SECONDS`. The caller must have found a place (`has_room`),
+        and close it (`aclosing`).
+        """
         self.streams += 1
         self._is_followed.set()
         try:

@@ -14,6 +14,7 @@ A pod's and a node's page are sent in two parts: what is known at once, and what
 """
 
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
@@ -72,8 +73,8 @@ class StatusPage:
             f"{UI}/search": self._search,
             f"{UI}/nodes": self._nodes,
             f"{UI}/nodes.json": self._node_names,
-            f"{UI}/nodes/{{name}}": self._node,
-            f"{UI}/pods/{{namespace}}/{{name}}": self._pod,
+            f"{UI}/nodes/{{name:[^/]+}}": self._node,
+            f"{UI}/pods/{{namespace:[^/]+}}/{{name:[^/]+}}": self._pod,
         }
         router = app.router
         for path, view in views.items():
@@ -253,8 +254,9 @@ class StatusPage:
         seen = request.headers.get("Last-Event-ID") or request.query.get("version", "")
         response = web.StreamResponse(headers={**HEADERS, hdrs.CONTENT_TYPE: "text/event-stream"})
         await response.prepare(request)
-        async for message in self.view.follow(by, seen):
-            await response.write(message)
+        async with aclosing(self.view.follow(by, seen)) as messages:
+            async for message in messages:
+                await response.write(message)
         return response
 
 

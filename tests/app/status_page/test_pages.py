@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 import msgspec
@@ -20,10 +22,14 @@ class Scene:
     app: App
     session: aiohttp.ClientSession
 
-    async def get(self, path: str, **headers: str) -> tuple[int, str, "aiohttp.typedefs.LooseHeaders"]:
+    async def get(self, path: str, **headers: str) -> tuple[int, str, dict[str, str]]:
         url = f"http://127.0.0.1:{self.app.server.port}{path}"
         async with self.session.get(url, headers=headers, allow_redirects=False) as response:
-            return response.status, await response.text(), dict(response.headers)
+            return (
+                response.status,
+                await response.text(),
+                {str(name): value for name, value in response.headers.items()},
+            )
 
     async def page(self, path: str) -> str:
         status, text, _ = await self.get(path)
@@ -69,7 +75,7 @@ async def test_a_pods_story_tells_its_place_its_attempts_and_who_turned_nodes_do
     put(scene.server, "pods", pod_tree("huge", requests={"cpu": "64"}))
     page = await scene.page_with("/ui/pods/default/huge", "Nodes turned down", "0/3 nodes are available")
     assert "Unschedulable" in page
-    assert "waits for one of: " in page
+    assert "kinds of events in the cluster" in page
     assert "NodeAdd" in page
 
 
@@ -108,8 +114,8 @@ async def test_hostile_texts_are_shown_as_text(scene: Scene) -> None:
     pod = pod_tree("huge", requests={"cpu": "64"})
     pod["metadata"]["name"] = HOSTILE.replace("/", "")
     put(scene.server, "pods", pod)
-    name = "%22%3E%3Cscript%3Ealert%281%29%3Cscript%3E%3Cimg%20src%3Dx%20onerror%3Dalert%282%29%3E%E2%80%AE%7B%7B%207%2A7%20%7D%7D"
-    for path in ("/ui/", "/ui/nodes", "/ui/nodes/evil", "/ui/pending", "/ui/search?q=e", f"/ui/pods/default/{name}"):
+    story = f"/ui/pods/default/{quote(HOSTILE.replace('/', ''), safe='')}"
+    for path in ("/ui/", "/ui/nodes", "/ui/nodes/evil", "/ui/pending", "/ui/search?q=e", story):
         page = await scene.page_with(path, "&lt;script&gt;")
         assert "<script>" not in page
         assert "<img" not in page
@@ -152,9 +158,9 @@ async def test_a_browser_that_follows_hears_of_a_change(scene: Scene) -> None:
                 break
 
 
-async def _message(lines: AsyncIterator[bytes]) -> dict[str, object]:
+async def _message(lines: AsyncIterator[bytes]) -> dict[str, Any]:
     async for line in lines:
         if line.startswith(b"data: "):
-            found: dict[str, object] = msgspec.json.decode(line[6:])
+            found: dict[str, Any] = msgspec.json.decode(line[6:])
             return found
     raise AssertionError("the stream has ended")

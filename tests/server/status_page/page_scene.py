@@ -34,9 +34,7 @@ class PageScene:
         self.page = StatusPage(self.sources)
 
     def add_node(self, name: str, zone: str = "a", **fields: object) -> None:
-        self.assembly.cache.add_node(
-            make_node(name, labels={"topology.kubernetes.io/zone": zone}, **fields)  # type: ignore[arg-type]
-        )
+        self.assembly.cache.add_node(make_node(name, labels={"topology.kubernetes.io/zone": zone}, **fields))
 
     def add_pod(self, name: str, **fields: object) -> Pod:
         """A pod that the watch shows: on its node, or in the queue."""

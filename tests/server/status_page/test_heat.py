@@ -42,7 +42,7 @@ def test_the_picture_has_a_square_for_each_cell_under_its_letter(zones: list[str
     _, heat = cluster(zones)
     letters = "".join(data.draw(st.lists(st.sampled_from(LEVELS), min_size=len(zones), max_size=len(zones))))
     blocks = drawn(heat.cells(), letters)
-    counted = {letter: 0 for letter in LEVELS}
+    counted = dict.fromkeys(LEVELS, 0)
     for block in blocks:
         places = [place for _, path in block.paths for place in re.findall(r"M(\d+) (\d+)", path)]
         assert len(places) == len(set(places)) == block.count

@@ -21,10 +21,10 @@ SECTIONS: Final = ("standing", "figures", "queues", "pending", "decisions", "pre
 _RATE_SECONDS: Final = 30.0
 """A rate is worked out against a reading that is no older than this."""
 _QUEUES: Final = (
-    ("active", "ready: tried next"),
-    ("backoff", "tried again when a pause is over"),
-    ("unschedulable", "turned down: wait for an event that may help"),
-    ("gated", "held before the queue by a plugin or a scheduling gate"),
+    ("active", "are tried next"),
+    ("backoff", "are tried after a pause"),
+    ("unschedulable", "wait for an event that may help"),
+    ("gated", "are held before the queue"),
 )
 
 
@@ -148,10 +148,10 @@ class OverviewReader:
         held = self._sources.at_permit.all()
         now = self._sources.clock
         waits = now.time() - now.monotonic() + held[0].since if held else None
-        rows.append(QueueRow("permit", "have a node, wait for a Permit plugin", len(held), waits))
+        rows.append(QueueRow("permit", "have a node, wait for a plugin", len(held), waits))
         rows.append(QueueRow("binding", "have a node, are being bound", self._sources.binding(), None))
         if sizes.incomplete is not None:
-            rows.append(QueueRow("incomplete", "members of groups that nobody has seen", sizes.incomplete, None))
+            rows.append(QueueRow("incomplete", "wait for a group nobody has seen", sizes.incomplete, None))
         return tuple(rows)
 
     def _decisions(self) -> tuple[BoundPod | FailedAttempt, ...]:

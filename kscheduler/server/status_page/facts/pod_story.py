@@ -14,8 +14,6 @@ from kscheduler.server.status_page.facts.in_words import age_text, seconds_of
 from kscheduler.server.status_page.sources import PageSources
 
 MOST_ATTEMPTS: Final = 50
-MOST_EVENTS: Final = 12
-"""Awaited events that are named."""
 _IN_QUEUE: Final = {
     "active": "is ready: it is tried next",
     "backoff": "is tried again when its pause is over",
@@ -41,7 +39,7 @@ class PodWhere:
     plugins: tuple[str, ...] = ()
     """Who turned it down or keeps it."""
     awaited: tuple[str, ...] = ()
-    """Events in the cluster that let it be tried again."""
+    """Kinds of events in the cluster that let it be tried again."""
     attempts: int = 0
     since: float | None = None
     """Wall-clock seconds: of its place in the queue, or of its waiting."""
@@ -121,7 +119,8 @@ def _in_queue(sources: PageSources, place: str, queued: QueuedPodInfo) -> PodWhe
     plugins = tuple(sorted(queued.unschedulable_plugins | queued.pending_plugins | {queued.gating_plugin} - {""}))
     awaited: tuple[str, ...] = ()
     if place in ("unschedulable", "gated") and plugins:
-        awaited = tuple(sources.awaited_events(queued.pod.pod.spec.scheduler_name, frozenset(plugins)))
+        labels = sources.awaited_events(queued.pod.pod.spec.scheduler_name, frozenset(plugins))
+        awaited = tuple(dict.fromkeys(kind for label in labels for kind in label.split("|")))
     now = sources.clock.time()
     until = queued.backoff_expiration if place == "backoff" and queued.backoff_expiration > now else None
     text = _IN_QUEUE.get(place, "waits")
@@ -134,7 +133,7 @@ def _in_queue(sources: PageSources, place: str, queued: QueuedPodInfo) -> PodWhe
         text=text,
         tone="busy" if place in ("active", "backoff") else "bad",
         plugins=plugins,
-        awaited=awaited[:MOST_EVENTS],
+        awaited=awaited,
         attempts=queued.attempts,
         since=queued.timestamp or None,
         until=until,
