@@ -9,7 +9,7 @@ from kscheduler.election.rules import Role
 from kscheduler.scheduling.overfill.overfill_reports import summary_of
 from kscheduler.scheduling.truth.pending import PendingPods
 from kscheduler.server import Health
-from kscheduler.server.status_page.sources import MOST_NOTES, LiveAnswers, PageSources, Standing
+from kscheduler.server.status_page.sources import MOST_NOTES, LiveAnswers, PageSources, ServiceStanding
 
 
 def page_sources(
@@ -21,7 +21,7 @@ def page_sources(
     """
     assembly = parts.assembly
 
-    def standing() -> Standing:
+    def standing() -> ServiceStanding:
         election = parts.election
         found = ((name, check()) for name, check in readyz.checks.items())
         problems = tuple(f"{name}: {reason}" for name, reason in found if reason is not None)
@@ -29,7 +29,7 @@ def page_sources(
         leader = "" if election is None else _steady(election.note())
         shown = [note for note in notes if not leader or not note.startswith(leader.partition(":")[0])]
         more = [f"and {len(shown) - MOST_NOTES} more notes: /readyz?verbose"] if len(shown) > MOST_NOTES else []
-        return Standing(
+        return ServiceStanding(
             leader=leader,
             leads=election is None or election.statistics().role is Role.LEADING,
             is_scheduling=is_scheduling(),

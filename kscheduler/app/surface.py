@@ -11,7 +11,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
 from kscheduler.app.asking.live_copy import LiveCopy
 from kscheduler.app.asking.live_questions import LiveQuestions
-from kscheduler.app.asking.room import Room, cgroup_used
+from kscheduler.app.asking.room import MemoryRoom, cgroup_used
 from kscheduler.app.login import Login, LoginConnections
 from kscheduler.app.memory_watch import cgroup_limit, limit_with_alarm, resident_bytes
 from kscheduler.app.options import Options
@@ -130,7 +130,7 @@ class Surface:
         """The workers run: work that waits while another replica leads is not stuck."""
         self.loop_lag = LoopLag(clock=parts.clock, slowest_call=parts.assembly.plugin_reports.take_slowest)
         limit = limit_with_alarm(options.memory_alarm, cgroup_limit)
-        self.live_copy = LiveCopy(Room(limit, partial(cgroup_used, resident_bytes)))
+        self.live_copy = LiveCopy(MemoryRoom(limit, partial(cgroup_used, resident_bytes)))
         """Answers questions about the state of this moment."""
         self.questions = LiveQuestions(self.live_copy, parts, self._has_synced, lambda: self.is_scheduling)
         self._token = token_of(options)

@@ -23,7 +23,7 @@ from time import perf_counter
 from typing import Final
 
 from kscheduler.app.asking.forked import ANSWER, HEAD_BYTES, NO_MEMORY, Question, fork
-from kscheduler.app.asking.room import LOOK_SECONDS, NO_LIMIT, Room
+from kscheduler.app.asking.room import LOOK_SECONDS, NO_LIMIT, MemoryRoom
 
 DUTY: Final = 0.05
 """The share of the event loop's time that forking may take."""
@@ -93,7 +93,7 @@ class LiveCopy:
     loop; what needs an event loop begins one of its own (`asyncio.run`).
     """
 
-    def __init__(self, room: Room = NO_LIMIT, limits: CopyLimits | None = None) -> None:
+    def __init__(self, room: MemoryRoom = NO_LIMIT, limits: CopyLimits | None = None) -> None:
         self._room = room
         self._limits = limits or CopyLimits()
         self._turn = asyncio.Lock()

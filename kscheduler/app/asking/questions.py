@@ -15,7 +15,7 @@ from kscheduler.explain.rehearsals.from_request import read_request, serving_of_
 from kscheduler.explain.rehearsals.in_json import simulation_tree
 from kscheduler.explain.rehearsals.planning import planned
 from kscheduler.simulation.objects.defaults.pods import default_new_pod
-from kscheduler.whatif.rehearsal.plan import RunningCluster
+from kscheduler.whatif.rehearsal.plan import HeldCluster
 from kscheduler.whatif.rehearsal.rehearse import rehearse
 from kscheduler.whatif.scenario import ScenarioError
 
@@ -58,7 +58,7 @@ def simulate(parts: Parts, body: bytes) -> bytes:
         running = running_scheduler(parts, leads=True)
         wishes = wishes_of(request, (node.metadata.name for node in running.objects.nodes))
         served = serving_of_request(request, running.served)
-        cluster = RunningCluster(running.cache, running.objects)
+        cluster = HeldCluster(running.cache, running.objects)
         plan, notes = planned(wishes, running.objects, running.groups, served, WHERE, default_new_pod, cluster)
         rehearsed = rehearse(plan)
     except ScenarioError as problem:

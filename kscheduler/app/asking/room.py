@@ -17,7 +17,7 @@ TOO_MUCH_PERCENT: Final = 92
 LOOK_SECONDS: Final = 0.02
 
 
-class Room:
+class MemoryRoom:
     """Compares what is used with the limit."""
 
     def __init__(self, limit: Callable[[], int | None], used: Callable[[], int]) -> None:
@@ -40,7 +40,7 @@ class Room:
         return 100 * self._used() // limit if limit else 0
 
 
-NO_LIMIT: Final = Room(lambda: None, lambda: 0)
+NO_LIMIT: Final = MemoryRoom(lambda: None, lambda: 0)
 
 
 def cgroup_used(resident: Callable[[], int], root: Path = Path("/sys/fs/cgroup")) -> int:

@@ -12,7 +12,7 @@ from kscheduler.explain.questions.serving import Serving
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.whatif.manifests import KIND_BY_NAME, DefaultPod, Manifests, read_object, sorted_out
 from kscheduler.whatif.new_pods import NewPod, all_new_pods, on_each_node
-from kscheduler.whatif.rehearsal.plan import MoreNodes, NodeEdit, RehearsalPlan, RunningCluster
+from kscheduler.whatif.rehearsal.plan import HeldCluster, MoreNodes, NodeEdit, RehearsalPlan
 from kscheduler.whatif.scenario import ClusterObjects, Document, ScenarioError, read_source
 from kscheduler.whatif.unreadable import unreadable_quantity
 
@@ -70,7 +70,7 @@ def planned(
     served: Serving,
     where: str,
     default_pod: DefaultPod,
-    running: RunningCluster | None = None,
+    running: HeldCluster | None = None,
 ) -> tuple[RehearsalPlan, list[str]]:
     """The plan, and notes for the reader. Raises `ScenarioError`.
 

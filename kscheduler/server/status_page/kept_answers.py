@@ -2,7 +2,7 @@
 
 ReasonChanges   for the overview: by the oldest pod of each reason the smallest change that helps it. Looked for
                 beside everything else while anybody looks, and paused for long after a long search
-KeptAnswers     for the pages of pods and nodes: an answer serves everybody for some seconds
+SharedAnswers     for the pages of pods and nodes: an answer serves everybody for some seconds
 """
 
 import asyncio
@@ -116,7 +116,7 @@ class _KeptAnswer(Generic[V]):
     until: float
 
 
-class KeptAnswers(Generic[V]):
+class SharedAnswers(Generic[V]):
     """Answers by question, each asked for once at a time. A refusal is not kept."""
 
     def __init__(self, clock: Clock) -> None:

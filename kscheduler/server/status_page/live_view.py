@@ -57,7 +57,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Snapshot:
+class OverviewSnapshot:
     """The overview at a moment."""
 
     number: int
@@ -86,7 +86,7 @@ class LiveView:
         self._now = now
         self.heat = HeatMap(sources.cache.nodes)
         self._reader = OverviewReader(sources, self.heat)
-        self._snapshot: Snapshot | None = None
+        self._snapshot: OverviewSnapshot | None = None
         self._renewing = asyncio.Lock()
         self._taken = asyncio.Event()
         """Set, and replaced, with each snapshot."""
@@ -116,7 +116,7 @@ class LiveView:
         """Until the next snapshot."""
         return min(max(self.cost_seconds / PART_OF_TIME, SHORTEST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
 
-    async def fresh(self) -> Snapshot:
+    async def fresh(self) -> OverviewSnapshot:
         """A snapshot that is no older than a second, or than its price allows."""
         await self._templates.load()
         found = self._snapshot
@@ -125,7 +125,7 @@ class LiveView:
             found = await self._renew()
         return found
 
-    async def _renew(self) -> Snapshot:
+    async def _renew(self) -> OverviewSnapshot:
         asked_after = self._snapshot
         async with self._renewing:
             if self._snapshot is not asked_after and self._snapshot is not None:
@@ -139,7 +139,7 @@ class LiveView:
             taken.set()
             return snapshot
 
-    async def _take(self) -> Snapshot:
+    async def _take(self) -> OverviewSnapshot:
         before, slicer = self._snapshot, Slicer(_SLICE_SECONDS)
         number = 1 if before is None else before.number + 1
         waiting = await self._sources.pending(self._sources.queue.waiting_keys())
@@ -160,7 +160,7 @@ class LiveView:
         cells = self.heat.cells()
         letters = {by: self.heat.letters(by) for by in heat_map.BY}
         same_cells = before is not None and before.cells is cells
-        return Snapshot(
+        return OverviewSnapshot(
             number, self._now(), sections, cells, letters, before.letters if before is not None and same_cells else {}
         )
 
@@ -168,7 +168,7 @@ class LiveView:
         html = self._templates.render(f"sections/{name}.html", facts=value, most_named=NAMED_PODS)
         return Section(value, html, number, self._now())
 
-    def shown(self, snapshot: Snapshot, by: str) -> dict[str, str]:
+    def shown(self, snapshot: OverviewSnapshot, by: str) -> dict[str, str]:
         """All sections for a page, with true ages, and the picture of the nodes."""
         html = {}
         for name, section in snapshot.sections.items():
@@ -180,7 +180,7 @@ class LiveView:
 
     # --- following ----------------------------------------------------------------------------------------------------
 
-    def id_of(self, snapshot: Snapshot) -> str:
+    def id_of(self, snapshot: OverviewSnapshot) -> str:
         """What a browser says it has: of this process alone."""
         return f"{self._process}-{snapshot.number}"
 
@@ -226,7 +226,7 @@ class LiveView:
         self._is_closed = True
         self._taken.set()
 
-    def _message(self, snapshot: Snapshot, since: int, by: str, has: int | None = None) -> bytes:
+    def _message(self, snapshot: OverviewSnapshot, since: int, by: str, has: int | None = None) -> bytes:
         """What has changed after snapshot `since`; 0: all letters, and the sections that differ from snapshot `has`."""
         if has is not None:
             return self._encoded(snapshot, has, by, with_all_letters=True)
@@ -235,7 +235,7 @@ class LiveView:
             snapshot.messages[key] = self._encoded(snapshot, since, by, with_all_letters=since != snapshot.number - 1)
         return snapshot.messages[key]
 
-    def _encoded(self, snapshot: Snapshot, since: int, by: str, *, with_all_letters: bool) -> bytes:
+    def _encoded(self, snapshot: OverviewSnapshot, since: int, by: str, *, with_all_letters: bool) -> bytes:
         changed = {name: each.html for name, each in snapshot.sections.items() if each.changed_at > since}
         message: dict[str, Any] = {
             "version": self.id_of(snapshot),

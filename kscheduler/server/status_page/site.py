@@ -31,7 +31,7 @@ from kscheduler.server.status_page.facts.heat import BY
 from kscheduler.server.status_page.facts.node_story import node_story
 from kscheduler.server.status_page.facts.overview import Pending
 from kscheduler.server.status_page.facts.pod_story import pod_story
-from kscheduler.server.status_page.kept_answers import MOST_AT_ONCE, KeptAnswers, ReasonChanges
+from kscheduler.server.status_page.kept_answers import MOST_AT_ONCE, SharedAnswers, ReasonChanges
 from kscheduler.server.status_page.live_view import NAMED_PODS, LiveView
 from kscheduler.server.status_page.login_form import LoginForm, TokenJudge
 from kscheduler.server.status_page.page_headers import HEADERS, HTML, html_page, see_other
@@ -55,8 +55,8 @@ class StatusPage:
         self._templates = Templates(sources.clock.time)
         self._changes = ReasonChanges(sources.answers, sources.clock)
         self.view = LiveView(sources, self._templates, self._changes, sources.clock.time)
-        self._explanations: KeptAnswers[Tree] = KeptAnswers(sources.clock)
-        self._verdicts: KeptAnswers[list[NodeVerdict]] = KeptAnswers(sources.clock)
+        self._explanations: SharedAnswers[Tree] = SharedAnswers(sources.clock)
+        self._verdicts: SharedAnswers[list[NodeVerdict]] = SharedAnswers(sources.clock)
 
     def services(self) -> tuple[BackgroundService, ...]:
         """What keeps it alive."""

@@ -55,7 +55,7 @@ class LiveAnswers(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ServiceStanding:
     """Who decides here, and by which rules."""
 
     leader: str
@@ -86,7 +86,7 @@ class PageSources:
     binding: Callable[[], int]
     """Attempts that have a node and are not over."""
     awaited_events: Callable[[str, frozenset[str]], tuple[str, ...]]
-    standing: Callable[[], Standing]
+    standing: Callable[[], ServiceStanding]
     overfilled: Callable[[], Mapping[str, str]]
     """Overfilled nodes, with what is known about each."""
     clock: Clock

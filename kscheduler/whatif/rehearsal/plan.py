@@ -36,7 +36,7 @@ class NodeEdit:
 
 
 @dataclass(frozen=True, slots=True)
-class RunningCluster:
+class HeldCluster:
     """The state cache of a service, in a copy of its process, and the objects that it holds already."""
 
     cache: Cache
@@ -62,7 +62,7 @@ class RehearsalPlan:
     edits: tuple[NodeEdit, ...] = ()
     capacity_of: Pod | None = None
     """Count how many more pods like this would fit in the end."""
-    running: RunningCluster | None = None
+    running: HeldCluster | None = None
     """A service's own cache, to be changed; `None`: one is made of the objects."""
 
     def nodes(self) -> tuple[Node, ...]:

@@ -26,7 +26,7 @@ from kscheduler.app.asking.live_copy import (
     LiveCopy,
     rest_after,
 )
-from kscheduler.app.asking.room import Room, cgroup_used
+from kscheduler.app.asking.room import MemoryRoom, cgroup_used
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 
@@ -218,7 +218,7 @@ def test_no_copy_begins_where_memory_is_short_and_one_that_makes_it_short_ends(r
         return b""
 
     async def main() -> None:
-        live = LiveCopy(Room(lambda: 100, lambda: used.pop(0)))
+        live = LiveCopy(MemoryRoom(lambda: 100, lambda: used.pop(0)))
         with pytest.raises(CopyRefusedError, match="80 % of the memory limit are used"):
             await live.ask(lambda: b"")
         with pytest.raises(CopyRefusedError, match="more memory than the limit"):

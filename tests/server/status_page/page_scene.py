@@ -9,7 +9,7 @@ from kscheduler.config.loader import default_configuration
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.truth.pending import PendingPods
 from kscheduler.server.status_page.site import StatusPage
-from kscheduler.server.status_page.sources import LiveAnswers, PageSources, Standing
+from kscheduler.server.status_page.sources import LiveAnswers, PageSources, ServiceStanding
 from tests.builders import make_node, make_pod
 
 
@@ -49,7 +49,7 @@ def page_scene(answers: LiveAnswers | None = None) -> PageScene:
     clock, pods = VirtualClock(), StoredPods()
     assembly = Assembly(default_configuration("red"), registry(), replace(Ports(), pod_of=pods.get), clock)
     names = ("kscheduler",)
-    standing = Standing("", True, True, names, "1.36", "0.1.0", (), ())  # noqa: FBT003
+    standing = ServiceStanding("", True, True, names, "1.36", "0.1.0", (), ())  # noqa: FBT003
     sources = PageSources(
         cache=assembly.cache,
         queue=assembly.queue,

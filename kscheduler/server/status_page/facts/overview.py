@@ -40,7 +40,7 @@ class QueueRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class OverviewFigures:
     """The cluster and the work in numbers."""
 
     cluster: Summary
@@ -83,7 +83,7 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
-class Plugins:
+class PluginTimes:
     """Times of plugins."""
 
     rows: tuple[PluginTime, ...]
@@ -106,10 +106,10 @@ class OverviewReader:
             "pending": _pending(pending),
             "decisions": Decisions(self._decisions()),
             "preemptions": self._preemptions(),
-            "plugins": Plugins(plugin_times(self._sources.observations)),
+            "plugins": PluginTimes(plugin_times(self._sources.observations)),
         }
 
-    def _figures(self, pending: int) -> Figures:
+    def _figures(self, pending: int) -> OverviewFigures:
         observations = self._sources.observations
         by_result = dict.fromkeys(AttemptResult, 0)
         for (result, _profile), count in observations.schedule_attempts.items():
@@ -119,7 +119,7 @@ class OverviewReader:
             for (result, _profile), histogram in observations.attempt_seconds.items()
             if result == AttemptResult.SCHEDULED
         ]
-        return Figures(
+        return OverviewFigures(
             cluster=self._heat.summary(),
             pending=pending,
             scheduled=by_result[AttemptResult.SCHEDULED],
