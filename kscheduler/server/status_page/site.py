@@ -31,7 +31,7 @@ from kscheduler.server.status_page.facts.heat import BY
 from kscheduler.server.status_page.facts.node_story import node_story
 from kscheduler.server.status_page.facts.overview import Pending
 from kscheduler.server.status_page.facts.pod_story import pod_story
-from kscheduler.server.status_page.kept_answers import MOST_AT_ONCE, SharedAnswers, ReasonChanges
+from kscheduler.server.status_page.kept_answers import MOST_AT_ONCE, ReasonChanges, SharedAnswers
 from kscheduler.server.status_page.live_view import NAMED_PODS, LiveView
 from kscheduler.server.status_page.login_form import LoginForm, TokenJudge
 from kscheduler.server.status_page.page_headers import HEADERS, HTML, html_page, see_other
