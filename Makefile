@@ -19,7 +19,7 @@ JOBS   ?= 1
 MACHINES := $(addprefix tests/scheduling/,never_stuck/test_never_stuck.py never_stuck/test_cases.py \
 	eviction/test_evictions_never_stuck.py truth/test_truth.py)
 
-.PHONY: help demo test check ready check-deploy manifests dashboard-picture fmt e2e e2e-versions bench bench-compare \
+.PHONY: help demo test check ready check-deploy manifests dashboard-picture page-pictures fmt e2e e2e-versions bench bench-compare \
 	bench-plots bench-churn bench-real bench-latency bench-scale bench-sizing bench-start soak lock image sbom mutants fuzz \
 	fuzz-specification fuzz-machines fuzz-decisions \
 	fuzz-decisions-first fuzz-decisions-second clean
@@ -50,6 +50,9 @@ manifests: $(DEV) ## Write anew what is made from the chart: deploy/kscheduler.y
 dashboard-picture: $(DEPLOY) ## Draw docs/dashboard.png: the dashboard's panels, with data of a real Prometheus (3 min)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[plots]'
 	$(BIN)/python -m tests.deploy.picture
+
+page-pictures: $(DEV) ## Draw docs/status-page: the status page of a running scheduler, by the system's Chromium
+	$(BIN)/python -m tests.e2e.status_page.pictures
 
 fmt: $(DEV) ## Format the code and mend what the linter can
 	$(BIN)/ruff format .

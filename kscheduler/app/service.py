@@ -128,6 +128,7 @@ class App:
                 BackgroundService("server-version", self.parts.server_version.run),
                 BackgroundService("followed version", self.followed_version.run),
                 *(login.services() if login is not None else ()),
+                *(self.surface.status_page.services() if self.surface.status_page is not None else ()),
             )
             async with running(*services):
                 if self.parts.election is None:

@@ -17,6 +17,8 @@ from kscheduler.app.memory_watch import cgroup_limit, limit_with_alarm, resident
 from kscheduler.app.options import Options
 from kscheduler.app.parts import Parts
 from kscheduler.app.reloading import ConfigReloader
+from kscheduler.app.status_answers import StatusAnswers
+from kscheduler.app.status_page import page_sources
 from kscheduler.client.access.connection import Connection
 from kscheduler.client.reachability import ReachabilityStatistics
 from kscheduler.client.rest_statistics import RESTStatistics
@@ -73,6 +75,7 @@ from kscheduler.server.pages.pod_resources import pod_resources
 from kscheduler.server.pages.questions import BODY_BYTES, explain_page, nodes_page, simulate_page
 from kscheduler.server.pages.zpages import flagz, statusz
 from kscheduler.server.serving import LOOPBACK
+from kscheduler.server.status_page.site import StatusPage
 
 
 def features_of(gates: FeatureGates) -> dict[tuple[str, str], bool]:
@@ -138,6 +141,8 @@ class Surface:
             asked = connections or LoginConnections(connection, connection)
             self.login = Login(options.serving, asked, parts.clock, self._token)
         self.exposition = self._build_exposition(connection)
+        self.status_page: StatusPage | None = None
+        """`None`: it is off, or there is no port that could show it."""
         endpoints = self._endpoints()
         self.servers = [Server(endpoints, port, clock=parts.clock) for port in self._ports()]
         self.exposition.add(lambda: samples_of(self.servers))
@@ -269,35 +274,45 @@ class Surface:
         election = self._parts.election
         renewed: dict[str, Check] = {"leaderElection": election.renewal_problem} if election is not None else {}
         usable: dict[str, Check] = {"leaderElection": election.problem} if election is not None else {}
+        readyz = Health(
+            "readyz",
+            {
+                "api-server": self._api_server_problem,
+                **usable,
+                "sched-handler-sync": self._sync_problem,
+                "shutdown": self._shutdown_problem,
+            },
+            self._notes,
+        )
+        if self._options.serving.status_page:
+            asks = self._options.answers_questions
+            answers = StatusAnswers(self._parts, self.live_copy, self.questions) if asks else None
+            sources = page_sources(self._parts, answers, self._waiting(), readyz, lambda: self.is_scheduling)
+            self.status_page = StatusPage(sources)
         return Endpoints(
             livez=Health("livez", {"event-loop": self.loop_lag.problem, "workers": progress}),
-            readyz=Health(
-                "readyz",
-                {
-                    "api-server": self._api_server_problem,
-                    **usable,
-                    "sched-handler-sync": self._sync_problem,
-                    "shutdown": self._shutdown_problem,
-                },
-                self._notes,
-            ),
+            readyz=readyz,
             healthz=Health("healthz", {"event-loop": self.loop_lag.problem, **renewed}),
             exposition=self.exposition,
             component_config=self._component_config,
             waiting_pods=WaitingPodsEndpoint(self._parts.assembly.waiting, self._token, self._parts.clock),
             pages=self._pages(),
+            status_page=self.status_page,
         )
+
+    def _waiting(self) -> PendingPods:
+        assembly = self._parts.assembly
+        return PendingPods(assembly.queue, self._parts.informers.informer(PODS).store, assembly.profiles.__contains__)
 
     def _pages(self) -> dict[str, ServedPage]:
         """Pages that gates and `enableProfiling` decide about, and resources by pod."""
         config = self._options.config
         pods = self._parts.informers.informer(PODS).store
         resources = pod_resources(lambda: _objects(pods), lambda: self.is_scheduling)
-        waiting = PendingPods(self._parts.assembly.queue, pods, self._parts.assembly.profiles.__contains__)
         pages = {
             "/metrics/resources": ServedPage(resources, is_long=True),
             "/openapi.json": ServedPage(openapi_page()),
-            "/pending": ServedPage(pending_page(waiting.tree), is_long=True),
+            "/pending": ServedPage(pending_page(self._waiting().tree), is_long=True),
         }
         if self._options.answers_questions:
             simulates = simulate_page(self.questions)

@@ -46,6 +46,7 @@ def evictions_of(
             observations=ports.observations,
             clock=clock,
             journal=ports.journal,
+            recent=ports.log.recent,
         )
     )
 

@@ -109,6 +109,13 @@ PORTS: Final = (
         f"plain HTTP for everything on {LOOPBACK}, without a login, for development; 0: any free port",
         tls_only=False,
     ),
+    ServingFlag(
+        "status-page",
+        boolean,
+        "true",
+        "pages for browsers under /ui/, for whom the API server lets get /ui and /ui/* (default true)",
+        tls_only=False,
+    ),
     ServingFlag("permit-port-sharing", boolean, "false", "SO_REUSEPORT (default false)"),
     ServingFlag("permit-address-sharing", boolean, "false", "SO_REUSEADDR, which is always set"),
 )
@@ -193,6 +200,7 @@ def serving_of(given: Mapping[str, Any]) -> HTTPServing:
         authorization=_authorization(given),
         metrics_address=given.get("metrics_bind_address"),
         insecure_port=given.get("insecure_port"),
+        status_page=given.get("status_page", True),
     )
 
 

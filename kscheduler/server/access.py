@@ -9,6 +9,9 @@
 The permit token opens guarded paths over HTTPS, too, besides what the API server allows: programs that let pods go at
 Permit keep working. It is compared here and never sent to the API server.
 
+A browser that may not see the status page is sent to its form (`browser_login`); the token that it returns as a cookie
+counts for that page as one in a header does.
+
 Against DNS rebinding (a page in a browser on this machine uses a host name that resolves to 127.0.0.1) a plain request
 counts as local only if its Host field is an address or localhost.
 """
@@ -17,12 +20,14 @@ import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from aiohttp import hdrs, web
+from multidict import CIMultiDict
 
 from kscheduler.logs import get_logger
 from kscheduler.logs.verbosity import verbose
+from kscheduler.server import browser_login
 from kscheduler.server.connections import ConnectionPlaces
 from kscheduler.server.login import refusals
 from kscheduler.server.login.authentication import BEHIND_PROXY, Authenticator, UnauthenticatedError
@@ -134,6 +139,15 @@ class LoopbackAccess:
         return is_here or is_permit_token(self.token, request)
 
 
+def _for_browser(request: web.Request, refused: web.Response) -> web.Response:
+    """A page's refusal as the way to the form, for a browser that has shown no other credentials."""
+    is_page = request.method == "GET" and "text/html" in request.headers.get(hdrs.ACCEPT, "")
+    is_unknown = refused.status in (401, 403) and hdrs.AUTHORIZATION not in request.headers
+    if not (is_page and is_unknown and browser_login.is_of_page(request.path)):
+        return refused
+    return web.Response(status=303, headers={hdrs.LOCATION: f"{browser_login.LOGIN}?next={quote(request.path)}"})
+
+
 class DelegatedAccess:
     """For HTTPS: the API server knows the users and what they may do."""
 
@@ -154,9 +168,25 @@ class DelegatedAccess:
 
     async def refusal(self, request: web.Request) -> web.Response | None:
         """Open paths need no login: health is told even while the API server cannot be asked who wants to know."""
-        if self._open_paths.has(request.path):
+        if self._open_paths.has(request.path) or browser_login.is_open(request.path):
             return None
-        return await self._refusal(request, request.method.lower(), request.path)
+        refused = await self._refusal(request, request.method.lower(), request.path)
+        return refused if refused is None else _for_browser(request, refused)
+
+    async def refusal_of_token(self, token: str, path: str) -> str | None:
+        """Why a token that was typed in does not open a path; `None`: it does."""
+        try:
+            headers = CIMultiDict({hdrs.AUTHORIZATION: f"Bearer {token}"})
+            user = await self._authenticator.authenticate(headers, None)
+            decision = await self._permissions.decide(user, "get", path)
+        except UnauthenticatedError:
+            return "The API server does not take this token: it may have ended, or be of another cluster."
+        except ReviewError as error:
+            _log.info("http_login_undecided", path=path, err=str(error))
+            return "The API server cannot be asked about this token now. Try again in a moment."
+        if decision.is_allowed:
+            return None
+        return f"{user.name} may not get {path}: it needs a ClusterRole with nonResourceURLs /ui and /ui/*, verb get."
 
     async def shows_names(self, request: web.Request) -> bool:
         """Whoever may get `/configz` may. Nobody is asked about a client without credentials."""
@@ -170,7 +200,10 @@ class DelegatedAccess:
         if is_guarded and is_permit_token(self._token, request):
             return None
         try:
-            user = await self._authenticator.authenticate(request.headers, self._certificate(request))
+            user = await self._authenticator.authenticate(
+                browser_login.with_cookie(request) if browser_login.cookie_token(request) else request.headers,
+                self._certificate(request),
+            )
         except UnauthenticatedError as error:
             if verbose(4):
                 _log.info("http_unauthenticated", path=path, peer=request.remote, err=str(error))

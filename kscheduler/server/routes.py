@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import Protocol
 
 import msgspec
 from aiohttp import hdrs, web
@@ -15,12 +16,15 @@ from kscheduler import __version__
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.metrics import Exposition, TextFormat, accepts
-from kscheduler.server.access import HEALTH, Access
+from kscheduler.server.access import HEALTH, Access, DelegatedAccess
+from kscheduler.server.browser_login import UI
 from kscheduler.server.connections import ConnectionPlaces
 from kscheduler.server.handlers import Handler
 from kscheduler.server.health import Health
 from kscheduler.server.login.refusals import status_answer
 from kscheduler.server.malformed import SERVED_BY
+from kscheduler.server.status_page.login_form import TokenJudge
+from kscheduler.server.status_page.site import EVENTS
 from kscheduler.server.turnstile import Turnstile
 from kscheduler.server.waiting_pods import WAITING_PODS, WaitingPodsEndpoint
 
@@ -64,6 +68,14 @@ class ServedPage:
     """The largest body, where it may be larger than others."""
 
 
+class PageForBrowsers(Protocol):
+    """The status page (`status_page.site.StatusPage`)."""
+
+    def add_to(self, app: web.Application, judge: TokenJudge | None) -> None:
+        """Add its paths to a server. `judge`: of the port's login, if it has one."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoints:
     """The sources of the server's answers."""
@@ -78,6 +90,7 @@ class Endpoints:
     waiting_pods: WaitingPodsEndpoint | None = None
     pages: Mapping[str, ServedPage] = field(default_factory=dict)
     """Further pages, by path: `/statusz`, `/debug/...`."""
+    status_page: PageForBrowsers | None = None
 
 
 async def _nothing(_request: web.Request) -> web.StreamResponse:
@@ -92,7 +105,7 @@ def application(
 ) -> web.Application:
     """The aiohttp application; every request passes the boundary, the guard of `places`, and `access`."""
     app = web.Application(
-        middlewares=[_guarded(places, turnstile, endpoints.pages), _boundary, _admitted(access)],
+        middlewares=[_guarded(places, turnstile, _with_streams(endpoints)), _boundary, _admitted(access)],
         client_max_size=places.limits.body_bytes,
     )
     for health in (endpoints.livez, endpoints.readyz, endpoints.healthz):
@@ -109,9 +122,17 @@ def application(
                 app.router.add_route(page.method, path, page.handler)
         if endpoints.waiting_pods is not None:
             endpoints.waiting_pods.add_to(app.router, has_login=offer is Offer.EVERYTHING)
+        if endpoints.status_page is not None:
+            endpoints.status_page.add_to(app, access if isinstance(access, DelegatedAccess) else None)
     app.router.add_get("/", _json_handler({"paths": _paths(endpoints, offer)}))
     app.on_response_prepare.append(_set_headers)
     return app
+
+
+def _with_streams(endpoints: Endpoints) -> Mapping[str, ServedPage]:
+    """The pages, and the status page's stream, which may take its time too."""
+    streams = {} if endpoints.status_page is None else {EVENTS: ServedPage(_nothing, is_long=True)}
+    return {**endpoints.pages, **streams}
 
 
 def _paths(endpoints: Endpoints, offer: Offer) -> list[str]:
@@ -120,6 +141,7 @@ def _paths(endpoints: Endpoints, offer: Offer) -> list[str]:
     listed = [*(f"/{health.name}" for health in healths), *single, "/metrics"]
     if offer is not Offer.HEALTH_AND_METRICS:
         listed += ["/configz", "/version", *(path for path, page in endpoints.pages.items() if page.method == "GET")]
+        listed += [f"{UI}/"] if endpoints.status_page is not None else []
         waiting = endpoints.waiting_pods
         if waiting is not None and (waiting.token is not None or offer is Offer.EVERYTHING):
             listed.append(WAITING_PODS)
@@ -277,4 +299,7 @@ async def _boundary(request: web.Request, handler: Handler) -> web.StreamRespons
 
 
 async def _set_headers(_request: web.Request, response: web.StreamResponse) -> None:
+    kept = response.headers.get(hdrs.CACHE_CONTROL)  # the status page knows better
     response.headers.update(SERVED_BY)
+    if kept is not None:
+        response.headers[hdrs.CACHE_CONTROL] = kept

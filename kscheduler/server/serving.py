@@ -28,6 +28,9 @@ class HTTPServing:
     insecure_port: int | None = None
     """Plain HTTP for everything, on 127.0.0.1, without a login: for development (`--insecure-port`)."""
 
+    status_page: bool = True
+    """Whether `/ui/` is served where everything else is: over HTTPS and on the plain port, never beside metrics."""
+
     @classmethod
     def plain_on_loopback(cls, port: int = 0) -> Self:
         """For development and tests: no TLS, no login, this machine only."""

@@ -29,6 +29,7 @@ from kscheduler.server import (
     Server,
     WaitingPodsEndpoint,
 )
+from kscheduler.server.routes import PageForBrowsers
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.objects.access.reviews import token_request
 from kscheduler.state.holding.waiting_pods import WaitingPodTable
@@ -116,6 +117,7 @@ async def secure_site(
     token_file: Path | None = None,
     limits: Limits | None = None,
     connection: Connection | None = None,
+    status_page: PageForBrowsers | None = None,
 ) -> AsyncIterator[SecureSite]:
     """Everything running; the login's own services are run by the test, since its clock is virtual."""
     clock = VirtualClock(wall=time.time())
@@ -132,6 +134,7 @@ async def secure_site(
             exposition=exposition,
             component_config=lambda: b'{"kind":"KubeSchedulerConfiguration"}',
             waiting_pods=WaitingPodsEndpoint(WaitingPodTable(), token, clock),
+            status_page=status_page,
         )
         contexts = login.contexts
         port = Port("https", Address("127.0.0.1", 0), Offer.EVERYTHING, login.access, lambda: contexts.current)

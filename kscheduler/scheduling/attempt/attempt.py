@@ -419,6 +419,7 @@ class Scheduler:
         if queued.was_flushed:
             context.observations.scheduled_after_flush()
         context.reporter.scheduled(queued.pod.pod, attempt.node_name)
+        context.log.recent.note_bound(queued, attempt.record, seconds, context.clock.time())
         if verbose(OUTCOMES):
             context.log.bound(queued, attempt.record, context.clock.time())
         self._post_bind(attempt)

@@ -50,6 +50,7 @@ from kscheduler.scheduling.eviction.sightings import Sightings
 from kscheduler.scheduling.eviction.victims import Victims
 from kscheduler.scheduling.journal import NO_JOURNAL, EvictionStep, Journal
 from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.pod_log.recent_attempts import RecentAttempts
 from kscheduler.state.nominations.nominator import NominatedPods
 
 _log = get_logger(__name__)
@@ -140,6 +141,8 @@ class EvictionPorts:
     observations: Observations
     clock: Clock
     journal: Journal = NO_JOURNAL
+    recent: RecentAttempts = field(default_factory=RecentAttempts)
+    """Where preemptions are noted for whoever asks later."""
 
 
 class AsyncEvictions:
@@ -200,6 +203,7 @@ class AsyncEvictions:
         self._count(preemption, to_go=len(victims))
         if not victims:
             return
+        self._ports.recent.note_preemption(preemption, self._ports.clock.time())
         for outbid in preemption.outbid:
             if outbid.uid in self._under_way:
                 self._under_way[outbid.uid].is_outbid = True

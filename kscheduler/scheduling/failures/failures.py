@@ -64,6 +64,8 @@ class Failure:
     """The key of the pod of that class that went through the cycle."""
     extender: str = ""
     """The HTTP extenders behind it, comma-separated. For the log: kube-scheduler's texts name nobody."""
+    rejected: tuple[tuple[str, int], ...] = ()
+    """By plugin, in the order in which they ran: how many nodes it turned down."""
 
     @property
     def is_error(self) -> bool:
@@ -78,7 +80,11 @@ def failure_of_record(record: SchedulingRecord) -> Failure:
     if not record.num_all_nodes:
         return Failure(record.message, UNSCHEDULABLE)
     return Failure(
-        record.message, UNSCHEDULABLE, record.diagnosis.plugins, nominated_node_name=record.nominated_node_name
+        record.message,
+        UNSCHEDULABLE,
+        record.diagnosis.plugins,
+        nominated_node_name=record.nominated_node_name,
+        rejected=tuple((each.plugin, len(each.rows)) for each in record.diagnosis.rejections),
     )
 
 
@@ -173,6 +179,7 @@ class FailureHandler:
         if self._queue.find(queued.key) is None:  # else an earlier call that raised half-way has requeued it
             self._renew(queued, current)
             _note_failure(queued, failure)
+        self.log.recent.note_failed(queued, failure, now)
         freed_node = self._nominate(queued.pod, failure.nominated_node_name)
         bundle = self._queue.requeue(queued, now, holds_for=failure.holds_for)
         if freed_node:
@@ -197,6 +204,7 @@ class FailureHandler:
         if self._queue.find(queued.key) is None:
             self._renew(queued, current)
             _note_failure(queued, failure)
+        self.log.recent.note_failed(queued, failure, now)
         self._queue.requeue(queued, now)
         self._log_failure(queued, failure, now, is_news=is_news)
 

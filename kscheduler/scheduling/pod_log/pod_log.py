@@ -17,6 +17,7 @@ from kscheduler.framework.status import Fault
 from kscheduler.logs import get_logger, verbose
 from kscheduler.scheduling.pod_log.decision import lines_of
 from kscheduler.scheduling.pod_log.lines import LINES, MOVES, OUTCOMES, STEPS, WAKING
+from kscheduler.scheduling.pod_log.recent_attempts import RecentAttempts
 from kscheduler.scheduling.pod_log.together import TurnedDownTogether
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.queue.bundles import Bundle, Element
@@ -86,6 +87,8 @@ class PodLog:
     def __init__(self, awaited_events: AwaitedEvents = _no_awaited_events) -> None:
         self.awaited_events = awaited_events
         """Set to the queue's method once there is a queue."""
+        self.recent = RecentAttempts()
+        """What happened last, kept whatever is logged."""
         self._together = TurnedDownTogether()
         self._victims: RecentlyUsed[str, tuple[str, str, float]] = RecentlyUsed(MOST_REMEMBERED)
         """Victims that are being deleted, by UID: node, preemptor, and since when."""

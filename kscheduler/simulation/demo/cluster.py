@@ -123,7 +123,8 @@ async def _scheduler(options: ClusterOptions, url: str, folder: str) -> AsyncIte
         command = f"kscheduler explain NAMESPACE/POD --master {url} {flags}"
         *others, last = options.scheduler_names
         names = f"{', '.join(others)} and {last}" if others else last
-        yield f"kscheduler schedules the pods for {names}\n  {own_url}/metrics\n  its log: {log}\n  {command}\n"
+        pages = f"{own_url}/ui/\n  {own_url}/metrics"
+        yield f"kscheduler schedules the pods for {names}\n  {pages}\n  its log: {log}\n  {command}\n"
 
 
 def _kubeconfig_path(options: ClusterOptions, folder: str) -> Path:

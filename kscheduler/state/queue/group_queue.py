@@ -15,7 +15,7 @@ Pods that are in no group never come here. What is different from kube-scheduler
 waits for its own back-off before its group is tried again, so a Binding that is refused for ever is no endless loop.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 from kscheduler.api.core import Pod
@@ -74,6 +74,10 @@ class GroupQueue:
     def holds(self, key: str) -> bool:
         """Whether the pod waits here."""
         return key in self._group_of
+
+    def keys(self) -> Collection[str]:
+        """The keys of all members, as a live view."""
+        return self._group_of.keys()
 
     def find(self, key: str) -> tuple[str, QueuedPodInfo] | None:
         """The place of a pod and its record; `None` if it does not wait here."""

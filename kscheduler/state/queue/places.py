@@ -81,6 +81,16 @@ class Places:
         elements = (element if isinstance(element, Bundle) else (element,) for element in self.parked)
         return chain(chain.from_iterable(elements), self.gated)
 
+    def waiting_keys(self) -> Iterator[str]:
+        """The keys of all pods in any place, groups aside. Consume it before anything changes."""
+        heaps = (element for heap, _ in self._heaps for element in heap if not isinstance(element, QueuedPodGroup))
+        for element in chain(heaps, self.parked):
+            if isinstance(element, Bundle):
+                yield from element.keys()
+            else:
+                yield element.key
+        yield from (queued.key for queued in self.gated)
+
     def is_parked(self, key: str) -> bool:
         """Whether a pod outside of bundles waits for an event."""
         return key in self.parked or key in self.gated

@@ -145,6 +145,10 @@ class SchedulingQueue:
         if self._groups is not None:
             yield from self._groups.parked()
 
+    def waiting_keys(self) -> list[str]:
+        """The keys of all pods that wait here, members of groups included: a copy."""
+        return [*self._places.waiting_keys(), *(self._groups.keys() if self._groups is not None else ())]
+
     def awaited_events(self, profile: str, plugins: frozenset[str]) -> tuple[str, ...]:
         """Labels, sorted, of the events that may change these plugins' verdicts: what a parked pod waits for."""
         return self._policy.hints.registered(profile, plugins)

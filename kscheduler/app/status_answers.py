@@ -1,0 +1,107 @@
+"""What the status page asks about pods, answered by a copy of the process (`app.asking`)."""
+
+from collections.abc import Callable, Iterable, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from kscheduler.api.core import Pod
+from kscheduler.api.kinds import PODS, REPLICA_SETS
+from kscheduler.app.asking.live_copy import LiveCopy, NoAnswerError
+from kscheduler.app.asking.live_questions import LiveQuestions
+from kscheduler.app.parts import Parts
+from kscheduler.explain.situation import NO_SITUATION
+from kscheduler.explain.suggestions.as_json import suggestion_trees
+from kscheduler.framework.cluster.preemption import PreemptionSearch
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.scheduling.cycle.schedule import schedule
+from kscheduler.scheduling.profile import Profile
+from kscheduler.server.status_page.sources import NodeVerdict, Refused, Tree
+from kscheduler.whatif.scenario import ClusterObjects, Scenario
+from kscheduler.whatif.suggestions.search import suggestions
+
+_VERDICTS = msgspec.json.Decoder(list[NodeVerdict])
+_CHANGES = msgspec.json.Decoder(dict[str, dict[str, Any]])
+
+
+class StatusAnswers:
+    """Implements `status_page.sources.LiveAnswers`."""
+
+    def __init__(self, parts: Parts, copy: LiveCopy, questions: LiveQuestions) -> None:
+        self._parts = parts
+        self._copy = copy
+        self._questions = questions
+
+    async def explain(self, pod: Pod) -> Tree | Refused:
+        """The explanation of one pod as it would be decided now."""
+        found = await self._questions.explain(pod.key, "", as_text=False, with_suggestions=not pod.spec.node_name)
+        if found.status != HTTPStatus.OK:
+            return Refused(f"No answer now: {found.body.decode(errors='replace')}")
+        tree: Tree = msgspec.json.decode(found.body)
+        return tree
+
+    async def verdicts_on(self, node_name: str, keys: Sequence[str]) -> list[NodeVerdict] | Refused:
+        """What the cycle says of these pending pods on one node."""
+        body = await self._ask(lambda: msgspec.json.encode([*_verdicts(self._parts, node_name, keys)]))
+        return body if isinstance(body, Refused) else _VERDICTS.decode(body)
+
+    async def smallest_changes(self, keys: Sequence[str]) -> dict[str, Tree] | Refused:
+        """By key of a pending pod the smallest change that would make it fit."""
+        body = await self._ask(lambda: msgspec.json.encode(_smallest_changes(self._parts, keys)))
+        return body if isinstance(body, Refused) else _CHANGES.decode(body)
+
+    async def _ask(self, question: Callable[[], bytes]) -> bytes | Refused:
+        try:
+            return await self._copy.ask(question)
+        except NoAnswerError as failure:
+            return Refused(f"No answer now: {failure}. Load the page again in a while.")
+
+
+# --- in the copy: everything below may change what it likes -----------------------------------------------------------
+
+
+def _pending(parts: Parts, keys: Iterable[str]) -> Iterable[tuple[PodInfo, Profile]]:
+    """Those of the pods that are there, without a node, and served; without their nominations."""
+    for key in keys:
+        pod: Pod | None = parts.informers.informer(PODS).store.get(key)
+        profile = None if pod is None else parts.assembly.profiles.get(pod.spec.scheduler_name)
+        if pod is None or profile is None or pod.spec.node_name or pod.is_terminal:
+            continue
+        status = msgspec.structs.replace(pod.status, nominated_node_name="")
+        yield PodInfo(msgspec.structs.replace(pod, status=status)), profile
+
+
+def _smallest_changes(parts: Parts, keys: Iterable[str]) -> dict[str, Tree]:
+    objects = ClusterObjects(replicasets=tuple(parts.informers.informer(REPLICA_SETS).store.list()))
+    found: dict[str, Tree] = {}
+    for pod, profile in _pending(parts, keys):
+        if parts.assembly.queue.group_of(pod.pod) is not None:
+            continue  # its group is decided about as a whole
+        changes = suggestions(profile, pod, parts.assembly.cache, parts.assembly.ports.budgets)
+        scenario = Scenario(objects, pod.pod, parts.assembly.config)
+        for tree in suggestion_trees(changes[:1], scenario, NO_SITUATION):
+            found[pod.key] = tree
+    return found
+
+
+def _verdicts(parts: Parts, node_name: str, keys: Iterable[str]) -> Iterable[NodeVerdict]:
+    cache = parts.assembly.cache
+    for pod, profile in _pending(parts, keys):
+        gate = profile.run_pre_enqueue(pod)
+        if gate.is_rejected:
+            yield NodeVerdict(pod.key, gate.plugin, tuple(gate.reasons))
+            continue
+        record = schedule(profile, pod, cache)
+        whole = record.diagnosis.pre_filter
+        if whole.is_rejected:
+            yield NodeVerdict(pod.key, whole.plugin, tuple(whole.reasons))
+            continue
+        status = next((status for name, status in record.diagnosis.by_node() if name == node_name), None)
+        search = record.state.find(PreemptionSearch)
+        here = () if search is None else [each for each in search.candidates() if each.node_name == node_name]
+        victims = tuple(victim.key for candidate in here for victim in candidate.victims)
+        if status is None or victims:
+            yield NodeVerdict(pod.key, "", (), victims)
+        else:
+            yield NodeVerdict(pod.key, status.plugin or "PreFilter", tuple(status.reasons))

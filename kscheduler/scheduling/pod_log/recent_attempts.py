@@ -1,0 +1,193 @@
+"""The last attempts and preemptions, for the status page: what happened to a pod while nobody had logs on.
+
+An entry is a tuple of values that exist already; appending one costs a fraction of a microsecond, and nothing is
+looked up until somebody asks. Bound and failed attempts are kept apart: a wave of bindings does not push out why a pod
+failed before it. Asking walks a ring, which takes a millisecond or two.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
+
+from kscheduler.framework.cluster.preemption import Preemption
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.scheduling.record import SchedulingRecord
+
+MOST_ATTEMPTS: Final = 10_000
+"""Entries of each ring of attempts: about 3 MB each, most of it the texts of failures."""
+MOST_PREEMPTIONS: Final = 1_000
+MOST_VICTIMS: Final = 20
+"""Victims of a preemption that are named; all are counted."""
+
+
+class BoundPod(NamedTuple):
+    """An attempt that bound a pod."""
+
+    uid: str
+    key: str
+    at: float
+    """Wall-clock seconds, when the API server had accepted the binding."""
+    number: int
+    """1: the pod's first attempt."""
+    node_name: str
+    feasible: int
+    """Nodes that fitted; 0 if its class had the best ones ready and nobody counted."""
+    all_nodes: int
+    points: int | None
+    """Of the chosen node; `None` if nothing was scored."""
+    seconds: float
+    """From the start of the cycle to the end of the bind."""
+
+
+class FailedAttempt(NamedTuple):
+    """An attempt that found no node, or failed."""
+
+    uid: str
+    key: str
+    at: float
+    number: int
+    message: str
+    is_error: bool
+    plugins: frozenset[str]
+    """Who turned the pod down."""
+    pending: frozenset[str]
+    """Plugins that wait for something outside the cluster."""
+    rejected: tuple[tuple[str, int], ...]
+    """By plugin, in the order in which they ran: how many nodes it turned down. Empty name: outside of the nodes that
+    PreFilter has left."""
+    nominated_node_name: str
+    like: str
+    """The pod of its class that went through the cycle; empty: this one did."""
+
+
+class RecentPreemption(NamedTuple):
+    """A preemption that has begun."""
+
+    uid: str
+    """Of the preemptor, pod or group."""
+    preemptor: str
+    is_group: bool
+    at: float
+    node_name: str
+    victims: tuple[tuple[str, str], ...]
+    """UID and key, most important first."""
+    victim_count: int
+    broken_budgets: int
+
+
+class FailureKept(Protocol):
+    """The part of `failures.Failure` that is kept."""
+
+    @property
+    def message(self) -> str:
+        """The text of the condition."""
+        ...
+
+    @property
+    def is_error(self) -> bool:
+        """Whether something failed."""
+        ...
+
+    @property
+    def plugins(self) -> frozenset[str]:
+        """The plugins that rejected the pod."""
+        ...
+
+    @property
+    def pending(self) -> frozenset[str]:
+        """The plugins that wait for something outside the cluster."""
+        ...
+
+    @property
+    def rejected(self) -> tuple[tuple[str, int], ...]:
+        """Nodes turned down, by plugin."""
+        ...
+
+    @property
+    def nominated_node_name(self) -> str | None:
+        """The node that preemption has chosen."""
+        ...
+
+    @property
+    def like(self) -> str:
+        """The key of the pod of its class that went through the cycle."""
+        ...
+
+
+class RecentAttempts:
+    """Rings of what happened last; the newest is last."""
+
+    def __init__(self, most_attempts: int = MOST_ATTEMPTS, most_preemptions: int = MOST_PREEMPTIONS) -> None:
+        self.bound: deque[BoundPod] = deque(maxlen=most_attempts)
+        self.failed: deque[FailedAttempt] = deque(maxlen=most_attempts)
+        self.preemptions: deque[RecentPreemption] = deque(maxlen=most_preemptions)
+        self.generation = 0
+        """Moves with each entry: whoever shows the rings sees by it whether there is anything new."""
+
+    def note_failed(self, queued: QueuedPodInfo, failure: FailureKept, now: float) -> None:
+        """An attempt failed, or the pod was turned down with its class. `now`: wall-clock seconds."""
+        pod = queued.pod
+        self.generation += 1
+        self.failed.append(
+            FailedAttempt(
+                pod.uid,
+                pod.key,
+                now,
+                queued.attempts,
+                failure.message,
+                failure.is_error,
+                failure.plugins,
+                failure.pending,
+                failure.rejected,
+                failure.nominated_node_name or "",
+                failure.like if failure.like != pod.key else "",
+            )
+        )
+
+    def note_preemption(self, preemption: Preemption, now: float) -> None:
+        """A preemption begins."""
+        self.generation += 1
+        named = tuple((victim.uid, victim.key) for victim in preemption.victims[:MOST_VICTIMS])
+        self.preemptions.append(
+            RecentPreemption(
+                preemption.uid,
+                preemption.text,
+                preemption.group is not None,
+                now,
+                preemption.node_name,
+                named,
+                len(preemption.victims),
+                preemption.broken_budgets,
+            )
+        )
+
+    def note_bound(self, queued: QueuedPodInfo, record: SchedulingRecord, seconds: float, now: float) -> None:
+        """A pod was bound, `seconds` after its cycle began. `now`: wall-clock seconds."""
+        pod = queued.pod
+        self.generation += 1
+        self.bound.append(
+            BoundPod(
+                pod.uid,
+                pod.key,
+                now,
+                queued.attempts,
+                record.node_name,
+                len(record.feasible),
+                record.num_all_nodes,
+                record.best_score,
+                seconds,
+            )
+        )
+
+    def attempts_of(self, uid: str) -> Sequence[BoundPod | FailedAttempt]:
+        """All kept attempts of a pod, the newest first."""
+        found: list[BoundPod | FailedAttempt] = [entry for entry in self.bound if entry.uid == uid]
+        found += [entry for entry in self.failed if entry.uid == uid]
+        return sorted(found, key=lambda entry: -entry.at)
+
+    def preemptions_of(self, uid: str) -> Sequence[RecentPreemption]:
+        """The kept preemptions by a pod, and those that it was a named victim of; the newest first."""
+        concerned = [
+            entry for entry in self.preemptions if uid == entry.uid or any(uid == victim for victim, _ in entry.victims)
+        ]
+        return concerned[::-1]

@@ -1,0 +1,96 @@
+"""The explanation of a pod, as `explain -o json` prints it, made ready for a page."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+Tree = dict[str, Any]
+
+BEST_NODES: Final = 5
+EXAMPLES: Final = 4
+MOST_REJECTIONS: Final = 40
+_VERDICTS: Final = {
+    "Gated": "It is held before the queue.",
+    "Error": "It cannot be decided about.",
+    "Finished": "It has ended; nobody schedules it any more.",
+    "Terminating": "It is being deleted; nobody schedules it any more.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RejectionRow:
+    """Nodes that one plugin turned down for the same reason."""
+
+    plugin: str
+    reason: str
+    count: int
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownAnswer:
+    """What the page shows of it."""
+
+    verdict: str
+    message: str
+    nodes: int
+    feasible: int
+    chosen: str
+    best_nodes: tuple[str, ...]
+    points: tuple[tuple[str, tuple[int, ...]], ...]
+    """By plugin, in the order of the best nodes; the sum last, as `total`."""
+    rejections: tuple[RejectionRow, ...]
+    preemption: str
+    suggestions: tuple[Tree, ...]
+    looked: bool
+    """Whether suggestions were looked for."""
+    notes: tuple[str, ...]
+
+
+def shown_answer(tree: Tree) -> ShownAnswer:
+    """Reads the tree leniently: keys that are missing count as empty."""
+    rejected: Tree = tree.get("filter") or {}
+    feasible = tree.get("feasible") or []
+    scores: Tree = tree.get("scores") or {}
+    best = sorted(scores, key=lambda name: (-scores[name]["_total"], name))[:BEST_NODES]
+    chosen = tree.get("best") or []
+    gate = tree.get("preEnqueue") or tree.get("preFilter") or {}
+    return ShownAnswer(
+        verdict=_VERDICTS.get(tree.get("outcome") or "", ""),
+        message=tree.get("error") or tree.get("message") or ", ".join(gate.get("reasons", ())),
+        nodes=len(rejected) + len(feasible),
+        feasible=len(feasible),
+        chosen=chosen[0] if len(chosen) == 1 else "",
+        best_nodes=tuple(best or feasible[:BEST_NODES]),
+        points=_points(scores, best),
+        rejections=_rejections(rejected),
+        preemption=_preemption(tree.get("preemption") or {}),
+        suggestions=tuple(tree.get("suggestions") or ()),
+        looked=tree.get("suggestions") is not None,
+        notes=tuple(tree.get("notes") or ()),
+    )
+
+
+def _points(scores: Tree, best: list[str]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    plugins = [name for name in (scores[best[0]] if best else ()) if name != "_total"]
+    rows = [(name, tuple(scores[node].get(name, 0) for node in best)) for name in plugins]
+    total = [("total", tuple(scores[node]["_total"] for node in best))] if best else []
+    return (*rows, *total)
+
+
+def _rejections(rejected: Tree) -> tuple[RejectionRow, ...]:
+    found: dict[tuple[str, str], list[str]] = {}
+    for node, verdict in rejected.items():
+        found.setdefault((verdict["plugin"], ", ".join(verdict["reasons"])), []).append(node)
+    rows = [
+        RejectionRow(plugin, reason, len(nodes), tuple(nodes[:EXAMPLES])) for (plugin, reason), nodes in found.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: (-row.count, row.plugin))[:MOST_REJECTIONS])
+
+
+def _preemption(found: Tree) -> str:
+    if node := found.get("nominatedNode"):
+        victims = found.get("victims") or []
+        return f"Preemption would make room on {node}: {', '.join(victims[:EXAMPLES])} would go" + (
+            f", and {len(victims) - EXAMPLES} more." if len(victims) > EXAMPLES else "."
+        )
+    return ""

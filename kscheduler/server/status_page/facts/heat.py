@@ -1,0 +1,173 @@
+"""The nodes by zone, and how full each is: a letter per node, for pages and for browsers that follow.
+
+The problem: five thousand nodes are five thousand links if each is an element, which no browser shows at once. The
+idea: a node is a cell, cells stand in an order that changes only with the nodes themselves, and how full they are is a
+text with a letter per cell. A picture is drawn from it with one path per letter (`drawing`), and a browser that has
+the text of a moment ago needs only the letters that have changed.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler.api.well_known import ZONE
+from kscheduler.framework.nodes.node_table import CPU_INDEX, MEMORY_INDEX, NodeTable, Rows
+
+MOST_ZONES: Final = 24
+"""Blocks of their own, the largest; the nodes of all further zones stand together."""
+BY: Final = {"use": "the fuller of CPU and memory", "cpu": "CPU", "memory": "memory", "pods": "number of pods"}
+"""What a picture can show, by its name in the address."""
+EMPTY, FULL, OVER, CORDONED = "0", "a", "o", "c"
+"""Letters: nothing requested, more than 90 %, more than all, unschedulable. Between them 1 to 9, tenths rounded up."""
+LEVELS: Final = "0123456789aoc"
+
+_LETTERS: Final = np.frombuffer(LEVELS.encode(), dtype=np.uint8)
+_OVER_AT, _CORDONED_AT = LEVELS.index(OVER), LEVELS.index(CORDONED)
+
+Shares = NDArray[np.float64]
+"""Per row requested / allocatable: 1.0 is full; 2.0 where something is requested of nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneBlock:
+    """The nodes of a zone: cells `first` to `first + count`."""
+
+    name: str
+    """Empty: nodes without a zone."""
+    first: int
+    count: int
+    is_rest: bool = False
+    """Several zones that have no block of their own."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """Which node is which cell; the same object until nodes come, go or change zones."""
+
+    zones: tuple[ZoneBlock, ...]
+    names: tuple[str, ...]
+    """By cell."""
+    rows: Rows
+    """The rows in the order of the cells."""
+    version: int
+    """Another one with other cells: a browser with an older one must fetch the page again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """All nodes in numbers."""
+
+    nodes: int
+    cordoned: int
+    overfilled: int
+    cpu: float
+    """Share of all CPU that is requested; 0 if there is none."""
+    memory: float
+    pods: int
+
+
+class HeatMap:
+    """Reads the node table; keeps the order of the cells while the nodes stay the same."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
+        self._cells = Cells((), (), nodes.rows(), 0)
+        self._names: tuple[str, ...] | None = None
+        self._zone_ids: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+
+    def cells(self) -> Cells:
+        """The cells now. Sorts all names if nodes have come, gone or changed zones, otherwise compares two columns."""
+        names, rows = self._nodes.names(), self._nodes.rows()
+        ids, values = self._nodes.label_values(ZONE, rows)
+        if names is not self._names or not np.array_equal(ids, self._zone_ids):
+            self._names, self._zone_ids = names, ids.copy()
+            by_zone: dict[str, list[tuple[str, int]]] = {}
+            for row, number in zip(rows.tolist(), ids.tolist(), strict=True):
+                by_zone.setdefault(values[number] or "", []).append((names[row], row))
+            self._cells = _cells_of(by_zone, self._cells.version + 1)
+        return self._cells
+
+    def letters(self, by: str) -> str:
+        """How full each cell is. Raises `KeyError` for a `by` that is not in `BY`."""
+        rows = self.cells().rows
+        share = _SHARES[by](self._nodes, rows)
+        tenths = np.clip(np.ceil(share * 10 - 1e-9), 0, 10).astype(np.intp)
+        tenths[share > 1] = _OVER_AT
+        tenths[self._nodes.unschedulable[rows]] = _CORDONED_AT
+        return _LETTERS[tenths].tobytes().decode()
+
+    def summary(self) -> Summary:
+        """All nodes in numbers."""
+        nodes, rows = self._nodes, self._nodes.rows()
+        return Summary(
+            nodes=len(rows),
+            cordoned=int(np.count_nonzero(nodes.unschedulable[rows])),
+            overfilled=int(np.count_nonzero(share_of_use(nodes, rows) > 1)),
+            cpu=_whole_share(nodes, CPU_INDEX, rows),
+            memory=_whole_share(nodes, MEMORY_INDEX, rows),
+            pods=int(nodes.pod_count[rows].sum()),
+        )
+
+
+def _cells_of(by_zone: dict[str, list[tuple[str, int]]], version: int) -> Cells:
+    largest = sorted(by_zone, key=lambda zone: (-len(by_zone[zone]), zone))[:MOST_ZONES]
+    blocks: list[ZoneBlock] = []
+    ordered: list[tuple[str, int]] = []
+    for zone in sorted(largest, key=lambda name: (not name, name)):  # those without a zone come last
+        blocks.append(ZoneBlock(zone, len(ordered), len(by_zone[zone])))
+        ordered += sorted(by_zone[zone])
+    rest = sorted(cell for zone, cells in by_zone.items() if zone not in largest for cell in cells)
+    if rest:
+        blocks.append(ZoneBlock("", len(ordered), len(rest), is_rest=True))
+        ordered += rest
+    rows = np.array([row for _, row in ordered], dtype=np.intp)
+    return Cells(tuple(blocks), tuple(name for name, _ in ordered), rows, version)
+
+
+def _share(requested: NDArray[np.int64], allocatable: NDArray[np.int64]) -> Shares:
+    share = np.full(len(requested), 2.0)
+    share[requested <= 0] = 0.0
+    np.divide(requested, allocatable, out=share, where=allocatable > 0)
+    return share
+
+
+def share_of_cpu(nodes: NodeTable, rows: Rows) -> Shares:
+    """Of CPU."""
+    return _share(nodes.requested[CPU_INDEX][rows], nodes.allocatable[CPU_INDEX][rows])
+
+
+def share_of_memory(nodes: NodeTable, rows: Rows) -> Shares:
+    """Of memory."""
+    return _share(nodes.requested[MEMORY_INDEX][rows], nodes.allocatable[MEMORY_INDEX][rows])
+
+
+def share_of_pods(nodes: NodeTable, rows: Rows) -> Shares:
+    """Of the number of pods that the kubelet takes."""
+    return _share(nodes.pod_count[rows], nodes.allowed_pods[rows])
+
+
+def share_of_use(nodes: NodeTable, rows: Rows) -> Shares:
+    """The fuller of CPU and memory."""
+    return np.maximum(share_of_cpu(nodes, rows), share_of_memory(nodes, rows))
+
+
+_SHARES: Final[dict[str, Callable[[NodeTable, Rows], Shares]]] = {
+    "use": share_of_use,
+    "cpu": share_of_cpu,
+    "memory": share_of_memory,
+    "pods": share_of_pods,
+}
+
+
+def _whole_share(nodes: NodeTable, index: int, rows: Rows) -> float:
+    total = float(nodes.allocatable[index][rows].sum(dtype=np.float64))
+    return float(nodes.requested[index][rows].sum(dtype=np.float64)) / total if total else 0.0
+
+
+def changes(before: str, after: str) -> Sequence[tuple[int, str]]:
+    """The cells whose letters differ, with the new letters. Both texts are of the same cells."""
+    old, new = np.frombuffer(before.encode(), dtype=np.uint8), np.frombuffer(after.encode(), dtype=np.uint8)
+    return [(at, after[at]) for at in np.flatnonzero(old != new).tolist()]

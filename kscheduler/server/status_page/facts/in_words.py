@@ -1,0 +1,54 @@
+"""Times and amounts as people read them."""
+
+from datetime import UTC, datetime
+from typing import Final
+
+from kscheduler.framework.reasons.wording import amount_text
+
+__all__ = ["age_text", "amount_text", "seconds_of", "share_text", "short_seconds", "since"]
+
+_UNITS: Final = (("d", 86_400), ("h", 3_600), ("m", 60))
+
+
+def age_text(seconds: float) -> str:
+    """Two units at most: `3s`, `2m 5s`, `4h 10m`, `12d 3h`. Times to come count as now."""
+    left = max(int(seconds), 0)
+    parts: list[str] = []
+    for unit, length in _UNITS:
+        if left >= length or parts:
+            parts.append(f"{left // length}{unit}")
+            left %= length
+    parts.append(f"{left}s")
+    shown = [part for part in parts[:2] if part[0] != "0" or len(part) > 2 or len(parts) == 1]
+    return " ".join(shown) or "0s"
+
+
+def seconds_of(timestamp: str | None) -> float | None:
+    """An RFC 3339 time as wall-clock seconds; `None` if there is none, or it cannot be read."""
+    if not timestamp:
+        return None
+    try:
+        moment = datetime.fromisoformat(timestamp)
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def since(at: float) -> str:
+    """Wall-clock seconds as RFC 3339, for the `datetime` of an element."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def short_seconds(seconds: float) -> str:
+    """A duration with three digits: `12.3 us`, `4.56 ms`, `1.23 s`."""
+    for unit, factor in (("us", 1e6), ("ms", 1e3)):
+        value = seconds * factor
+        if value < 999.5:
+            return f"{value:.3g} {unit}"
+    return f"{seconds:.3g} s" if seconds < 999.5 else age_text(seconds)
+
+
+def share_text(share: float) -> str:
+    """A share as per cent: `0 %`, `3.4 %`, `87 %`."""
+    per_cent = share * 100
+    return f"{per_cent:.1f} %" if 0 < per_cent < 9.95 else f"{per_cent:.0f} %"

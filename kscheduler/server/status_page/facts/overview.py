@@ -1,0 +1,177 @@
+"""The overview's sections, each a value that can be compared: a section is rendered anew only when it has changed."""
+
+import heapq
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kscheduler.scheduling.observations import AttemptResult
+from kscheduler.scheduling.pod_log.recent_attempts import BoundPod, FailedAttempt, RecentPreemption
+from kscheduler.server.status_page.facts.heat import HeatMap, Summary
+from kscheduler.server.status_page.facts.in_words import seconds_of
+from kscheduler.server.status_page.facts.plugin_times import PluginTime, plugin_times, quantile
+from kscheduler.server.status_page.sources import PageSources, Tree
+
+MOST_REASONS: Final = 12
+"""On the overview; its own page has more."""
+MOST_DECISIONS: Final = 12
+MOST_PREEMPTIONS: Final = 8
+SECTIONS: Final = ("standing", "figures", "queues", "pending", "decisions", "preemptions", "plugins")
+"""All but the picture of the nodes."""
+_RATE_SECONDS: Final = 30.0
+"""A rate is worked out against a reading that is no older than this."""
+_QUEUES: Final = (
+    ("active", "are tried next"),
+    ("backoff", "are tried after a pause"),
+    ("unschedulable", "wait for an event that may help"),
+    ("gated", "are held before the queue"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """Pods in one place."""
+
+    name: str
+    meaning: str
+    pods: int
+    oldest: float | None
+    """Wall-clock seconds at which the oldest of them was created."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewFigures:
+    """The cluster and the work in numbers."""
+
+    cluster: Summary
+    pending: int
+    scheduled: int
+    unschedulable: int
+    errors: int
+    per_second: float | None
+    """Pods bound a second, lately; `None`: nobody has looked before."""
+    median_seconds: float
+    """From the start of a bound pod's attempt to the end of its bind; upper bounds of buckets."""
+    slow_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """What was decided last."""
+
+    entries: tuple[BoundPod | FailedAttempt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Preemptions:
+    """Preemptions of this process, and the last ones."""
+
+    attempts: int
+    victims: int
+    entries: tuple[RecentPreemption, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Reasons, those of most pods first."""
+
+    count: int
+    reasons: tuple[Any, ...]
+    more: int
+    """Reasons that are left off."""
+    by_plugin: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PluginTimes:
+    """Times of plugins."""
+
+    rows: tuple[PluginTime, ...]
+
+
+class OverviewReader:
+    """Reads the sections; keeps the last count of bound pods, for the rate."""
+
+    def __init__(self, sources: PageSources, heat: HeatMap) -> None:
+        self._sources = sources
+        self._heat = heat
+        self._last: tuple[float, int] | None = None
+
+    def sections(self, pending: Tree) -> dict[str, object]:
+        """All of them by name. `pending`: the pods that wait, by reason."""
+        return {
+            "standing": self._sources.standing(),
+            "figures": self._figures(pending["count"]),
+            "queues": self._queues(pending),
+            "pending": _pending(pending),
+            "decisions": Decisions(self._decisions()),
+            "preemptions": self._preemptions(),
+            "plugins": PluginTimes(plugin_times(self._sources.observations)),
+        }
+
+    def _figures(self, pending: int) -> OverviewFigures:
+        observations = self._sources.observations
+        by_result = dict.fromkeys(AttemptResult, 0)
+        for (result, _profile), count in observations.schedule_attempts.items():
+            by_result[AttemptResult(result)] += count
+        bound = [
+            histogram
+            for (result, _profile), histogram in observations.attempt_seconds.items()
+            if result == AttemptResult.SCHEDULED
+        ]
+        return OverviewFigures(
+            cluster=self._heat.summary(),
+            pending=pending,
+            scheduled=by_result[AttemptResult.SCHEDULED],
+            unschedulable=by_result[AttemptResult.UNSCHEDULABLE],
+            errors=by_result[AttemptResult.ERROR],
+            per_second=self._rate(by_result[AttemptResult.SCHEDULED]),
+            median_seconds=quantile(0.5, *bound),
+            slow_seconds=quantile(0.99, *bound),
+        )
+
+    def _rate(self, scheduled: int) -> float | None:
+        now, last = self._sources.clock.monotonic(), self._last
+        self._last = now, scheduled
+        if last is None or not 0 < now - last[0] <= _RATE_SECONDS:
+            return None
+        return round((scheduled - last[1]) / (now - last[0]), 1)
+
+    def _queues(self, pending: Tree) -> tuple[QueueRow, ...]:
+        sizes = self._sources.queue.statistics()
+        oldest: dict[str, float] = {}
+        for reason in pending["reasons"]:
+            at = seconds_of(reason["since"])
+            if at is not None:
+                oldest[reason["queue"]] = min(at, oldest.get(reason["queue"], at))
+        rows = [QueueRow(name, meaning, getattr(sizes, name), oldest.get(name)) for name, meaning in _QUEUES]
+        held = self._sources.at_permit.all()
+        now = self._sources.clock
+        waits = now.time() - now.monotonic() + held[0].since if held else None
+        rows.append(QueueRow("permit", "have a node, wait for a plugin", len(held), waits))
+        rows.append(QueueRow("binding", "have a node, are being bound", self._sources.binding(), None))
+        if sizes.incomplete is not None:
+            rows.append(QueueRow("incomplete", "wait for a group nobody has seen", sizes.incomplete, None))
+        return tuple(rows)
+
+    def _decisions(self) -> tuple[BoundPod | FailedAttempt, ...]:
+        recent = self._sources.recent
+        ends = (_last(recent.bound, MOST_DECISIONS), _last(recent.failed, MOST_DECISIONS))
+        return tuple(heapq.nlargest(MOST_DECISIONS, [*ends[0], *ends[1]], key=lambda entry: entry.at))
+
+    def _preemptions(self) -> Preemptions:
+        observations = self._sources.observations
+        victims = int(observations.victims.total)
+        attempts = observations.preemption_attempts[()]
+        return Preemptions(attempts, victims, tuple(_last(self._sources.recent.preemptions, MOST_PREEMPTIONS)[::-1]))
+
+
+def _last(ring: Any, most: int) -> list[Any]:
+    """The newest entries, the newest last."""
+    return [ring[at] for at in range(max(len(ring) - most, 0), len(ring))]
+
+
+def _pending(tree: Tree) -> Pending:
+    reasons = tree["reasons"]
+    left_off = max(len(reasons) - MOST_REASONS, 0) + tree["reasonsLeftOff"]
+    return Pending(tree["count"], tuple(reasons[:MOST_REASONS]), left_off, tree["byPlugin"])

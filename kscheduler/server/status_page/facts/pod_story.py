@@ -1,0 +1,154 @@
+"""One pod: where it stands now, what it asks for, and what happened to it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kscheduler.api.core import Pod
+from kscheduler.api.quantity import QuantityError
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.framework.reasons.wording import amount_text, taint_text
+from kscheduler.scheduling.pod_log.recent_attempts import BoundPod, FailedAttempt, RecentPreemption
+from kscheduler.server.status_page.facts.in_words import age_text, seconds_of
+from kscheduler.server.status_page.sources import PageSources
+
+MOST_ATTEMPTS: Final = 50
+_IN_QUEUE: Final = {
+    "active": "is ready: it is tried next",
+    "backoff": "is tried again when its pause is over",
+    "unschedulable": "was turned down, and waits for an event that may help",
+    "gated": "is held before the queue",
+    "incomplete": "waits for its pod group, which nobody has seen",
+    "pending": "came while its pod group was being tried",
+}
+
+__all__ = ["PodStory", "PodWhere", "pod_story", "taint_text"]
+
+
+@dataclass(frozen=True, slots=True)
+class PodWhere:
+    """Where a pod stands now."""
+
+    state: str
+    """A word: Bound, Ended, Deleting, Permit, Binding, Deciding, or the queue's place."""
+    text: str
+    tone: str
+    """good, bad, busy or quiet: its colour."""
+    node_name: str = ""
+    plugins: tuple[str, ...] = ()
+    """Who turned it down or keeps it."""
+    awaited: tuple[str, ...] = ()
+    """Kinds of events in the cluster that let it be tried again."""
+    attempts: int = 0
+    since: float | None = None
+    """Wall-clock seconds: of its place in the queue, or of its waiting."""
+    until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodStory:
+    """All that is known without deciding anew."""
+
+    pod: Pod
+    where: PodWhere
+    nominated: str
+    requests: tuple[tuple[str, str], ...]
+    created: float | None
+    condition: tuple[str, str, float | None] | None
+    """Reason, message and time of its condition PodScheduled, where it is False."""
+    attempts: Sequence[BoundPod | FailedAttempt]
+    more_attempts: int
+    """Attempts that are kept and not shown."""
+    preemptions: Sequence[RecentPreemption]
+    group: str
+    """Its pod group, if it has one and groups are followed."""
+
+
+def pod_story(sources: PageSources, pod: Pod) -> PodStory:
+    """The story of a pod that the watch has shown."""
+    uid = pod.metadata.uid
+    attempts = sources.recent.attempts_of(uid)
+    group = sources.queue.group_of(pod)
+    nomination = sources.cache.nominator.nomination(uid)
+    return PodStory(
+        pod=pod,
+        where=_where(sources, pod),
+        nominated=nomination[0] if nomination is not None else pod.status.nominated_node_name,
+        requests=_requests(pod),
+        created=seconds_of(pod.metadata.creation_timestamp),
+        condition=_condition(pod),
+        attempts=attempts[:MOST_ATTEMPTS],
+        more_attempts=max(len(attempts) - MOST_ATTEMPTS, 0),
+        preemptions=sources.recent.preemptions_of(uid),
+        group=group.text if group is not None else "",
+    )
+
+
+def _where(sources: PageSources, pod: Pod) -> PodWhere:
+    uid, node = pod.metadata.uid, pod.spec.node_name
+    if pod.is_terminal:
+        return PodWhere("Ended", f"has ended ({pod.status.phase})", "quiet", node)
+    if node and pod.metadata.deletion_timestamp:
+        return PodWhere("Deleting", "is being deleted; it still counts on its node", "quiet", node)
+    if node:
+        return PodWhere("Bound", f"is on its node, phase {pod.status.phase or 'unknown'}", "good", node)
+    held = sources.at_permit.get(uid)
+    if held is not None and held.verdict is None:
+        return PodWhere(
+            "Permit",
+            f"has a node and waits at Permit for {', '.join(sorted(held.pending_plugins))}",
+            "busy",
+            held.node_name,
+            tuple(sorted(held.pending_plugins)),
+        )
+    assumed = sources.cache.node_of(uid)
+    if assumed:
+        return PodWhere("Binding", "has a node and is being bound", "busy", assumed)
+    found = sources.queue.find(pod.key)
+    if found is not None:
+        return _in_queue(sources, *found)
+    if sources.queue.is_in_flight(uid):
+        return PodWhere("Deciding", "is being decided about, or waits for extenders or a preemption", "busy")
+    if pod.spec.scheduler_name not in sources.standing().profiles:
+        return PodWhere("Elsewhere", f"is for scheduler {pod.spec.scheduler_name}, which is not served here", "quiet")
+    return PodWhere("Unknown", "is not in the queue: it came a moment ago, or is being deleted", "quiet")
+
+
+def _in_queue(sources: PageSources, place: str, queued: QueuedPodInfo) -> PodWhere:
+    plugins = tuple(sorted(queued.unschedulable_plugins | queued.pending_plugins | {queued.gating_plugin} - {""}))
+    awaited: tuple[str, ...] = ()
+    if place in ("unschedulable", "gated") and plugins:
+        labels = sources.awaited_events(queued.pod.pod.spec.scheduler_name, frozenset(plugins))
+        awaited = tuple(dict.fromkeys(kind for label in labels for kind in label.split("|")))
+    now = sources.clock.time()
+    until = queued.backoff_expiration if place == "backoff" and queued.backoff_expiration > now else None
+    text = _IN_QUEUE.get(place, "waits")
+    if until is not None:
+        text = f"is tried again in {age_text(until - now)}"
+    if queued.gating_plugin:
+        text = f"is held before the queue by {queued.gating_plugin}"
+    return PodWhere(
+        state=place,
+        text=text,
+        tone="busy" if place in ("active", "backoff") else "bad",
+        plugins=plugins,
+        awaited=awaited,
+        attempts=queued.attempts,
+        since=queued.timestamp or None,
+        until=until,
+    )
+
+
+def _requests(pod: Pod) -> tuple[tuple[str, str], ...]:
+    try:
+        return tuple((name, amount_text(name, amount)) for name, amount in PodInfo(pod).requests.items() if amount)
+    except QuantityError as problem:
+        return (("unreadable", str(problem)),)
+
+
+def _condition(pod: Pod) -> tuple[str, str, float | None] | None:
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return condition.reason, condition.message, seconds_of(condition.last_transition_time)
+    return None

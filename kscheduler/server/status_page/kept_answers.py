@@ -1,0 +1,143 @@
+"""What a copy of the process has decided about pods, kept: a copy costs a fork, and ten readers ask for the same.
+
+ReasonChanges   for the overview: by the oldest pod of each reason the smallest change that helps it. Looked for
+                beside everything else while anybody looks, and paused for long after a long search
+SharedAnswers     for the pages of pods and nodes: an answer serves everybody for some seconds
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from kscheduler.aio.clock import Clock
+from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.logs import get_logger
+from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.server.status_page.sources import LiveAnswers, Refused, Tree
+
+_log = get_logger("server")
+
+MOST_CHANGES: Final = 64
+"""Pods whose smallest change is kept."""
+MOST_AT_ONCE: Final = 12
+"""Pods that are asked about together: those of the reasons that the overview shows."""
+SHORTEST_PAUSE_SECONDS: Final = 15.0
+LONGEST_PAUSE_SECONDS: Final = 600.0
+PART_OF_TIME: Final = 1 / 250
+"""Of a processor that the searches may take."""
+MOST_ANSWERS: Final = 32
+ANSWER_SECONDS: Final = 10.0
+NO_SINGLE_CHANGE: Final = "no single change that was tried helps its oldest pod"
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptChange:
+    change: Tree | None
+    why_not: str
+    at: float
+    """Monotonic seconds."""
+
+
+class ReasonChanges:
+    """Looks for the changes that the overview shows; `run` must run for any to be found."""
+
+    def __init__(self, answers: LiveAnswers | None, clock: Clock) -> None:
+        self._answers = answers
+        self._clock = clock
+        self._kept: RecentlyUsed[str, _KeptChange] = RecentlyUsed(MOST_CHANGES)
+        self._wanted: list[str] = []
+        self._is_wanted = asyncio.Event()
+        self.pause_seconds = SHORTEST_PAUSE_SECONDS
+
+    def beside(self, reasons: Iterable[Tree]) -> Iterator[Tree]:
+        """The reasons, each with `change`, or with what is known instead; and whoever looks wants to know the rest."""
+        wanted: list[str] = []
+        for reason in reasons:
+            key = self._example(reason)
+            kept = self._kept.use(key) if key else None
+            yield {
+                **reason,
+                "change": kept.change if kept is not None else None,
+                "no_change": kept.why_not if kept is not None and kept.change is None else "",
+                "looking": bool(key) and kept is None,
+            }
+            if key and (kept is None or self._clock.monotonic() - kept.at > self.pause_seconds):
+                wanted.append(key)
+        self._wanted = wanted[:MOST_AT_ONCE]
+        if wanted:
+            self._is_wanted.set()
+
+    def _example(self, reason: Tree) -> str:
+        """The pod to ask about: the oldest. Empty where there is nothing to ask."""
+        is_turned_down = reason["queue"] in ("unschedulable", "gated", "backoff")
+        if self._answers is None or not is_turned_down or not reason["pods"]:
+            return ""
+        first = reason["pods"][0]
+        return f"{first['namespace']}/{first['name']}"
+
+    async def run(self) -> None:
+        """Look for what is wanted, pause, until cancelled."""
+        while True:
+            await self._is_wanted.wait()
+            self._is_wanted.clear()
+            try:
+                await self._look()
+            except Exception:  # noqa: BLE001  who looks must not end who schedules
+                count_caught(Boundary.HTTP)
+                _log.exception("status_page_changes_not_found")
+                self.pause_seconds = LONGEST_PAUSE_SECONDS
+            await self._clock.sleep(self.pause_seconds)
+
+    async def _look(self) -> None:
+        keys, answers = self._wanted, self._answers
+        if answers is None or not keys:
+            return
+        began = time.perf_counter()
+        found = await answers.smallest_changes(keys)
+        seconds = time.perf_counter() - began
+        self.pause_seconds = min(max(seconds / PART_OF_TIME, SHORTEST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
+        now = self._clock.monotonic()
+        for key in keys:
+            if isinstance(found, Refused):
+                if key not in self._kept:  # else what was found before still tells more
+                    self._kept[key] = _KeptChange(None, found.reason, now - self.pause_seconds)
+            else:
+                change = found.get(key)
+                self._kept[key] = _KeptChange(change, "" if change is not None else NO_SINGLE_CHANGE, now)
+
+
+@dataclass(slots=True)
+class _KeptAnswer(Generic[V]):
+    answer: V
+    until: float
+
+
+class SharedAnswers(Generic[V]):
+    """Answers by question, each asked for once at a time. A refusal is not kept."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._kept: RecentlyUsed[Hashable, _KeptAnswer[V]] = RecentlyUsed(MOST_ANSWERS)
+        self._asking = asyncio.Lock()
+
+    async def answer(self, question: Hashable, ask: Callable[[], Awaitable[V | Refused]]) -> V | Refused:
+        """The answer, of some seconds ago at most."""
+        kept = self._known(question)
+        if kept is not None:
+            return kept
+        async with self._asking:  # one copy runs at a time anyway
+            kept = self._known(question)
+            if kept is not None:
+                return kept
+            found = await ask()
+            if not isinstance(found, Refused):
+                self._kept[question] = _KeptAnswer(found, self._clock.monotonic() + ANSWER_SECONDS)
+            return found
+
+    def _known(self, question: Hashable) -> V | None:
+        kept = self._kept.use(question)
+        return kept.answer if kept is not None and self._clock.monotonic() < kept.until else None

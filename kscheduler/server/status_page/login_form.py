@@ -1,0 +1,67 @@
+"""The form where a browser's user types a token, on the port that has a login (see `server.browser_login`)."""
+
+from typing import Protocol
+
+from aiohttp import web
+
+from kscheduler.logs import get_logger
+from kscheduler.server import browser_login
+from kscheduler.server.browser_login import COOKIE, LONGEST_TOKEN, UI
+from kscheduler.server.status_page.page_headers import html_page, see_other
+from kscheduler.server.status_page.rendering import Templates
+
+_log = get_logger("server")
+
+
+class TokenJudge(Protocol):
+    """Who says what a token opens: `access.DelegatedAccess`."""
+
+    async def refusal_of_token(self, token: str, path: str) -> str | None:
+        """Why it does not open the path; `None`: it does."""
+        ...
+
+
+class LoginForm:
+    """The form, and the way out."""
+
+    def __init__(self, judge: TokenJudge, templates: Templates) -> None:
+        self._judge = judge
+        self._templates = templates
+
+    def add_to(self, router: web.UrlDispatcher) -> None:
+        """Add the paths."""
+        router.add_get(browser_login.LOGIN, self._show)
+        router.add_post(browser_login.LOGIN, self._log_in)
+        router.add_post(browser_login.LOGOUT, self._log_out)
+
+    async def _show(self, request: web.Request) -> web.Response:
+        return await self._page(request.query.get("next", ""))
+
+    async def _page(self, wanted: str, problem: str = "") -> web.Response:
+        await self._templates.load()
+        body = self._templates.page("login.html", next=browser_login.local_path(wanted), problem=problem)
+        return html_page(body, 401 if problem else 200)
+
+    async def _log_in(self, request: web.Request) -> web.Response:
+        """Check the token, and hand it back as a cookie."""
+        if not browser_login.comes_from_here(request):
+            raise web.HTTPForbidden(text="403: Forbidden: the form was sent from another site")
+        fields = await request.post()
+        token, wanted = str(fields.get("token", "")).strip(), str(fields.get("next", ""))
+        if len(token) > LONGEST_TOKEN:
+            return await self._page(wanted, f"Browsers keep tokens of up to {LONGEST_TOKEN} characters as a cookie.")
+        if not browser_login.is_token(token):
+            return await self._page(wanted, "That is no token: it has other characters, or none.")
+        problem = await self._judge.refusal_of_token(token, f"{UI}/")
+        if problem is not None:
+            return await self._page(wanted, problem)
+        answer = see_other(browser_login.local_path(wanted))
+        answer.set_cookie(COOKIE, token, path=UI, secure=True, httponly=True, samesite="Strict")
+        return answer
+
+    async def _log_out(self, request: web.Request) -> web.Response:
+        if not browser_login.comes_from_here(request):
+            raise web.HTTPForbidden(text="403: Forbidden: the form was sent from another site")
+        answer = see_other(browser_login.LOGIN)
+        answer.del_cookie(COOKIE, path=UI, secure=True, httponly=True, samesite="Strict")
+        return answer

@@ -1,0 +1,148 @@
+"""Templates to HTML.
+
+jinja2, and the templates, are read at the first view: a start must not wait for them, and most processes are never
+looked at. All of it happens in a thread, since compiling the templates takes some ten milliseconds.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import lru_cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from kscheduler import __version__
+from kscheduler.explain.text.printable import printable
+from kscheduler.scheduling.pod_log.recent_attempts import BoundPod
+from kscheduler.server.status_page.facts import in_words
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+PACKAGE: Final = "kscheduler.server.status_page"
+ASSETS: Final = {
+    "page.css": "text/css",
+    "live.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
+"""Files and their types."""
+LONGEST_TEXT: Final = 4_000
+"""Characters of a value: a stranger's message does not make a page of megabytes."""
+_PLACES: Final = {
+    "underWay": "Under way",
+    "active": "Ready",
+    "backoff": "Back-off",
+    "unschedulable": "Unschedulable",
+    "gated": "Gated",
+    "incomplete": "Incomplete group",
+    "pending": "Group under way",
+    "Permit": "Waits at Permit",
+}
+_WHY: Final = {
+    "underWay": "is being decided about or bound",
+    "active": "not tried yet",
+    "backoff": "is tried again soon",
+    "gated": "held before the queue",
+}
+
+
+@lru_cache(maxsize=1)
+def assets() -> dict[str, bytes]:
+    """The files that pages name."""
+    folder = resources.files(PACKAGE).joinpath("assets")
+    return {name: folder.joinpath(name).read_bytes() for name in ASSETS}
+
+
+@lru_cache(maxsize=1)
+def assets_version() -> str:
+    """Changes with the files: browsers may keep them for ever under an address with it."""
+    digest = hashlib.sha256(b"".join(assets().values()))
+    return digest.hexdigest()[:12]
+
+
+def pod_url(key: str) -> str:
+    """The page of a pod, by `namespace/name`."""
+    namespace, _, name = key.partition("/")
+    return f"/ui/pods/{quote(namespace, safe='')}/{quote(name, safe='')}"
+
+
+def node_url(name: str) -> str:
+    """The page of a node."""
+    return f"/ui/nodes/{quote(name, safe='')}"
+
+
+def cut(text: object, most: int) -> str:
+    """The text's beginning."""
+    whole = str(text)
+    return whole if len(whole) <= most else f"{whole[:most]} … ({len(whole) - most} more characters)"
+
+
+class Templates:
+    """Renders; `load` must have ended before."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        """`now`: wall-clock seconds."""
+        self._now = now
+        self._environment: Environment | None = None
+        self._loading = asyncio.Lock()
+
+    async def load(self) -> None:
+        """Import and compile, once."""
+        async with self._loading:
+            if self._environment is None:
+                self._environment = await asyncio.to_thread(_environment)
+
+    def render(self, name: str, **values: Any) -> str:
+        """The HTML of a template. Raises `RuntimeError` before `load`."""
+        if self._environment is None:
+            message = "templates are not loaded: await load() first"
+            raise RuntimeError(message)
+        return self._environment.get_template(name).render(now=self._now(), **values)
+
+    def page(self, name: str, **values: Any) -> bytes:
+        """A whole page."""
+        return self.render(name, assets=assets_version(), version=__version__, **values).encode()
+
+
+def _environment() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader(PACKAGE, "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+        cache_size=-1,
+        finalize=_clean,
+    )
+    environment.filters.update(
+        age=in_words.age_text,
+        clock=lambda at: datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S"),
+        cut=cut,
+        is_bound=lambda entry: isinstance(entry, BoundPod),
+        node_url=node_url,
+        number=lambda count: f"{count:,}",
+        place=lambda place: _PLACES.get(place, place),
+        pod_url=pod_url,
+        quoted=lambda text: quote(text, safe=""),
+        seconds=in_words.seconds_of,
+        share=in_words.share_text,
+        short=in_words.short_seconds,
+        since=in_words.since,
+        why=lambda place: _WHY.get(place, ""),
+    )
+    for name in environment.list_templates():
+        environment.get_template(name)
+    return environment
+
+
+def _clean(value: object) -> object:
+    """A value without characters that turn text around or control terminals; escaping comes after it."""
+    if type(value) is not str:  # Markup is ours
+        return value
+    text = value if len(value) <= LONGEST_TEXT else cut(value, LONGEST_TEXT)
+    return text if text.isprintable() else printable(text)

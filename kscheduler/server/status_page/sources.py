@@ -1,0 +1,96 @@
+"""What the page reads: parts of the running service, and functions about the rest of it. Nothing here is written to."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from kscheduler.aio.clock import Clock
+from kscheduler.api.core import Pod
+from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.pod_log.recent_attempts import RecentAttempts
+from kscheduler.scheduling.truth.truth import PodsStored
+from kscheduler.state.cache import Cache
+from kscheduler.state.holding.waiting_pods import WaitingPodTable
+from kscheduler.state.queue.scheduling_queue import SchedulingQueue
+
+Tree = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """No answer, and why: shown in its place."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVerdict:
+    """What the cycle says of a pod on one node."""
+
+    key: str
+    """The pod, `namespace/name`."""
+    plugin: str
+    """Who turns it down there; empty: it fits there, or would fit by preemption alone."""
+    reasons: tuple[str, ...]
+    victims: tuple[str, ...] = ()
+    """Pods that would have to go for it to fit there."""
+
+
+class LiveAnswers(Protocol):
+    """Decides about pods on a copy of the live state. Asking costs the service a fork: keep the answers."""
+
+    async def explain(self, pod: Pod) -> Tree | Refused:
+        """The explanation of one pod as it would be decided now, as `explain -o json` prints it."""
+        ...
+
+    async def verdicts_on(self, node_name: str, keys: Sequence[str]) -> list[NodeVerdict] | Refused:
+        """What the cycle says of these pending pods on one node; without those that are gone."""
+        ...
+
+    async def smallest_changes(self, keys: Sequence[str]) -> dict[str, Tree] | Refused:
+        """By key of a pending pod the smallest change that would make it fit, as an element of `suggestions`; pods
+        for which none is known are missing.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceStanding:
+    """Who decides here, and by which rules."""
+
+    leader: str
+    """In a line; empty without leader election."""
+    leads: bool
+    is_scheduling: bool
+    profiles: tuple[str, ...]
+    kubernetes: str
+    """The minor version whose rules are followed."""
+    version: str
+    problems: tuple[str, ...]
+    """Checks of /readyz and /livez that fail."""
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageSources:
+    """Parts and functions."""
+
+    cache: Cache
+    queue: SchedulingQueue
+    pods: PodsStored
+    pending: Callable[[Iterable[str]], Awaitable[Tree]]
+    """The pods with these keys that wait, by reason (`scheduling.truth.pending`)."""
+    observations: Observations
+    recent: RecentAttempts
+    at_permit: WaitingPodTable
+    binding: Callable[[], int]
+    """Attempts that have a node and are not over."""
+    awaited_events: Callable[[str, frozenset[str]], tuple[str, ...]]
+    standing: Callable[[], ServiceStanding]
+    overfilled: Callable[[], Mapping[str, str]]
+    """Overfilled nodes, with what is known about each."""
+    clock: Clock
+    answers: LiveAnswers | None = None
+
+
+MOST_NOTES: Final = 20

@@ -1,0 +1,166 @@
+"""The pages of a running service: what they say, in plain HTML, whoever asks and whatever things are called."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+import msgspec
+import pytest
+
+from kscheduler.app import App
+from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from tests.app.running import SECONDS, node_of, put, running, until
+from tests.builders import node_tree, pod_tree
+
+
+@dataclass
+class Scene:
+    server: EmbeddedAPIServer
+    app: App
+    session: aiohttp.ClientSession
+
+    async def get(self, path: str, **headers: str) -> tuple[int, str, dict[str, str]]:
+        url = f"http://127.0.0.1:{self.app.server.port}{path}"
+        async with self.session.get(url, headers=headers, allow_redirects=False) as response:
+            return (
+                response.status,
+                await response.text(),
+                {str(name): value for name, value in response.headers.items()},
+            )
+
+    async def page(self, path: str) -> str:
+        status, text, _ = await self.get(path)
+        assert status == 200, text
+        return text
+
+    async def page_with(self, path: str, *texts: str) -> str:
+        """The page, as soon as it says all of this."""
+        async with asyncio.timeout(SECONDS):
+            while True:
+                found = await self.page(path)
+                if all(text in found for text in texts):
+                    return found
+                await asyncio.sleep(0.05)
+
+
+@pytest.fixture
+async def scene() -> AsyncIterator[Scene]:
+    async with EmbeddedAPIServer(seed=1) as server:
+        for number in range(3):
+            labels = {"topology.kubernetes.io/zone": f"zone-{number % 2}"}
+            put(server, "nodes", node_tree(f"node-{number}", cpu="4", labels=labels))
+        async with running(server) as (app, _, _), aiohttp.ClientSession() as session:
+            put(server, "pods", pod_tree("small", requests={"cpu": "1"}))
+            await until(server, lambda: bool(node_of(server, "small")))
+            yield Scene(server, app, session)
+
+
+async def test_the_overview_shows_nodes_queues_and_what_was_decided(scene: Scene) -> None:
+    page = await scene.page_with("/ui/", "/ui/pods/default/small")
+    for text in ('<h2 id="h-queues">', "zone-0", "zone-1", "unschedulable", "No pod waits for a node."):
+        assert text in page
+
+
+async def test_a_pod_that_fits_nowhere_is_among_the_reasons(scene: Scene) -> None:
+    put(scene.server, "pods", pod_tree("huge", requests={"cpu": "64"}))
+    page = await scene.page_with("/ui/", "0/3 nodes are available: 3 Insufficient cpu")
+    assert "/ui/pods/default/huge" in page
+    assert "NodeResourcesFit" in page
+
+
+async def test_a_pods_story_tells_its_place_its_attempts_and_who_turned_nodes_down(scene: Scene) -> None:
+    put(scene.server, "pods", pod_tree("huge", requests={"cpu": "64"}))
+    page = await scene.page_with("/ui/pods/default/huge", "Nodes turned down", "0/3 nodes are available")
+    assert "Unschedulable" in page
+    assert "kinds of events in the cluster" in page
+    assert "NodeAdd" in page
+
+
+async def test_a_bound_pods_story_names_its_node(scene: Scene) -> None:
+    page = await scene.page_with("/ui/pods/default/small", "bound</span> to")
+    assert f"/ui/nodes/{node_of(scene.server, 'small')}" in page
+
+
+async def test_a_nodes_story_tells_who_is_on_it_and_what_is_left(scene: Scene) -> None:
+    page = await scene.page(f"/ui/nodes/{node_of(scene.server, 'small')}")
+    assert "/ui/pods/default/small" in page
+    assert '<td class="right figure">3</td>' in page
+
+
+async def test_a_search_leads_to_the_only_match_or_lists_all(scene: Scene) -> None:
+    status, _, headers = await scene.get("/ui/search?q=smal")
+    assert (status, headers["Location"]) == (303, "/ui/pods/default/small")
+    assert "/ui/nodes/node-2" in await scene.page("/ui/search?q=NODE-")
+
+
+async def test_what_was_never_seen_is_not_found(scene: Scene) -> None:
+    for path in ("/ui/pods/default/nobody", "/ui/nodes/nowhere"):
+        status, text, headers = await scene.get(path)
+        assert status == 404
+        assert "never seen" in text
+        assert headers["Content-Type"].startswith("text/html")
+
+
+HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>\u202e{{ 7*7 }}'
+
+
+async def test_hostile_texts_are_shown_as_text(scene: Scene) -> None:
+    node = node_tree("evil", cpu="4", labels={"topology.kubernetes.io/zone": HOSTILE, "x": HOSTILE})
+    node["spec"] = {"taints": [{"key": "k", "value": HOSTILE, "effect": "NoSchedule"}]}
+    put(scene.server, "nodes", node)
+    pod = pod_tree("huge", requests={"cpu": "64"})
+    pod["metadata"]["name"] = HOSTILE.replace("/", "")
+    put(scene.server, "pods", pod)
+    story = f"/ui/pods/default/{quote(HOSTILE.replace('/', ''), safe='')}"
+    for path in ("/ui/", "/ui/nodes", "/ui/nodes/evil", "/ui/pending", "/ui/search?q=e", story):
+        page = await scene.page_with(path, "&lt;script&gt;")
+        assert "<script>" not in page
+        assert "<img" not in page
+        assert "\u202e" not in page
+        assert "{{ 7*7 }}" in page
+
+
+async def test_every_answer_forbids_what_the_page_does_not_need(scene: Scene) -> None:
+    for path in ("/ui/", "/ui/nodes.json", "/ui/nodes/nowhere", "/ui/assets/live.js", "/ui/search?q="):
+        _, _, headers = await scene.get(path)
+        policy = headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert headers["X-Frame-Options"] == "DENY"
+
+
+async def test_pages_are_kept_nowhere_and_files_for_ever(scene: Scene) -> None:
+    page = await scene.page("/ui/")
+    address = page.partition('href="/ui/assets/page.css?')[2].partition('"')[0]
+    _, _, headers = await scene.get("/ui/")
+    assert headers["Cache-Control"] == "no-store"
+    _, _, headers = await scene.get(f"/ui/assets/page.css?{address}")
+    assert "immutable" in headers["Cache-Control"]
+    status, _, _ = await scene.get("/ui/assets/..%2fsite.py")
+    assert status == 404
+
+
+async def test_a_browser_that_follows_hears_of_a_change(scene: Scene) -> None:
+    url = f"http://127.0.0.1:{scene.app.server.port}/ui/events?by=use"
+    async with asyncio.timeout(SECONDS), scene.session.get(url) as response:
+        assert response.content_type == "text/event-stream"
+        lines = aiter(response.content)
+        first = await _message(lines)
+        assert first["letters"].count("0") == 2
+        put(scene.server, "pods", pod_tree("huge", requests={"cpu": "64"}))
+        while True:
+            later = await _message(lines)
+            assert "letters" not in later
+            if "default/huge" in later["sections"].get("pending", ""):
+                break
+
+
+async def _message(lines: AsyncIterator[bytes]) -> dict[str, Any]:
+    async for line in lines:
+        if line.startswith(b"data: "):
+            found: dict[str, Any] = msgspec.json.decode(line[6:])
+            return found
+    raise AssertionError("the stream has ended")

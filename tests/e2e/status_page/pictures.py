@@ -1,0 +1,58 @@
+"""The pictures of the documentation: `make page-pictures` looks at a running scheduler with Chromium.
+
+A cluster of 180 nodes on the embedded API server; what the pictures show is what the page said.
+"""
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+from playwright.sync_api import Page
+
+from tests.e2e.status_page import shop
+from tests.e2e.status_page.browser import chromium, looking
+from tests.e2e.status_page.watched import Watched, watched
+
+FOLDER: Final = Path(__file__).parents[3] / "docs" / "status-page"
+NODES, PODS = 180, 1_500
+STORY: Final = "/ui/pods/analytics/report-0"
+NODE: Final = "/ui/nodes/node-017"
+
+
+def main() -> int:
+    """Draw all of them."""
+    FOLDER.mkdir(exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="kscheduler-page-") as folder,
+        watched(Path(folder), shop.nodes(NODES), shop.running_pods(PODS, NODES)) as scene,
+        chromium() as browser,
+    ):
+        _let_it_work(scene)
+        for scheme in ("light", "dark"):
+            with looking(browser, color_scheme=scheme, device_scale_factor=1) as (page, complaints):
+                _draw(page, scene.url + "/ui/", f"overview-{scheme}.png", "text=Would fit")
+                if scheme == "light":
+                    _draw(page, scene.url + STORY, "pod.png", "text=What would help")
+                    _draw(page, scene.url + NODE, "node.png", "#h-down")
+            if complaints:
+                return 1
+    return 0
+
+
+def _let_it_work(scene: Watched) -> None:
+    scene.cluster.put("pods", shop.waiting_pods())
+    scene.cluster.put("pods", shop.fresh_pods(40))
+    scene.wait_for("/ui/", "/ui/pods/shop/")
+
+
+def _draw(page: Page, url: str, name: str, awaited: str) -> None:
+    page.goto(url)
+    page.locator(awaited).first.wait_for(timeout=30_000)
+    time.sleep(1.5)  # a second snapshot has a rate
+    page.screenshot(path=FOLDER / name, full_page=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
