@@ -134,9 +134,7 @@ class SegmentThread:
 
     def statistics(self) -> ThreadStatistics:
         """A snapshot."""
-        return ThreadStatistics(
-            self._written, self._number, self._discarded, self._failures, self._problem
-        )
+        return ThreadStatistics(self._written, self._number, self._discarded, self._failures, self._problem)
 
     # --- in the thread ------------------------------------------------------------------------------------------------
 
