@@ -21,6 +21,9 @@ from kscheduler.whatif.suggestions.trial import Trials
 
 _TRIED: Final = 3
 """Nodes that are tried for each kind of change, those that need least first."""
+_FEW: Final = 16
+"""In a cluster of so few nodes all are tried."""
+_CORDON: Final = Taint(UNSCHEDULABLE, "", "NoSchedule")
 _OF_CONTROLLERS: Final = "node.kubernetes.io/"
 _OF_THE_MACHINE: Final = (HOSTNAME, "kubernetes.io/arch", "kubernetes.io/os")
 _ALL_TAINTS: Final = Toleration(operator="Exists")
@@ -32,32 +35,68 @@ Labels = dict[str, str | None]
 
 def node_changes(trials: Trials) -> Iterator[Step]:
     """Proposals, the best of each kind first. They are not tried yet."""
-    yield from _without_taints(trials)
-    yield from _labels(trials)
+    objections = trials.objections
+    if objections.may_help(ChangeKind.TAINT):
+        yield from _without_taints(trials)
+    if objections.may_help(ChangeKind.NODE_LABEL):
+        yield from _labels(trials)
+
+
+def pairs_of_a_node(trials: Trials) -> Iterator[tuple[Step, Step]]:
+    """Proposals of two changes of the same node: it is uncordoned or loses its taints, and gets labels."""
+    if not trials.objections.without(ChangeKind.TAINT).may_help(ChangeKind.NODE_LABEL):
+        return
+    rows = trials.rows_of(PodInfo(_without_node_rules(_tolerating(trials.pod.pod))))
+    found = []
+    for node in _nodes(trials, rows):
+        labels, (cordoned, taints) = _missing(trials.pod.pod, node), _in_the_way(trials, node)
+        if any(taint.key.startswith(_OF_CONTROLLERS) for taint in taints):
+            continue
+        opened = [_uncordoned(node)] if cordoned else []
+        opened += [_untainted(node, taints)] if taints else []
+        if labels and _may_be_labelled(node, labels):
+            opened.append(_labelled(node, labels))
+        if len(opened) == 2:  # one is no pair, and three are too many
+            found.append((len(taints) + len(labels), node.metadata.name, opened[0], opened[1]))
+    for _, _, first, second in sorted(found, key=lambda entry: entry[:2])[: _shown(trials)]:
+        yield first, second
+
+
+def _shown(trials: Trials) -> int:
+    return _FEW if len(trials.cache.nodes) <= _FEW else _TRIED
 
 
 # --- taints -----------------------------------------------------------------------------------------------------------
 
 
 def _without_taints(trials: Trials) -> Iterator[Step]:
-    pod = trials.pod.pod
-    spec = msgspec.structs.replace(pod.spec, tolerations=(*pod.spec.tolerations, _ALL_TAINTS))
-    rows = trials.rows_of(PodInfo(msgspec.structs.replace(pod, spec=spec)))
+    rows = trials.rows_of(PodInfo(_tolerating(trials.pod.pod)))
     cordoned, tainted = [], []
     for node in _nodes(trials, rows):
-        taints = [taint for taint in node.spec.taints if has_untolerated((taint,), trials.pod.tolerations)]
-        others = [taint for taint in taints if taint.key != UNSCHEDULABLE]
+        is_cordoned, others = _in_the_way(trials, node)
         if any(taint.key.startswith(_OF_CONTROLLERS) for taint in others):
             continue
-        is_cordoned = node.spec.unschedulable or len(others) < len(taints)
         if is_cordoned and not others:
             cordoned.append(node)
         elif others and not is_cordoned:
             tainted.append((len(others), node.metadata.name, node, others))
-    for node in cordoned[:_TRIED]:
+    for node in sorted(cordoned, key=lambda each: each.metadata.name)[: _shown(trials)]:
         yield _uncordoned(node)
-    for _, _, node, taints in sorted(tainted, key=lambda entry: entry[:2])[:_TRIED]:
+    for _, _, node, taints in sorted(tainted, key=lambda entry: entry[:2])[: _shown(trials)]:
         yield _untainted(node, taints)
+
+
+def _in_the_way(trials: Trials, node: Node) -> tuple[bool, list[Taint]]:
+    """Whether the node is cordoned, and the other taints that the pod does not tolerate."""
+    taints = [taint for taint in node.spec.taints if has_untolerated((taint,), trials.pod.tolerations)]
+    others = [taint for taint in taints if taint.key != UNSCHEDULABLE]
+    is_tolerated = not has_untolerated((_CORDON,), trials.pod.tolerations)
+    return (node.spec.unschedulable and not is_tolerated) or len(others) < len(taints), others
+
+
+def _tolerating(pod: Pod) -> Pod:
+    spec = msgspec.structs.replace(pod.spec, tolerations=(*pod.spec.tolerations, _ALL_TAINTS))
+    return msgspec.structs.replace(pod, spec=spec)
 
 
 def _uncordoned(node: Node) -> Step:
@@ -65,13 +104,15 @@ def _uncordoned(node: Node) -> Step:
     patch = _without(node, cleared)
     if node.spec.unschedulable:
         patch = (Operation(REPLACE, "/spec/unschedulable", False), *patch)  # noqa: FBT003  a value of JSON
-    return Step(ChangeKind.UNCORDON, (ObjectChange("nodes", "", node.metadata.name, patch),), _SIZE)
+    return Step(
+        ChangeKind.UNCORDON, (ObjectChange("nodes", "", node.metadata.name, patch),), _SIZE, {}, node.metadata.name
+    )
 
 
 def _untainted(node: Node, taints: list[Taint]) -> Step:
     facts = {"taints": [{"key": each.key, "value": each.value, "effect": each.effect} for each in taints]}
     change = ObjectChange("nodes", "", node.metadata.name, _without(node, taints))
-    return Step(ChangeKind.TAINT, (change,), _SIZE * len(taints), facts)
+    return Step(ChangeKind.TAINT, (change,), _SIZE * len(taints), facts, node.metadata.name)
 
 
 def _without(node: Node, taints: list[Taint]) -> tuple[Operation, ...]:
@@ -88,16 +129,25 @@ def _labels(trials: Trials) -> Iterator[Step]:
     wanted = [
         (len(labels), node.metadata.name, node, labels)
         for node in _nodes(trials, rows)
-        if (labels := _missing(pod, node)) and all(_may_be_set(key, node) for key in labels)
+        if (labels := _missing(pod, node)) and _may_be_labelled(node, labels)
     ]
-    for _, _, node, labels in sorted(wanted, key=lambda entry: entry[:2])[:_TRIED]:
-        patch = tuple(_label(node, key, value) for key, value in labels.items())
-        if not node.metadata.labels:
-            patch = (
-                Operation(ADD, "/metadata/labels", {key: value for key, value in labels.items() if value is not None}),
-            )
-        change = ObjectChange("nodes", "", node.metadata.name, patch)
-        yield Step(ChangeKind.NODE_LABEL, (change,), _SIZE * len(labels), {"labels": dict(labels)})
+    for _, _, node, labels in sorted(wanted, key=lambda entry: entry[:2])[: _shown(trials)]:
+        yield _labelled(node, labels)
+
+
+def _labelled(node: Node, labels: Labels) -> Step:
+    patch = tuple(_label(node, key, value) for key, value in labels.items())
+    if not node.metadata.labels:
+        patch = (
+            Operation(ADD, "/metadata/labels", {key: value for key, value in labels.items() if value is not None}),
+        )
+    change = ObjectChange("nodes", "", node.metadata.name, patch)
+    facts = {"labels": dict(labels)}
+    return Step(ChangeKind.NODE_LABEL, (change,), _SIZE * len(labels), facts, node.metadata.name)
+
+
+def _may_be_labelled(node: Node, labels: Labels) -> bool:
+    return all(_may_be_set(key, node) for key in labels)
 
 
 def _may_be_set(key: str, node: Node) -> bool:

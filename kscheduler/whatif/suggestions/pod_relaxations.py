@@ -4,47 +4,26 @@ A `Demand` names its largest relaxation: a request lowered to nothing, a constra
 nowhere with that, no smaller relaxation of this demand helps; if it does, `amounts` finds the smallest that does.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
 
-from kscheduler.api.core import NodeSelectorRequirement, NodeSelectorTerm, Pod, PodAffinityTerm, Taint
+from kscheduler.api.core import Pod, PodAffinityTerm
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import PODS
 from kscheduler.framework.pods.spread_constraint import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
-from kscheduler.framework.rules.tolerations import has_untolerated
-from kscheduler.whatif.suggestions.changed import ADD, REMOVE, REPLACE, Operation, pointer
+from kscheduler.whatif.suggestions.changed import REMOVE, REPLACE, Operation, pointer
+from kscheduler.whatif.suggestions.demand import Demand
+from kscheduler.whatif.suggestions.node_rules import node_rules
 from kscheduler.whatif.suggestions.requests_lowered import lowered
 from kscheduler.whatif.suggestions.suggestion import ChangeKind
+from kscheduler.whatif.suggestions.tolerated import tolerations
 
 MOST_SKEW: Final = 2**31 - 1
 """The largest maxSkew that the API has a number for."""
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_HALF: Final = 0.5
-"""Of a rule that goes, where nothing is measured."""
-
-Patch = tuple[Operation, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """Something that the pod asks for."""
-
-    kind: ChangeKind
-    patch: Patch
-    """The largest relaxation."""
-    size: float = _HALF
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    resource: str = ""
-    """Of a request."""
-    skew: int = 0
-    """The maxSkew of a spread constraint."""
-    family: str = ""
-    """Demands that say more and less of the same: where one of a family helps, its `is_last_resort` is left out."""
-    is_last_resort: bool = False
 
 
 def demands(pod: PodInfo, nodes: NodeTable) -> Iterator[Demand]:
@@ -60,74 +39,11 @@ def demands(pod: PodInfo, nodes: NodeTable) -> Iterator[Demand]:
                 yield Demand(
                     ChangeKind.REQUEST, patch, 1.0, {"resource": resource, "amount": amount}, resource=resource
                 )
-    yield from _tolerations(pod, nodes)
-    yield from _node_rules(pod.pod)
+    yield from tolerations(pod, nodes)
+    yield from node_rules(pod.pod)
     yield from _pod_rules(pod.pod)
     yield from _spread(pod.pod)
     yield from _ports(pod.pod)
-
-
-def toleration_of(taint: Taint) -> dict[str, str]:
-    """What tolerates exactly this taint."""
-    return {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
-
-
-def appended(pod: Pod, tree: dict[str, Any]) -> Patch:
-    """A patch that gives a pod a further toleration."""
-    if pod.spec.tolerations:
-        return (Operation(ADD, "/spec/tolerations/-", tree),)
-    return (Operation(ADD, "/spec/tolerations", [tree]),)
-
-
-def _tolerations(pod: PodInfo, nodes: NodeTable) -> Iterator[Demand]:
-    """One per taint of any node, those of most nodes first."""
-    counts: dict[Taint, int] = {}
-    for taints, count in taint_sets(nodes):
-        for taint in taints:
-            if has_untolerated((taint,), pod.tolerations):
-                counts[taint] = counts.get(taint, 0) + count
-    for taint in sorted(counts, key=lambda each: (-counts[each], each.key, each.value, each.effect)):
-        facts = {"key": taint.key, "value": taint.value, "effect": taint.effect}
-        yield Demand(ChangeKind.TOLERATION, appended(pod.pod, toleration_of(taint)), facts=facts)
-
-
-def taint_sets(nodes: NodeTable) -> Iterator[tuple[tuple[Taint, ...], int]]:
-    """Each set of taints that a node has, with a number of nodes."""
-    counts: dict[int, int] = {}
-    one: dict[int, int] = {}
-    for row, number in zip(nodes.rows().tolist(), nodes.taint_set[nodes.rows()].tolist(), strict=True):
-        counts[number] = counts.get(number, 0) + 1
-        one[number] = row
-    for number, row in one.items():
-        if taints := nodes.info(row).taints:
-            yield tuple(taints), counts[number]
-
-
-def _node_rules(pod: Pod) -> Iterator[Demand]:
-    for key, value in sorted(pod.spec.node_selector.items()):
-        patch = (Operation(REMOVE, pointer("spec", "nodeSelector", key)),)
-        yield Demand(ChangeKind.NODE_SELECTOR, patch, facts={"key": key, "value": value})
-    affinity = pod.spec.affinity
-    rules = affinity.node_affinity if affinity is not None else None
-    required = rules.required_during_scheduling_ignored_during_execution if rules is not None else None
-    if required is None:
-        return
-    at = ("spec", "affinity", "nodeAffinity", _REQUIRED)
-    for number, term in enumerate(required.node_selector_terms):
-        if len(term.match_expressions) + len(term.match_fields) > 1:
-            for name, position, requirement in _requirements(term):
-                patch = (Operation(REMOVE, pointer(*at, "nodeSelectorTerms", number, name, position)),)
-                facts = {"term": number, "requirement": msgspec.to_builtins(requirement)}
-                yield Demand(ChangeKind.NODE_AFFINITY, patch, facts=facts, family=at[2])
-    facts = {"terms": len(required.node_selector_terms)}
-    whole = (Operation(REMOVE, pointer(*at)),)
-    yield Demand(ChangeKind.NODE_AFFINITY, whole, 0.8, facts, family=at[2], is_last_resort=True)
-
-
-def _requirements(term: NodeSelectorTerm) -> Iterator[tuple[str, int, NodeSelectorRequirement]]:
-    for name, listed in (("matchExpressions", term.match_expressions), ("matchFields", term.match_fields)):
-        for position, requirement in enumerate(listed):
-            yield name, position, requirement
 
 
 def _pod_rules(pod: Pod) -> Iterator[Demand]:
@@ -164,13 +80,18 @@ def _spread(pod: Pod) -> Iterator[Demand]:
 
 
 def _ports(pod: Pod) -> Iterator[Demand]:
-    """Host ports; on the host's network each port is one."""
-    if pod.spec.host_network:
-        return
+    """Host ports one by one; on the host's network they go with it."""
+    patches = []
     for name, containers in (("containers", pod.spec.containers), ("initContainers", pod.spec.init_containers)):
         for at, container in enumerate(containers):
             for position, port in enumerate(container.ports):
                 if port.host_port:
                     patch = (Operation(REMOVE, pointer("spec", name, at, "ports", position, "hostPort")),)
                     facts = {"container": container.name, "port": port.host_port, "protocol": port.protocol or "TCP"}
-                    yield Demand(ChangeKind.HOST_PORT, patch, 0.6, facts)
+                    patches.append((patch, facts))
+    if not pod.spec.host_network:
+        yield from (Demand(ChangeKind.HOST_PORT, patch, 0.6, facts) for patch, facts in patches)
+    elif patches:
+        whole = (*(step for patch, _ in patches for step in patch), Operation(REMOVE, "/spec/hostNetwork"))
+        ports = [f"{facts['port']}/{facts['protocol']}" for _, facts in patches]
+        yield Demand(ChangeKind.HOST_PORT, whole, 0.8, {"hostNetwork": True, "ports": ports})

@@ -4,20 +4,22 @@ The changes are made in the cache itself, where a copy of 5,000 nodes would cost
 before anybody can look: a trial does not await.
 """
 
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
 
 import msgspec
 import numpy as np
 
-from kscheduler.api.core import Node, Pod
-from kscheduler.api.storage import PersistentVolumeClaim
+from kscheduler.api.core import Pod
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.cycle.schedule import find_feasible
 from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
-from kscheduler.whatif.suggestions.changed import ObjectChange, patched
+from kscheduler.whatif.suggestions.changed import ObjectChange, Operation, patched
+from kscheduler.whatif.suggestions.changed_cluster import changed, without_pod
+from kscheduler.whatif.suggestions.objections import Objections, objections_to
 
 _NOWHERE: Rows = np.zeros(0, dtype=np.intp)
 
@@ -30,24 +32,40 @@ class Trials:
         self.pod = PodInfo(msgspec.structs.replace(pod.pod, status=status))
         """Without its nomination, as only the nominated node would be tried."""
         self.profile, self.cache = profile, cache
-        self.count = 0
-        """How many were made."""
+
+    @cached_property
+    def objections(self) -> Objections:
+        """Who objects to which nodes now: changes that cannot help need not be tried."""
+        return objections_to(self.profile, self.pod, self.cache)
+
+    def but(self, patch: Iterable[Operation], objections: Objections) -> "Trials":
+        """The same for another version of the pod, with what is known of the objections to it."""
+        other = Trials(self.profile, self.patched(patch), self.cache)
+        other.objections = objections
+        return other
+
+    def of_pod(self, patch: Iterable[Operation]) -> ObjectChange:
+        """A change of the pod."""
+        return ObjectChange("pods", self.pod.namespace, self.pod.name, tuple(patch))
+
+    def patched(self, patch: Iterable[Operation]) -> PodInfo:
+        """Another version of the pod."""
+        after = patched(self.pod.pod, patch)
+        assert isinstance(after, Pod)  # noqa: S101  a patched pod is a pod
+        return PodInfo(after)
 
     def rows(self, changes: Iterable[ObjectChange], gone: Iterable[PodInfo] = ()) -> Rows:
         """The rows that the pod fits on with these changes and without these pods; of new nodes, too.
 
         Empty if it fits nowhere. Pods that go are not looked for among the changes.
         """
-        self.count += 1
-        with ExitStack() as undoing:
-            pod = self.pod
-            for change in changes:
-                if change.resource == "pods":
-                    pod = pod if change.delete else PodInfo(_as_pod(patched(self.pod.pod, change.patch)))
-                else:
-                    undoing.callback(self._make(change))
-            for other in gone:
-                undoing.callback(self._lift(other))
+        listed = tuple(changes)
+        pod = self.pod
+        for change in listed:
+            if self._is_of_the_pod(change):
+                pod = self.patched(change.patch)
+        others = [change for change in listed if not self._is_of_the_pod(change) and not _is_of_a_pod_that_goes(change)]
+        with self.changed(others, gone):
             return self.rows_of(pod)
 
     def rows_of(self, pod: PodInfo) -> Rows:
@@ -57,53 +75,20 @@ class Trials:
         record = find_feasible(self.profile, pod, self.cache)
         return record.feasible if record.status.is_success else _NOWHERE
 
-    def fits(self, changes: Iterable[ObjectChange]) -> bool:
-        """Whether there is a node."""
-        return len(self.rows(changes)) > 0
+    @contextmanager
+    def changed(self, changes: Iterable[ObjectChange], gone: Iterable[PodInfo] = ()) -> Iterator[None]:
+        """The cluster is changed meanwhile. Nothing may await."""
+        with ExitStack() as undoing:
+            for change in changes:
+                undoing.callback(changed(self.cache, change))
+            for other in gone:
+                undoing.callback(without_pod(self.cache, other))
+            yield
 
-    def _make(self, change: ObjectChange) -> Callable[[], None]:
-        """Change an object; returns what changes it back."""
-        if change.resource == "nodes":
-            return self._change_node(change)
-        return self._change_claim(change)
-
-    def _lift(self, pod: PodInfo) -> Callable[[], None]:
-        node_name = self.cache.node_of(pod.uid)
-        info = self.cache.node_info(node_name)
-        order = list(info.pods) if info is not None else []
-        put_back = self.cache.lift_pod(pod.uid)
-
-        def undo() -> None:
-            put_back()
-            self.cache.restore_order(node_name, order)
-
-        return undo
-
-    def _change_node(self, change: ObjectChange) -> Callable[[], None]:
-        info = self.cache.node_info(change.name)
-        before = info.node if info is not None else None
-        if before is None:
-            self.cache.add_node(change.patch[0].value)
-            return lambda: self.cache.remove_node(change.name)
-        after = patched(before, change.patch)
-        assert isinstance(after, Node)  # noqa: S101  a patched node is a node
-        self.cache.update_node(after)
-        return lambda: self.cache.update_node(before)
-
-    def _change_claim(self, change: ObjectChange) -> Callable[[], None]:
-        before = self.cache.volumes.confirmed_claim(change.namespace, change.name)
-        assert before is not None  # noqa: S101  a suggestion is about a claim that is there
-        after = patched(before, change.patch)
-        assert isinstance(after, PersistentVolumeClaim)  # noqa: S101
-        self.cache.volumes.put(after)
-        return lambda: self.cache.volumes.put(before)
+    def _is_of_the_pod(self, change: ObjectChange) -> bool:
+        key = change.resource, change.namespace, change.name
+        return key == ("pods", self.pod.namespace, self.pod.name)
 
 
-def deleted(pod: PodInfo) -> ObjectChange:
-    """The pod goes."""
-    return ObjectChange("pods", pod.namespace, pod.name, delete=True)
-
-
-def _as_pod(obj: object) -> Pod:
-    assert isinstance(obj, Pod)  # noqa: S101  a patched pod is a pod
-    return obj
+def _is_of_a_pod_that_goes(change: ObjectChange) -> bool:
+    return change.delete and change.resource == "pods"
