@@ -147,12 +147,8 @@ def _other_command(step: Step) -> str:
             return _quoted("kubectl", "taint", "node", step.changes[0].name, *taints)
         case ChangeKind.NODE_LABEL:
             return _quoted("kubectl", "label", "node", step.changes[0].name, "--overwrite", *_labels(step))
-        case ChangeKind.DELETE_PODS:
-            names: dict[str, list[str]] = {}
-            for change in step.changes:
-                names.setdefault(change.namespace, []).append(change.name)
-            lines = [_quoted("kubectl", "delete", "pod", "-n", space, *pods) for space, pods in sorted(names.items())]
-            return " && ".join(lines)
+        case ChangeKind.DELETE_PODS | ChangeKind.RELEASE_DEVICES:
+            return _deletion(step.changes)
         case ChangeKind.NAMESPACE_LABEL:
             return _quoted("kubectl", "label", "namespace", step.changes[0].name, "--overwrite", *_labels(step))
         case ChangeKind.GROUP_MIN_COUNT:
@@ -169,6 +165,15 @@ def _other_command(step: Step) -> str:
             return _of_devices(step)
         case _:
             return ""
+
+
+def _deletion(changes: Iterable[ObjectChange]) -> str:
+    names: dict[tuple[str, str], list[str]] = {}
+    for change in changes:
+        kind = {"pods": "pod", "resourceclaims": "resourceclaim"}[change.resource]
+        names.setdefault((kind, change.namespace), []).append(change.name)
+    lines = [_quoted("kubectl", "delete", kind, "-n", space, *found) for (kind, space), found in sorted(names.items())]
+    return " && ".join(lines)
 
 
 def _labels(step: Step) -> list[str]:

@@ -119,6 +119,11 @@ def _deletion(facts: Facts, _: Step) -> str:
     return f"delete {names}{more} on {facts['node']} (priority {span}{broken}{budgets})"
 
 
+def _release(facts: Facts, _: Step) -> str:
+    users = f", and delete {', '.join(facts['pods'])}, which use{'s' if len(facts['pods']) == 1 else ''} it"
+    return f"delete claim {facts['claim']}, which holds {', '.join(facts['devices'])}{users if facts['pods'] else ''}"
+
+
 def _budget(budget: Facts) -> str:
     return f"; budget {budget['namespace']}/{budget['name']} allows {budget['allowed']}"
 
@@ -199,6 +204,7 @@ _TEXTS: Final[Mapping[ChangeKind, Callable[[Facts, Step], str]]] = {
     ),
     ChangeKind.PLUGIN: _plugin,
     ChangeKind.EXTENDER: _extender,
+    ChangeKind.RELEASE_DEVICES: _release,
     ChangeKind.DELETE_PODS: _deletion,
     ChangeKind.ADD_NODE: _more_nodes,
 }

@@ -62,6 +62,9 @@ def _resource_claim(cache: Cache, change: ObjectChange) -> Undo:
     claims = cache.devices.claims
     before = claims.get(f"{change.namespace}/{change.name}")
     assert before is not None  # noqa: S101
+    if change.delete:
+        claims.delete(before)
+        return lambda: claims.add(before)
     after = patched(before, change.patch)
     assert isinstance(after, ResourceClaim)  # noqa: S101
     claims.update(after)

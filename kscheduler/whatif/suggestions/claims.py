@@ -48,6 +48,24 @@ def claim_changes(trials: Trials) -> Iterator[Step]:
         yield from _detached(trials)
 
 
+def all_elsewhere(trials: Trials) -> Iterator[Step]:
+    """Proposal: the data of all the pod's volumes elsewhere, where several are in different places."""
+    volumes, pod = trials.cache.volumes, trials.pod.pod
+    changes: list[ObjectChange] = []
+    names: list[str] = []
+    for name in dict.fromkeys(claim_name(pod, volume) for volume in pod.spec.volumes):
+        claim = volumes.confirmed_claim(pod.metadata.namespace, name) if name is not None else None
+        volume = volumes.confirmed_volume(claim.spec.volume_name) if claim is not None else None
+        patch = _anywhere(volume) if volume is not None else ()
+        if claim is not None and volume is not None and patch:
+            changes.append(ObjectChange("persistentvolumes", "", volume.metadata.name, patch))
+            names.append(claim.metadata.name)
+    if len(changes) > 1:
+        volume_names = ", ".join(change.name for change in changes)
+        facts: dict[str, Any] = {"claim": ", ".join(names), "volume": volume_names, "to": None}
+        yield Step(ChangeKind.CLAIM_ZONE, tuple(changes), 1.0, facts, facts["claim"])
+
+
 # --- a claim without a volume -----------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from kscheduler.api.devices import ALL, DeviceSubRequest, ExactDeviceRequest, ResourceClaim
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.dynamic_resources.pod_claims import ClaimNotReadyError, named_claims
 from kscheduler.whatif.suggestions.changed import ADD, REMOVE, REPLACE, ObjectChange, Operation, pointer
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
@@ -14,6 +15,7 @@ from kscheduler.whatif.suggestions.trial import Trials
 
 _COUNTS_TRIED: Final = 16
 _TAINTS_TRIED: Final = 8
+_CLAIMS_TRIED: Final = 16
 _EVERYTHING: Final = 0.9
 """The size of what gives up all of a rule that cannot be measured."""
 
@@ -37,6 +39,28 @@ def device_changes(trials: Trials) -> Iterator[Step]:
             patch = (Operation(REMOVE, pointer("spec", "devices", "constraints", position)),)
             facts = {**of, "attribute": attribute, "constraint": position}
             yield _step(ChangeKind.DEVICE_CONSTRAINT, claim, patch, 0.5, facts, str(position))
+
+
+def released_devices(trials: Trials) -> Iterator[tuple[Step, tuple[PodInfo, ...]]]:
+    """Proposals: a claim of others gives its devices back, and the pods that use it go. They are not tried yet."""
+    cache, pod = trials.cache, trials.pod
+    wants = any(claim.status.allocation is None for _, claim in _claims(trials))
+    if not wants and not cache.devices.serve(pod):
+        return
+    for claim in cache.devices.claims.allocated()[:_CLAIMS_TRIED]:
+        if any(claim is own for _, own in _claims(trials)):
+            continue
+        users = [cache.pod_of(consumer.uid) for consumer in claim.status.reserved_for]
+        gone = tuple(user for user in users if user is not None)
+        deleted = [ObjectChange("pods", user.namespace, user.name, delete=True) for user in gone]
+        of_claim = ObjectChange("resourceclaims", claim.metadata.namespace, claim.metadata.name, delete=True)
+        devices = (
+            [f"{each.driver}/{each.pool}/{each.device}" for each in claim.status.allocation.devices.results]
+            if claim.status.allocation is not None
+            else []
+        )
+        facts = {"claim": claim.key, "devices": devices, "pods": [user.key for user in gone]}
+        yield Step(ChangeKind.RELEASE_DEVICES, (*deleted, of_claim), 1.0, facts), gone
 
 
 def _claims(trials: Trials) -> Iterator[tuple[str, ResourceClaim]]:

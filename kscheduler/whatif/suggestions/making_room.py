@@ -61,6 +61,7 @@ class _Room:
     def proposals(self) -> Iterator[Proposed]:
         if len(self._cache.pod_uids()) <= _FEW_PODS:
             yield from self._each()
+            yield from self._all_claim_users()
             yield from (self._of(candidate) for candidate in self._candidates()[:_NODES_TRIED])
             return
         candidates = self._candidates()
@@ -70,6 +71,7 @@ class _Room:
             for candidate in candidates[:_NODES_SEARCHED]:
                 yield from (self._alone(pod) for pod in self._large_enough(candidate))
         yield from (self._alone(pod) for pod in self._elsewhere())
+        yield from self._all_claim_users()
         yield from (self._of(candidate) for candidate in candidates[:_NODES_TRIED])
 
     # --- as preemption does -------------------------------------------------------------------------------------------
@@ -129,6 +131,12 @@ class _Room:
                     if uses:
                         yield other
 
+    def _all_claim_users(self) -> Iterator[Proposed]:
+        users = tuple({pod.uid: pod for pod in self._claim_users()}.values())
+        if len(users) > 1:
+            (broken,) = self._rules.broken_by([users])
+            yield self._step(self._cache.node_of(users[0].uid), users, broken)
+
     def _in_the_way(self) -> Iterator[PodInfo]:
         """The only pod of a domain that anti-affinity keeps this one out of; and a pod of each domain that is full."""
         counters, pod = self._cache.counters, self._trials.pod
@@ -168,8 +176,9 @@ class _Room:
 
     def _step(self, node_name: str, pods: tuple[PodInfo, ...], broken_budgets: int) -> Proposed:
         changes = tuple(ObjectChange("pods", pod.namespace, pod.name, delete=True) for pod in pods)
+        elsewhere = sorted({self._cache.node_of(pod.uid) for pod in pods} - {node_name})
         facts = {
-            "node": node_name,
+            "node": ", ".join((node_name, *elsewhere)),
             "pods": [{"namespace": pod.namespace, "name": pod.name, "priority": pod.priority} for pod in pods],
             "brokenBudgets": broken_budgets,
             "budgets": budgets_of(pods, self._budgets),

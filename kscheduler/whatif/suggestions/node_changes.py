@@ -5,19 +5,23 @@ is proposed. Left are taints that Kubernetes' own controllers set, which come ba
 that say what a machine is.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
 
-from kscheduler.api.core import Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint, Toleration
+from kscheduler.api.core import Node, Pod, Taint, Toleration
+from kscheduler.api.selectors import NodeTerm
 from kscheduler.api.well_known import HOSTNAME, REGION, UNSCHEDULABLE, ZONE
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.rules.tolerations import has_untolerated
+from kscheduler.plugins.node_affinity import NodeAffinity
 from kscheduler.whatif.suggestions.changed import ADD, REMOVE, REPLACE, ObjectChange, Operation, pointer
+from kscheduler.whatif.suggestions.missing_labels import Labels, missing_labels
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
 from kscheduler.whatif.suggestions.trial import Trials
+from kscheduler.whatif.suggestions.without_plugin import without_plugin
 
 _TRIED: Final = 3
 """Nodes that are tried for each kind of change, those that need least first."""
@@ -28,9 +32,6 @@ _OF_CONTROLLERS: Final = "node.kubernetes.io/"
 _OF_THE_MACHINE: Final = (HOSTNAME, "kubernetes.io/arch", "kubernetes.io/os")
 _ALL_TAINTS: Final = Toleration(operator="Exists")
 _SIZE: Final = 0.5
-
-Labels = dict[str, str | None]
-"""Labels to set; `None`: to remove."""
 
 
 def node_changes(trials: Trials) -> Iterator[Step]:
@@ -46,10 +47,10 @@ def pairs_of_a_node(trials: Trials) -> Iterator[tuple[Step, Step]]:
     """Proposals of two changes of the same node: it is uncordoned or loses its taints, and gets labels."""
     if not trials.objections.without(ChangeKind.TAINT).may_help(ChangeKind.NODE_LABEL):
         return
-    rows = trials.rows_of(PodInfo(_without_node_rules(_tolerating(trials.pod.pod))))
+    rows = _without_rules(trials, _tolerating(trials.pod.pod))
     found = []
     for node in _nodes(trials, rows):
-        labels, (cordoned, taints) = _missing(trials.pod.pod, node), _in_the_way(trials, node)
+        labels, (cordoned, taints) = missing_labels(_rules(trials), node), _in_the_way(trials, node)
         if any(taint.key.startswith(_OF_CONTROLLERS) for taint in taints):
             continue
         opened = [_uncordoned(node)] if cordoned else []
@@ -124,12 +125,11 @@ def _without(node: Node, taints: list[Taint]) -> tuple[Operation, ...]:
 
 
 def _labels(trials: Trials) -> Iterator[Step]:
-    pod = trials.pod.pod
-    rows = trials.rows_of(PodInfo(_without_node_rules(pod)))
+    rows = _without_rules(trials, trials.pod.pod)
     wanted = [
         (len(labels), node.metadata.name, node, labels)
         for node in _nodes(trials, rows)
-        if (labels := _missing(pod, node)) and _may_be_labelled(node, labels)
+        if (labels := missing_labels(_rules(trials), node)) and _may_be_labelled(node, labels)
     ]
     for _, _, node, labels in sorted(wanted, key=lambda entry: entry[:2])[: _shown(trials)]:
         yield _labelled(node, labels)
@@ -157,6 +157,20 @@ def _may_be_set(key: str, node: Node) -> bool:
     return key not in (ZONE, REGION) or key not in node.metadata.labels
 
 
+def _rules(trials: Trials) -> list[Sequence[NodeTerm]]:
+    """What is required of labels: of each list one term must hold."""
+    pod, plugins = trials.pod, trials.profile.instances
+    added = next((plugin.added_terms for plugin in plugins if isinstance(plugin, NodeAffinity)), None)
+    own = (None if pod.node_selector is None else (pod.node_selector,), pod.required_node_terms)
+    return [terms for terms in (*own, added) if terms is not None]
+
+
+def _without_rules(trials: Trials, pod: Pod) -> Rows:
+    """The rows that the pod fits on whatever their labels."""
+    profile = without_plugin(trials.profile, NodeAffinity.name)
+    return Trials(profile, trials.pod, trials.cache).rows_of(PodInfo(_without_node_rules(pod)))
+
+
 def _without_node_rules(pod: Pod) -> Pod:
     affinity = pod.spec.affinity
     if affinity is not None and affinity.node_affinity is not None:
@@ -165,59 +179,6 @@ def _without_node_rules(pod: Pod) -> Pod:
         )
         affinity = msgspec.structs.replace(affinity, node_affinity=rules)
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_selector={}, affinity=affinity))
-
-
-def _missing(pod: Pod, node: Node) -> Labels:
-    """The fewest labels with which nodeSelector and required node affinity accept the node; empty if none would do."""
-    has = node.metadata.labels
-    needed: Labels = {key: value for key, value in pod.spec.node_selector.items() if has.get(key) != value}
-    affinity = pod.spec.affinity
-    rules = affinity.node_affinity if affinity is not None else None
-    required = rules.required_during_scheduling_ignored_during_execution if rules is not None else None
-    if required is None:
-        return needed
-    after = {**has, **{key: value for key, value in needed.items() if value is not None}}
-    options = [labels for term in required.node_selector_terms if (labels := _missing_of_term(term, after)) is not None]
-    if not options:
-        return {}
-    fewest = min(options, key=len)
-    return {} if any(key in needed and needed[key] != value for key, value in fewest.items()) else {**needed, **fewest}
-
-
-def _missing_of_term(term: NodeSelectorTerm, has: dict[str, str]) -> Labels | None:
-    if term.match_fields or not term.match_expressions:
-        return None
-    needed: Labels = {}
-    for requirement in term.match_expressions:
-        found = _label_for(requirement, has)
-        if found is None:
-            return None
-        needed.update(found)
-    return needed
-
-
-def _label_for(requirement: NodeSelectorRequirement, has: dict[str, str]) -> Labels | None:
-    """What makes the labels match; empty if they do, `None` if nothing does."""
-    key, values, value = requirement.key, requirement.values, has.get(requirement.key)
-    match requirement.operator:
-        case "In":
-            return {} if value in values else {key: values[0]} if values else None
-        case "Exists":
-            return {} if value is not None else {key: ""}
-        case "NotIn":
-            return {} if value is None or value not in values else {key: None}
-        case "DoesNotExist":
-            return {} if value is None else {key: None}
-        case "Gt" | "Lt" if len(values) == 1 and values[0].lstrip("-").isdigit():
-            bound, is_greater = int(values[0]), requirement.operator == "Gt"
-            if (
-                value is not None
-                and value.lstrip("-").isdigit()
-                and (int(value) > bound if is_greater else int(value) < bound)
-            ):
-                return {}
-            return {key: str(bound + 1 if is_greater else bound - 1)}
-    return None
 
 
 def _label(node: Node, key: str, value: str | None) -> Operation:

@@ -27,6 +27,8 @@ from kscheduler.whatif.suggestions.trial import Trials
 
 _MOST_PAIRED: Final = 16
 """Demands that are combined: at most 120 pairs."""
+_MOST_OF_CLAIMS: Final = 14
+"""Changes of claims that are combined."""
 _MOST_BESIDE: Final = 8
 """Demands that are combined with changes of other objects, which cost more."""
 
@@ -36,7 +38,8 @@ def pairs(
 ) -> Iterator[Suggestion]:
     """All that were found. `is_last_resort`: whether pods that go, or a node more, are worth a pair."""
     count = 0
-    for suggestion in (*_of_the_pod(asked[:_MOST_PAIRED], trials), *_of_one_node(trials)):
+    found = *_of_the_pod(asked[:_MOST_PAIRED], trials), *_of_claims(trials), *_of_one_node(trials)
+    for suggestion in found:
         count += 1
         yield suggestion
     for demand in asked[:_MOST_BESIDE]:
@@ -91,15 +94,40 @@ def _both(trials: Trials, first: Patch, second: Patch) -> ObjectChange:
     return trials.of_pod(joined((first, second)))
 
 
+# --- two of other objects ---------------------------------------------------------------------------------------------
+
+
+def _of_claims(trials: Trials) -> Iterator[Suggestion]:
+    """Two changes of claims: to volumes, or to devices. The first of each two kinds and subjects that helps."""
+    steps = list(claim_changes(trials)) if trials.objections.may_help(ChangeKind.CLAIM_CLASS) else []
+    steps += device_changes(trials)
+    shown: set[object] = set()
+    for first, second in combinations(steps[:_MOST_OF_CLAIMS], 2):
+        key = first.kind, first.subject, second.kind, second.subject
+        if key in shown or (first.kind, first.subject) == (second.kind, second.subject):
+            continue
+        changes = _merged(first.changes, second.changes)
+        if len(rows := trials.rows(changes)):
+            shown.add(key)
+            yield Suggestion((first, second), changes, len(rows))
+
+
+def _merged(first: Sequence[ObjectChange], second: Sequence[ObjectChange]) -> tuple[ObjectChange, ...]:
+    """One change per object."""
+    patches: dict[tuple[str, str, str], list[Patch]] = {}
+    for change in (*first, *second):
+        patches.setdefault((change.resource, change.namespace, change.name), []).append(change.patch)
+    return tuple(ObjectChange(*key, joined(of_object)) for key, of_object in patches.items())
+
+
 # --- with other objects -----------------------------------------------------------------------------------------------
 
 
 def _of_one_node(trials: Trials) -> Iterator[Suggestion]:
     for first, second in pairs_of_a_node(trials):
-        (one,), (other,) = first.changes, second.changes
-        change = ObjectChange(one.resource, one.namespace, one.name, joined((one.patch, other.patch)))
-        if len(rows := trials.rows((change,))):
-            yield Suggestion((first, second), (change,), len(rows))
+        changes = _merged(first.changes, second.changes)
+        if len(rows := trials.rows(changes)):
+            yield Suggestion((first, second), changes, len(rows))
             return
 
 

@@ -12,9 +12,9 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
 from kscheduler.whatif.suggestions.amounts import smallest
-from kscheduler.whatif.suggestions.claims import claim_changes
+from kscheduler.whatif.suggestions.claims import all_elsewhere, claim_changes
 from kscheduler.whatif.suggestions.demand import Demand
-from kscheduler.whatif.suggestions.device_claims import device_changes
+from kscheduler.whatif.suggestions.device_claims import device_changes, released_devices
 from kscheduler.whatif.suggestions.group_rest import group_changes
 from kscheduler.whatif.suggestions.making_room import making_room
 from kscheduler.whatif.suggestions.more_nodes import more_nodes
@@ -101,6 +101,7 @@ def proposals(trials: Trials) -> Iterator[Step]:
     objections = trials.objections
     if objections.may_help(ChangeKind.CLAIM_CLASS):
         yield from claim_changes(trials)
+        yield from all_elsewhere(trials)
     yield from device_changes(trials)
     yield from group_changes(trials)
     if objections.may_help(ChangeKind.NAMESPACE_LABEL):
@@ -118,6 +119,10 @@ def _room(trials: Trials, budgets: DisruptionBudgets | None) -> Iterator[Suggest
             if len(rows := trials.rows((), gone)):
                 yield Suggestion((step,), step.changes, len(rows))
                 shown += 1
+    for step, gone in released_devices(trials):
+        if len(rows := trials.rows(step.changes, gone)):
+            yield Suggestion((step,), step.changes, len(rows))
+            break
     for step in more_nodes(trials):
         if len(rows := trials.rows(step.changes)):
             yield Suggestion((step,), step.changes, len(rows))
