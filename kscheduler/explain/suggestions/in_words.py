@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kscheduler.framework.reasons.wording import amount_text
-from kscheduler.whatif.suggestions.requests_lowered import quantity_text
+from kscheduler.whatif.suggestions.pod_changes.requests_lowered import quantity_text
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
 
 Facts = Mapping[str, Any]

@@ -13,17 +13,17 @@ import numpy as np
 from kscheduler.framework.cluster.preemption import DisruptionBudgets
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.whatif.suggestions.amounts import requesting, room_of, smallest
 from kscheduler.whatif.suggestions.changed import ObjectChange, joined
-from kscheduler.whatif.suggestions.claims import claim_changes
-from kscheduler.whatif.suggestions.demand import Demand, Patch
-from kscheduler.whatif.suggestions.device_claims import device_changes
-from kscheduler.whatif.suggestions.making_room import making_room
-from kscheduler.whatif.suggestions.more_nodes import more_nodes
-from kscheduler.whatif.suggestions.node_changes import node_changes, pairs_of_a_node
-from kscheduler.whatif.suggestions.of_demands import of_demands, step_of
+from kscheduler.whatif.suggestions.other_changes.claims import claim_changes
+from kscheduler.whatif.suggestions.other_changes.device_claims import device_changes
+from kscheduler.whatif.suggestions.other_changes.making_room import making_room
+from kscheduler.whatif.suggestions.other_changes.more_nodes import more_nodes
+from kscheduler.whatif.suggestions.other_changes.node_changes import node_changes, pairs_of_a_node
+from kscheduler.whatif.suggestions.pod_changes.amounts import requesting, room_of, smallest
+from kscheduler.whatif.suggestions.pod_changes.demand import Demand, Patch
+from kscheduler.whatif.suggestions.pod_changes.of_demands import of_demands, step_of
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
-from kscheduler.whatif.suggestions.trial import Trials
+from kscheduler.whatif.suggestions.trials.trial import Trials
 
 _MOST_PAIRED: Final = 16
 """Demands that are combined: at most 120 pairs."""

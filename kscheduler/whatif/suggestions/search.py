@@ -11,22 +11,22 @@ from kscheduler.framework.cluster.preemption import DisruptionBudgets
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
-from kscheduler.whatif.suggestions.amounts import smallest
-from kscheduler.whatif.suggestions.claims import all_elsewhere, claim_changes
-from kscheduler.whatif.suggestions.demand import Demand
-from kscheduler.whatif.suggestions.device_claims import device_changes, released_devices
-from kscheduler.whatif.suggestions.group_rest import group_changes
-from kscheduler.whatif.suggestions.making_room import making_room
-from kscheduler.whatif.suggestions.more_nodes import more_nodes
-from kscheduler.whatif.suggestions.namespace_labels import namespace_changes
-from kscheduler.whatif.suggestions.node_changes import node_changes
-from kscheduler.whatif.suggestions.node_rules import relaxed_requirements
-from kscheduler.whatif.suggestions.of_demands import of_demands
+from kscheduler.whatif.suggestions.other_changes.claims import all_elsewhere, claim_changes
+from kscheduler.whatif.suggestions.other_changes.device_claims import device_changes, released_devices
+from kscheduler.whatif.suggestions.other_changes.group_rest import group_changes
+from kscheduler.whatif.suggestions.other_changes.making_room import making_room
+from kscheduler.whatif.suggestions.other_changes.more_nodes import more_nodes
+from kscheduler.whatif.suggestions.other_changes.namespace_labels import namespace_changes
+from kscheduler.whatif.suggestions.other_changes.node_changes import node_changes
+from kscheduler.whatif.suggestions.other_changes.refusals import refusals
 from kscheduler.whatif.suggestions.pairs import pairs
-from kscheduler.whatif.suggestions.pod_relaxations import demands
-from kscheduler.whatif.suggestions.refusals import refusals
+from kscheduler.whatif.suggestions.pod_changes.amounts import smallest
+from kscheduler.whatif.suggestions.pod_changes.demand import Demand
+from kscheduler.whatif.suggestions.pod_changes.node_rules import relaxed_requirements
+from kscheduler.whatif.suggestions.pod_changes.of_demands import of_demands
+from kscheduler.whatif.suggestions.pod_changes.pod_relaxations import demands
 from kscheduler.whatif.suggestions.suggestion import FAR, ChangeKind, Step, Suggestion
-from kscheduler.whatif.suggestions.trial import Trials
+from kscheduler.whatif.suggestions.trials.trial import Trials
 
 _FEW_PODS: Final = 128
 """In a cluster of so few pods each one is shown that would be enough, up to `_MOST_PODS`."""

@@ -38,4 +38,4 @@ def suggestions_for(scenario: Tree) -> list[Tree] | None:
 
 def _is_named(obj: Tree, change: Tree) -> bool:
     metadata = obj["metadata"]
-    return metadata["name"] == change["name"] and metadata.get("namespace", "") == change["namespace"]
+    return bool((metadata["name"], metadata.get("namespace", "")) == (change["name"], change["namespace"]))

@@ -381,7 +381,7 @@ def test_a_requirement_could_accept_one_value_more() -> None:
 
 
 def test_who_has_set_the_gates_is_said() -> None:
-    fields = {"f:spec": {"f:schedulingGates": {".": {}, 'k:{"name":"quota"}': {}}}}
+    fields: Tree = {"f:spec": {"f:schedulingGates": {".": {}, 'k:{"name":"quota"}': {}}}}
     tree = scenario(pod_tree(schedulingGates=[{"name": "quota"}]), nodes=[node_tree("a")])
     tree["pod"]["metadata"]["managedFields"] = [
         {"manager": "kueue", "operation": "Update", "fieldsV1": fields},

@@ -15,11 +15,11 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import PODS
 from kscheduler.framework.pods.spread_constraint import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
 from kscheduler.whatif.suggestions.changed import REMOVE, REPLACE, Operation, pointer
-from kscheduler.whatif.suggestions.demand import Demand
-from kscheduler.whatif.suggestions.node_rules import node_rules
-from kscheduler.whatif.suggestions.requests_lowered import lowered
+from kscheduler.whatif.suggestions.pod_changes.demand import Demand
+from kscheduler.whatif.suggestions.pod_changes.node_rules import node_rules
+from kscheduler.whatif.suggestions.pod_changes.requests_lowered import lowered
+from kscheduler.whatif.suggestions.pod_changes.tolerated import tolerations
 from kscheduler.whatif.suggestions.suggestion import ChangeKind
-from kscheduler.whatif.suggestions.tolerated import tolerations
 
 MOST_SKEW: Final = 2**31 - 1
 """The largest maxSkew that the API has a number for."""

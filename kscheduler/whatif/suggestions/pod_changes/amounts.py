@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.whatif.suggestions.changed import ObjectChange, Operation
-from kscheduler.whatif.suggestions.demand import Demand, Patch
-from kscheduler.whatif.suggestions.pod_relaxations import MOST_SKEW
-from kscheduler.whatif.suggestions.requests_lowered import lowered
+from kscheduler.whatif.suggestions.pod_changes.demand import Demand, Patch
+from kscheduler.whatif.suggestions.pod_changes.pod_relaxations import MOST_SKEW
+from kscheduler.whatif.suggestions.pod_changes.requests_lowered import lowered
 from kscheduler.whatif.suggestions.suggestion import ChangeKind
-from kscheduler.whatif.suggestions.trial import Trials
+from kscheduler.whatif.suggestions.trials.trial import Trials
 
 _MORE_STEPS: Final = 2
 """How many further amounts a suggestion names, for more nodes each."""

@@ -18,10 +18,10 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.rules.tolerations import has_untolerated
 from kscheduler.plugins.node_affinity import NodeAffinity
 from kscheduler.whatif.suggestions.changed import ADD, REMOVE, REPLACE, ObjectChange, Operation, pointer
-from kscheduler.whatif.suggestions.missing_labels import Labels, missing_labels
+from kscheduler.whatif.suggestions.other_changes.missing_labels import Labels, missing_labels
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
-from kscheduler.whatif.suggestions.trial import Trials
-from kscheduler.whatif.suggestions.without_plugin import without_plugin
+from kscheduler.whatif.suggestions.trials.trial import Trials
+from kscheduler.whatif.suggestions.trials.without_plugin import without_plugin
 
 _TRIED: Final = 3
 """Nodes that are tried for each kind of change, those that need least first."""

@@ -11,7 +11,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.dynamic_resources.pod_claims import ClaimNotReadyError, named_claims
 from kscheduler.whatif.suggestions.changed import ADD, REMOVE, REPLACE, ObjectChange, Operation, pointer
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
-from kscheduler.whatif.suggestions.trial import Trials
+from kscheduler.whatif.suggestions.trials.trial import Trials
 
 _COUNTS_TRIED: Final = 16
 _TAINTS_TRIED: Final = 8

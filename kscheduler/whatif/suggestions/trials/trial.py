@@ -18,8 +18,8 @@ from kscheduler.scheduling.cycle.schedule import find_feasible
 from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
 from kscheduler.whatif.suggestions.changed import ObjectChange, Operation, patched
-from kscheduler.whatif.suggestions.changed_cluster import changed, without_pod
-from kscheduler.whatif.suggestions.objections import Objections, objections_to
+from kscheduler.whatif.suggestions.trials.changed_cluster import changed, without_pod
+from kscheduler.whatif.suggestions.trials.objections import Objections, objections_to
 
 _NOWHERE: Rows = np.zeros(0, dtype=np.intp)
 

@@ -9,7 +9,7 @@ from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.rules.tolerations import has_untolerated
 from kscheduler.whatif.suggestions.changed import ADD, Operation
-from kscheduler.whatif.suggestions.demand import Demand, Patch
+from kscheduler.whatif.suggestions.pod_changes.demand import Demand, Patch
 from kscheduler.whatif.suggestions.suggestion import ChangeKind
 
 _CORDON: Final = Taint(UNSCHEDULABLE, "", "NoSchedule")

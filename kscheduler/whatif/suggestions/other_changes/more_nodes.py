@@ -19,7 +19,7 @@ from kscheduler.framework.pods.requests import PODS
 from kscheduler.framework.rules.tolerations import has_untolerated
 from kscheduler.whatif.suggestions.changed import ADD, ObjectChange, Operation
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
-from kscheduler.whatif.suggestions.trial import Trials
+from kscheduler.whatif.suggestions.trials.trial import Trials
 
 _SHAPES: Final = 16
 """How many are tried, those of most nodes first."""

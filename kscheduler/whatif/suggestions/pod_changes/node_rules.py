@@ -9,7 +9,7 @@ import numpy as np
 from kscheduler.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.whatif.suggestions.changed import REMOVE, REPLACE, Operation, pointer
-from kscheduler.whatif.suggestions.demand import Demand
+from kscheduler.whatif.suggestions.pod_changes.demand import Demand
 from kscheduler.whatif.suggestions.suggestion import ChangeKind
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"

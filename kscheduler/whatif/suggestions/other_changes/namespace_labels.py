@@ -12,7 +12,7 @@ from kscheduler.api.selectors import Operator, Requirement, Selector
 from kscheduler.framework.pods.pod_match import PodMatch
 from kscheduler.whatif.suggestions.changed import ADD, REMOVE, REPLACE, ObjectChange, Operation, pointer
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
-from kscheduler.whatif.suggestions.trial import Trials
+from kscheduler.whatif.suggestions.trials.trial import Trials
 
 _NAME: Final = "kubernetes.io/metadata.name"
 """Set by the API server, and by nobody else."""

@@ -25,9 +25,9 @@ from kscheduler.framework.pods.spread_constraint import DO_NOT_SCHEDULE, parse_s
 from kscheduler.plugins.default_preemption.budgets import BudgetRules
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.whatif.suggestions.changed import ObjectChange
-from kscheduler.whatif.suggestions.room_budgets import budgets_of
+from kscheduler.whatif.suggestions.other_changes.room_budgets import budgets_of
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
-from kscheduler.whatif.suggestions.trial import Trials
+from kscheduler.whatif.suggestions.trials.trial import Trials
 
 _HIGHEST: Final = 2**31 - 1
 _NODES_TRIED: Final = 3

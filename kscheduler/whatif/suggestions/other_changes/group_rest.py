@@ -9,7 +9,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.groups import POD_GROUPS
 from kscheduler.whatif.suggestions.changed import ADD, REPLACE, ObjectChange, Operation
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
-from kscheduler.whatif.suggestions.trial import Trials
+from kscheduler.whatif.suggestions.trials.trial import Trials
 
 _MOST_MEMBERS: Final = 1_000
 """A group that lacks more is told what it lacks by its gate; so many objects help nobody."""

@@ -18,10 +18,10 @@ from kscheduler.framework.cluster.volumes import BrokenClaimError, claim_name
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.scheduling.cycle.schedule import find_feasible
 from kscheduler.whatif.suggestions.changed import ADD, REMOVE, REPLACE, ObjectChange, Operation, pointer
-from kscheduler.whatif.suggestions.requests_lowered import quantity_text
+from kscheduler.whatif.suggestions.pod_changes.requests_lowered import quantity_text
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
-from kscheduler.whatif.suggestions.trial import Trials
-from kscheduler.whatif.suggestions.without_plugin import without_plugin
+from kscheduler.whatif.suggestions.trials.trial import Trials
+from kscheduler.whatif.suggestions.trials.without_plugin import without_plugin
 
 _ZONES: Final = (ZONE, REGION, "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region")
 _ZONES_TRIED: Final = 3

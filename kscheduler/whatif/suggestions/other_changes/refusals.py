@@ -4,13 +4,12 @@ No object changes that, so there is nothing to apply: the suggestion names the p
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
-from kscheduler.framework.plugin import Plugin
 from kscheduler.scheduling.cycle.schedule import find_feasible
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
-from kscheduler.whatif.suggestions.trial import Trials
-from kscheduler.whatif.suggestions.without_plugin import without_plugin
+from kscheduler.whatif.suggestions.trials.trial import Trials
+from kscheduler.whatif.suggestions.trials.without_plugin import without_plugin
 
 _MOST_MESSAGES: Final = 3
 
@@ -18,8 +17,9 @@ _MOST_MESSAGES: Final = 3
 def refusals(trials: Trials) -> Iterator[Suggestion]:
     """Each plugin that is not in-tree, and without which the pod fits."""
     profile = trials.profile
-    points: Sequence[Plugin] = (*profile.pre_enqueue, *profile.pre_filter, *profile.filter)
-    for name in dict.fromkeys(plugin.name for plugin in points if not profile.traits[plugin.name].is_in_tree):
+    points: Sequence[Sequence[Any]] = (profile.pre_enqueue, profile.pre_filter, profile.filter)
+    names = dict.fromkeys(plugin.name for plugins in points for plugin in plugins)
+    for name in (name for name in names if not profile.traits[name].is_in_tree):
         rows = Trials(without_plugin(profile, name), trials.pod, trials.cache).rows_of(trials.pod)
         if len(rows):
             facts = {"plugin": name, "messages": _messages(trials, name)}

@@ -2,9 +2,9 @@
 
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.whatif.suggestions.changed import joined
-from kscheduler.whatif.suggestions.demand import Demand
+from kscheduler.whatif.suggestions.pod_changes.demand import Demand
 from kscheduler.whatif.suggestions.suggestion import Step, Suggestion
-from kscheduler.whatif.suggestions.trial import Trials
+from kscheduler.whatif.suggestions.trials.trial import Trials
 
 
 def of_demands(chosen: tuple[Demand, ...], rows: Rows, trials: Trials) -> Suggestion:
