@@ -127,7 +127,7 @@ def test_pods_that_would_have_to_go_are_named_with_priority_and_budgets() -> Non
     other["metadata"]["labels"] = {"app": "db"}
     found, text = asked(pod_tree(cpu="3"), nodes=[node_tree("a")], pods=[other], poddisruptionbudgets=[budget])
     assert command("deletePods", found) == "kubectl delete pod -n default other"
-    assert "delete default/other on a (priority 7; 1 of them against a disruption budget)" in text
+    assert "delete default/other on a (priority 7; 1 of them against a disruption budget; " in text
 
 
 def test_a_new_node_has_no_command() -> None:

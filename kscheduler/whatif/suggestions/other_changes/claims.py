@@ -89,7 +89,7 @@ def _other_classes(claim: PersistentVolumeClaim, trials: Trials) -> Iterator[Ste
         if BETA_STORAGE_CLASS in claim.metadata.annotations:  # it wins over the field
             patch = (Operation(REPLACE, pointer("metadata", "annotations", BETA_STORAGE_CLASS), other),)
         facts = {"claim": claim.metadata.name, "class": claim.storage_class, "to": other}
-        yield _of_claim(ChangeKind.CLAIM_CLASS, claim, patch, 0.6, facts)
+        yield _of_claim(ChangeKind.CLAIM_CLASS, claim, patch, 0.6, facts, f"{claim.metadata.name} {other}")
 
 
 def _wider_class(claim: PersistentVolumeClaim, trials: Trials) -> Iterator[Step]:
@@ -101,10 +101,15 @@ def _wider_class(claim: PersistentVolumeClaim, trials: Trials) -> Iterator[Step]
 
 
 def _of_claim(
-    kind: ChangeKind, claim: PersistentVolumeClaim, patch: tuple[Operation, ...], size: float, facts: dict[str, Any]
+    kind: ChangeKind,
+    claim: PersistentVolumeClaim,
+    patch: tuple[Operation, ...],
+    size: float,
+    facts: dict[str, Any],
+    subject: str = "",
 ) -> Step:
     change = ObjectChange("persistentvolumeclaims", claim.metadata.namespace, claim.metadata.name, patch)
-    return Step(kind, (change,), size, facts, claim.metadata.name)
+    return Step(kind, (change,), size, facts, subject or claim.metadata.name)
 
 
 def _size(quantity: Quantity | None) -> int:
