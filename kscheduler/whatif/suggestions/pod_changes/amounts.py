@@ -6,29 +6,38 @@ on the nodes says where it may lie; the cycle says where it does.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.framework.nodes.node_table import Rows
-from kscheduler.whatif.suggestions.changed import Operation
-from kscheduler.whatif.suggestions.pod_relaxations import MOST_SKEW, Demand, Patch
-from kscheduler.whatif.suggestions.requests_lowered import lowered
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.whatif.suggestions.changed import ObjectChange, Operation
+from kscheduler.whatif.suggestions.pod_changes.demand import Demand, Patch
+from kscheduler.whatif.suggestions.pod_changes.pod_relaxations import MOST_SKEW
+from kscheduler.whatif.suggestions.pod_changes.requests_lowered import lowered
 from kscheduler.whatif.suggestions.suggestion import ChangeKind
-from kscheduler.whatif.suggestions.trial import Trials
+from kscheduler.whatif.suggestions.trials.trial import Trials
 
 _MORE_STEPS: Final = 2
 """How many further amounts a suggestion names, for more nodes each."""
 
 RowsOf = Callable[[Patch], Rows]
 """The rows that the pod fits on with a patch of this demand, and whatever else is changed."""
+Beside = tuple[Sequence[ObjectChange], Sequence[PodInfo]]
+NOTHING_BESIDE: Final[Beside] = ((), ())
 
 
-def smallest(demand: Demand, widest: Rows, rows_of: RowsOf, trials: Trials) -> tuple[Demand, Rows]:
-    """The smallest relaxation that helps, with the rows it opens; `widest`: those of the largest, at least one."""
+def smallest(
+    demand: Demand, widest: Rows, rows_of: RowsOf, trials: Trials, beside: Beside = NOTHING_BESIDE
+) -> tuple[Demand, Rows]:
+    """The smallest relaxation that helps, with the rows it opens; `widest`: those of the largest, at least one.
+
+    `beside`: what else is changed of other objects, and the pods that go.
+    """
     if demand.kind is ChangeKind.REQUEST:
-        return _largest_request(demand, widest, rows_of, trials)
+        return _largest_request(demand, widest, rows_of, trials, beside)
     if demand.kind is ChangeKind.MAX_SKEW:
         return _smallest_skew(demand, rows_of)
     return demand, widest
@@ -59,8 +68,11 @@ def requesting(demand: Demand, amount: int, trials: Trials) -> Demand:
     return replace(demand, patch=patch, size=(asked - amount) / asked, facts={**demand.facts, "to": amount})
 
 
-def _largest_request(demand: Demand, widest: Rows, rows_of: RowsOf, trials: Trials) -> tuple[Demand, Rows]:
-    free = room_of(demand, widest, trials)
+def _largest_request(
+    demand: Demand, widest: Rows, rows_of: RowsOf, trials: Trials, beside: Beside
+) -> tuple[Demand, Rows]:
+    with trials.changed(*beside):  # a new node has a row only meanwhile
+        free = room_of(demand, widest, trials)
     possible = np.unique(free[free < demand.facts["amount"]]).tolist()
     if not possible or possible[0] > 0:
         possible.insert(0, 0)
@@ -76,23 +88,19 @@ def _largest_request(demand: Demand, widest: Rows, rows_of: RowsOf, trials: Tria
 
     _last(possible, helps)
     best, rows = found
-    steps = _steps(free, best.facts["to"])
+    steps = [
+        {"amount": amount, "nodes": len(opened)}
+        for amount in _steps(free, best.facts["to"])
+        if len(opened := rows_of(requesting(demand, amount, trials).patch)) > len(rows)
+    ]
     return replace(best, facts={**best.facts, "steps": steps}), rows
 
 
-def _steps(free: NDArray[np.int64], amount: int) -> list[dict[str, Any]]:
-    """What smaller requests would open: for a quarter of the nodes that could come into question, and for all of them.
-
-    Counted by what is free there, not tried.
-    """
+def _steps(free: NDArray[np.int64], amount: int) -> list[int]:
+    """Smaller requests that may open more: for a quarter of the nodes that come into question, and for all of them."""
     ordered = np.sort(free)[::-1]
-    found: dict[int, int] = {}
-    for share in (4, 1):
-        value = int(ordered[-(-len(ordered) // share) - 1])
-        count = int(np.count_nonzero(free >= value))
-        if 0 < value < amount:
-            found[value] = count
-    return [{"amount": value, "nodes": count} for value, count in sorted(found.items(), reverse=True)][:_MORE_STEPS]
+    found = {int(ordered[-(-len(ordered) // share) - 1]) for share in (4, 1)}
+    return sorted((value for value in found if 0 < value < amount), reverse=True)[:_MORE_STEPS]
 
 
 def _smallest_skew(demand: Demand, rows_of: RowsOf) -> tuple[Demand, Rows]:
