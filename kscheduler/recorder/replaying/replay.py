@@ -15,7 +15,7 @@ from kscheduler.recorder.entries import DECISIONS, OUTCOMES, Digest, Entry, Op, 
 from kscheduler.recorder.file.directory import SegmentName, name_of, runs_in
 from kscheduler.recorder.file.segment_reader import SegmentReader
 from kscheduler.recorder.packing import ObjectUnpacker
-from kscheduler.recorder.replaying.comparing import Difference, in_words, subject_of
+from kscheduler.recorder.replaying.comparing import DecisionDifference, in_words, subject_of
 from kscheduler.recorder.replaying.described import (
     Described,
     changed_plugins,
@@ -49,7 +49,7 @@ class Report:
     followed: Counter[str] = field(default_factory=Counter)
     """Outcomes that were taken as recorded, by reason."""
     differing: int = 0
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[DecisionDifference] = field(default_factory=list)
     """The first of them."""
     by_plugin: Counter[str] = field(default_factory=Counter)
     """Differences of profiles with plugins that decide from data of their own, by plugin."""
@@ -259,7 +259,7 @@ class Replay:
             report.by_plugin[because] += 1
         if len(report.differences) < MOST_KEPT:
             text = in_words(recorded, replayed.outcome)
-            found = Difference(scheduler.clock.micros, report.decisions, subject_of(recorded), text, because)
+            found = DecisionDifference(scheduler.clock.micros, report.decisions, subject_of(recorded), text, because)
             report.differences.append(found)
 
     def _compare_digest(self, entry: Entry) -> None:

@@ -23,6 +23,7 @@ from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import Code, Fault, Status
 from kscheduler.informers.store import Store
 from kscheduler.loading import Configured
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.recorder.entries import Digest, Entry, How, Op, Output, Verb
 from kscheduler.recorder.flight_recorder import failed_output, preempts_output
 from kscheduler.recorder.packing import ObjectUnpacker
@@ -34,7 +35,7 @@ from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
-from kscheduler.scheduling.journal import EvictionStep, Journal, Outcome
+from kscheduler.scheduling.journal import AttemptFailure, EvictionStep, Journal
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.queue.queued_group import QueuedPodGroup
@@ -68,7 +69,7 @@ class _Said(Journal):
     def __init__(self) -> None:
         self.outputs: list[tuple[Any, ...]] = []
 
-    def failed(self, queued: QueuedPodInfo, failure: Outcome) -> None:
+    def failed(self, queued: QueuedPodInfo, failure: AttemptFailure) -> None:
         self.outputs.append(failed_output(queued, failure))
 
     def let_go(self, queued: QueuedPodInfo) -> None:
@@ -256,6 +257,7 @@ class ReplayedScheduler:
         try:
             attempt = scheduler.decide(queued)
         except Exception as failure:  # noqa: BLE001  as in the worker
+            count_caught(Boundary.WORKER)
             scheduler.give_up(queued, failure)
         return attempt, self._said.take()
 
@@ -289,6 +291,7 @@ class ReplayedScheduler:
         try:
             attempts = scheduler.decide_group(group)
         except Exception as failure:  # noqa: BLE001  as in the worker
+            count_caught(Boundary.WORKER)
             scheduler.give_up_group(group, failure)
             attempts = []
         numbers = {key: number for number, key, _ in placed}
