@@ -77,7 +77,7 @@ class Report:
 
 
 @dataclass(slots=True)
-class _Beginning:
+class Beginning:
     """The snapshot of a segment, as far as it has been read."""
 
     objects: ObjectUnpacker = field(default_factory=ObjectUnpacker)
@@ -163,7 +163,7 @@ class Replay:
         self.report.digest = self._digest.close().hex()
 
     def _segment(self, path: Path, *, goes_on: bool) -> None:
-        reader, beginning = SegmentReader(path), _Beginning()
+        reader, beginning = SegmentReader(path), Beginning()
         self.report.segments += 1
         is_begun = False
         try:
@@ -191,7 +191,7 @@ class Replay:
         if not is_begun:
             self.report.stopped.append(f"{path.name}: its snapshot is not whole")
 
-    def _begin(self, beginning: _Beginning, state: Mapping[str, Any], *, goes_on: bool) -> None:
+    def _begin(self, beginning: Beginning, state: Mapping[str, Any], *, goes_on: bool) -> None:
         assert beginning.description is not None  # noqa: S101  it comes before the state
         self.report.lost += beginning.lost
         is_whole = goes_on and not beginning.lost and self.scheduler is not None and not self._was_cut
