@@ -26,7 +26,7 @@ from kscheduler.recorder.entries import How, Op, Output, Verb
 from kscheduler.recorder.segment_thread import NewSegment, SegmentThread, ThreadStatistics
 from kscheduler.recorder.step_clock import StepClock
 from kscheduler.scheduling.failures.failures import Failure
-from kscheduler.scheduling.journal import Decided, EvictionStep, Journal, Outcome
+from kscheduler.scheduling.journal import AttemptFailure, Decided, EvictionStep, Journal
 
 _log = get_logger(__name__)
 
@@ -117,6 +117,7 @@ class FlightRecorder(Journal):
     def tend(self) -> None:
         """What is due between two steps."""
         if self._missing or not self._thread.takes_entries:
+            self._hand_over()
             if self._thread.is_idle() and self._thread.may_try():
                 self._begin_segment()
         elif self._is_repaired or self._thread.wants_segment():
@@ -239,7 +240,7 @@ class FlightRecorder(Journal):
         outputs, node = self._take_outputs(), attempt.node_name if has_node else ""
         self._keep((Op.LATER, self.clock.micros, number, attempt.queued.key, has_node, node, outputs))
 
-    def failed(self, queued: QueuedPodInfo, failure: Outcome) -> None:
+    def failed(self, queued: QueuedPodInfo, failure: AttemptFailure) -> None:
         """Note it for the step under way."""
         self._outputs.append(failed_output(queued, failure))
 
@@ -336,7 +337,7 @@ class ObjectTap:
         self._changed(self._number, Verb.DELETED, obj, None)
 
 
-def failed_output(queued: QueuedPodInfo, failure: Outcome) -> tuple[Any, ...]:
+def failed_output(queued: QueuedPodInfo, failure: AttemptFailure) -> tuple[Any, ...]:
     """What is recorded of a failure, and compared."""
     assert isinstance(failure, Failure)  # noqa: S101  the journal's protocol is narrower than what is given
     plugins, pending = sorted(failure.plugins), sorted(failure.pending)

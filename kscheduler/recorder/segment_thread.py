@@ -16,6 +16,7 @@ from typing import IO, Any, Final
 import msgspec
 
 from kscheduler.logs import get_logger
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.recorder.entries import UNTIMED, Digest, Op, Verb
 from kscheduler.recorder.file.blocks import HEADER, BlockPacker
 from kscheduler.recorder.file.directory import is_writable, make_room, segment_path
@@ -149,6 +150,7 @@ class SegmentThread:
             except OSError as problem:
                 self._failed(f"{problem.filename or self._settings.directory}: {problem.strerror or problem}")
             except Exception as problem:  # noqa: BLE001  a bug here must not end the recording of what follows
+                count_caught(Boundary.TASK)
                 _log.exception("recording_failed")
                 self._failed(f"{type(problem).__name__}: {problem}")
 

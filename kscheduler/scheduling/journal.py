@@ -38,7 +38,7 @@ class EvictionStep(IntEnum):
     """The pod that has lost it is tried again."""
 
 
-class Outcome(Protocol):
+class AttemptFailure(Protocol):
     """How an attempt failed: `failures.Failure`."""
 
     @property
@@ -83,7 +83,7 @@ class Journal:
     def decided_later(self, attempt: Decided, *, has_node: bool) -> None:
         """A pod that left its worker before the decision (extenders, a long search) is decided about."""
 
-    def failed(self, queued: QueuedPodInfo, failure: Outcome) -> None:
+    def failed(self, queued: QueuedPodInfo, failure: AttemptFailure) -> None:
         """Within a step: the pod has no node, and this is why."""
 
     def let_go(self, queued: QueuedPodInfo) -> None:

@@ -2,6 +2,7 @@
 
     replay DIR                          every decision again, compared bit for bit
     replay DIR --until TIME             cache and queue as they were then
+    replay DIR --config other.yaml      what another configuration would have made of it
 
 docs/recorder.md describes what is recorded and what cannot be decided again.
 """
@@ -11,7 +12,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kscheduler.cli.flags import add_plugin_flags
+from kscheduler.cli.flags import add_feature_gates, add_plugin_flags, configuration_reader, feature_gates
+from kscheduler.cli.parser import StoreText
 from kscheduler.cli.refusal import refuse
 
 if TYPE_CHECKING:
@@ -23,8 +25,8 @@ _DESCRIPTION = """\
 Decide a recording again with the same configuration and the same code, and compare each decision: node, victims,
 message. Reads files only: no cluster is asked, and nothing is written."""
 _EPILOG = """\
-Exit codes: 0 every decision came out as recorded; 1 some did not, or the recording has a part that cannot be followed;
-2 flags or files that cannot be used."""
+Exit codes: 0 every decision came out as recorded, or --until or --config has been answered; 1 some did not, or the
+recording has a part that cannot be followed; 2 flags or files that cannot be used."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
@@ -49,7 +51,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         action="store_true",
         help="begin each file with its own snapshot instead of going on from the file before",
     )
-    add_plugin_flags(parser)
+    other = parser.add_argument_group(
+        "what would have been different",
+        "both configurations decide for themselves while everything else happens as recorded",
+    )
+    other.add_argument("--config", action=StoreText, metavar="FILE", default="", help="another configuration")
+    add_plugin_flags(other)
+    add_feature_gates(other, "as recorded, without --config or --plugin")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: one object")
     return parser
 
@@ -78,6 +86,8 @@ def _run(args: argparse.Namespace) -> int:
     from kscheduler.explain.recordings.state import state_tree
     from kscheduler.explain.text.layout import style_of
 
+    if args.config or args.plugin:
+        return _compare(args)
     replay = _replayed(args)
     style, is_json = style_of(sys.stdout), args.output == "json"
     if args.until is None:
@@ -93,17 +103,32 @@ def _run(args: argparse.Namespace) -> int:
     return _EQUAL
 
 
+def _compare(args: argparse.Namespace) -> int:
+    """Raises as `_replayed`."""
+    from kscheduler.explain.as_json import json_line
+    from kscheduler.explain.recordings.other_policy import comparison_text, comparison_tree
+    from kscheduler.explain.text.layout import style_of
+    from kscheduler.recorder.alternatives.comparing import compared
+    from kscheduler.recorder.replaying.replay import RecordingError, runs_of
+
+    if args.until is not None:
+        raise RecordingError("--until shows what was recorded; it does not go with --config or --plugin")
+    reader = configuration_reader(args, feature_gates(args))
+    other = reader.read_file(args.config) if args.config else reader.default()
+    *_, segments = runs_of(Path(args.recording))
+    found = compared(segments, other)
+    if args.output == "json":
+        print(json_line(comparison_tree(found, args.recording)))
+    else:
+        print(comparison_text(found, style_of(sys.stdout)))
+    return _EQUAL
+
+
 def _replayed(args: argparse.Namespace) -> "Replay":
     """Raises `RecordingError`, `SegmentError`, `ConfigError`, `ValueError`, `OSError`."""
-    from kscheduler.recorder.replaying.described import Described, configured_as
     from kscheduler.recorder.replaying.replay import Replay, runs_of
 
-    plugins, until = tuple(args.plugin), _until(args)
-
-    def configure(recorded: Described) -> object:
-        return configured_as(recorded, plugins)
-
-    replay = Replay(configure, until=until, each_segment=args.each_segment)  # type: ignore[arg-type]
+    replay = Replay(until=_until(args), each_segment=args.each_segment)
     for run_of_process in runs_of(Path(args.recording)):
         replay.run(run_of_process)
         if replay.is_over:

@@ -8,7 +8,7 @@ from kscheduler.recorder.entries import Entry, Op, Output
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class DecisionDifference:
     """A decision that came out otherwise."""
 
     micros: int

@@ -15,7 +15,7 @@ from kscheduler.recorder.entries import DECISIONS, OUTCOMES, Digest, Entry, Op, 
 from kscheduler.recorder.file.directory import SegmentName, name_of, runs_in
 from kscheduler.recorder.file.segment_reader import SegmentReader
 from kscheduler.recorder.packing import ObjectUnpacker
-from kscheduler.recorder.replaying.comparing import Difference, in_words, subject_of
+from kscheduler.recorder.replaying.comparing import DecisionDifference, in_words, subject_of
 from kscheduler.recorder.replaying.described import (
     Described,
     changed_plugins,
@@ -49,7 +49,7 @@ class Report:
     followed: Counter[str] = field(default_factory=Counter)
     """Outcomes that were taken as recorded, by reason."""
     differing: int = 0
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[DecisionDifference] = field(default_factory=list)
     """The first of them."""
     by_plugin: Counter[str] = field(default_factory=Counter)
     """Differences of profiles with plugins that decide from data of their own, by plugin."""
@@ -77,7 +77,7 @@ class Report:
 
 
 @dataclass(slots=True)
-class _Beginning:
+class Beginning:
     """The snapshot of a segment, as far as it has been read."""
 
     objects: ObjectUnpacker = field(default_factory=ObjectUnpacker)
@@ -163,7 +163,7 @@ class Replay:
         self.report.digest = self._digest.close().hex()
 
     def _segment(self, path: Path, *, goes_on: bool) -> None:
-        reader, beginning = SegmentReader(path), _Beginning()
+        reader, beginning = SegmentReader(path), Beginning()
         self.report.segments += 1
         is_begun = False
         try:
@@ -191,7 +191,7 @@ class Replay:
         if not is_begun:
             self.report.stopped.append(f"{path.name}: its snapshot is not whole")
 
-    def _begin(self, beginning: _Beginning, state: Mapping[str, Any], *, goes_on: bool) -> None:
+    def _begin(self, beginning: Beginning, state: Mapping[str, Any], *, goes_on: bool) -> None:
         assert beginning.description is not None  # noqa: S101  it comes before the state
         self.report.lost += beginning.lost
         is_whole = goes_on and not beginning.lost and self.scheduler is not None and not self._was_cut
@@ -259,7 +259,7 @@ class Replay:
             report.by_plugin[because] += 1
         if len(report.differences) < MOST_KEPT:
             text = in_words(recorded, replayed.outcome)
-            found = Difference(scheduler.clock.micros, report.decisions, subject_of(recorded), text, because)
+            found = DecisionDifference(scheduler.clock.micros, report.decisions, subject_of(recorded), text, because)
             report.differences.append(found)
 
     def _compare_digest(self, entry: Entry) -> None:

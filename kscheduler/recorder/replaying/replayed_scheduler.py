@@ -7,22 +7,19 @@ the history that really was.
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from kscheduler.api.kinds import POD_DISRUPTION_BUDGETS, PODS, RESOURCE_CLAIMS, WORKLOAD_KINDS, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import Assembly, Ports
-from kscheduler.assembly.profiles_over import built_profiles
-from kscheduler.config.loader import LoadedConfig
+from kscheduler.assembly.profiles_over import that_only_decide
 from kscheduler.framework.cluster.preemption import Preemption
-from kscheduler.framework.handle import Handle
-from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import Code, Fault, Status
 from kscheduler.informers.store import Store
 from kscheduler.loading import Configured
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.recorder.entries import Digest, Entry, How, Op, Output, Verb
 from kscheduler.recorder.flight_recorder import failed_output, preempts_output
 from kscheduler.recorder.packing import ObjectUnpacker
@@ -34,8 +31,7 @@ from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
-from kscheduler.scheduling.journal import EvictionStep, Journal, Outcome
-from kscheduler.scheduling.profiles import Profiles
+from kscheduler.scheduling.journal import AttemptFailure, EvictionStep, Journal
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.queue.queued_group import QueuedPodGroup
 
@@ -68,7 +64,7 @@ class _Said(Journal):
     def __init__(self) -> None:
         self.outputs: list[tuple[Any, ...]] = []
 
-    def failed(self, queued: QueuedPodInfo, failure: Outcome) -> None:
+    def failed(self, queued: QueuedPodInfo, failure: AttemptFailure) -> None:
         self.outputs.append(failed_output(queued, failure))
 
     def let_go(self, queued: QueuedPodInfo) -> None:
@@ -118,7 +114,7 @@ class ReplayedScheduler:
             self._ports(),
             self.clock,
             has_classes=description.has_classes,
-            build=_that_only_decide,
+            build=that_only_decide,
         )
         self.assembly.evictions.carry_out = self._note_preemption
         self.notes: list[str] = []
@@ -256,6 +252,7 @@ class ReplayedScheduler:
         try:
             attempt = scheduler.decide(queued)
         except Exception as failure:  # noqa: BLE001  as in the worker
+            count_caught(Boundary.WORKER)
             scheduler.give_up(queued, failure)
         return attempt, self._said.take()
 
@@ -289,6 +286,7 @@ class ReplayedScheduler:
         try:
             attempts = scheduler.decide_group(group)
         except Exception as failure:  # noqa: BLE001  as in the worker
+            count_caught(Boundary.WORKER)
             scheduler.give_up_group(group, failure)
             attempts = []
         numbers = {key: number for number, key, _ in placed}
@@ -390,12 +388,6 @@ class ReplayedScheduler:
     def _repaired(self, what: str) -> None:
         self.notes.append(f"cache or queue were corrected: {what}")
         raise UnrecordedError
-
-
-def _that_only_decide(config: LoadedConfig, known: Registry, handle: Handle, listener: PluginListener) -> Profiles:
-    """Profiles without the points that write to the world outside."""
-    built = built_profiles(config, known, handle, listener)
-    return {name: replace(profile, pre_bind=(), post_bind=()) for name, profile in built.items()}
 
 
 def _failure(output: Sequence[Any]) -> Failure:

@@ -33,7 +33,7 @@ FLAGS: Final = ("is_open", "is_over", "kept_out", "is_outbid", "is_called_off")
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class SchedulerSnapshot:
     """References to the state at one moment."""
 
     micros: int
@@ -179,7 +179,7 @@ def take(
     micros: int,
     attempts: Mapping[str, tuple[int, Decided]],
     number: int,
-) -> Snapshot:
+) -> SchedulerSnapshot:
     """The state now, between two steps. `attempts`: those under way, by UID; `number`: of the last."""
     cache, evictions = assembly.cache, assembly.evictions
     nodes: list[tuple[str, Sequence[PodInfo]]] = []
@@ -189,7 +189,7 @@ def take(
             nodes.append((name, tuple(info.pods.values())))
     nominations = (cache.nominator.nomination(uid) for uid in cache.nominator.nominated())
     queue, running = assembly.queue.snapshot(), evictions.running()
-    return Snapshot(
+    return SchedulerSnapshot(
         micros=micros,
         configuration=configuration,
         objects=objects,
