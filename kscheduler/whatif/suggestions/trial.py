@@ -4,8 +4,8 @@ The changes are made in the cache itself, where a copy of 5,000 nodes would cost
 before anybody can look: a trial does not await.
 """
 
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 
 import msgspec
 import numpy as np
@@ -39,6 +39,12 @@ class Trials:
         Empty if it fits nowhere. Pods that go are not looked for among the changes.
         """
         self.count += 1
+        with self.made(changes, gone) as pod:
+            return self.rows_of(pod)
+
+    @contextmanager
+    def made(self, changes: Iterable[ObjectChange], gone: Iterable[PodInfo] = ()) -> Iterator[PodInfo]:
+        """The cluster with these changes and without these pods, while the body runs; yields the pod as changed."""
         with ExitStack() as undoing:
             pod = self.pod
             for change in changes:
@@ -48,7 +54,7 @@ class Trials:
                     undoing.callback(self._make(change))
             for other in gone:
                 undoing.callback(self._lift(other))
-            return self.rows_of(pod)
+            yield pod
 
     def rows_of(self, pod: PodInfo) -> Rows:
         """The rows that another version of the pod fits on, in the cluster as it is."""
