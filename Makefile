@@ -20,7 +20,7 @@ MACHINES := $(addprefix tests/scheduling/,never_stuck/test_never_stuck.py never_
 	eviction/test_evictions_never_stuck.py truth/test_truth.py)
 
 .PHONY: help demo test check ready check-deploy manifests dashboard-picture page-pictures fmt e2e e2e-versions bench bench-compare \
-	bench-plots bench-churn bench-real bench-latency bench-scale bench-sizing bench-start soak lock image sbom mutants fuzz \
+	bench-plots bench-churn bench-real bench-latency bench-scale bench-sizing bench-start bench-page soak lock image sbom mutants fuzz \
 	fuzz-specification fuzz-machines fuzz-decisions \
 	fuzz-decisions-first fuzz-decisions-second clean
 
@@ -97,6 +97,9 @@ bench-start: $(DEV) ## Measure what a start costs: CPU until the first probe is 
 
 bench-sizing: $(DEV) ## Measure CPU and memory of two replicas by nodes and pods: the table "Sizing" of docs/operations.md (6 min)
 	$(BIN)/python -m benchmarks.sizing
+
+bench-page: $(DEV) ## Measure the status page in Chromium: first view, CPU and loop lag under ten browsers (5,000 nodes, 50,000 pods)
+	$(BIN)/python -m benchmarks.page
 
 lock: $(DEV) ## Renew the image's lock files: newest releases that are a week old, by hash, for amd64 and arm64
 	$(BIN)/python -m deploy.image.lock

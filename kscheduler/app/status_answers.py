@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -20,8 +20,14 @@ from kscheduler.scheduling.profile import Profile
 from kscheduler.server.status_page.sources import NodeVerdict, Refused, Tree
 from kscheduler.whatif.scenario import ClusterObjects, Scenario
 from kscheduler.whatif.suggestions.search import suggestions
+from kscheduler.whatif.suggestions.suggestion import Suggestion
+from kscheduler.whatif.suggestions.trials.trial import Trials
 
 _VERDICTS = msgspec.json.Decoder(list[NodeVerdict])
+_TRIED_PODS: Final = 20
+"""Of a reason."""
+_TRIED_CHANGES: Final = 3
+"""Of which the one that frees most is told; the smallest first."""
 _CHANGES = msgspec.json.Decoder(dict[str, dict[str, Any]])
 
 
@@ -46,9 +52,9 @@ class StatusAnswers:
         body = await self._ask(lambda: msgspec.json.encode([*_verdicts(self._parts, node_name, keys)]))
         return body if isinstance(body, Refused) else _VERDICTS.decode(body)
 
-    async def smallest_changes(self, keys: Sequence[str]) -> dict[str, Tree] | Refused:
-        """By key of a pending pod the smallest change that would make it fit."""
-        body = await self._ask(lambda: msgspec.json.encode(_smallest_changes(self._parts, keys)))
+    async def helping_changes(self, reasons: Sequence[Sequence[str]]) -> dict[str, Tree] | Refused:
+        """For each reason, by the key of its first pod, the change that frees most of its pods."""
+        body = await self._ask(lambda: msgspec.json.encode(_helping_changes(self._parts, reasons)))
         return body if isinstance(body, Refused) else _CHANGES.decode(body)
 
     async def _ask(self, question: Callable[[], bytes]) -> bytes | Refused:
@@ -72,17 +78,45 @@ def _pending(parts: Parts, keys: Iterable[str]) -> Iterable[tuple[PodInfo, Profi
         yield PodInfo(msgspec.structs.replace(pod, status=status)), profile
 
 
-def _smallest_changes(parts: Parts, keys: Iterable[str]) -> dict[str, Tree]:
+def _helping_changes(parts: Parts, reasons: Iterable[Sequence[str]]) -> dict[str, Tree]:
     objects = ClusterObjects(replicasets=tuple(parts.informers.informer(REPLICA_SETS).store.list()))
     found: dict[str, Tree] = {}
-    for pod, profile in _pending(parts, keys):
-        if parts.assembly.queue.group_of(pod.pod) is not None:
-            continue  # its group is decided about as a whole
-        changes = suggestions(profile, pod, parts.assembly.cache, parts.assembly.ports.budgets)
-        scenario = Scenario(objects, pod.pod, parts.assembly.config)
-        for tree in suggestion_trees(changes[:1], scenario, NO_SITUATION):
-            found[pod.key] = tree
+    for keys in reasons:
+        pods = [*_pending(parts, keys[:_TRIED_PODS])]
+        if not pods or parts.assembly.queue.group_of(pods[0][0].pod) is not None:
+            continue  # a group is decided about as a whole
+        (example, profile), cache = pods[0], parts.assembly.cache
+        changes = suggestions(profile, example, cache, parts.assembly.ports.budgets)[:_TRIED_CHANGES]
+        alike = [pod for pod, _ in pods if pod.pod.spec == example.pod.spec]
+        freed = [(_freed(Trials(profile, example, cache), change, alike), change) for change in changes]
+        if freed:
+            most, best = max(freed, key=lambda each: each[0])  # the first of equals is the smallest
+            scenario = Scenario(objects, example.pod, parts.assembly.config)
+            (tree,) = suggestion_trees((best,), scenario, NO_SITUATION)
+            found[example.key] = {**tree, "frees": most, "tried": len(alike)}
     return found
+
+
+def _freed(trials: Trials, suggestion: Suggestion, alike: Sequence[PodInfo]) -> int:
+    """How many of like pods would have a node, one after the other, if each of them were changed in this way."""
+    cache, profile = trials.cache, trials.profile
+    deleted = [(change.namespace, change.name) for change in suggestion.changes if change.delete]
+    nodes = [cache.node_info(name) for name in cache.node_names()] if deleted else []
+    on_nodes = [pod for info in nodes if info is not None for pod in info.pods.values()]
+    gone = [pod for pod in on_nodes if (pod.namespace, pod.name) in deleted]
+    assumed: list[str] = []
+    with trials.made(suggestion.changes, gone) as changed:
+        for pod in alike:
+            metadata = pod.pod.metadata
+            this = PodInfo(msgspec.structs.replace(changed.pod, metadata=metadata))
+            record = schedule(profile, this, cache)
+            if not (profile.run_pre_enqueue(this).is_success and record.node_name):
+                break
+            cache.assume_pod(this, record.node_name)
+            assumed.append(this.uid)
+        for uid in assumed:
+            cache.forget_pod(uid)
+    return len(assumed)
 
 
 def _verdicts(parts: Parts, node_name: str, keys: Iterable[str]) -> Iterable[NodeVerdict]:

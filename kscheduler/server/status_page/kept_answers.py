@@ -1,8 +1,8 @@
 """What a copy of the process has decided about pods, kept: a copy costs a fork, and ten readers ask for the same.
 
-ReasonChanges   for the overview: by the oldest pod of each reason the smallest change that helps it. Looked for
-                beside everything else while anybody looks, and paused for long after a long search
-SharedAnswers     for the pages of pods and nodes: an answer serves everybody for some seconds
+ReasonChanges   for the overview: of each reason the change that frees most of its pods. Looked for beside
+                everything else while anybody looks, and paused for long after a long search
+SharedAnswers   for the pages of pods and nodes: an answer serves everybody for some seconds
 """
 
 import asyncio
@@ -25,8 +25,8 @@ MOST_AT_ONCE: Final = 12
 """Pods that are asked about together: those of the reasons that the overview shows."""
 SHORTEST_PAUSE_SECONDS: Final = 15.0
 LONGEST_PAUSE_SECONDS: Final = 600.0
-PART_OF_TIME: Final = 1 / 250
-"""Of a processor that the searches may take."""
+PART_OF_TIME: Final = 1 / 200
+"""Of a processor that the searches may take, in a copy that every other process goes before."""
 MOST_ANSWERS: Final = 32
 ANSWER_SECONDS: Final = 10.0
 NO_SINGLE_CHANGE: Final = "no single change that was tried helps its oldest pod"
@@ -49,15 +49,16 @@ class ReasonChanges:
         self._answers = answers
         self._clock = clock
         self._kept: RecentlyUsed[str, _KeptChange] = RecentlyUsed(MOST_CHANGES)
-        self._wanted: list[str] = []
+        self._wanted: list[list[str]] = []
         self._is_wanted = asyncio.Event()
         self.pause_seconds = SHORTEST_PAUSE_SECONDS
 
     def beside(self, reasons: Iterable[Tree]) -> Iterator[Tree]:
         """The reasons, each with `change`, or with what is known instead; and whoever looks wants to know the rest."""
-        wanted: list[str] = []
+        wanted: list[list[str]] = []
         for reason in reasons:
-            key = self._example(reason)
+            keys = self._keys(reason)
+            key = keys[0] if keys else ""
             kept = self._kept.use(key) if key else None
             yield {
                 **reason,
@@ -66,18 +67,17 @@ class ReasonChanges:
                 "looking": bool(key) and kept is None,
             }
             if key and (kept is None or self._clock.monotonic() - kept.at > self.pause_seconds):
-                wanted.append(key)
+                wanted.append(keys)
         self._wanted = wanted[:MOST_AT_ONCE]
         if wanted:
             self._is_wanted.set()
 
-    def _example(self, reason: Tree) -> str:
-        """The pod to ask about: the oldest. Empty where there is nothing to ask."""
+    def _keys(self, reason: Tree) -> list[str]:
+        """The pods to ask about, the oldest first. Empty where there is nothing to ask."""
         is_turned_down = reason["queue"] in ("unschedulable", "gated", "backoff")
-        if self._answers is None or not is_turned_down or not reason["pods"]:
-            return ""
-        first = reason["pods"][0]
-        return f"{first['namespace']}/{first['name']}"
+        if self._answers is None or not is_turned_down:
+            return []
+        return [f"{pod['namespace']}/{pod['name']}" for pod in reason["pods"]]
 
     async def run(self) -> None:
         """Look for what is wanted, pause, until cancelled."""
@@ -93,15 +93,15 @@ class ReasonChanges:
             await self._clock.sleep(self.pause_seconds)
 
     async def _look(self) -> None:
-        keys, answers = self._wanted, self._answers
-        if answers is None or not keys:
+        wanted, answers = self._wanted, self._answers
+        if answers is None or not wanted:
             return
         began = time.perf_counter()
-        found = await answers.smallest_changes(keys)
+        found = await answers.helping_changes(wanted)
         seconds = time.perf_counter() - began
         self.pause_seconds = min(max(seconds / PART_OF_TIME, SHORTEST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
         now = self._clock.monotonic()
-        for key in keys:
+        for key, *_ in wanted:
             if isinstance(found, Refused):
                 if key not in self._kept:  # else what was found before still tells more
                     self._kept[key] = _KeptChange(None, found.reason, now - self.pause_seconds)

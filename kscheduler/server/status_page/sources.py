@@ -47,9 +47,11 @@ class LiveAnswers(Protocol):
         """What the cycle says of these pending pods on one node; without those that are gone."""
         ...
 
-    async def smallest_changes(self, keys: Sequence[str]) -> dict[str, Tree] | Refused:
-        """By key of a pending pod the smallest change that would make it fit, as an element of `suggestions`; pods
-        for which none is known are missing.
+    async def helping_changes(self, reasons: Sequence[Sequence[str]]) -> dict[str, Tree] | Refused:
+        """For each reason, by the key of its first pod, the change that frees most of its pods.
+
+        `reasons`: keys of pending pods. A change is as an element of `suggestions`, with `frees` and `tried`: how many
+        of the pods would have a node, of how many that were tried. Reasons for which none is known are missing.
         """
         ...
 

@@ -79,6 +79,29 @@ async def test_a_pods_story_tells_its_place_its_attempts_and_who_turned_nodes_do
     assert "NodeAdd" in page
 
 
+async def test_a_reason_names_the_change_that_frees_most_of_its_pods(scene: Scene) -> None:
+    for number in range(3):
+        put(scene.server, "pods", pod_tree(f"big-{number}", requests={"cpu": "5"}))
+    page = await scene.page_with("/ui/", "Would fit:")
+    assert "request 4 of cpu instead of 5" in page
+    assert "(2 nodes; frees 2 of 3 that were tried)" in page
+    assert "kubectl" in page
+
+
+async def test_a_pending_pods_page_tells_what_would_help_and_a_nodes_page_who_is_turned_away(scene: Scene) -> None:
+    put(scene.server, "pods", pod_tree("huge", requests={"cpu": "64"}))
+    page = await scene.page_with("/ui/pods/default/huge", "What would help")
+    assert "request 4 of cpu instead of 64" in page
+    page = await scene.page_with("/ui/nodes/node-0", "/ui/pods/default/huge")
+    assert '<span class="plugin">NodeResourcesFit</span> Insufficient cpu' in page
+
+
+async def test_a_bound_pods_page_has_the_points_of_the_best_nodes(scene: Scene) -> None:
+    page = await scene.page_with("/ui/pods/default/small", "As if it were decided now", "</html>")
+    assert "NodeResourcesBalancedAllocation" in page
+    assert '<tr class="total">' in page
+
+
 async def test_a_bound_pods_story_names_its_node(scene: Scene) -> None:
     page = await scene.page_with("/ui/pods/default/small", "bound</span> to")
     assert f"/ui/nodes/{node_of(scene.server, 'small')}" in page

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.kinds.resources import PRIORITY_CLASSES
 from tests.controlplane import kscheduler_process, kubeconfig
 from tests.controlplane.kscheduler_process import PLAIN, http_port, own_page
 from tests.controlplane.process import Process, wait_until
+from tests.controlplane.rest import Api
 
 SECONDS: Final = 60.0
 Tree = dict[str, Any]
@@ -51,14 +51,18 @@ class StoredCluster:
 
         asyncio.run_coroutine_threadsafe(store(), self._loop).result(10 * SECONDS)
 
-    def create_class(self, name: str, value: int) -> None:
-        """A PriorityClass."""
-        tree = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
-
-        async def create() -> None:
-            self.server.registry.create(PRIORITY_CLASSES, "", {**tree, "value": value})
-
-        asyncio.run_coroutine_threadsafe(create(), self._loop).result(SECONDS)
+    def grant(self, user: str, *paths: str) -> None:
+        """Let a user get paths, as an administrator would."""
+        api, group = Api(self.server.url), "rbac.authorization.k8s.io"
+        head = {"apiVersion": f"{group}/v1", "metadata": {"name": "reads-pages"}}
+        rules = [{"nonResourceURLs": list(paths), "verbs": ["get"]}]
+        base = f"/apis/{group}/v1"
+        api.request("POST", f"{base}/clusterroles", {**head, "kind": "ClusterRole", "rules": rules})
+        reference = {"apiGroup": group, "kind": "ClusterRole", "name": "reads-pages"}
+        subject = {"apiGroup": group, "kind": "User", "name": user}
+        binding = {**head, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": [subject]}
+        api.request("POST", f"{base}/clusterrolebindings", binding)
+        api.close()
 
     def node_of(self, namespace: str, name: str) -> str:
         """Where a pod is; empty: nowhere."""

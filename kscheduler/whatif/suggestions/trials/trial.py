@@ -59,6 +59,12 @@ class Trials:
 
         Empty if it fits nowhere. Pods that go are not looked for among the changes.
         """
+        with self.made(changes, gone) as pod:
+            return self.rows_of(pod)
+
+    @contextmanager
+    def made(self, changes: Iterable[ObjectChange], gone: Iterable[PodInfo] = ()) -> Iterator[PodInfo]:
+        """The cluster with these changes and without these pods, meanwhile; yields the pod as changed."""
         listed = tuple(changes)
         pod = self.pod
         for change in listed:
@@ -66,7 +72,7 @@ class Trials:
                 pod = self.patched(change.patch)
         others = [change for change in listed if not self._is_of_the_pod(change) and not _is_of_a_pod_that_goes(change)]
         with self.changed(others, gone):
-            return self.rows_of(pod)
+            yield pod
 
     def rows_of(self, pod: PodInfo) -> Rows:
         """The rows that another version of the pod fits on, in the cluster as it is."""

@@ -1,0 +1,190 @@
+"""The status page as people meet it: in Chromium, by keyboard, in the dark, without scripts, with hostile names."""
+
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from tests.builders import node_tree, pod_tree
+from tests.e2e.status_page import shop
+from tests.e2e.status_page.browser import chromium, looking
+from tests.e2e.status_page.watched import Watched, watched
+
+NODES, PODS = 60, 300
+STORY, BOUND, NODE = "/ui/pods/analytics/report-0", "/ui/pods/shop/checkout-7d9f-0", "/ui/nodes/node-017"
+PAGES = ("/ui/", "/ui/?by=pods", "/ui/pending", "/ui/nodes", "/ui/search?q=train", STORY, BOUND, NODE, "/ui/nodes/none")
+SERIOUS = {"serious", "critical"}
+HOSTILE = '"><img src=x onerror=document.title="taken">\u202e</script><script>document.title="taken"</script>'
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[Watched]:
+    """A shop with pods that wait for six reasons. The browser comes first: without one nothing needs to be started."""
+    del browser
+    folder = tmp_path_factory.mktemp("watched")
+    with watched(folder, shop.nodes(NODES), shop.running_pods(PODS, NODES)) as scene:
+        scene.cluster.put("pods", shop.waiting_pods())
+        scene.cluster.put("pods", shop.fresh_pods(10))
+        scene.wait_for("/ui/", "/ui/pods/shop/checkout-7d9f-0", "0/60 nodes are available")
+        yield scene
+
+
+def test_the_overview_says_what_waits_for_what_and_what_would_help(browser: Browser, scene: Watched) -> None:
+    with looking(browser) as (page, complaints):
+        page.goto(f"{scene.url}/ui/")
+        expect(page.get_by_role("heading", name="Pending pods")).to_be_visible()
+        row = page.get_by_role("row").filter(has_text="Insufficient nvidia.com/gpu")
+        expect(row).to_contain_text("tolerate the taint nvidia.com/gpu=present:NoSchedule", timeout=30_000)
+        expect(row).to_contain_text("kubectl patch pod train-0")
+        expect(page.get_by_role("img", name="20 nodes")).to_have_count(3)
+        expect(page.get_by_role("status")).to_have_text("live")
+        assert complaints == []
+
+
+def test_a_change_in_the_cluster_shows_without_loading_the_page(browser: Browser, scene: Watched) -> None:
+    with looking(browser) as (page, complaints):
+        page.goto(f"{scene.url}/ui/")
+        expect(page.get_by_role("status")).to_have_text("live")
+        page.evaluate("window.isTheSamePage = true")
+        scene.cluster.put("pods", [pod_tree("latecomer", namespace="shop", requests={"cpu": "99"})])
+        expect(page.locator("[data-live=decisions]")).to_contain_text("shop/latecomer", timeout=30_000)
+        assert page.evaluate("window.isTheSamePage") is True
+        assert complaints == []
+
+
+def test_a_paused_page_stands_still_and_goes_on(browser: Browser, scene: Watched) -> None:
+    with looking(browser) as (page, _):
+        page.goto(f"{scene.url}/ui/")
+        expect(page.get_by_role("status")).to_have_text("live")
+        page.get_by_role("button", name="Pause").click()
+        expect(page.get_by_role("status")).to_have_text("paused")
+        scene.cluster.put("pods", [pod_tree("while-paused", namespace="shop", requests={"cpu": "99"})])
+        scene.wait_for("/ui/", "shop/while-paused")
+        expect(page.locator("[data-live=decisions]")).not_to_contain_text("shop/while-paused")
+        page.get_by_role("button", name="Go on").click()
+        expect(page.locator("[data-live=decisions]")).to_contain_text("shop/while-paused", timeout=30_000)
+
+
+def test_the_whole_way_from_the_overview_to_the_command_goes_by_keyboard(browser: Browser, scene: Watched) -> None:
+    with looking(browser) as (page, complaints):
+        page.goto(f"{scene.url}/ui/")
+        page.keyboard.press("Tab")
+        expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+        page.keyboard.press("Enter")
+        _tab_to(page, "analytics/report-0")
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"**{STORY}")
+        expect(page.get_by_role("heading", name="What would help")).to_be_visible(timeout=30_000)
+        _tab_to(page, "kubectl")
+        assert complaints == []
+
+
+def test_the_focus_stays_where_it_is_when_the_page_changes_under_it(browser: Browser, scene: Watched) -> None:
+    with looking(browser) as (page, _):
+        page.goto(f"{scene.url}/ui/")
+        expect(page.get_by_role("status")).to_have_text("live")
+        link = page.locator("[data-live=pending] a", has_text="analytics/train-0")
+        link.focus()
+        scene.cluster.put("pods", [pod_tree("one-more", namespace="shop", requests={"cpu": "77"})])
+        expect(page.locator("[data-live=pending]")).to_contain_text("shop/one-more", timeout=30_000)
+        assert page.evaluate("document.activeElement.textContent") == "analytics/train-0"
+
+
+def _tab_to(page: Page, text: str) -> None:
+    """Tab until what has the focus says this."""
+    for _ in range(200):
+        page.keyboard.press("Tab")
+        if text in (page.evaluate("document.activeElement.textContent") or ""):
+            shown = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+            assert shown != "none", "the focus must be seen"
+            return
+    raise AssertionError(f"200 tabs lead to nothing that says {text}")
+
+
+def test_the_cell_under_the_pointer_is_named_and_leads_to_its_node(browser: Browser, scene: Watched) -> None:
+    with looking(browser) as (page, complaints):
+        page.goto(f"{scene.url}/ui/")
+        cells = page.locator("svg.cells").first
+        cells.scroll_into_view_if_needed()
+        cells.hover(position={"x": 5, "y": 5})
+        page.wait_for_timeout(500)
+        cells.hover(position={"x": 6, "y": 6})
+        expect(page.locator("#cell")).to_have_text("node-000")
+        cells.click(position={"x": 6, "y": 6})
+        page.wait_for_url("**/ui/nodes/node-000")
+        assert complaints == []
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_without_scripts_every_page_is_whole(browser: Browser, scene: Watched, path: str) -> None:
+    with looking(browser, java_script_enabled=False) as (page, _):
+        page.goto(scene.url + path)
+        expect(page.locator("h1")).to_have_count(1)
+        expect(page.locator("main")).not_to_be_empty()
+        expect(page.locator("footer")).to_contain_text("as of" if path != "/ui/nodes/none" else "kscheduler")
+
+
+def test_without_scripts_the_story_has_what_would_help_and_the_page_reloads(browser: Browser, scene: Watched) -> None:
+    with looking(browser, java_script_enabled=False) as (page, _):
+        page.goto(scene.url + STORY)
+        expect(page.locator("main")).to_contain_text("What would help", timeout=30_000)
+        expect(page.locator("main")).to_contain_text("kubectl get pod report-0 -n analytics")
+        page.goto(f"{scene.url}/ui/")
+        assert page.locator("meta[http-equiv=refresh]").count() == 1
+        page.goto(f"{scene.url}/ui/?still=1")
+        assert page.locator("meta[http-equiv=refresh]").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", PAGES)
+def test_axe_finds_nothing_serious(browser: Browser, scene: Watched, path: str, scheme: str) -> None:
+    with looking(browser, color_scheme=scheme) as (page, complaints):
+        page.goto(scene.url + path)
+        page.wait_for_load_state("load")
+        found = [each for each in Axe().run(page).response["violations"] if each["impact"] in SERIOUS]
+        assert [(each["id"], [node["html"][:120] for node in each["nodes"]][:3]) for each in found] == []
+        missing = [line for line in complaints if "404" not in line]
+        assert missing == []
+
+
+def test_dark_and_light_are_two_pages_to_the_eye(browser: Browser, scene: Watched) -> None:
+    grounds = {}
+    for scheme in ("light", "dark"):
+        with looking(browser, color_scheme=scheme) as (page, _):
+            page.goto(f"{scene.url}/ui/")
+            grounds[scheme] = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert grounds == {"light": "rgb(244, 246, 248)", "dark": "rgb(14, 19, 25)"}
+
+
+def test_a_narrow_window_needs_no_scrolling_to_the_side(browser: Browser, scene: Watched) -> None:
+    for path in ("/ui/", STORY, NODE, "/ui/nodes"):
+        with looking(browser, viewport={"width": 390, "height": 800}) as (page, _):
+            page.goto(scene.url + path)
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+
+
+def test_hostile_names_do_nothing_and_are_read_as_they_are(browser: Browser, scene: Watched) -> None:
+    labels = {"topology.kubernetes.io/zone": HOSTILE, "owner": HOSTILE}
+    spec = {"taints": [{"key": "k", "value": HOSTILE, "effect": "NoSchedule"}]}
+    scene.cluster.put("nodes", [node_tree("hostile", labels=labels, spec=spec)])
+    scene.cluster.put("pods", [pod_tree("hostile", namespace="shop", requests={"cpu": "64"}, labels={"a": HOSTILE})])
+    gate = {"schedulingGates": [{"name": HOSTILE}]}
+    scene.cluster.put("pods", [pod_tree("gated", namespace="shop", nodeSelector={"x": HOSTILE}, **gate)])
+    scene.wait_for("/ui/nodes", "hostile")
+    paths = ("/ui/", "/ui/nodes/hostile", f"/ui/nodes?zone={quote(HOSTILE)}", "/ui/pods/shop/gated", "/ui/pending")
+    for path in (*paths, f"/ui/search?q={quote(HOSTILE)}"):
+        with looking(browser) as (page, complaints):
+            page.goto(scene.url + path)
+            page.wait_for_timeout(500)
+            assert "taken" not in page.title(), path
+            assert page.locator("img").count() == 0
+            expect(page.locator("body")).to_contain_text("onerror=document.title")
+            assert [line for line in complaints if "404" not in line] == []
