@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kscheduler.api.devices import Device
-from kscheduler.devices.selectors import CompiledSelector, SelectorCompiler
+from kscheduler.plugins.dynamic_resources.long_evaluations import PatientCompiler, PatientSelector
 from kscheduler.simulation.scenarios.devices import DEVICE_SCENARIOS
 from kscheduler.simulation.scenarios.player import play
 
@@ -29,9 +29,9 @@ class Clock:
 
 def measured(clock: Clock) -> None:
     """Put the stopwatch around selectors, for the rest of this process."""
-    compile_, matches = SelectorCompiler.compile, CompiledSelector.matches
+    compile_, matches = PatientCompiler.compile, PatientSelector.matches
 
-    def timed_compile(self: SelectorCompiler, expression: str) -> CompiledSelector:
+    def timed_compile(self: PatientCompiler, expression: str) -> PatientSelector:
         began = time.thread_time()
         try:
             return compile_(self, expression)
@@ -39,7 +39,7 @@ def measured(clock: Clock) -> None:
             clock.seconds += time.thread_time() - began
             clock.compilations += 1
 
-    def timed_matches(self: CompiledSelector, driver: str, device: Device) -> bool:
+    def timed_matches(self: PatientSelector, driver: str, device: Device) -> bool:
         began = time.thread_time()
         try:
             return matches(self, driver, device)
@@ -47,8 +47,8 @@ def measured(clock: Clock) -> None:
             clock.seconds += time.thread_time() - began
             clock.evaluations += 1
 
-    SelectorCompiler.compile = timed_compile  # type: ignore[method-assign]
-    CompiledSelector.matches = timed_matches  # type: ignore[method-assign]
+    PatientCompiler.compile = timed_compile  # type: ignore[method-assign]
+    PatientSelector.matches = timed_matches  # type: ignore[method-assign]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
