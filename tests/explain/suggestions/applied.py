@@ -1,8 +1,7 @@
 """Suggestions as programs get them, and applied to the JSON of a scenario."""
 
-import copy
-
 import jsonpatch
+import msgspec
 
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
@@ -12,7 +11,7 @@ from tests.explain.suggestions.random_scenarios import Tree, decided
 
 def applied(scenario: Tree, suggestion: Tree) -> Tree:
     """The scenario after a suggestion. Raises where a patch does not fit the JSON."""
-    after = copy.deepcopy(scenario)
+    after: Tree = msgspec.json.decode(msgspec.json.encode(scenario))
     for change in suggestion["changes"]:
         own = after["pod"]["metadata"]["name"], after["pod"]["metadata"]["namespace"]
         if change["resource"] == "pods" and (change["name"], change["namespace"]) == own:

@@ -3,10 +3,11 @@
 A change is named as a suggestion's step is: kind and subject (`subject_of`).
 """
 
-import copy
 import json
 from collections.abc import Iterator
 from itertools import combinations
+
+import msgspec
 
 from tests.builders import Tree
 from tests.specification.decisions.objects import REQUIRED
@@ -91,14 +92,14 @@ def _ports(scenario: Tree) -> Iterator[Change]:
 def of_others(scenario: Tree) -> Iterator[Change]:
     """One other object is changed, goes, or comes."""
     for position, pod in enumerate(scenario["objects"]["pods"]):
-        after = copy.deepcopy(scenario)
+        after = copied(scenario)
         del after["objects"]["pods"][position]
         yield "deletePods", pod["metadata"]["name"], after
     for position in range(len(scenario["objects"]["nodes"])):
         yield from _of_node(scenario, position)
     for position, namespace in enumerate(scenario["objects"]["namespaces"]):
         for value in ("a", "b", None):
-            after = copy.deepcopy(scenario)
+            after = copied(scenario)
             labels = after["objects"]["namespaces"][position]["metadata"]["labels"]
             labels.pop("team", None)
             labels |= {} if value is None else {"team": value}
@@ -110,20 +111,20 @@ def _of_node(scenario: Tree, position: int) -> Iterator[Change]:
     node = scenario["objects"]["nodes"][position]
     name, taints = node["metadata"]["name"], node["spec"].get("taints", [])
     if node["spec"].get("unschedulable"):
-        after = copy.deepcopy(scenario)
+        after = copied(scenario)
         after["objects"]["nodes"][position]["spec"]["unschedulable"] = False
         yield "uncordon", name, after
     elif taints:
-        after = copy.deepcopy(scenario)
+        after = copied(scenario)
         after["objects"]["nodes"][position]["spec"]["taints"] = []
         yield "taint", name, after
     wanted = scenario["pod"]["spec"].get("nodeSelector", {})
     if wanted and not (ZONE in wanted and ZONE in node["metadata"]["labels"]):  # a node does not move by its label
-        after = copy.deepcopy(scenario)
+        after = copied(scenario)
         after["objects"]["nodes"][position]["metadata"]["labels"] |= wanted
         yield "nodeLabel", name, after
-    after = copy.deepcopy(scenario)
-    another = copy.deepcopy(node)
+    after = copied(scenario)
+    another = copied(node)
     another["metadata"]["name"] = "another"
     if "kubernetes.io/hostname" in another["metadata"]["labels"]:
         another["metadata"]["labels"]["kubernetes.io/hostname"] = "another"
@@ -144,7 +145,7 @@ def _of_claims(scenario: Tree) -> Iterator[Change]:
             continue
         for other in classes:
             if other != claim["spec"]["storageClassName"]:
-                after = copy.deepcopy(scenario)
+                after = copied(scenario)
                 after["objects"]["persistentvolumeclaims"][position]["spec"]["storageClassName"] = other
                 yield "claimClass", f"{claim['metadata']['name']} {other}", after
 
@@ -217,6 +218,13 @@ def _requests(holder: Tree) -> Tree:
     return found
 
 
+def copied(tree: Tree) -> Tree:
+    """A copy of JSON, faster than by `deepcopy`."""
+    again: Tree = msgspec.json.decode(msgspec.json.encode(tree))
+    return again
+
+
 def _copied(scenario: Tree) -> tuple[Tree, Tree]:
-    after = copy.deepcopy(scenario)
-    return after, after["pod"]["spec"]
+    """The scenario with a copy of its pod; the other objects are shared."""
+    pod = copied(scenario["pod"])
+    return {**scenario, "pod": pod}, pod["spec"]

@@ -1,7 +1,7 @@
 """Which nodes a scenario's pod fits on, by the specification: the JSON is read, and each rule asked about each node."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -25,10 +25,20 @@ def fitting(scenario: Tree) -> Sequence[str]:
     return [name for name in scene.cluster.nodes if scene.beside_nominated(name)[1] is None]
 
 
+_LAST: list[tuple[Tree, NaiveCluster]] = []
+"""The cluster that was read last: most changes are of the pod alone."""
+
+
 def _cluster(listed: Tree) -> NaiveCluster:
+    if not _LAST or _LAST[0][0] is not listed:
+        _LAST[:] = [(listed, _read(listed))]
+    return _LAST[0][1]
+
+
+def _read(listed: Tree) -> NaiveCluster:
     objects = msgspec.json.decode(json.dumps(listed), type=ClusterObjects)
     nodes = {node.metadata.name: node for node in sorted(objects.nodes, key=lambda node: node.metadata.name)}
     pods = {pod.metadata.uid: pod for pod in objects.pods if pod.spec.node_name}
     stored: dict[tuple[type, str], Any] = {(type(obj), obj.key): obj for obj in objects.storage()}
-    namespaces = {each.metadata.name: each.metadata.labels for each in objects.namespaces}
+    namespaces: dict[str, Mapping[str, str]] = {each.metadata.name: each.metadata.labels for each in objects.namespaces}
     return NaiveCluster(volume_rules.World(nodes, pods, stored), namespaces)

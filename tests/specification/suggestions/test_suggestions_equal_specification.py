@@ -1,6 +1,6 @@
-"""Each suggestion, applied to the JSON, gives the pod a node by the specification; none is missed, and none is too large.
+"""Each suggestion, applied to the JSON, gives the pod a node by the specification; none is missed, none is too large.
 
-`python -m tests.specification.suggestions.test_suggestions_equal_specification COUNT SEED` tries many, without Hypothesis.
+Without Hypothesis: `python -m tests.specification.suggestions.test_suggestions_equal_specification COUNT SEED`.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""Random small clusters in which a pod often has no node, as the JSON of a scenario; all that a default rule reads is in them.
+"""Random small clusters in which a pod often has no node, as the JSON of a scenario, with all that default rules read.
 
-They are made from a seed that Hypothesis gives, as those of `tests.specification.volumes.worlds`, and for the same reason.
+They are made from a seed that Hypothesis gives, as those of `tests.specification.volumes.worlds`, for the same reason.
 """
 
 from random import Random

@@ -5,10 +5,13 @@ is proposed. Left are taints that Kubernetes' own controllers set, which come ba
 that say what a machine is.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from kscheduler.api.core import Node, Pod, Taint, Toleration
 from kscheduler.api.selectors import NodeTerm
@@ -17,6 +20,7 @@ from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.rules.tolerations import has_untolerated
 from kscheduler.plugins.node_affinity import NodeAffinity
+from kscheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kscheduler.whatif.suggestions.changed import ADD, REMOVE, REPLACE, ObjectChange, Operation, pointer
 from kscheduler.whatif.suggestions.other_changes.missing_labels import Labels, missing_labels
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
@@ -27,11 +31,16 @@ _TRIED: Final = 3
 """Nodes that are tried for each kind of change, those that need least first."""
 _FEW: Final = 16
 """In a cluster of so few nodes all are tried."""
+_LOOKED_AT: Final = 64
+"""Nodes whose taints and labels are read one by one."""
 _CORDON: Final = Taint(UNSCHEDULABLE, "", "NoSchedule")
 _OF_CONTROLLERS: Final = "node.kubernetes.io/"
 _OF_THE_MACHINE: Final = (HOSTNAME, "kubernetes.io/arch", "kubernetes.io/os")
 _ALL_TAINTS: Final = Toleration(operator="Exists")
 _SIZE: Final = 0.5
+
+Needs = Callable[[Rows], NDArray[np.int64]]
+"""How much each row lacks: int64 [rows]."""
 
 
 def node_changes(trials: Trials) -> Iterator[Step]:
@@ -47,10 +56,10 @@ def pairs_of_a_node(trials: Trials) -> Iterator[tuple[Step, Step]]:
     """Proposals of two changes of the same node: it is uncordoned or loses its taints, and gets labels."""
     if not trials.objections.without(ChangeKind.TAINT).may_help(ChangeKind.NODE_LABEL):
         return
-    rows = _without_rules(trials, _tolerating(trials.pod.pod))
-    found = []
-    for node in _nodes(trials, rows):
-        labels, (cordoned, taints) = missing_labels(_rules(trials), node), _in_the_way(trials, node)
+    rules, found = _rules(trials), []
+    other = _without_node_rules(_tolerating(trials.pod.pod))
+    for node in _candidates(trials, other, partial(_unmet, trials, rules), NodeAffinity.name):
+        labels, (cordoned, taints) = missing_labels(rules, node), _in_the_way(trials, node)
         if any(taint.key.startswith(_OF_CONTROLLERS) for taint in taints):
             continue
         opened = [_uncordoned(node)] if cordoned else []
@@ -58,8 +67,8 @@ def pairs_of_a_node(trials: Trials) -> Iterator[tuple[Step, Step]]:
         if labels and _may_be_labelled(node, labels):
             opened.append(_labelled(node, labels))
         if len(opened) == 2:  # one is no pair, and three are too many
-            found.append((len(taints) + len(labels), node.metadata.name, opened[0], opened[1]))
-    for _, _, first, second in sorted(found, key=lambda entry: entry[:2])[: _shown(trials)]:
+            found.append((len(taints) + len(labels), opened[0], opened[1]))
+    for _, first, second in sorted(found, key=lambda entry: entry[0])[: _shown(trials)]:
         yield first, second
 
 
@@ -71,19 +80,18 @@ def _shown(trials: Trials) -> int:
 
 
 def _without_taints(trials: Trials) -> Iterator[Step]:
-    rows = trials.rows_of(PodInfo(_tolerating(trials.pod.pod)))
     cordoned, tainted = [], []
-    for node in _nodes(trials, rows):
+    for node in _candidates(trials, _tolerating(trials.pod.pod), partial(_untolerated, trials)):
         is_cordoned, others = _in_the_way(trials, node)
         if any(taint.key.startswith(_OF_CONTROLLERS) for taint in others):
             continue
         if is_cordoned and not others:
             cordoned.append(node)
         elif others and not is_cordoned:
-            tainted.append((len(others), node.metadata.name, node, others))
-    for node in sorted(cordoned, key=lambda each: each.metadata.name)[: _shown(trials)]:
+            tainted.append((len(others), node, others))
+    for node in cordoned[: _shown(trials)]:
         yield _uncordoned(node)
-    for _, _, node, taints in sorted(tainted, key=lambda entry: entry[:2])[: _shown(trials)]:
+    for _, node, taints in sorted(tainted, key=lambda entry: entry[0])[: _shown(trials)]:
         yield _untainted(node, taints)
 
 
@@ -125,13 +133,15 @@ def _without(node: Node, taints: list[Taint]) -> tuple[Operation, ...]:
 
 
 def _labels(trials: Trials) -> Iterator[Step]:
-    rows = _without_rules(trials, trials.pod.pod)
+    rules = _rules(trials)
     wanted = [
-        (len(labels), node.metadata.name, node, labels)
-        for node in _nodes(trials, rows)
-        if (labels := missing_labels(_rules(trials), node)) and _may_be_labelled(node, labels)
+        (len(labels), node, labels)
+        for node in _candidates(
+            trials, _without_node_rules(trials.pod.pod), partial(_unmet, trials, rules), NodeAffinity.name
+        )
+        if (labels := missing_labels(rules, node)) and _may_be_labelled(node, labels)
     ]
-    for _, _, node, labels in sorted(wanted, key=lambda entry: entry[:2])[: _shown(trials)]:
+    for _, node, labels in sorted(wanted, key=lambda entry: entry[0])[: _shown(trials)]:
         yield _labelled(node, labels)
 
 
@@ -165,10 +175,49 @@ def _rules(trials: Trials) -> list[Sequence[NodeTerm]]:
     return [terms for terms in (*own, added) if terms is not None]
 
 
-def _without_rules(trials: Trials, pod: Pod) -> Rows:
-    """The rows that the pod fits on whatever their labels."""
-    profile = without_plugin(trials.profile, NodeAffinity.name)
-    return Trials(profile, trials.pod, trials.cache).rows_of(PodInfo(_without_node_rules(pod)))
+def _candidates(trials: Trials, pod: Pod, needs: Needs, *plugins: str) -> Iterator[Node]:
+    """Nodes that this version of the pod fits on; then those that only its spread constraints forbid.
+
+    Such constraints may leave out nodes that the pod's own rules forbid. A pod without these rules is spread over more
+    nodes than the real one, so they may forbid what would do. Of very many nodes those that need least, by `needs`.
+    """
+    profile = trials.profile
+    for name in plugins:
+        profile = without_plugin(profile, name)
+    strict = Trials(profile, trials.pod, trials.cache).rows_of(PodInfo(pod))
+    yield from _least(trials, strict, needs)
+    if pod.spec.topology_spread_constraints:
+        spread_out = without_plugin(profile, PodTopologySpread.name)
+        loose = Trials(spread_out, trials.pod, trials.cache).rows_of(PodInfo(pod))
+        yield from _least(trials, np.setdiff1d(loose, strict, assume_unique=True), needs)
+
+
+def _least(trials: Trials, rows: Rows, needs: Needs) -> list[Node]:
+    if len(rows) > _LOOKED_AT:
+        rows = rows[np.argsort(needs(rows), kind="stable")[:_LOOKED_AT]]
+    infos = (trials.cache.nodes.info(row).node for row in rows.tolist())
+    return sorted((node for node in infos if node is not None), key=lambda node: node.metadata.name)
+
+
+def _untolerated(trials: Trials, rows: Rows) -> NDArray[np.int64]:
+    """How many taints of each row the pod does not tolerate: int64 [rows]."""
+    nodes = trials.cache.nodes
+    _, first, numbers = np.unique(nodes.taint_set[rows], return_index=True, return_inverse=True)
+    taints = [nodes.info(row).taints for row in rows[first].tolist()]
+    counts = [sum(has_untolerated((taint,), trials.pod.tolerations) for taint in listed) for listed in taints]
+    return np.array(counts, dtype=np.int64)[numbers]
+
+
+def _unmet(trials: Trials, rules: Sequence[Sequence[NodeTerm]], rows: Rows) -> NDArray[np.int64]:
+    """How many requirements of the rules each row does not meet, by the best term of each rule: int64 [rows]."""
+    total = np.zeros(len(rows), dtype=np.int64)
+    for terms in rules:
+        each = [
+            sum((~trials.cache.nodes.matches(requirement, rows)).astype(np.int64) for requirement in term.labels)
+            for term in terms
+        ]
+        total += np.min([np.broadcast_to(count, len(rows)) for count in each], axis=0) if each else 0
+    return total
 
 
 def _without_node_rules(pod: Pod) -> Pod:
@@ -186,10 +235,3 @@ def _label(node: Node, key: str, value: str | None) -> Operation:
     if value is None:
         return Operation(REMOVE, path)
     return Operation(REPLACE if key in node.metadata.labels else ADD, path, value)
-
-
-def _nodes(trials: Trials, rows: Rows) -> Iterator[Node]:
-    for row in rows.tolist():
-        node = trials.cache.nodes.info(row).node
-        if node is not None:
-            yield node
