@@ -1,7 +1,7 @@
 """What another configuration would have made of a recording, for people and for programs."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from kscheduler.explain.recordings.times import time_text
@@ -64,7 +64,7 @@ def _lines(compared: PolicyComparison, style: Style) -> Iterator[str]:
     before, after = _measured(compared.before), _measured(compared.after)
     yield f"{time_text(compared.first)} to {time_text(compared.last)}, decided by each configuration for itself"
     yield ""
-    rows = [("", "RECORDED", "OTHER")]
+    rows: list[tuple[str, ...]] = [("", "RECORDED", "OTHER")]
     rows += [(words, text(before), text(after)) for words, text in _ROWS]
     if before["price"] is not None or after["price"] is not None:
         rows.append(("price of nodes in use", *(f"{each['price'] or 0:.3f}" for each in (before, after))))
@@ -97,7 +97,7 @@ def _node(name: str) -> str:
     return printable(name) if name else "no node"
 
 
-_ROWS: Final = (
+_ROWS: Final[tuple[tuple[str, Callable[[dict[str, Any]], str]], ...]] = (
     ("pods that got a node", lambda of: f"{of['placed']:,}"),
     ("pending at the end", lambda of: f"{len(of['pending']):,}"),
     ("evicted", lambda of: f"{len(of['evicted']):,}"),

@@ -187,16 +187,19 @@ class FreeRun:
                 for attempt in scheduler.decide_group(queued):
                     self._go_on(attempt)
                 continue
-            self.measured.decisions += 1
-            attempt = None
-            try:
-                attempt = scheduler.decide(queued)
-            except Exception as failure:  # noqa: BLE001  as in the worker
-                count_caught(Boundary.WORKER)
-                scheduler.give_up(queued, failure)
-            if attempt is not None:
-                self._go_on(attempt)
+            self._decide(queued)
             self._evict()
+
+    def _decide(self, queued: QueuedPodInfo) -> None:
+        self.measured.decisions += 1
+        try:
+            attempt = self.assembly.scheduler.decide(queued)
+        except Exception as failure:  # noqa: BLE001  as in the worker
+            count_caught(Boundary.WORKER)
+            self.assembly.scheduler.give_up(queued, failure)
+            return
+        if attempt is not None:
+            self._go_on(attempt)
 
     def _go_on(self, attempt: Attempt) -> None:
         if not attempt.node_name:  # extenders are not asked

@@ -7,8 +7,9 @@ from typing import Final
 
 from kscheduler.api.core import Node
 from kscheduler.api.well_known import ZONE
+from kscheduler.config.plugin_args import NodeCostArgs
 from kscheduler.framework.nodes.node_table import NodeTable
-from kscheduler.plugins.policies.node_cost import NodeCostArgs, parse_price
+from kscheduler.plugins.policies.node_cost import parse_price
 from kscheduler.state.cache import Cache
 
 _RESOURCES: Final = ("cpu", "memory")
