@@ -1,6 +1,7 @@
 """`kscheduler shadow` on the command line: flags, refusals, the report as text."""
 
 import argparse
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,7 @@ def test_a_configuration_that_is_not_there_is_refused_before_anything_is_asked(
 
 
 def test_the_report_of_nothing_says_so() -> None:
-    tree = {
+    tree: dict[str, Any] = {
         "follows": {"schedulers": ["default-scheduler"], "program": "kube-scheduler"},
         "config": None,
         "seconds": 3.0,
