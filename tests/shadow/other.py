@@ -52,6 +52,11 @@ def on_node(pod: Pod, node: str) -> Pod:
     return msgspec.structs.replace(pod, spec=spec)
 
 
+def being_deleted(pod: Pod) -> Pod:
+    metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp="2026-11-24T12:00:00Z")
+    return msgspec.structs.replace(pod, metadata=metadata)
+
+
 def turned_down(pod: Pod) -> Pod:
     condition = Condition(type="PodScheduled", status="False", reason="Unschedulable", message="0/1 nodes")
     status = msgspec.structs.replace(pod.status, conditions=(condition,))
@@ -106,9 +111,10 @@ class OtherScheduler:
         self._unseen.append(("created", self._written.put(PODS, pod)))
 
     def end(self, index: int) -> None:
-        """Somebody deletes a pod that is bound."""
+        """Somebody deletes a pod that is bound: it is being deleted, and then it is gone."""
         if self.bound:
             pod = self.bound.pop(index % len(self.bound))
+            self._unseen.append(("bound", self._written.put(PODS, being_deleted(pod))))
             self._unseen.append(("gone", self._written.remove(PODS, pod.key)))
 
     def see(self, count: int) -> None:

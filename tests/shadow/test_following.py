@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kscheduler.api.core import Node
 from kscheduler.api.kinds import NODES, PODS
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.whatif.shadow.verdict import (
@@ -31,6 +32,19 @@ STEPS = st.one_of(
     st.tuples(st.just("end"), st.integers(0, 10)),
 )
 Steps = list[tuple[str, Any]]
+EVEN: Final = [
+    {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "a1"}},
+    }
+]
+"""Pods that are being deleted do not count for it."""
+
+
+def four_nodes() -> list[Node]:
+    return [make_node(f"n{number}", cpu="3", labels={"zone": f"z{number % 2}"}) for number in range(4)]
 
 
 def play(other: OtherScheduler, steps: Steps, priority: Callable[[int], int] = lambda _: 0) -> None:
@@ -42,7 +56,10 @@ def play(other: OtherScheduler, steps: Steps, priority: Callable[[int], int] = l
     }
     for number, (what, value) in enumerate(steps):
         if what == "create":
-            other.create(make_pod(f"p{number:03}", requests={"cpu": value}, priority=priority(number)))
+            spread = {"topologySpreadConstraints": EVEN} if number % 2 else {}
+            labels = {"app": f"a{number % 2}"}
+            name = f"p{number:03}"
+            other.create(make_pod(name, requests={"cpu": value}, labels=labels, priority=priority(number), **spread))
         else:
             doing[what](value)
     other.finish()
@@ -50,7 +67,7 @@ def play(other: OtherScheduler, steps: Steps, priority: Callable[[int], int] = l
 
 async def followed(steps: Steps, priority: Callable[[int], int] = lambda _: 0) -> list[Comparison]:
     follower, verdicts, clock = followed_by()
-    other = OtherScheduler(Written(follower), [make_node(f"n{number}", cpu="3") for number in range(4)])
+    other = OtherScheduler(Written(follower), four_nodes())
     play(other, steps, priority)
     await clock.advance(10.0)
     await follower.play_ripe()
@@ -77,13 +94,13 @@ def test_a_search_for_an_order_leaves_the_view_as_it_was(steps: Steps, data: st.
 
     async def both() -> None:
         follower, _, clock = followed_by()
-        other = OtherScheduler(Written(follower), [make_node(f"n{number}", cpu="3") for number in range(4)])
+        other = OtherScheduler(Written(follower), four_nodes())
         play(other, steps, priority)
         await clock.advance(10.0)
         await follower.play_ripe()
         plain, _, plain_clock = followed_by()
         plain.settings = replace(plain.settings, names=frozenset())  # it follows nobody, and only plays
-        again = OtherScheduler(Written(plain), [make_node(f"n{number}", cpu="3") for number in range(4)])
+        again = OtherScheduler(Written(plain), four_nodes())
         play(again, steps, priority)
         await plain_clock.advance(10.0)
         await plain.play_ripe()

@@ -46,7 +46,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         epilog=_EPILOG,
         allow_abbrev=False,
     )
-    add_scheduler(parser.add_argument_group("what is tried"))
+    add_scheduler(parser.add_argument_group("what is tried"), "the KubeSchedulerConfiguration that is tried")
     add_feature_gates(parser, "the newest that is not newer than the API server")
     _add_followed(parser.add_argument_group("what is followed"))
     add_cluster(parser.add_argument_group("the live cluster"))

@@ -6,18 +6,15 @@ _play              a binding or a nomination is judged on the view before it; th
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Final, cast
 
 from kscheduler.aio.bell import Bell
 from kscheduler.aio.clock import Clock
 from kscheduler.aio.slices import Slicer
-from kscheduler.api.core import Node, Pod
+from kscheduler.api.core import Pod
 from kscheduler.api.kinds import (
-    NODES,
     PERSISTENT_VOLUME_CLAIMS,
     POD_DISRUPTION_BUDGETS,
     PODS,
@@ -30,19 +27,17 @@ from kscheduler.assembly import Assembly, Ports
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.cluster.lister import ListerOf
-from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.informers.informer import Informer
 from kscheduler.informers.store import Store
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
-from kscheduler.scheduling.handlers.node_changes import node_update_event
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
+from kscheduler.whatif.shadow.history import History, was_turned_down
 from kscheduler.whatif.shadow.judge import Compare, Judge
 from kscheduler.whatif.shadow.left_pending import PendingWatch
-from kscheduler.whatif.shadow.moves import Arrival, BoundPod, Move, NodeMove, Nomination, PodUpdate, Rank, Removal
-from kscheduler.whatif.shadow.order_search import AroundBinding, SearchEconomy
+from kscheduler.whatif.shadow.order_search import SearchEconomy
 from kscheduler.whatif.shadow.placements import Placements
 from kscheduler.whatif.shadow.sums import Sums
 from kscheduler.whatif.shadow.tape import Tape, TapedChange
@@ -50,12 +45,6 @@ from kscheduler.whatif.shadow.verdict import Comparison, DifferenceKind, Followe
 
 _log = get_logger(__name__)
 
-MOST_MOVES: Final = 2_048
-"""Changes before a binding that may be taken back."""
-LEAST_REACH_SECONDS: Final = 10.0
-"""Changes that are not older than this may be taken back; where changes settle slowly, older ones too."""
-MOST_AHEAD: Final = 512
-"""Changes after a binding among which bindings in flight are looked for."""
 LOOK_SECONDS: Final = 10.0
 """How often pending pods are looked at."""
 SEARCHES_STOP_AT: Final = 20_000
@@ -118,12 +107,7 @@ class Follower:
         self.begun = asyncio.Event()
         """Set once all first lists are there."""
         self._judge = Judge(self.assembly, settings.followed, compare, self._claim)
-        self._moves: deque[Move] = deque(maxlen=MOST_MOVES)
-        self._ranks: dict[str, Rank] = {}
-        """By UID: pods that wait, have never been turned down, and came after `begin`."""
-        self._created: dict[str, int] = {}
-        """By UID: the version in which a pod that waits and came after `begin` was made."""
-        self._arrivals = 0
+        self._history = History(self.assembly, settings.settle_seconds, self._is_followed)
         self._seen: int | None = None
         """Up to which version the other had seen changes at the last decision that told it."""
         self._economy = SearchEconomy()
@@ -183,10 +167,9 @@ class Follower:
         try:
             if change.kind is PODS:
                 self._look_at_pod(change, cast("Pod | None", change.old), cast("Pod | None", change.new))
-            move = self._move_of(change)
+            move = self._history.move_of(change)
             self._apply(change)
-            if move is not None:
-                self._moves.append(move)
+            self._history.keep(move)
         except Exception:  # noqa: BLE001  a boundary (`logs.caught`): one object costs one comparison
             count_caught(Boundary.EVENT_HANDLER)
             found = change.new or change.old
@@ -241,26 +224,24 @@ class Follower:
         if pod.spec.node_name:
             self.sums.not_judged += 1
             return
-        self._arrivals += 1
-        self._created[pod.metadata.uid] = version
-        if not _was_turned_down(pod):
-            self._ranks[pod.metadata.uid] = -(pod.spec.priority or 0), self._arrivals
+        self._history.arrived(pod, version)
 
     def _forget(self, pod: Pod | None) -> None:
         if pod is not None:
-            self._ranks.pop(pod.metadata.uid, None)
-            self._created.pop(pod.metadata.uid, None)
+            self._history.forget(pod.metadata.uid)
             self.placements.remove(pod.metadata.uid)
 
     def _still_waits(self, old: Pod, new: Pod) -> None:
-        if _was_turned_down(new):
-            self._ranks.pop(new.metadata.uid, None)  # it comes back to the queue, nobody knows when
+        if was_turned_down(new):
+            self._history.lost_rank(new.metadata.uid)
         node = new.status.nominated_node_name
         if node and node != old.status.nominated_node_name:
             self._nominated(old, node)
 
     def _bound(self, change: TapedChange, old: Pod, new: Pod) -> None:
-        around = None if len(self.tape) > SEARCHES_STOP_AT else self._around(change, old)
+        around = None
+        if len(self.tape) <= SEARCHES_STOP_AT:
+            around = self._history.around(change, old, self.tape, self._seen, self._economy.most_tries())
         verdict = self._judge.judge(old, new.spec.node_name, around)
         if around is not None and verdict.kind not in (DifferenceKind.SAME, DifferenceKind.UNKNOWN_RULE):
             self._economy.ended(found=verdict.order is not None)
@@ -294,78 +275,6 @@ class Follower:
 
         waiting = (pod for pod in self._store(PODS).list() if self._is_followed(pod))
         self.pending.look(waiting, would_go, self._looked_at)
-
-    # --- what is around a binding -------------------------------------------------------------------------------------
-
-    def _around(self, change: TapedChange, pod: Pod) -> AroundBinding:
-        return AroundBinding(
-            tuple(self._past(change.arrived - self._reach(), self._created.get(pod.metadata.uid, 0))),
-            tuple(self._bindings_ahead()),
-            self._ranks.get(pod.metadata.uid),
-            self._seen,
-            self._economy.most_tries(),
-        )
-
-    def _reach(self) -> float:
-        """How far back views are tried, in seconds."""
-        return max(LEAST_REACH_SECONDS, 4 * self.settings.settle_seconds)
-
-    def _past(self, since: float, created: int) -> Iterator[Move]:
-        """The moves that may be taken back, newest first.
-
-        Whoever decides a pod has seen that it was made, and so all that was written before: no older change can be
-        unseen, and no pod that was bound before can have been decided after.
-        """
-        for move in reversed(self._moves):
-            if type(move) is Move or move.change.version < created or move.change.arrived < since:
-                return
-            yield move
-
-    def _bindings_ahead(self) -> Iterator[BoundPod]:
-        for change in islice(self.tape.ahead(MOST_AHEAD), MOST_AHEAD):
-            if change.kind is PODS:
-                binding = self._binding_of(change, cast("Pod | None", change.old), cast("Pod | None", change.new))
-                if binding is not None:
-                    yield binding
-
-    def _binding_of(self, change: TapedChange, old: Pod | None, new: Pod | None) -> BoundPod | None:
-        if old is None or new is None or old.spec.node_name or not new.spec.node_name or new.is_terminal:
-            return None
-        if not self._is_followed(new):
-            return None
-        return BoundPod(change, old, new.spec.node_name, self._ranks.get(old.metadata.uid))
-
-    def _move_of(self, change: TapedChange) -> Move | None:
-        """What applying the change will do to the view; `None`: nothing that a decision reads. Before it is applied."""
-        if change.kind is PODS:
-            return self._pod_move(change, cast("Pod | None", change.old), cast("Pod | None", change.new))
-        if change.kind is NODES:
-            old, new = cast("Node | None", change.old), cast("Node | None", change.new)
-            is_heartbeat = old is not None and new is not None and node_update_event(old, new) is None
-            return None if is_heartbeat else NodeMove(change, old, new)
-        return Move(change) if change.kind in self.assembly.handlers else None
-
-    def _pod_move(self, change: TapedChange, old: Pod | None, new: Pod | None) -> Move | None:
-        cache = self.assembly.cache
-        binding = self._binding_of(change, old, new)
-        if binding is not None:
-            self._ranks.pop(binding.uid, None)
-            self._created.pop(binding.uid, None)
-            return binding
-        pod = new or old
-        counted = cache.pod_of(PodInfo(pod).uid) if pod is not None else None
-        if counted is not None and (new is None or new.is_terminal):
-            return Move(change) if cache.pod_groups.apis else Removal(change, counted, cache.node_of(counted.uid))
-        if new is None:
-            return None
-        if new.spec.node_name and (old is None or not old.spec.node_name):
-            return Arrival(change, new)
-        if old is None:
-            return None
-        if not new.spec.node_name:
-            is_nomination = old.status.nominated_node_name != new.status.nominated_node_name
-            return Nomination(change, old, new) if is_nomination else None
-        return PodUpdate(change, old, new) if _counts_otherwise(old, new) else None
 
     # --- plugins ------------------------------------------------------------------------------------------------------
 
@@ -405,19 +314,4 @@ def _is_preempted(pod: Pod) -> bool:
     return any(
         condition.type == "DisruptionTarget" and condition.status == "True" and condition.reason == PREEMPTED
         for condition in pod.status.conditions
-    )
-
-
-def _was_turned_down(pod: Pod) -> bool:
-    return any(condition.type == "PodScheduled" and condition.status == "False" for condition in pod.status.conditions)
-
-
-def _counts_otherwise(old: Pod, new: Pod) -> bool:
-    """Whether decisions about other pods may see a difference between two versions of a pod on its node."""
-    return (
-        old.metadata.labels != new.metadata.labels
-        or (old.metadata.deletion_timestamp is None) != (new.metadata.deletion_timestamp is None)
-        or old.spec != new.spec
-        or old.status.container_statuses != new.status.container_statuses
-        or old.status.resources != new.status.resources
     )

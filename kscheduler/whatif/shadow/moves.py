@@ -119,7 +119,8 @@ class Removal(Move):
         if self.pod.uid in absent or cache.node_of(self.pod.uid):
             return None
         cache.assume_pod(self.pod, self.node_name)
-        return lambda: cache.forget_pod(self.pod.uid)
+        # Removed, not forgotten: an update of it that is taken back, too, confirms it.
+        return lambda: cache.remove_pod(self.pod.uid)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,7 +139,7 @@ class PodUpdate(Move):
         """The version before."""
         uid = PodInfo(self.new).uid
         counted = cache.pod_of(uid)
-        if uid in absent or counted is None or cache.is_assumed(uid):
+        if uid in absent or counted is None:
             return None
         newest = counted.pod
         cache.update_pod(self.old)
