@@ -15,10 +15,10 @@ from kscheduler.app.asking.room import MemoryRoom, cgroup_used
 from kscheduler.app.login import Login, LoginConnections
 from kscheduler.app.memory_watch import cgroup_limit, limit_with_alarm, resident_bytes
 from kscheduler.app.options import Options
+from kscheduler.app.page.page_sources import page_sources
+from kscheduler.app.page.status_answers import StatusAnswers
 from kscheduler.app.parts import Parts
 from kscheduler.app.reloading import ConfigReloader
-from kscheduler.app.status_answers import StatusAnswers
-from kscheduler.app.status_page import page_sources
 from kscheduler.client.access.connection import Connection
 from kscheduler.client.reachability import ReachabilityStatistics
 from kscheduler.client.rest_statistics import RESTStatistics

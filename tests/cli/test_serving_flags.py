@@ -52,6 +52,7 @@ def test_two_ports_are_refused(flags: list[str]) -> None:
 
 
 SETTINGS: dict[str, Any] = {
+    "--status-page=false": lambda s: not s.status_page,
     "--tls-cert-file=c --tls-private-key-file=k": lambda s: (s.tls.certificate_file, s.tls.key_file) == ("c", "k"),
     "--cert-dir=d": lambda s: s.tls.folder == "d",
     "--tls-sni-cert-key=a,b --tls-sni-cert-key=c,d:x.org,*.y.org": lambda s: (

@@ -34,26 +34,26 @@ def token_of(account: str) -> str:
 def test_who_logs_in_comes_to_the_page_that_was_wanted_and_follows_it(browser: Browser, scene: Watched) -> None:
     with looking(browser, ignore_https_errors=True) as (page, complaints):
         page.goto(f"{scene.url}/ui/nodes/node-001")
-        page.get_by_label("Token").fill("not a token")
+        page.get_by_label("Token", exact=True).fill("not a token")
         page.keyboard.press("Enter")
         expect(page.get_by_role("alert")).to_be_visible()
-        page.get_by_label("Token").fill(token_of("operator"))
+        page.get_by_label("Token", exact=True).fill(token_of("operator"))
         page.keyboard.press("Enter")
         expect(page.get_by_role("heading", name="node-001")).to_be_visible()
         page.goto(f"{scene.url}/ui/")
         expect(page.get_by_role("status")).to_have_text("live")
         assert page.evaluate("document.cookie") == "", "no script reads the token"
         page.get_by_role("button", name="Log out").click()
-        expect(page.get_by_label("Token")).to_be_visible()
+        expect(page.get_by_label("Token", exact=True)).to_be_visible()
         page.goto(f"{scene.url}/ui/")
-        expect(page.get_by_label("Token")).to_be_visible()
+        expect(page.get_by_label("Token", exact=True)).to_be_visible()
         assert [line for line in complaints if "401" not in line] == []
 
 
 def test_who_may_not_is_told_what_the_account_lacks(browser: Browser, scene: Watched) -> None:
     with looking(browser, ignore_https_errors=True) as (page, _):
         page.goto(f"{scene.url}/ui/")
-        page.get_by_label("Token").fill(token_of("visitor"))
+        page.get_by_label("Token", exact=True).fill(token_of("visitor"))
         page.keyboard.press("Enter")
         expect(page.get_by_role("alert")).to_contain_text("system:serviceaccount:shop:visitor may not get /ui/")
 
