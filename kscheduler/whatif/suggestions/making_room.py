@@ -37,7 +37,7 @@ def making_room(trials: Trials, budgets: DisruptionBudgets | None = None) -> Ite
     for candidate in candidates[:_NODES_TRIED] if not one else ():
         for pod in _large_enough(trials, candidate):
             yield _alone(candidate.node_name, pod, rules)
-    if len(trials.cache.pod_uids()) <= _FEW_PODS:
+    if trials.cache.statistics().pods <= _FEW_PODS:
         yield from _each(trials, rules)
     for candidate in candidates[:_NODES_TRIED]:
         yield _proposal(candidate)

@@ -23,7 +23,7 @@ from kscheduler.explain.text.layout import PLAIN
 from kscheduler.server.login.authentication import BEHIND_PROXY
 from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.objects.store import Object
+from kscheduler.simulation.kinds.api_errors import Object
 from tests.app.running import SECONDS, alone, node_of, put, running, until
 from tests.builders import node_tree, pod_tree
 
