@@ -20,7 +20,7 @@ import yaml
 from tests.controlplane import binaries, kscheduler_process
 from tests.controlplane.controlplane import ControlPlane, Settings
 from tests.controlplane.kscheduler_process import http_port
-from tests.controlplane.process import Process
+from tests.controlplane.process import Process, wait_until
 
 Tree = dict[str, Any]
 
@@ -100,13 +100,21 @@ def _serve(plane: ControlPlane, address: str, port: int) -> None:
     if not api.answers(f"/api/v1/namespaces/{NAMESPACE}"):
         api.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     named: Tree = {"apiVersion": "v1", "metadata": {"name": "kscheduler", "labels": {}}}
-    for kind, collection in (("Service", "services"), ("Endpoints", "endpoints")):
-        api.delete(f"/api/v1/namespaces/{NAMESPACE}/{collection}/kscheduler", missing_ok=True)
-        if kind == "Service":
-            body = {"spec": {"ports": [{"name": "https", "port": 10259, "targetPort": port}]}}
-        else:
-            body = {"subsets": [{"addresses": [{"ip": address}], "ports": [{"name": "https", "port": port}]}]}
-        api.create(f"/api/v1/namespaces/{NAMESPACE}/{collection}", {**named, "kind": kind, **body})
+    services, endpoints = (f"/api/v1/namespaces/{NAMESPACE}/{plural}" for plural in ("services", "endpoints"))
+    api.delete(f"{services}/kscheduler", missing_ok=True)
+    api.create(
+        services,
+        {**named, "kind": "Service", "spec": {"ports": [{"name": "https", "port": 10259, "targetPort": port}]}},
+    )
+    place: Tree = {"addresses": [{"ip": address}], "ports": [{"name": "https", "port": port}]}
+
+    def answers() -> bool:
+        """The endpoints of the chart's Service go with it, a little later than it does."""
+        if not api.answers(f"{endpoints}/kscheduler"):
+            api.create(endpoints, {**named, "kind": "Endpoints", "subsets": [place]})
+        return api.answers(f"{services}/https:kscheduler:10259/proxy/livez")
+
+    wait_until("the proxy to the service", answers, SECONDS)
     rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}"
     collections = {
         "ServiceAccount": f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts",
