@@ -5,6 +5,8 @@ Each returns the status of HTTP, a line end and the body; what is wrong with the
 
 from typing import Final
 
+import numpy.ma  # noqa: F401  `np.unique` imports it when it is first called: each copy would do so anew
+
 from kscheduler.app.asking.live_state import live_objects, live_pod, running_scheduler
 from kscheduler.app.parts import Parts
 from kscheduler.explain.answering import answered
@@ -63,7 +65,7 @@ def simulate(parts: Parts, body: bytes) -> bytes:
     """What would happen if, as `kscheduler simulate -o json` says it."""
     try:
         request = read_request(body)
-        running = running_scheduler(parts, leads=True)
+        running = running_scheduler(parts, leads=True, in_order=True)
         wishes = wishes_of(request, (node.metadata.name for node in running.objects.nodes))
         served = serving_of_request(request, running.served)
         cluster = HeldCluster(running.cache, running.objects)
