@@ -34,7 +34,7 @@ from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
-from kscheduler.whatif.shadow.history import History, was_turned_down
+from kscheduler.whatif.shadow.history import ShadowHistory, was_turned_down
 from kscheduler.whatif.shadow.judge import Compare, Judge
 from kscheduler.whatif.shadow.left_pending import PendingWatch
 from kscheduler.whatif.shadow.order_search import SearchEconomy
@@ -107,7 +107,7 @@ class Follower:
         self.begun = asyncio.Event()
         """Set once all first lists are there."""
         self._judge = Judge(self.assembly, settings.followed, compare, self._claim)
-        self._history = History(self.assembly, settings.settle_seconds, self._is_followed)
+        self._history = ShadowHistory(self.assembly, settings.settle_seconds, self._is_followed)
         self._seen: int | None = None
         """Up to which version the other had seen changes at the last decision that told it."""
         self._economy = SearchEconomy()

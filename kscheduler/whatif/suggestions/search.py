@@ -111,7 +111,7 @@ def proposals(trials: Trials) -> Iterator[Step]:
 
 def _room(trials: Trials, budgets: DisruptionBudgets | None) -> Iterator[Suggestion]:
     """Pods that go, and a node more."""
-    most, shown = (_MOST_PODS if len(trials.cache.pod_uids()) <= _FEW_PODS else 1), 0
+    most, shown = (_MOST_PODS if trials.cache.statistics().pods <= _FEW_PODS else 1), 0
     if trials.objections.may_help(ChangeKind.DELETE_PODS):
         for step, gone in making_room(trials, budgets):
             if shown and (shown == most or len(gone) > 1):

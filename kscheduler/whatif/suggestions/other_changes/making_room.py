@@ -59,7 +59,7 @@ class _Room:
         self._rules = BudgetRules(budgets)
 
     def proposals(self) -> Iterator[Proposed]:
-        if len(self._cache.pod_uids()) <= _FEW_PODS:
+        if self._cache.statistics().pods <= _FEW_PODS:
             yield from self._each()
             yield from self._all_claim_users()
             yield from (self._of(candidate) for candidate in self._candidates()[:_NODES_TRIED])
