@@ -31,7 +31,9 @@ def more_nodes(trials: Trials) -> Iterator[Step]:
     """Proposals: a copy of a node of each shape, empty and ready. They are not tried yet."""
     nodes, pod = trials.cache.nodes, trials.pod
     tried = 0
-    for row, count in _shapes(trials):
+    if trials.shapes is None:
+        trials.shapes = _shapes(trials)
+    for row, count in trials.shapes:
         node = nodes.info(row).node
         if node is not None and _has_the_size(nodes, row, pod):
             copy = copied(node, 1, nodes)

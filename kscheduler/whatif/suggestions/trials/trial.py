@@ -32,6 +32,8 @@ class Trials:
         self.pod = PodInfo(msgspec.structs.replace(pod.pod, status=status))
         """Without its nomination, as only the nominated node would be tried."""
         self.profile, self.cache = profile, cache
+        self.shapes: list[tuple[int, int]] | None = None
+        """A row of each shape of node, with the number of its rows, once somebody has worked them out."""
 
     @cached_property
     def objections(self) -> Objections:
@@ -41,7 +43,7 @@ class Trials:
     def but(self, patch: Iterable[Operation], objections: Objections) -> "Trials":
         """The same for another version of the pod, with what is known of the objections to it."""
         other = Trials(self.profile, self.patched(patch), self.cache)
-        other.objections = objections
+        other.objections, other.shapes = objections, self.shapes  # a pod that asks for less cannot tell more apart
         return other
 
     def of_pod(self, patch: Iterable[Operation]) -> ObjectChange:
