@@ -10,6 +10,7 @@ from kscheduler.election.watchdog import end_process
 from kscheduler.framework.registry import Registry
 from kscheduler.loading import Configured, PluginOrigin
 from kscheduler.plugins import in_tree
+from kscheduler.recorder.flight_recorder import RecordSettings
 from kscheduler.scheduling.truth.truth_keeping import Periods
 from kscheduler.server.serving import HTTPServing
 
@@ -40,6 +41,8 @@ class Options:
     """Whether /explain and /simulate are served, which a copy of the process answers."""
     repairs_overfilled_nodes: bool = False
     """Whether pods of ours that have not started are evicted from nodes that another scheduler has overfilled."""
+    record: RecordSettings | None = None
+    """Where the flight recorder writes; `None`: nothing is recorded."""
     clock: Clock = field(default=REAL_CLOCK)
     permit_token_file: str = ""
     """The file with the token for `/waiting-pods`; without it the path is for whom the API server allows it."""

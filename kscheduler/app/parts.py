@@ -15,6 +15,7 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
+from kscheduler.aio.clock import Clock
 from kscheduler.aio.ratelimit import TokenBucket
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import (
@@ -26,6 +27,7 @@ from kscheduler.api.kinds import (
     PODS,
     STORAGE_KINDS,
     WORKLOAD_KINDS,
+    Kind,
 )
 from kscheduler.app.api_server_monitor import APIServerMonitor
 from kscheduler.app.extender_connections import ExtenderConnections
@@ -48,6 +50,8 @@ from kscheduler.informers.factory import InformerFactory
 from kscheduler.informers.informer import InformerStatistics
 from kscheduler.informers.plugin_listers import PluginListers
 from kscheduler.informers.transform import AnnotatedPodTransform
+from kscheduler.recorder.building import connect, flight_recorder
+from kscheduler.recorder.flight_recorder import FlightRecorder, tap
 from kscheduler.scheduling.attempt.binding import BindingWriter
 from kscheduler.scheduling.attempt.retired_plugins import RetiredPlugins
 from kscheduler.scheduling.attempt.volume_writer import VolumeBindingWriter
@@ -56,6 +60,7 @@ from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.failures.status_writer import StatusWriter
 from kscheduler.scheduling.groups.group_status_writer import GroupStatusWriter
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
+from kscheduler.scheduling.journal import NO_JOURNAL, Journal
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.overfill.overfill_keeping import OverfillKeeping
 from kscheduler.scheduling.permit_waits import PermitWaits
@@ -84,6 +89,8 @@ class Parts:
     def __init__(self, options: Options, connection: Connection) -> None:
         """Raises `ConfigError` where a profile cannot be built."""
         self._configuration = options.config.configuration
+        self.origins = options.origins
+        """Where the plugins in force were loaded from."""
         self.clock = options.clock
         self.observations = Observations()
         self.pod_log = PodLog()
@@ -111,6 +118,8 @@ class Parts:
         self.exchanging = asyncio.Lock()
         """Held while another configuration is read and taken over: of two at a time one would be lost."""
         self.plugin_listers = PluginListers(self.plugin_client, self.informers, self.clock)
+        self.flight_recorder = self._build_flight_recorder(options, kinds)
+        """`None`: nothing is recorded."""
         self.extenders = ExtenderConnections(
             PodWriter(self.client, self.clock),
             self.client,
@@ -121,11 +130,13 @@ class Parts:
             self.clock,
             self.pod_log,
         )
-        self.assembly = Assembly(options.config, options.registry, self._ports(), self.clock)
+        self.assembly = Assembly(options.config, options.registry, self._ports(), self._deciding_clock)
         self.assembly.listen_to(self.informers)
+        if self.flight_recorder is not None:
+            connect(self.flight_recorder, self.assembly, self.informers, kinds, lambda: self.origins)
         self.plugin_listers.on_event = self.assembly.own_kind_changed
         queue, scheduler = self.assembly.queue, self.assembly.scheduler
-        self.workers = Workers(self._most_workers, queue, scheduler, self.limit, self.clock)
+        self.workers = Workers(self._most_workers, queue, scheduler, self.limit, self._deciding_clock, self._journal)
         self.refreshed = RefreshedPlugins(self.assembly.profiles.values, self.clock)
         self.retired = RetiredPlugins(self.assembly.profiles.values, self._profiles_in_use, self.clock)
         self.refreshed.on_end = self.retired.look
@@ -261,7 +272,23 @@ class Parts:
             observations=self.observations,
             taken=self.taken,
             log=self.pod_log,
+            journal=self._journal,
         )
+
+    def _build_flight_recorder(self, options: Options, kinds: Sequence[Kind]) -> FlightRecorder | None:
+        if options.record is None:
+            return None
+        recorder = flight_recorder(options.record, self.clock)
+        tap(recorder, self.informers, kinds)  # before the handlers that change the state
+        return recorder
+
+    @property
+    def _journal(self) -> Journal:
+        return NO_JOURNAL if self.flight_recorder is None else self.flight_recorder
+
+    @property
+    def _deciding_clock(self) -> Clock:
+        return self.clock if self.flight_recorder is None else self.flight_recorder.clock
 
     def _wake_worker(self) -> None:
         """Wake a worker. A method, because the queue that calls it is built before the workers."""
@@ -301,6 +328,7 @@ class Parts:
             self.client,
             self.clock,
             periods,
+            self._journal,
         )
 
 

@@ -230,6 +230,7 @@ class ConfigReloader:
             # Drafted anew over what is there now; the first is held until then: it keeps the informers going.
             ruleset = draft(configured.config, configured.registry)
         began = parts.clock.monotonic()
+        parts.origins = configured.origins
         adoption = parts.adopt(ruleset)
         seconds = parts.clock.monotonic() - began
         self._origins = configured.origins

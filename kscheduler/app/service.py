@@ -119,6 +119,7 @@ class App:
                 BackgroundService(
                     "events", self.parts.recorder.run, lambda: self.parts.recorder.flush(FLUSH_EVENTS_SECONDS)
                 ),
+                *self._flight_recorder(),
                 BackgroundService("api-server", self.parts.api_server_monitor.run),
                 BackgroundService("diary", self.diary.run),
                 BackgroundService("plugins", self.parts.retired.run, self._unless_lost(self.parts.retired.stop)),
@@ -211,12 +212,22 @@ class App:
         )
         self.parts.overfill.begin_scheduling()
         self.parts.assembly.queue.begin_scheduling()
+        if self.parts.flight_recorder is not None:
+            self.parts.flight_recorder.began()
         async with running(*services):
             self.diary.scheduling(self.followed_version.in_force, self.followed_version.why)
             self.surface.is_scheduling = True
             await stop.wait()
             self.diary.stopping(_reason(stop))
             self.surface.is_stopping = True
+
+    def _flight_recorder(self) -> tuple[BackgroundService, ...]:
+        """Stops after everything that is recorded."""
+        recorder = self.parts.flight_recorder
+        if recorder is None:
+            return ()
+        recorder.start()
+        return (BackgroundService("flight recorder", recorder.run, recorder.stop),)
 
     def _claims_service(self) -> tuple[BackgroundService, ...]:
         """Beside the workers, and to the end of what they have begun."""

@@ -32,6 +32,7 @@ from kscheduler.metrics import (
     Exposition,
     Gauges,
     LoopLag,
+    Source,
     build_info_source,
     config_reload_source,
     election_source,
@@ -42,6 +43,7 @@ from kscheduler.metrics import (
     process_families,
     program_samples,
     reachability_source,
+    recorder_source,
     rest_client_source,
     scheduler_source,
     status_source,
@@ -70,7 +72,7 @@ from kscheduler.server.pages.debugging import ProfilePage, dump_page, set_verbos
 from kscheduler.server.pages.openapi import openapi_page
 from kscheduler.server.pages.pending import pending_page
 from kscheduler.server.pages.pod_resources import pod_resources
-from kscheduler.server.pages.questions import BODY_BYTES, explain_page, simulate_page
+from kscheduler.server.pages.questions import BODY_BYTES, explain_page, nodes_page, simulate_page
 from kscheduler.server.pages.zpages import flagz, statusz
 from kscheduler.server.serving import LOOPBACK
 from kscheduler.server.status_page.site import StatusPage
@@ -195,6 +197,7 @@ class Surface:
                 self.loop_lag.samples,
                 self._parts.memory.samples,
                 self.questions.samples,
+                *self._recorder_source(),
                 plugin_data_source(self._parts.refreshed.results, self._parts.refreshed.ages),
                 build_info_source(__version__, self._followed),
                 feature_source(lambda: features_of(self._parts.assembly.config.gates)),
@@ -203,6 +206,10 @@ class Surface:
             ],
             on_thread=[process_families],
         )
+
+    def _recorder_source(self) -> list[Source]:
+        recorder = self._parts.flight_recorder
+        return [] if recorder is None else [recorder_source(recorder.statistics)]
 
     def _request_statistics(self) -> Sequence[Callable[[], RESTStatistics]]:
         own = [self._parts.client.statistics, self._parts.event_client.statistics, self._parts.plugin_client.statistics]
@@ -311,6 +318,7 @@ class Surface:
             simulates = simulate_page(self.questions)
             pages |= {
                 "/explain": ServedPage(explain_page(self.questions)),
+                "/nodes": ServedPage(nodes_page(self.questions)),
                 "/simulate": ServedPage(simulates, method="POST", only_reads=True, body_bytes=BODY_BYTES),
             }
         if config.configuration.enable_profiling:
@@ -377,6 +385,8 @@ class Surface:
         yield from self._parts.memory.notes()
         yield from self._parts.refreshed.notes()
         yield from self._parts.overfill.notes()
+        if self._parts.flight_recorder is not None:
+            yield from self._parts.flight_recorder.notes()
         if self.login is not None:
             yield from self.login.contexts.notes()
         for informer in self._parts.informer_statistics():

@@ -132,7 +132,7 @@ class Assembly:
             waiting=self.waiting,
             evictions=self.evictions,
             claim_writer=self.claims,
-            nodes_changed=self._nodes_changed,
+            nodes_changed=self.nodes_changed,
         )
         reports = self.plugin_reports
 
@@ -144,7 +144,8 @@ class Assembly:
         self._build_profiles = build_under
         self.registry = registry
         """The plugins in force, by name."""
-        self._has_classes = classes_are_on() if has_classes is None else has_classes
+        self.has_classes = classes_are_on() if has_classes is None else has_classes
+        """Whether pods that are alike are judged together."""
         self._follow(config.gates)
         first = self.draft(config)
         self.config = config
@@ -156,7 +157,14 @@ class Assembly:
         self._move_pods = lambda event, old, new: self.queue.move_all(event, old, new, clock.time())
         ports.log.awaited_events = self.queue.awaited_events
         self.failures = FailureHandler(
-            self.queue, self.cache.nominator, ports.pod_of, ports.statuses, ports.log, self._is_served, self.resizes
+            self.queue,
+            self.cache.nominator,
+            ports.pod_of,
+            ports.statuses,
+            ports.log,
+            self._is_served,
+            self.resizes,
+            ports.journal,
         )
         self.scheduler = Scheduler(self._surroundings(preemptions or self.evictions), first.judges)
         self.pod_handler = self._build_pod_handler()
@@ -186,7 +194,7 @@ class Assembly:
         for profile in profiles.values():
             if profile.supervisor is not None:
                 profile.supervisor.on_quarantine = partial(self._note_quarantine, profile.supervisor)
-        classes = pod_classes(profiles, self.cache.nominator) if self._has_classes else PodClasses()
+        classes = pod_classes(profiles, self.cache.nominator) if self.has_classes else PodClasses()
         judges = judges_of(
             profiles,
             KnownInfeasible(classes.class_of, lambda: self.cache.generation, self.cache.devices.serve),
@@ -230,13 +238,16 @@ class Assembly:
                 changed[profile.name] = quarantined(profile, quarantine)
         return self._ruleset_of(self.config, self.registry, {**self.profiles, **changed}) if changed else None
 
-    def _nodes_changed(self, names: Iterable[str], *, plugin: str = "") -> None:
+    def nodes_changed(self, names: Iterable[str], *, plugin: str = "") -> None:
         """A plugin that turns no pod down keeps no pod waiting: then what is known of hopeless pods still holds."""
         traits = [found for profile in self.profiles.values() if (found := profile.traits.get(plugin)) is not None]
+        self.ports.journal.begins()
         may_fit = not traits or any(found.rejects for found in traits)
-        self.cache.touch(names, may_fit=may_fit)
+        changed = tuple(names)
+        self.cache.touch(changed, may_fit=may_fit)
         if may_fit:
             self._move_pods(data_of(plugin), None, None)
+        self.ports.journal.touched(changed, plugin)
 
     def own_kind_changed(self, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None) -> None:
         """An object of a kind that plugins alone watch has changed; they have heard of it."""
@@ -264,6 +275,7 @@ class Assembly:
         profile comes or goes.
         """
         before = frozenset(self.profiles)
+        self.ports.journal.begins()
         self.profiles.clear()
         self.profiles.update(ruleset.profiles)
         self.config, self.registry, self.classes = ruleset.config, ruleset.registry, ruleset.classes
@@ -271,6 +283,7 @@ class Assembly:
         self.scheduler.adopt(ruleset.judges)
         placed = self.queue.adopt(ruleset.policy, self._is_served, self.clock.time())
         called_back = self._call_back()
+        self.ports.journal.adopted(ruleset.config, [(each.profile, each.plugin) for each in self.quarantines()])
         added, removed = self.profiles.keys() - before, before - self.profiles.keys()
         self.ports.observations.forget_profiles(removed)
         let_go = taken_up = 0
@@ -382,6 +395,7 @@ class Assembly:
             pod_of=self.ports.pod_of,
             resizes=self.resizes,
             group_reports=GroupReports(self.ports.group_statuses, self.cache.pod_groups),
+            journal=self.ports.journal,
         )
 
     def _build_pod_handler(self) -> PodHandler:

@@ -33,6 +33,7 @@ from kscheduler.scheduling.eviction.victims import VictimWriter
 from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.failures.failures import FailureSink
 from kscheduler.scheduling.groups.group_reports import GroupStatusSink, NoGroupStatuses
+from kscheduler.scheduling.journal import NO_JOURNAL, Journal
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.reports import EventSink
@@ -89,5 +90,7 @@ class Ports:
     """Counts events for metrics."""
     taken: TakenPods = field(default_factory=lambda: TakenPods(Observations(), REAL_CLOCK))
     """Hears of pods of ours that somebody else has bound. By default it says nothing."""
+    journal: Journal = NO_JOURNAL
+    """Hears of each step that changes what later decisions see (`recorder`). By default nobody listens."""
     log: PodLog = field(default_factory=PodLog)
     """Logs what happens to pods. The assembly connects it to the queue, which knows what a parked pod waits for."""

@@ -5,6 +5,7 @@ ports that what-if does not connect have no effect.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
@@ -45,6 +46,14 @@ def built_profiles(
     Raises `ConfigError`.
     """
     return build_profiles(config.configuration, registry, handle, listener)
+
+
+def that_only_decide(
+    config: LoadedConfig, registry: Registry, handle: Handle, listener: PluginListener = NOBODY
+) -> Profiles:
+    """The same without the points that write to the world outside: PreBind and PostBind. Raises `ConfigError`."""
+    built = built_profiles(config, registry, handle, listener)
+    return {name: replace(profile, pre_bind=(), post_bind=()) for name, profile in built.items()}
 
 
 def handle_over(

@@ -7,6 +7,7 @@ from kscheduler.assembly.ports import Ports
 from kscheduler.scheduling.claims.claim_commits import ClaimCommits, ClaimPorts
 from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionPorts
 from kscheduler.scheduling.eviction.victims import Victims
+from kscheduler.scheduling.journal import EvictionStep
 from kscheduler.scheduling.reports import Reporter
 from kscheduler.state.cache import Cache
 from kscheduler.state.holding.pods_in_pre_bind import PodsInPreBind
@@ -44,6 +45,7 @@ def evictions_of(
             activate=activate,
             observations=ports.observations,
             clock=clock,
+            journal=ports.journal,
             recent=ports.log.recent,
         )
     )
@@ -53,15 +55,21 @@ def claim_commits_of(
     ports: Ports, cache: Cache, reporter: Reporter, activate: Activate, clock: Clock
 ) -> ClaimCommits | None:
     """Who writes claims to devices; `None` where they are not written."""
-    storage = ports.claim_storage
+    storage, journal = ports.claim_storage, ports.journal
     if storage is None:
         return None
+
+    def wake(keys: Collection[str]) -> None:
+        journal.evicting(0, EvictionStep.WOKEN, keys=keys)
+        activate(keys)
+
     return ClaimCommits(
         ClaimPorts(
             storage=storage,
             claims=cache.devices.claims,
+            journal=ports.journal,
             reporter=reporter,
-            activate=activate,
+            activate=wake,
             observations=ports.observations,
             clock=clock,
         )

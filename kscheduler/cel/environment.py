@@ -1,6 +1,7 @@
 """An environment compiles expressions: variables and functions that they may use, and the rules of a release."""
 
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -172,10 +173,32 @@ def _syntax(source: SourceText, issues: Issues, visitor: Visitor) -> SyntaxNode:
 
 @contextmanager
 def deep_calls() -> Iterator[None]:
-    """Room for the frames of deep expressions, which never are deeper than `DEEPEST` rules of the grammar."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, _FRAMES))
+    """Room for the frames of deep expressions, which never are deeper than `DEEPEST` rules of the grammar.
+
+    The interpreter has one limit for all threads: the last one that is done restores it.
+    """
+    with _deep.lock:
+        if not _deep.users:
+            _deep.before = sys.getrecursionlimit()
+            sys.setrecursionlimit(max(_deep.before, _FRAMES))
+        _deep.users += 1
     try:
         yield
     finally:
-        sys.setrecursionlimit(before)
+        with _deep.lock:
+            _deep.users -= 1
+            if not _deep.users:
+                sys.setrecursionlimit(_deep.before)
+
+
+@dataclass
+class _DeepCalls:
+    """Who needs a deep stack at this time."""
+
+    lock: threading.Lock
+    users: int = 0
+    before: int = 0
+    """The limit when nobody did."""
+
+
+_deep = _DeepCalls(threading.Lock())

@@ -18,6 +18,8 @@ VERBS: Final[Mapping[str, str]] = {
     "explain": "say where a pod goes and why",
     "pending": "list the pending pods by reason",
     "simulate": "say what would happen with more pods, other nodes, a drain, another configuration",
+    "replay": "decide a recording again, and compare; or show the state at a time",
+    "shadow": "say how this configuration would have decided where another scheduler decides",
     "config": "check a configuration file, print the default one",
     "cluster": "serve an embedded cluster with hollow nodes",
     "demo": "watch a thousand pods being scheduled",
@@ -34,6 +36,7 @@ _CALL_PLUGINS: Final = {
     "explain": True,
     "pending": True,
     "plugin": False,
+    "replay": False,
     "simulate": True,
 }
 """Verbs that call plugins and configure no logs of their own: whether the plugins' lines are shown. Those that ask them
@@ -58,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             code: int = args.run(args)
         sys.stdout.flush()
     except BrokenPipeError:
-        return _reader_has_gone()
+        return reader_has_gone()
     return code
 
 
@@ -73,7 +76,7 @@ def _logs_apart(verb: str) -> "AbstractContextManager[object]":
     return logs_apart(are_shown=_CALL_PLUGINS[verb])
 
 
-def _reader_has_gone() -> int:
+def reader_has_gone() -> int:
     """Nothing may be flushed into the closed pipe at exit. Returns the exit code, as a shell tells of SIGPIPE."""
     import os
     import sys

@@ -12,13 +12,15 @@ from kscheduler.explain.questions.serving import Serving, serving
 from kscheduler.upstream.versions import followed
 
 
-def add_scheduler(scheduler: "argparse._ArgumentGroup") -> None:
-    """Who would schedule."""
+def add_scheduler(
+    scheduler: "argparse._ArgumentGroup", config: str = "the KubeSchedulerConfiguration that your scheduler runs with"
+) -> None:
+    """Who would schedule. `config`: the help of `--config`."""
     scheduler.add_argument(
         "--config",
         action=StoreText,
         metavar="FILE",
-        help="the KubeSchedulerConfiguration that your scheduler runs with",
+        help=config,
     )
     scheduler.add_argument(
         "--scheduler-name",

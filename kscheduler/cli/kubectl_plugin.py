@@ -1,26 +1,35 @@
 """`kubectl kscheduler`: the verbs that ask, under kubectl's own name for plugins.
 
-    kubectl kscheduler why POD        kscheduler explain
-    kubectl kscheduler whatif ...     kscheduler simulate
-    kubectl kscheduler pending        kscheduler pending
+    kubectl kscheduler why POD        where a pod goes and why
+    kubectl kscheduler whatif ...     what would happen if
+    kubectl kscheduler pending        the pods that wait, by reason
+    kubectl kscheduler nodes          the nodes by use
+    kubectl kscheduler top            the running scheduler on a screen
 
-kubectl finds `kubectl-kscheduler` on the PATH, and for completion `kubectl_complete-kscheduler`. Each decides by itself
-from the objects that the user may read; the running service is not asked.
+kubectl finds `kubectl-kscheduler` on the PATH, and for completion `kubectl_complete-kscheduler`. Each verb asks the
+running service through the API server's proxy if the user may; otherwise it decides by itself from the objects that the
+user may read, and says which. `kubectl/VERB.py` implements it.
 """
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-VERBS: Final[Mapping[str, tuple[str, str]]] = {
-    "why": ("explain", "say why a pod goes where it goes, or what would make it fit"),
-    "whatif": ("simulate", "say what would happen with more pods, other nodes, a drain"),
-    "pending": ("pending", "list the pending pods by reason"),
+if TYPE_CHECKING:
+    from kscheduler.cli.parser import Parser
+
+VERBS: Final[Mapping[str, str]] = {
+    "why": "say why a pod goes where it goes, or what would make it fit",
+    "whatif": "say what would happen with more pods, other nodes, a drain",
+    "pending": "list the pending pods by reason",
+    "nodes": "list the nodes by use, and whom they have turned away",
+    "top": "show the running scheduler on a screen",
 }
-"""kubectl's verb, ours, and its purpose."""
+"""By verb its purpose."""
 
 _COMPLETES_HERE, _COMPLETES_FILES = ":4", ":0"
 """What cobra reads from the last line: nothing but the lines above, or files as well."""
+_INTERRUPTED: Final = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,9 +41,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[0] not in VERBS:
         sys.stderr.write(f"kubectl kscheduler: {words[0]!r} is no verb\n{_help()}")
         return 2
-    from kscheduler.cli import main as run
+    from kscheduler.cli import reader_has_gone
+    from kscheduler.cli.standard_streams import logs_apart
 
-    return run([VERBS[words[0]][0], *words[1:]])
+    try:
+        args = build_parser(words[0]).parse_args(words)
+        with logs_apart(are_shown=True):
+            code: int = args.run(args)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return reader_has_gone()
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    return code
+
+
+def build_parser(verb: str) -> "Parser":
+    """The parser of a verb."""
+    import importlib
+
+    from kscheduler.cli.parser import Parser
+
+    parser = Parser(prog="kubectl kscheduler")
+    subparsers = parser.add_subparsers(metavar="VERB", required=True)
+    module = importlib.import_module(f"kscheduler.cli.kubectl.{verb}")
+    module.add_parser(subparsers).set_defaults(run=module.run)
+    return parser
 
 
 def complete(argv: Sequence[str] | None = None) -> int:
@@ -42,9 +74,9 @@ def complete(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     typed = words[-1] if words else ""
     if len(words) <= 1:
-        found = [f"{verb}\t{purpose}" for verb, (_, purpose) in VERBS.items() if verb.startswith(typed)]
+        found = [f"{verb}\t{purpose}" for verb, purpose in VERBS.items() if verb.startswith(typed)]
     elif words[0] in VERBS and typed.startswith("-"):
-        found = [flag for flag in _flags(VERBS[words[0]][0]) if flag.startswith(typed)]
+        found = [flag for flag in _flags(words[0]) if flag.startswith(typed)]
     else:
         found = []
     wants_a_file = not found and not typed.startswith("-")
@@ -53,14 +85,13 @@ def complete(argv: Sequence[str] | None = None) -> int:
 
 
 def _flags(verb: str) -> list[str]:
-    from kscheduler.cli import build_parser
-
-    (verbs,) = [action.choices for action in build_parser((verb,))._actions if isinstance(action.choices, dict)]
+    parser = build_parser(verb)
+    (verbs,) = [action.choices for action in parser._actions if isinstance(action.choices, dict)]
     return sorted(flag for action in verbs[verb]._actions for flag in action.option_strings if flag.startswith("--"))
 
 
 def _help() -> str:
-    lines = [f"  kubectl kscheduler {verb:8} {purpose}" for verb, (_, purpose) in VERBS.items()]
+    lines = [f"  kubectl kscheduler {verb:8} {purpose}" for verb, purpose in VERBS.items()]
     return "\n".join(["usage:", *lines, "", "Each has --help. Nothing is written to the cluster.", ""])
 
 

@@ -85,12 +85,14 @@ class APIClient:
         clock: Clock = REAL_CLOCK,
         reachability: APIServerReachability | None = None,
         guard: WriteGuard | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         """`max_connections` bounds reads and writes in flight, not watches. `bucket` `None` means no rate limit.
 
         Every outcome is reported to `reachability`; clients of one API server may share it.
 
-        Without a `guard` every write may leave at any time.
+        Without a `guard` every write may leave at any time. `headers`: sent with each request, besides those that
+        authenticate.
 
         A request's timeout starts when it has got a connection slot: a request that waits behind others has not been
         sent, and must not be taken for lost.
@@ -100,6 +102,7 @@ class APIClient:
         self._clock = clock
         self._reachability = reachability or APIServerReachability(connection.base_url, clock.monotonic())
         self._guard = guard
+        self._headers = dict(headers or {})
         self._timeout = timeout_seconds
         self._max_connections = max_connections
         self._slots = asyncio.Semaphore(max_connections)
@@ -244,7 +247,8 @@ class APIClient:
         began = time.perf_counter()
         code = 0
         try:
-            response = await transport.send(request, identity, timeout_seconds)
+            sent = {**identity, **self._headers} if self._headers else identity
+            response = await transport.send(request, sent, timeout_seconds)
             code = response.status
             self._counters.count_bytes(request.method, len(request.body), len(response.body))
         except _FAILURES as error:

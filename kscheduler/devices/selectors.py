@@ -6,7 +6,9 @@ know only the domains that are there. The errors are kube-scheduler's, which dec
 the cycle.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from kscheduler.api.devices import Device, DeviceAttribute
@@ -219,17 +221,23 @@ class CompiledSelector:
         """Whether the expression is true for a device of `driver`. Raises `SelectorRuntimeError`."""
         return self.evaluate(driver, device)[0]
 
-    def evaluate(self, driver: str, device: Device) -> tuple[bool, int]:
-        """The answer and what it cost. Raises `SelectorRuntimeError`."""
-        if not self._program.deep:
-            return self._evaluate(driver, device)
-        with deep_calls():
-            return self._evaluate(driver, device)
+    def evaluate(self, driver: str, device: Device, limit: int = COST_LIMIT) -> tuple[bool, int]:
+        """The answer and what it cost. Raises `SelectorRuntimeError`, also where it would cost more than `limit`."""
+        return self.evaluation(driver, device, limit)()
 
-    def _evaluate(self, driver: str, device: Device) -> tuple[bool, int]:
-        variable = self._compiler.prepared(driver, device).variable()
+    def evaluation(self, driver: str, device: Device, limit: int = COST_LIMIT) -> Callable[[], tuple[bool, int]]:
+        """What `evaluate` does, to be called in any thread. Raises `SelectorRuntimeError` for unreadable devices."""
+        return partial(self._run, self._compiler.prepared(driver, device).variable(), limit)
+
+    def _run(self, variable: _DeviceValue, limit: int) -> tuple[bool, int]:
+        if not self._program.deep:
+            return self._evaluate(variable, limit)
+        with deep_calls():
+            return self._evaluate(variable, limit)
+
+    def _evaluate(self, variable: _DeviceValue, limit: int) -> tuple[bool, int]:
         try:
-            value, cost = self._program.evaluate({"device": variable}, COST_LIMIT)
+            value, cost = self._program.evaluate({"device": variable}, limit)
         except EvaluationError as error:
             raise self._compiler.failed(str(error), error.cost) from None
         described = type_name(value)

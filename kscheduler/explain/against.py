@@ -66,6 +66,25 @@ def against(decision: Decision, node: str, situation: Situation = NO_SITUATION) 
     return Against(node, chosen, problem=f"node {node} was not looked at: the search had ended, or its nomination held")
 
 
+def runner_up(decision: Decision, situation: Situation = NO_SITUATION) -> Against | None:
+    """The best node besides the one that the pod is on, or goes to; `None` where no two nodes were scored."""
+    record = decision.record
+    if record is None or not len(record.totals):
+        return None
+    names, chosen = record.feasible_names(), situation.node_name or record.node_name
+    others = [at for at in range(len(names)) if names[at] != chosen]
+    if not others or chosen not in names:
+        return None
+    # Of nodes with equal points the one that the cycle itself would take comes first.
+    best = min(others, key=lambda at: (-int(record.totals[at]), names[at] != record.node_name, names[at]))
+    return against(decision, names[best], situation)
+
+
+def runner_up_tree(compared: Against | None) -> Tree | None:
+    """For programs."""
+    return None if compared is None else {"node": compared.node, "behind": compared.behind}
+
+
 def _points(decision: Decision, node: str, chosen: str) -> Iterator[PluginPoints]:
     record = decision.record
     names = record.feasible_names() if record is not None else []

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kscheduler.explain.against import Against, against_tree
+from kscheduler.explain.against import Against, against_tree, runner_up, runner_up_tree
 from kscheduler.explain.explanation_keys import explanation_keys
 from kscheduler.explain.outcome import cycle_outcome, outcome_of
 from kscheduler.explain.situation import NO_SITUATION, Situation
@@ -84,7 +84,8 @@ def decision_tree(
     }
     found = None if suggestions is None else suggestion_trees(suggestions, decision.scenario, situation)
     beside = None if compared is None else against_tree(compared)
-    told = {"against": beside, "suggestions": found, "notes": list(notes)}
+    second = runner_up_tree(runner_up(decision, situation))
+    told = {"against": beside, "runnerUp": second, "suggestions": found, "notes": list(notes)}
     return {**header, **_recorded_keys(decision), **explanation_keys(decision, situation), **told}
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from kscheduler.explain.devices import devices_by_node
 from kscheduler.explain.extenders import ExtenderRole, extender_roles
 from kscheduler.explain.own_plugins import source_of
 from kscheduler.explain.rejections import NamedDetail, PluginRejections, named_details, plugin_rejections
@@ -25,6 +26,7 @@ _NO_RECORD: Final[Tree] = {
     "preFilterDetails": None,
     "rawScores": None,
     "weights": None,
+    "devices": None,
     "tieBreak": None,
     "nomination": None,
     "preemptionDetails": None,
@@ -65,6 +67,7 @@ def _of_record(decision: Decision, record: SchedulingRecord) -> Tree:
         "rejections": [_rejection(decision, by_plugin) for by_plugin in rejections],
         "preFilterDetails": [_detail(detail) for detail in pre_filter_details],
         **_points(decision, record),
+        "devices": _devices(decision, record),
         "tieBreak": _tie(record),
         "nomination": _nomination(decision, record),
         "preemptionDetails": _preemption(record),
@@ -116,6 +119,11 @@ def _points(decision: Decision, record: SchedulingRecord) -> Tree:
         "rawScores": dict(sorted(by_node.items())),
         "weights": {score.plugin: score.weight for score in record.scores},
     }
+
+
+def _devices(decision: Decision, record: SchedulingRecord) -> Tree | None:
+    by_node = devices_by_node(decision, record)
+    return {name: [each.tree for each in found] for name, found in sorted(by_node.items())} or None
 
 
 def _tie(record: SchedulingRecord) -> Tree | None:

@@ -7,6 +7,7 @@ member, or what PreEnqueue says of each member if it keeps any of them out.
 from typing import Any, Final
 
 from kscheduler.api.meta import Condition
+from kscheduler.explain.devices import reserved_devices
 from kscheduler.framework.status import Status
 from kscheduler.scheduling.groups.group_cycle import MemberResult, TriedPlacement
 from kscheduler.scheduling.groups.group_outcome import group_condition
@@ -32,6 +33,7 @@ def group_tree(decision: GroupDecision, api_version: str) -> Tree:
         "preemption": _preemption_tree(decision),
         "message": "",
         "podGroupOutcome": None if decision.error else outcome_tree(decision),
+        "devices": _devices_tree(decision),
         "placements": [_placement_tree(tried) for tried in decision.placements],
         "notes": list(decision.notes),
     }
@@ -59,6 +61,13 @@ def _placement_tree(tried: TriedPlacement) -> Tree:
         "points": tried.points,
         "chosen": tried.is_chosen,
     }
+
+
+def _devices_tree(decision: GroupDecision) -> Tree | None:
+    """By member that has a node the devices of its claims there; null if no claim gets any."""
+    placed = [each for each in decision.members if each.status.is_success and each.record is not None]
+    found = {each.pod.name: reserved_devices(each.record) for each in placed if each.record is not None}
+    return {name: [each.tree for each in devices] for name, devices in found.items() if devices} or None
 
 
 def _preemption_tree(decision: GroupDecision) -> Tree | None:
@@ -144,6 +153,8 @@ def _victim_lines(decision: GroupDecision) -> list[str]:
 def _member_line(member: MemberResult) -> str:
     tree = _member_tree(member)
     if "node" in tree:
-        return f"  {member.pod.name}: goes to {tree['node']}"
+        devices = [] if member.record is None else reserved_devices(member.record)
+        named = ", ".join(f"{each.text} ({each.claim}, {each.request})" for each in devices)
+        return f"  {member.pod.name}: goes to {tree['node']}{f' with {named}' if named else ''}"
     waits = f" (waits for room on {member.nominated_node_name})" if member.nominated_node_name else ""
     return f"  {member.pod.name}: {tree['message']}{waits}"

@@ -80,6 +80,8 @@ class Informer(Generic[T]):
         self.store: Store[T] = Store()
         self.resting = False
         self.resource_version = ""
+        self.deleted_at = ""
+        """The resource version of the deletion that handlers are being told of; empty where only a list shows it."""
         self.restarts: dict[str, int] = {}
         self.relists: dict[str, int] = {}
         self.problem = ""
@@ -168,7 +170,9 @@ class Informer(Generic[T]):
         if event.type == "DELETED":
             key = event.object.key
             self._undecodable.pop(key, None)
+            self.deleted_at = event.object.metadata.resource_version
             self._delete(key)
+            self.deleted_at = ""
         else:
             self._transform(event.object)
             self._upsert(event.object, initial=False)

@@ -21,6 +21,7 @@ from kscheduler.metrics.api_client import (
 )
 from kscheduler.metrics.config_reload import ReloadResult, ReloadStatistics, config_reload_source
 from kscheduler.metrics.exposition import Exposed, Exposition, TextFormat, accepts
+from kscheduler.metrics.flight_recorder import recorder_source
 from kscheduler.metrics.leader_election import election_source
 from kscheduler.metrics.loop_lag import LoopLag
 from kscheduler.metrics.plugin_data import plugin_data_source
@@ -55,6 +56,7 @@ __all__ = [
     "process_families",
     "program_samples",
     "reachability_source",
+    "recorder_source",
     "rest_client_source",
     "scheduler_source",
     "status_source",

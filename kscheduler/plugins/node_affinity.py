@@ -58,6 +58,11 @@ class NodeAffinity(Plugin):
         self._added_terms = _parsed_required(required.node_selector_terms) if required else None
         self._added_preferences = _parsed_preferred(preferred) if preferred else None
 
+    @property
+    def added_terms(self) -> Sequence[NodeTerm] | None:
+        """The terms that the profile requires of every node, of which one must hold; `None`: it requires nothing."""
+        return self._added_terms
+
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """A new node, or new labels on a node: names never change, nor does the affinity of a pod without gates."""
         event = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)

@@ -105,6 +105,7 @@ def queue_policy(
         standing_gates=_standing_gates(profiles),
         hints_alike=hints_alike,
         gated_pods_wait_for_the_flush=first.behaviours.gated_pods_wait_for_the_flush,
+        stopped=frozenset(name for name, profile in profiles.items() if profile.failing is not None),
     )
 
 

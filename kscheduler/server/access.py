@@ -30,7 +30,7 @@ from kscheduler.logs.verbosity import verbose
 from kscheduler.server import browser_login
 from kscheduler.server.connections import ConnectionPlaces
 from kscheduler.server.login import refusals
-from kscheduler.server.login.authentication import Authenticator, UnauthenticatedError
+from kscheduler.server.login.authentication import BEHIND_PROXY, Authenticator, UnauthenticatedError
 from kscheduler.server.login.client_certificates import ClientCertificate, certificate_of
 from kscheduler.server.login.permissions import OpenPaths, Permissions
 from kscheduler.server.login.reviews import ReviewError
@@ -190,7 +190,8 @@ class DelegatedAccess:
 
     async def shows_names(self, request: web.Request) -> bool:
         """Whoever may get `/configz` may. Nobody is asked about a client without credentials."""
-        if not request.headers.get(hdrs.AUTHORIZATION) and self._certificate(request) is None:
+        has_token = request.headers.get(hdrs.AUTHORIZATION) or request.headers.get(BEHIND_PROXY)
+        if not has_token and self._certificate(request) is None:
             return False
         return await self._refusal(request, "get", CONFIGZ) is None
 

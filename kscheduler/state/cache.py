@@ -198,6 +198,10 @@ class Cache:
         if state is not None and state.assumed:
             state.settled = now
 
+    def assumed(self) -> list[tuple[str, float | None]]:
+        """The UIDs of all assumed pods, and when the API server has accepted the binding of each, if it has."""
+        return [(uid, state.settled) for uid, state in self._pods.items() if state.assumed]
+
     def settled_since(self, uid: str) -> float | None:
         """When the API server accepted an assumed pod's binding, in wall-clock seconds; `None` if it has not yet."""
         state = self._pods.get(uid)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from kscheduler.api.quantity import QuantityError
 from kscheduler.assembly import group_apis, profiles_over
 from kscheduler.config.errors import ConfigError
+from kscheduler.framework.cluster.cycle_of_group import CycleOfGroup
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.nodes.node_table import Rows
@@ -84,8 +85,8 @@ def _tried(
     profile = profiles[members[0].pod.spec.scheduler_name]
     alone, sampler = replace(profile, post_filter=()), TieBreakingSampler()
 
-    def judge(pod: PodInfo, rows: Rows | None) -> SchedulingRecord:
-        return schedule(alone, pod, cache, sampler=sampler, within=rows)
+    def judge(pod: PodInfo, rows: Rows | None, trial: CycleOfGroup) -> SchedulingRecord:
+        return schedule(alone, pod, cache, sampler=sampler, within=rows, group=trial)
 
     inputs = GroupInputs(definition, members, profile, cache, judge)
     result: GroupResult = place_group(inputs)

@@ -50,6 +50,7 @@ from kscheduler.config.loader import LoadedConfig, default_configuration, from_t
 from kscheduler.config.reading.yaml_tree import LOADER
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.registry import Registry
+from kscheduler.whatif.gate_owners import gate_owners
 from kscheduler.whatif.unknown_fields import misspelt, nearest
 
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -123,6 +124,8 @@ class Scenario:
     """Notes on fields that look misspelt."""
     plugins: Registry | None = None
     """The plugins by name; `None`: the in-tree ones."""
+    gate_owners: tuple[str, ...] = ()
+    """Who has set the pod's scheduling gates, as far as `managedFields` say it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +229,8 @@ def parse_line(line: bytes | msgspec.Raw, where: str, built_in: LoadedConfig | N
         return GroupScenario(read.objects, read.pod_group, config, read.id, where, notes)
     if read.pod is None or read.pod_group:
         raise ScenarioError(f"{where}: object missing required field pod, or both pod and podGroup are there")
-    return Scenario(read.objects, read.pod, config, read.id, where, notes)
+    owners = gate_owners(tree["pod"])
+    return Scenario(read.objects, read.pod, config, read.id, where, notes, gate_owners=owners)
 
 
 def _config_of(read: _Line, where: str, built_in: LoadedConfig) -> LoadedConfig:

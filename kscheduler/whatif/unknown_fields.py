@@ -26,8 +26,8 @@ def misspelt(tree: Any, kind: type, path: str = "") -> Iterator[str]:
             if name in known:
                 yield from misspelt(child, known[name], place)
             else:
-                suggestion = _suggestion(str(name), known, tree)
-                if suggestion:
+                suggestion = _nearest_field(str(name), kind)
+                if suggestion and suggestion not in tree:
                     yield f"{place} is not a field: do you mean {suggestion}?"
     elif isinstance(tree, (list, tuple)):
         for position, child in enumerate(tree):
@@ -43,9 +43,10 @@ def nearest(name: str, known: typing.Iterable[str]) -> str:
     return min(near)[1] if near else ""
 
 
-def _suggestion(name: str, known: Mapping[str, type], tree: Mapping[Any, Any]) -> str:
-    field = nearest(name, (candidate for candidate in known if len(candidate) >= _SHORTEST))
-    return "" if field in tree else field
+@lru_cache(maxsize=4096)
+def _nearest_field(name: str, kind: type) -> str:
+    """The known field that an unknown one may mean. Kept: a thousand pods of one template ask the same."""
+    return nearest(name, (candidate for candidate in _fields(kind) if len(candidate) >= _SHORTEST))
 
 
 @lru_cache(maxsize=256)

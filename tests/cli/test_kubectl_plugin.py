@@ -5,12 +5,14 @@ import pytest
 from kscheduler.cli.kubectl_plugin import VERBS, complete, main
 
 
-def test_verbs_are_those_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_verb_has_its_help_and_may_ask_the_service(capsys: pytest.CaptureFixture[str]) -> None:
     for verb in VERBS:
         with pytest.raises(SystemExit) as ended:
             main([verb, "--help"])
         assert ended.value.code == 0
-        assert f"usage: kscheduler {VERBS[verb][0]}" in capsys.readouterr().out
+        shown = capsys.readouterr().out
+        assert f"usage: kubectl kscheduler {verb}" in shown
+        assert "--service NAMESPACE/NAME:PORT" in shown
 
 
 def test_help_and_unknown_verbs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -22,12 +24,14 @@ def test_help_and_unknown_verbs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(("words", "found", "last"), [
-    ([""], ["why", "whatif", "pending"], ":4"),
+    ([""], ["why", "whatif", "pending", "nodes", "top"], ":4"),
     (["wh"], ["why", "whatif"], ":4"),
     (["why", "--from"], ["--from"], ":4"),
     (["whatif", "--ad"], ["--add-nodes"], ":4"),
     (["why", "-f", ""], [], ":0"),
     (["what", "-"], [], ":4"),
+    (["top", "--on"], ["--once"], ":4"),
+    (["nodes", "--serv"], ["--service"], ":4"),
 ])  # fmt: skip
 def test_completion(words: list[str], found: list[str], last: str, capsys: pytest.CaptureFixture[str]) -> None:
     """As cobra reads it: a suggestion per line, a tab before its description, a directive at the end."""

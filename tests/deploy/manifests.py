@@ -44,6 +44,14 @@ REPLACING: Final = """\
 # What `helm template --namespace kube-system --values deploy/helm/kscheduler/ci/replace.yaml` prints; rendered by
 # `make manifests`.
 """
+SHADOW_RELEASE: Final = "kscheduler-shadow"
+"""Of its own: what selects the pods of a scheduler beside it must not find this one."""
+SHADOW: Final = """\
+---
+# What `helm template kscheduler-shadow --values deploy/helm/kscheduler/ci/shadow.yaml` prints, and its namespace;
+# rendered by `make manifests`. Decides nothing and may write nothing: docs/shadow.md.
+apiVersion: v1
+"""
 
 
 def documents(rendered: str) -> list[str]:
@@ -83,6 +91,13 @@ def in_place_of_kube_scheduler() -> str:
     return joined(REPLACING + first, others)
 
 
+def shadow() -> str:
+    """The value set `shadow`, with its namespace."""
+    rendered = helm.render(VALUE_SETS / "shadow.yaml", release=SHADOW_RELEASE)
+    head = SHADOW + HEAD.partition("apiVersion: v1\n")[2].format(namespace=helm.NAMESPACE)
+    return joined(head, documents(rendered))
+
+
 def files() -> dict[Path, str]:
     """Every file that is made from another one, with what it should say."""
     source = values_table.VALUES.read_text()
@@ -93,6 +108,7 @@ def files() -> dict[Path, str]:
         DEPLOY / "kustomize" / "base" / "kscheduler.yaml": manifest,
         DEPLOY / "kustomize" / "monitoring" / "monitoring.yaml": monitoring(),
         DEPLOY / "kustomize" / "replace" / "kscheduler.yaml": in_place_of_kube_scheduler(),
+        DEPLOY / "kustomize" / "shadow" / "kscheduler.yaml": shadow(),
         dashboard.PATH: dashboard.text(),
         values_table.README: values_table.readme(values_table.README.read_text(), source),
         values_table.SCHEMA: values_table.schema_text(values_table.SCHEMA.read_text(), source),

@@ -45,6 +45,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import Code, Status
 from kscheduler.plugins import in_tree
+from kscheduler.recorder.flight_recorder import RecordSettings
 from kscheduler.scheduling.truth.truth_keeping import Periods
 from kscheduler.server.login.authorities import AuthenticationSettings
 from kscheduler.server.serving import HTTPServing
@@ -136,8 +137,18 @@ def with_login() -> Options:
 
 
 def everything() -> Options:
-    """All that has series of its own: leader election and HTTPS with a login."""
-    return replace(electing(), serving=with_login().serving)
+    """All that has series of its own: leader election, HTTPS with a login, the flight recorder."""
+    return replace(electing(), serving=with_login().serving, record=recording().record)
+
+
+def recording() -> Options:
+    """With the flight recorder."""
+    return replace(plain(), record=RecordSettings(Path(FOLDER.name, "recording")))
+
+
+def recording_nowhere() -> Options:
+    """With a flight recorder that cannot write."""
+    return replace(plain(), record=RecordSettings(Path(FOLDER.name, "not", "there")))
 
 
 def with_plugin(name: str, point: str, registry: Registry) -> Options:
@@ -859,3 +870,31 @@ async def the_limit_of_files_is_changed(world: World) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 1, hard))
     await asyncio.sleep(0.1)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+# --- the flight recorder ----------------------------------------------------------------------------------------------
+
+
+@story(
+    "kscheduler_recorder_entries_total",
+    "kscheduler_recorder_decisions_total",
+    "kscheduler_recorder_written_bytes_total",
+    "kscheduler_recorder_segments_total",
+    options=recording,
+    from_start=True,
+)
+async def decisions_are_recorded(world: World) -> None:
+    put(world.server, "nodes", node_tree("node"))
+    put(world.server, "pods", pod_tree("recorded"))
+
+
+@story(
+    "kscheduler_recorder_failures_total",
+    "kscheduler_recorder_lost_entries_total",
+    "kscheduler_recorder_recording",
+    options=recording_nowhere,
+    from_start=True,
+)
+async def nothing_can_be_recorded(world: World) -> None:
+    put(world.server, "nodes", node_tree("node"))
+    put(world.server, "pods", pod_tree("not-recorded"))

@@ -191,6 +191,11 @@ def test_unreadable_pods_are_bad_requests_and_not_defects(registry: ObjectRegist
     assert refusal(registry, value).code in {400, 422}
 
 
+def test_a_bad_object_of_a_name_that_is_taken_is_refused_for_what_is_wrong(registry: ObjectRegistry) -> None:
+    created(registry, pod("a"))
+    assert (refusal(registry, pod("a")).code, refusal(registry, pod("a", containers=[])).code) == (409, 422)
+
+
 def test_a_pod_needs_an_existing_namespace(registry: ObjectRegistry) -> None:
     with pytest.raises(ApiError) as caught:
         registry.create(PODS, "nowhere", pod())

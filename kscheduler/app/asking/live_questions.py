@@ -18,8 +18,8 @@ _log = get_logger("kscheduler")
 
 QUESTIONS: Final = MetricSeries(
     "kscheduler_questions_total",
-    "Questions of /explain and /simulate by outcome: answered, wrong (a mistake in the question), busy, refused (no "
-    "memory), timeout, too_large, failed.",
+    "Questions of /explain, /nodes and /simulate by outcome: answered, wrong (a mistake in the question), busy, "
+    "refused (no memory), timeout, too_large, failed.",
     ("question", "outcome"),
 )
 SECONDS: Final = MetricSeries(
@@ -72,6 +72,15 @@ class LiveQuestions:
             return text
 
         return await self._answered("simulate", question, request_bytes=len(body))
+
+    async def nodes(self) -> QuestionAnswer:
+        """How full each node is, and whom it has turned away."""
+
+        def question(code: ModuleType) -> bytes:
+            text: bytes = code.nodes(self._parts)
+            return text
+
+        return await self._answered("nodes", question)
 
     async def _answered(self, name: str, question: Callable[[ModuleType], bytes], **fields: object) -> QuestionAnswer:
         if not self._has_synced():

@@ -17,12 +17,16 @@ from kscheduler.whatif.scenario import ClusterObjects
 _PARKED: Final = "unschedulable"
 
 
-def live_objects(parts: Parts) -> ClusterObjects:
-    """Everything that the informers hold. The objects are shared, not copied."""
+def live_objects(parts: Parts, *, in_order: bool = False) -> ClusterObjects:
+    """Everything that the informers hold. The objects are shared, not copied.
+
+    `in_order`: pods that wait stand in the order in which they came to the queue.
+    """
     objects: dict[str, Any] = {
         plural: tuple(parts.informers.informer(kind).store.list()) for plural, kind in KINDS.items()
     }
-    objects["pods"] = _in_order(objects["pods"], parts)
+    if in_order:
+        objects["pods"] = _in_order(objects["pods"], parts)
     groups = [api.kind for api in group_apis(parts.assembly.config) if api.name == KUBERNETES.name]
     for kind in groups:
         objects["podgroups"] = tuple(parts.informers.informer(kind).store.list())
@@ -30,7 +34,7 @@ def live_objects(parts: Parts) -> ClusterObjects:
 
 
 def _in_order(pods: Iterable[Pod], parts: Parts) -> tuple[Pod, ...]:
-    """Pods that wait stand in the order in which they came to the queue."""
+    """Those on nodes, and those that nobody here serves, come first."""
     placed: list[Pod] = []
     waiting: list[tuple[float, Pod]] = []
     for pod in pods:
@@ -53,11 +57,11 @@ def serving_now(parts: Parts) -> Serving:
     return Serving(parts.assembly.config, WHERE, parts.assembly.registry)
 
 
-def running_scheduler(parts: Parts, *, leads: bool) -> RunningScheduler:
+def running_scheduler(parts: Parts, *, leads: bool, in_order: bool = False) -> RunningScheduler:
     """The service of this moment."""
     assembly = parts.assembly
     return RunningScheduler(
-        objects=live_objects(parts),
+        objects=live_objects(parts, in_order=in_order),
         cache=assembly.cache,
         profiles=assembly.profiles,
         served=serving_now(parts),

@@ -5,10 +5,13 @@ Each returns the status of HTTP, a line end and the body; what is wrong with the
 
 from typing import Final
 
-from kscheduler.app.asking.live_state import live_pod, running_scheduler
+import numpy.ma  # noqa: F401  `np.unique` imports it when it is first called: each copy would do so anew
+
+from kscheduler.app.asking.live_state import live_objects, live_pod, running_scheduler
 from kscheduler.app.parts import Parts
 from kscheduler.explain.answering import answered
 from kscheduler.explain.as_json import json_line
+from kscheduler.explain.node_use.uses import node_uses, uses_tree
 from kscheduler.explain.questions.question import GroupQuestion
 from kscheduler.explain.questions.running import WHERE
 from kscheduler.explain.rehearsals.from_request import read_request, serving_of_request, wishes_of
@@ -51,11 +54,18 @@ def explain(
     return _told(_OK, f"{answer.as_text()}\n{notes}")
 
 
+def nodes(parts: Parts) -> bytes:
+    """How full each node is, and which waiting pods it has turned away."""
+    assembly = parts.assembly
+    uses = node_uses(assembly.cache, assembly.profiles, live_objects(parts).pods)
+    return _told(_OK, f"{json_line(uses_tree(uses))}\n")
+
+
 def simulate(parts: Parts, body: bytes) -> bytes:
     """What would happen if, as `kscheduler simulate -o json` says it."""
     try:
         request = read_request(body)
-        running = running_scheduler(parts, leads=True)
+        running = running_scheduler(parts, leads=True, in_order=True)
         wishes = wishes_of(request, (node.metadata.name for node in running.objects.nodes))
         served = serving_of_request(request, running.served)
         cluster = HeldCluster(running.cache, running.objects)

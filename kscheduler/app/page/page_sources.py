@@ -47,7 +47,7 @@ def page_sources(
         cache=assembly.cache,
         queue=assembly.queue,
         pods=parts.informers.informer(PODS).store,
-        pending=waiting.tree,
+        pending=waiting.tree_of,
         observations=parts.observations,
         recent=parts.pod_log.recent,
         at_permit=assembly.waiting,

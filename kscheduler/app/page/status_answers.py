@@ -21,7 +21,7 @@ from kscheduler.server.status_page.sources import NodeVerdict, Refused, Tree
 from kscheduler.whatif.scenario import ClusterObjects, Scenario
 from kscheduler.whatif.suggestions.search import suggestions
 from kscheduler.whatif.suggestions.suggestion import Suggestion
-from kscheduler.whatif.suggestions.trial import Trials
+from kscheduler.whatif.suggestions.trials.trial import Trials
 
 _VERDICTS = msgspec.json.Decoder(list[NodeVerdict])
 _TRIED_PODS: Final = 20

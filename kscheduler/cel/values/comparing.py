@@ -34,7 +34,7 @@ def equal_method(one: Any, other: Any) -> bool | ErrorValue:  # noqa: C901 : one
     if kind is str or kind is bool or kind is bytes:
         return kind is type(other) and bool(one == other)
     if kind in _NUMBERS:
-        return type(other) in _NUMBERS and bool(one == other)
+        return type(other) in _NUMBERS and not _difference(one, other)
     if isinstance(one, list):
         return isinstance(other, list) and len(one) == len(other) and _elements_equal(one, other)
     if isinstance(one, ANY_MAP):
@@ -81,7 +81,7 @@ def compare(one: Any, other: Any) -> int | ErrorValue:
             return _not_comparable(other)
         if (kind is float and math.isnan(one)) or (type(other) is float and math.isnan(other)):
             return _NAN
-        return _sign(one, other)
+        return _difference(one, other)
     if type(other) is not kind:
         return _not_comparable(other)
     if kind is str:
@@ -92,6 +92,14 @@ def compare(one: Any, other: Any) -> int | ErrorValue:
     if kind is DurationValue:
         return _sign(one.nanos, other.nanos)
     return _sign(one.moment, other.moment)
+
+
+def _difference(one: Any, other: Any) -> int:
+    """-1, 0 or 1 for two numbers, 1 also for NaN. As in cel-go integers are compared with doubles as doubles."""
+    if type(one) is float or type(other) is float:
+        one, other = float(one), float(other)
+        return 1 if math.isnan(one) or math.isnan(other) else _sign(one, other)
+    return _sign(one, other)
 
 
 def _sign(one: Any, other: Any) -> int:

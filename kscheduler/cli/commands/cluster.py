@@ -12,6 +12,7 @@ from kscheduler.cli.interruption import signals_as_usual
 from kscheduler.cli.log_flags import add_log_flags, configure_logs
 from kscheduler.cli.missing_extra import missing_extra
 from kscheduler.cli.parser import port, text
+from kscheduler.cli.record_flags import add_record_flags
 from kscheduler.cli.refusal import refuse
 from kscheduler.config.errors import ConfigError
 from kscheduler.upstream.release import VERSION
@@ -78,6 +79,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "--config", type=text, metavar="FILE", help="with --schedule: its KubeSchedulerConfiguration"
     )
     add_plugin_flags(scheduling)
+    add_record_flags(scheduling, "with --schedule: ")
     add_log_flags(parser)
     return parser
 
@@ -124,6 +126,7 @@ def run(args: argparse.Namespace) -> int:
         scheduler_names=scheduling.names or tuple(dict.fromkeys(args.scheduler_name)) or BOTH_NAMES,
         scheduler_config=args.config or "",
         scheduler_flags=(*_gate_flags(args), *_plugin_flags(args)),
+        record_flags=_record_flags(args),
         plugins=scheduling.plugins,
     )
     try:
@@ -165,6 +168,13 @@ def _plugin_flags(args: argparse.Namespace) -> tuple[str, ...]:
     return (*plugins, *(f"--plugin-directory={given}" for given in args.plugin_directory), *verbosity)
 
 
+def _record_flags(args: argparse.Namespace) -> tuple[str, ...]:
+    """The flags of the flight recorder, as the scheduler gets them."""
+    if not args.record:
+        return ()
+    return (f"--record={args.record}", f"--record-max-size={args.record_max_size}")
+
+
 class _Scheduling:
     """What is known of the scheduler before it is started."""
 
@@ -177,7 +187,7 @@ class _Scheduling:
     def wrong(self, args: argparse.Namespace) -> Iterator[str]:
         """All that is wrong with its flags and files, a line each."""
         flags = {"--scheduler-name": args.scheduler_name, "--config": args.config}
-        flags |= {"--plugin": args.plugin, "--plugin-directory": args.plugin_directory}
+        flags |= {"--plugin": args.plugin, "--plugin-directory": args.plugin_directory, "--record": args.record}
         if not args.schedule:
             yield from (f"{flag}: needs --schedule" for flag, value in flags.items() if value)
             return

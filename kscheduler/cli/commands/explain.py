@@ -57,14 +57,16 @@ not be judged (an unknown scheduler name in a scenario, a plugin that failed); 2
 Answered = tuple[Question | GroupQuestion, Decision | GroupDecision]
 
 
-class _RefusedError(ValueError):
+class RefusedError(ValueError):
     """Flags that cannot be combined."""
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
-    """Add the subcommand."""
+def add_parser(
+    subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str = "explain"
+) -> argparse.ArgumentParser:
+    """Add the subcommand; kubectl has another name for it."""
     parser = subparsers.add_parser(
-        "explain",
+        name,
         help="say where a pod goes and why",
         description=_DESCRIPTION,
         epilog=_EPILOG,
@@ -127,7 +129,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the answers and return the exit code; a problem is a line on standard error."""
     try:
         return _run(args)
-    except (ScenarioError, ConfigError, ConfigurationError, _RefusedError) as problem:
+    except (ScenarioError, ConfigError, ConfigurationError, RefusedError) as problem:
         return _complain(str(problem), _BAD_INPUT)
     except (ClientError, UndecodableError) as problem:
         return _complain(str(problem), _FAILED)
@@ -137,11 +139,11 @@ def _run(args: argparse.Namespace) -> int:
     if args.schema:
         sys.stdout.write(schema_text())
         return _EXPLAINED
-    _check(args)
+    check(args)
     served = serving_of(args)
     if args.source is None:
         return _print(asyncio.run(_ask_cluster(args, served)), args)
-    namespace, name = _pod_of(args, "default")
+    namespace, name = pod_of(args, "default")
     selection = Asked(
         namespace,
         name,
@@ -155,34 +157,32 @@ def _run(args: argparse.Namespace) -> int:
     return _print(((question, question.answer()) for question in questions), args)
 
 
-def _check(args: argparse.Namespace) -> None:
-    """Refuse flags that cannot be combined. Raises `_RefusedError`."""
+def check(args: argparse.Namespace) -> None:
+    """Refuse flags that cannot be combined. Raises `RefusedError`."""
     if not (args.pod or args.source or args.filename):
-        raise _RefusedError(
-            "name a pod (NAMESPACE/POD), a manifest of one (-f FILE) or a file to look at (--from FILE)"
-        )
+        raise RefusedError("name a pod (NAMESPACE/POD), a manifest of one (-f FILE) or a file to look at (--from FILE)")
     if args.pod and args.filename:
-        raise _RefusedError("a POD exists and -f FILE is one that does not: give one of them")
+        raise RefusedError("a POD exists and -f FILE is one that does not: give one of them")
     if args.source is not None and (args.kubeconfig or args.master or args.context):
-        raise _RefusedError("--kubeconfig, --context and --master go with a live cluster; --from FILE brings its own")
+        raise RefusedError("--kubeconfig, --context and --master go with a live cluster; --from FILE brings its own")
     if args.source == "-" and args.filename == "-":
-        raise _RefusedError("--from and -f cannot both be standard input")
+        raise RefusedError("--from and -f cannot both be standard input")
     if args.config and args.scheduler_name is not None:
-        raise _RefusedError("--scheduler-name goes without --config: a file names its profiles")
+        raise RefusedError("--scheduler-name goes without --config: a file names its profiles")
 
 
-def _pod_of(args: argparse.Namespace, default_namespace: str) -> tuple[str, str]:
-    """Namespace and name of the pod; the name is empty if no pod was named. Raises `_RefusedError`."""
+def pod_of(args: argparse.Namespace, default_namespace: str) -> tuple[str, str]:
+    """Namespace and name of the pod; the name is empty if no pod was named. Raises `RefusedError`."""
     argument: str = args.pod or ""
     prefix, slash, name = argument.partition("/")
     if not slash:
         return args.namespace or default_namespace, argument
     if not (prefix and name) or "/" in name:
-        raise _RefusedError(f"{argument!r} is not NAMESPACE/POD, such as default/web-0")
+        raise RefusedError(f"{argument!r} is not NAMESPACE/POD, such as default/web-0")
     if prefix in _POD_PREFIXES:  # as in kubectl; a namespace of that name can be given with -n
         return args.namespace or default_namespace, name
     if args.namespace and prefix != args.namespace:
-        raise _RefusedError(f"{argument!r} names another namespace than -n {args.namespace}")
+        raise RefusedError(f"{argument!r} names another namespace than -n {args.namespace}")
     return args.namespace or prefix, name
 
 
@@ -191,7 +191,7 @@ async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Answer
     prefix, slash, _ = (args.pod or "").partition("/")
     is_bare = not slash or prefix in _POD_PREFIXES
     namespace = args.namespace or (current_namespace(**address) if is_bare else "default")
-    namespace, name = _pod_of(args, namespace)
+    namespace, name = pod_of(args, namespace)
     if args.filename:
         news, besides = read_new_pods(args.filename, namespace, default_new_pod)
     async with APIClient(await load_connection(**address)) as client:

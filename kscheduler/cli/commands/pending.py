@@ -43,10 +43,12 @@ List the pods that have no node, by reason: how many, since when, in kube-schedu
 the smallest change that would give it a node. Nothing is written to any cluster, and no service has to run."""
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
-    """Add the subcommand."""
+def add_parser(
+    subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str = "pending"
+) -> argparse.ArgumentParser:
+    """Add the subcommand; kubectl has another name for it."""
     parser = subparsers.add_parser(
-        "pending", help="list the pending pods by reason", description=_DESCRIPTION, allow_abbrev=False
+        name, help="list the pending pods by reason", description=_DESCRIPTION, allow_abbrev=False
     )
     question = parser.add_argument_group("what is asked")
     question.add_argument(

@@ -12,6 +12,7 @@ from kscheduler.cli.flags import Resolved, add_flags, feature_gates, read_again,
 from kscheduler.cli.log_flags import add_log_flags, configure_logs, size
 from kscheduler.cli.parser import StoreText, boolean, duration
 from kscheduler.cli.quick_imports import collector_pauses
+from kscheduler.cli.record_flags import add_record_flags, record_settings
 from kscheduler.cli.refusal import refuse
 from kscheduler.cli.standard_streams import open_missing
 from kscheduler.config.durations import seconds
@@ -94,7 +95,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         type=boolean,
         metavar="BOOL",
         default=True,
-        help="serve /explain and /simulate, which a short-lived copy of the process answers (default true)",
+        help="serve /explain, /nodes and /simulate, which a short-lived copy of the process answers (default true)",
     )
     parser.add_argument(
         "--repair-overfilled-nodes",
@@ -114,6 +115,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help="when the file of --config is read again. auto: when it has changed, and at SIGHUP; signal: at SIGHUP "
         "only; off: never, and SIGHUP ends the service (default %(default)s)",
     )
+    add_record_flags(parser)
     add_log_flags(parser)
     return parser
 
@@ -179,6 +181,7 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
         memory_alarm=args.memory_alarm or None,
         repairs_overfilled_nodes=args.repair_overfilled_nodes,
         answers_questions=args.answer_questions,
+        record=record_settings(args),
         periods=Periods(args.cache_check_period.seconds, args.store_audit_period.seconds),
     )
     try:

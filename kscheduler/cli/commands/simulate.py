@@ -50,10 +50,12 @@ _EPILOG = """\
 Exit codes: 0 played, whoever stays pending; 1 the API server did not answer; 2 flags or files that cannot be used."""
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
-    """Add the subcommand."""
+def add_parser(
+    subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str = "simulate"
+) -> argparse.ArgumentParser:
+    """Add the subcommand; kubectl has another name for it."""
     parser = subparsers.add_parser(
-        "simulate",
+        name,
         help="say what would happen with more pods, other nodes, a drain, another configuration",
         description=_DESCRIPTION,
         epilog=_EPILOG,
@@ -120,8 +122,6 @@ def _run(args: argparse.Namespace) -> int:
         return _PLAYED
     if args.source is not None and (args.kubeconfig or args.master or args.context):
         raise ScenarioError("--kubeconfig, --context and --master go with a live cluster; --from FILE brings its own")
-    if args.replicas is not None and args.replicas < 1:
-        raise ScenarioError("--replicas: a number above 0 was expected")
     served = serving_of(args)
     if args.source is not None:
         found = cluster_of_file(args.source, served, default_new_pod)
@@ -150,20 +150,7 @@ def _answer(
     where: str,
     notes: Iterable[str],
 ) -> int:
-    if args.capacity and not args.filename:
-        raise ScenarioError("--capacity counts pods like the first of -f FILE: give one")
-    wishes = Wishes(
-        new_objects=[new_objects_of_file(path) for path in args.filename],
-        replicas=args.replicas,
-        namespace=args.namespace or "default",
-        more_nodes=tuple(map(more_nodes, args.add_nodes)),
-        gone_nodes=tuple(args.remove_node),
-        cordoned=tuple(args.cordon),
-        drained=tuple(args.drain),
-        edits=(*map(labelled, args.label_node), *map(tainted, args.taint_node)),
-        capacity=args.capacity,
-    )
-    plan, more_notes = planned(wishes, objects, groups, served, where, default_new_pod)
+    plan, more_notes = planned(wishes_of(args), objects, groups, served, where, default_new_pod)
     rehearsed = rehearse(plan)
     told = list(dict.fromkeys([*notes, *more_notes]))
     for note in (*told, *rehearsed.notes):
@@ -174,6 +161,25 @@ def _answer(
         print(simulation_text(rehearsed, style_of(sys.stdout)))
     sys.stdout.flush()
     return _PLAYED
+
+
+def wishes_of(args: argparse.Namespace) -> Wishes:
+    """What the flags ask for; reads the manifests. Raises `ScenarioError`."""
+    if args.replicas is not None and args.replicas < 1:
+        raise ScenarioError("--replicas: a number above 0 was expected")
+    if args.capacity and not args.filename:
+        raise ScenarioError("--capacity counts pods like the first of -f FILE: give one")
+    return Wishes(
+        new_objects=[new_objects_of_file(path) for path in args.filename],
+        replicas=args.replicas,
+        namespace=args.namespace or "default",
+        more_nodes=tuple(map(more_nodes, args.add_nodes)),
+        gone_nodes=tuple(args.remove_node),
+        cordoned=tuple(args.cordon),
+        drained=tuple(args.drain),
+        edits=(*map(labelled, args.label_node), *map(tainted, args.taint_node)),
+        capacity=args.capacity,
+    )
 
 
 def _complain(problem: str, code: int) -> int:

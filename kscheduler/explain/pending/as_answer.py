@@ -37,7 +37,7 @@ def _lines(reasons: Sequence[Reason], objects: ClusterObjects, now: datetime, st
     for reason in reasons:
         names = ", ".join(printable(pod.key) for pod in reason.pods[:_NAMED])
         more = f" and {len(reason.pods) - _NAMED} more" if len(reason.pods) > _NAMED else ""
-        age = f", the oldest for {_age(reason.since, now)}" if reason.since else ""
+        age = f", the oldest for {age_of(reason.since, now)}" if reason.since else ""
         yield ""
         yield from wrapped(f"{len(reason.pods)}  {reason.verdict.value}{age}: {names}{more}", style.width)
         yield from wrapped(f"{INDENT}{printable(reason.message)}", style.width)
@@ -88,7 +88,8 @@ def _reason(reason: Reason, objects: ClusterObjects, config: Any) -> Tree:
     }
 
 
-def _age(since: str, now: datetime) -> str:
+def age_of(since: str, now: datetime) -> str:
+    """`3h`, from a time as the API has it."""
     try:
         began = datetime.fromisoformat(since)
     except ValueError:

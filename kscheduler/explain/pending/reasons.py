@@ -82,12 +82,12 @@ def pending_reasons(
     if not pending:
         return []
     cache = cluster_cache(objects, None, served.config.gates, where, group_apis(served.config))
-    profiles = _profiles(objects, served, cache, where)
-    _nominate(objects.pods, cache, profiles)
+    profiles = profiles_of(objects, served, cache, where)
+    nominate(objects.pods, cache, profiles)
     by_template: dict[bytes, _Judged] = {}
     found: dict[_Judged, list[Pod]] = {}
     for pod in pending:
-        template = _template(pod)
+        template = template_of(pod)
         if template not in by_template:
             by_template[template] = _judged(pod, profiles, cache)
         found.setdefault(by_template[template], []).append(pod)
@@ -95,7 +95,7 @@ def pending_reasons(
     return sorted(reasons, key=lambda each: (-len(each.pods), each.message))
 
 
-def _template(pod: Pod) -> bytes:
+def template_of(pod: Pod) -> bytes:
     """Equal for pods that the cycle cannot tell apart."""
     meta, spec = pod.metadata, pod.spec
     is_nominated = pod.status.nominated_node_name
@@ -137,7 +137,8 @@ def _reason(
     return replace(reason, suggestion=changes[0] if changes else None, example=example)
 
 
-def _profiles(objects: ClusterObjects, served: Serving, cache: Cache, where: str) -> Profiles:
+def profiles_of(objects: ClusterObjects, served: Serving, cache: Cache, where: str) -> Profiles:
+    """The profiles over a cache that was made of the objects. Raises `ScenarioError`."""
     known = registry() if served.registry is None else served.registry
     try:
         return profiles_over(cache, served.config, known, scenario_ports(objects))
@@ -146,7 +147,7 @@ def _profiles(objects: ClusterObjects, served: Serving, cache: Cache, where: str
         raise ScenarioError(f"{where}: config: {problems}") from None
 
 
-def _nominate(pods: Iterable[Pod], cache: Cache, profiles: Profiles) -> None:
+def nominate(pods: Iterable[Pod], cache: Cache, profiles: Profiles) -> None:
     """Others leave room for pods that wait on the node in their status."""
     for pod in pods:
         waits = not pod.spec.node_name and not pod.is_terminal and pod.spec.scheduler_name in profiles

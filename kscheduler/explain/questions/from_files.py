@@ -1,15 +1,22 @@
 """Questions from files: scenarios, each with its own cluster, or the objects of a cluster with its pods."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
 from kscheduler.api.core import Pod
 from kscheduler.explain.questions.as_if import locally_defaulted, question_about_new
 from kscheduler.explain.questions.membership import waiting_group_of
-from kscheduler.explain.questions.question import GroupQuestion, Question, question_about, question_about_group
+from kscheduler.explain.questions.question import (
+    GroupQuestion,
+    Question,
+    question_about,
+    question_about_group,
+    with_gate_owners,
+)
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.framework.cluster.pod_groups import GroupKey
+from kscheduler.whatif.gate_owners import gate_owners
 from kscheduler.whatif.manifests import DefaultPod, Manifests, sorted_out
 from kscheduler.whatif.new_pods import NewPod, new_pods
 from kscheduler.whatif.scenario import Document, GroupScenario, ScenarioError, read_source
@@ -50,7 +57,22 @@ def questions_from(
                 yield Question(scenario, notes=scenario.notes)
         return
     documents = [first, *(document for document in source if isinstance(document, Document))]
-    yield from _in_cluster(sorted_out(documents, default_pod), path, selection, served, default_pod)
+    owners = _gate_owners(documents)
+    for question in _in_cluster(sorted_out(documents, default_pod), path, selection, served, default_pod):
+        if isinstance(question, Question):
+            yield with_gate_owners(question, owners.get(question.scenario.pod.key, ()))
+        else:
+            yield question
+
+
+def _gate_owners(documents: Iterable[Document]) -> dict[str, tuple[str, ...]]:
+    """By key of a pod who has set its gates."""
+    found = {}
+    for document in documents:
+        if document.tree.get("kind") == "Pod" and (owners := gate_owners(document.tree)):
+            metadata = document.tree["metadata"]
+            found[f"{metadata.get('namespace', 'default')}/{metadata.get('name', '')}"] = owners
+    return found
 
 
 def _in_cluster(

@@ -24,11 +24,13 @@ from kscheduler.explain.questions.question import (
     Question,
     question_about,
     question_about_group,
+    with_gate_owners,
 )
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.situation import standing_of
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.informers.progress import PAGE_SIZE
+from kscheduler.whatif.gate_owners import gate_owners
 from kscheduler.whatif.manifests import DefaultPod, Manifests
 from kscheduler.whatif.new_pods import NewPod
 from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
@@ -53,7 +55,8 @@ async def live_question(client: APIClient, namespace: str, name: str, served: Se
     there is a note. Raises `ClientError` (including `UnknownPodError`) and `UndecodableError`.
     """
     try:
-        pod = _POD.decode(await client.get(PODS.object_path(name, namespace), retries=_RETRIES))
+        raw = await client.get(PODS.object_path(name, namespace), retries=_RETRIES)
+        pod = _POD.decode(raw)
     except APIError as error:
         if error.is_not_found:
             raise UnknownPodError(f"pod {namespace}/{name} is unknown to the API server: {error.message}") from None
@@ -65,7 +68,8 @@ async def live_question(client: APIClient, namespace: str, name: str, served: Se
         return question_about_group(key, objects, groups, served, "cluster", tuple(notes))
     is_over = standing_of(pod, served.names) in OVER
     objects = ClusterObjects() if is_over else await read_cluster(client, notes)
-    return question_about(pod, objects, served, "cluster", tuple(notes))
+    question = question_about(pod, objects, served, "cluster", tuple(notes))
+    return with_gate_owners(question, gate_owners(msgspec.json.decode(raw))) if pod.spec.scheduling_gates else question
 
 
 async def new_pod_questions(

@@ -1,5 +1,6 @@
 """A question: a pod, a cluster, a configuration, and what else is known of the pod."""
 
+import dataclasses
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
@@ -97,6 +98,14 @@ def question_about(
     judged, config, of_group = by_itself(unplaced, served.for_pod(pod.spec.scheduler_name))
     scenario = Scenario(objects, judged, config, where=where, plugins=served.registry)
     return Question(scenario, situation, (*notes, *of_group))
+
+
+def with_gate_owners(question: Question, owners: tuple[str, ...]) -> Question:
+    """The question with who has set the pod's scheduling gates."""
+    if not owners:
+        return question
+    scenario = dataclasses.replace(question.scenario, gate_owners=owners)
+    return dataclasses.replace(question, scenario=scenario)
 
 
 def question_about_group(

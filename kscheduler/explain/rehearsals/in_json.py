@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from importlib import resources
 from typing import Any, Final
 
-from kscheduler.whatif.rehearsal.rehearsed import Rehearsed, Room
+from kscheduler.whatif.rehearsal.rehearsed import Drained, Evicted, Placed, Rehearsed, Room, StillPending
 
 Tree = dict[str, Any]
 
@@ -62,3 +62,38 @@ def simulation_tree(rehearsed: Rehearsed, notes: Iterable[str] = ()) -> Tree:
 
 def _rooms(rooms: Mapping[str, Room]) -> Tree:
     return {name: {"allocatable": room.allocatable, "requested": room.requested} for name, room in rooms.items()}
+
+
+def rehearsed_of(tree: Tree) -> Rehearsed:
+    """The outcome that `simulation_tree` has written. Raises `KeyError`, `TypeError` for anything else."""
+    capacity = tree["capacity"] or {}
+    return Rehearsed(
+        placed=tuple(Placed(each["pod"], each["node"], each["origin"]) for each in tree["placed"]),
+        waiting=tuple(
+            StillPending(each["pod"], each["message"], each["origin"], each["nominatedNode"] or "")
+            for each in tree["pending"]
+        ),
+        evicted=tuple(
+            Evicted(each["pod"], each["node"], each["by"], each["priority"], each["replacement"] or "")
+            for each in tree["evicted"]
+        ),
+        drains=tuple(
+            Drained(
+                each["node"],
+                tuple(each["evicted"]),
+                tuple((blocked["pod"], blocked["budget"]) for blocked in each["blocked"]),
+                tuple(each["unmanaged"]),
+                tuple(each["staying"]),
+            )
+            for each in tree["drains"]
+        ),
+        before=_rooms_of(tree["room"]["before"]),
+        after=_rooms_of(tree["room"]["after"]),
+        capacity=capacity.get("pods"),
+        capacity_is_more=bool(capacity.get("isMore")),
+        notes=tuple(tree["notes"]),
+    )
+
+
+def _rooms_of(rooms: Tree) -> dict[str, Room]:
+    return {name: Room(room["allocatable"], room["requested"]) for name, room in rooms.items()}

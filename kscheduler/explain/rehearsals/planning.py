@@ -124,9 +124,10 @@ def _new_of(
         for document in new.besides:
             kind = KIND_BY_NAME[str(document.tree["kind"])]
             added.objects[kind.plural].append(read_object(document, kind, added, default_pod))
-        is_of_each_node = new.origin.startswith("DaemonSet")
-        names = sorted(node.metadata.name for node in objects.nodes)
-        news.extend(on_each_node(new, names) if is_of_each_node else [new])
+        if new.origin.startswith("DaemonSet"):
+            news.extend(on_each_node(new, sorted(node.metadata.name for node in objects.nodes)))
+        else:
+            news.append(new)
     if not news and not others.objects["nodes"]:
         raise ScenarioError(f"{given.where}: no pod and nothing that makes pods")
     return news

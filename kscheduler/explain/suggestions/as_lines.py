@@ -9,7 +9,7 @@ from kscheduler.explain.suggestions.in_words import suggestion_text
 from kscheduler.explain.text.layout import BOLD, DIM, INDENT, Style, nodes, wrapped
 from kscheduler.explain.text.printable import printable
 from kscheduler.whatif.scenario import Scenario
-from kscheduler.whatif.suggestions.suggestion import Suggestion
+from kscheduler.whatif.suggestions.suggestion import OF_THE_POD, Suggestion
 
 _MOST: Final = 5
 
@@ -22,14 +22,24 @@ def suggestions_text(suggestions: Sequence[Suggestion], scenario: Scenario, situ
 def _lines(suggestions: Sequence[Suggestion], scenario: Scenario, situation: Situation, style: Style) -> Iterator[str]:
     yield ""
     if not suggestions:
-        yield f"{INDENT}no change of one thing that was tried makes it fit, and no two of the pod's own"
+        yield f"{INDENT}no change of one thing that was tried makes it fit, and no two"
         return
     yield f"{INDENT}{style.paint('what would make it fit', BOLD)}, the smallest change first, each tried:"
-    for number, suggestion in enumerate(suggestions[:_MOST], 1):
+    shown = _best_of_each_kind(suggestions)[:_MOST]
+    for number, suggestion in enumerate(shown, 1):
         text = f"{INDENT}{number}. {printable(suggestion_text(suggestion))} ({nodes(suggestion.nodes)})"
         yield from wrapped(text, style.width)
         command = command_of(suggestion, scenario.pod, scenario.objects, situation)
         if command:
             yield f"{INDENT}   {style.paint(printable(command), DIM)}"
-    if len(suggestions) > _MOST:
-        yield f"{INDENT}   and {len(suggestions) - _MOST} more with -o json"
+    if len(suggestions) > len(shown):
+        yield f"{INDENT}   and {len(suggestions) - len(shown)} more with -o json"
+
+
+def _best_of_each_kind(suggestions: Sequence[Suggestion]) -> list[Suggestion]:
+    """All changes of the pod; of nodes to change, and of pods to delete, only the best: others are like it."""
+    found: dict[object, Suggestion] = {}
+    for suggestion in suggestions:
+        is_of_the_pod = all(step.kind in OF_THE_POD for step in suggestion.steps)
+        found.setdefault(id(suggestion) if is_of_the_pod else tuple(step.kind for step in suggestion.steps), suggestion)
+    return list(found.values())

@@ -1,6 +1,7 @@
 """Which decisions are followed by suggestions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from kscheduler.explain.outcome import Outcome, cycle_outcome
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing
@@ -8,10 +9,11 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.whatif.budgets import listed_budgets
 from kscheduler.whatif.decide import Decision
 from kscheduler.whatif.suggestions.search import suggestions
-from kscheduler.whatif.suggestions.suggestion import Suggestion
+from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
 
 _WITHOUT = (Outcome.PLACED, Outcome.ERROR, None)
 _OVER = (Standing.BOUND, Standing.FINISHED, Standing.TERMINATING)
+_MOST_MESSAGES = 3
 
 
 def suggested(decision: Decision, situation: Situation = NO_SITUATION) -> Sequence[Suggestion] | None:
@@ -21,4 +23,29 @@ def suggested(decision: Decision, situation: Situation = NO_SITUATION) -> Sequen
     if decision.profile is None or decision.cache is None or not len(decision.cache.nodes):
         return None
     budgets = listed_budgets(decision.scenario.objects)
-    return suggestions(decision.profile, PodInfo(decision.scenario.pod), decision.cache, budgets)
+    found = suggestions(decision.profile, PodInfo(decision.scenario.pod), decision.cache, budgets)
+    return [*_of_extenders(decision), *(_with_owners(each, decision.scenario.gate_owners) for each in found)]
+
+
+def _of_extenders(decision: Decision) -> Iterator[Suggestion]:
+    """The extenders that were asked and turned down what the plugins have left: no object changes that."""
+    answers = decision.answers
+    if answers is None or decision.record is None or len(decision.record.feasible):
+        return
+    by = answers.turned_down_by
+    for name in dict.fromkeys(by.values()):
+        nodes = [node for node, extender in by.items() if extender == name]
+        messages = dict.fromkeys(answers.turned_down[node].message for node in nodes if node in answers.turned_down)
+        facts = {"extender": name, "turnedDown": len(nodes), "messages": list(messages)[:_MOST_MESSAGES]}
+        yield Suggestion((Step(ChangeKind.EXTENDER, (), 1.0, facts),), (), len(nodes))
+
+
+def _with_owners(suggestion: Suggestion, owners: Sequence[str]) -> Suggestion:
+    """The suggestion with who has set the gates that would have to go."""
+    if not owners or all(step.kind is not ChangeKind.GATE for step in suggestion.steps):
+        return suggestion
+    steps = (
+        replace(step, facts={**step.facts, "owners": list(owners)}) if step.kind is ChangeKind.GATE else step
+        for step in suggestion.steps
+    )
+    return replace(suggestion, steps=tuple(steps))

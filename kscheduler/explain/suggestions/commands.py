@@ -23,6 +23,20 @@ _IN_PLACE: Final = (ChangeKind.GATE, ChangeKind.TOLERATION)
 _WITH_TEMPLATE: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController")
 _KEEPS_ITS_PODS: Final = ("StatefulSet", "ReplicaSet", "ReplicationController")
 """Controllers that do not replace a waiting pod when their template changes."""
+_OF_DEVICES: Final = (
+    ChangeKind.DEVICE_COUNT,
+    ChangeKind.DEVICE_SELECTOR,
+    ChangeKind.DEVICE_CONSTRAINT,
+    ChangeKind.DEVICE_TOLERATION,
+    ChangeKind.DEVICE_CLASS,
+)
+_NOT_BY_KUBECTL: Final = (
+    ChangeKind.ADD_NODE,
+    ChangeKind.CLAIM_ZONE,
+    ChangeKind.GROUP_MEMBERS,
+    ChangeKind.PLUGIN,
+    ChangeKind.EXTENDER,
+)
 _SPEC: Final = "/spec/"
 _APPENDED: Final = "/spec/tolerations/-"
 _OF_ADMISSION: Final = ((NOT_READY, "NoExecute"), (UNREACHABLE, "NoExecute"))
@@ -37,12 +51,22 @@ class _Owner:
 
 def command_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situation: Situation) -> str:
     """A line for a shell; empty where kubectl cannot do it: a new node, a pod that is only a manifest yet."""
-    of_the_pod = [change for change in suggestion.changes if change.resource == "pods" and not change.delete]
+    key = pod.metadata.namespace, pod.metadata.name
+    of_the_pod = [
+        change
+        for change in suggestion.changes
+        if change.resource == "pods" and not change.delete and (change.namespace, change.name) == key
+    ]
     if of_the_pod and situation.standing is Standing.NEW:
         return ""
     parts = [_pod_command(change, suggestion, pod, objects) for change in of_the_pod]
     parts.extend(_other_command(step) for step in suggestion.steps)
-    return " && ".join(part for part in parts if part)
+    return " && ".join(part for part in parts if part) if _is_whole(suggestion) else ""
+
+
+def _is_whole(suggestion: Suggestion) -> bool:
+    """Whether kubectl can do all of it: half of a pair helps nobody."""
+    return not any(step.kind in _NOT_BY_KUBECTL for step in suggestion.steps)
 
 
 # --- the pod ----------------------------------------------------------------------------------------------------------
@@ -122,23 +146,54 @@ def _other_command(step: Step) -> str:
             taints = [_taint(taint) + "-" for taint in step.facts["taints"]]
             return _quoted("kubectl", "taint", "node", step.changes[0].name, *taints)
         case ChangeKind.NODE_LABEL:
-            labels = [f"{key}-" if value is None else f"{key}={value}" for key, value in step.facts["labels"].items()]
-            return _quoted("kubectl", "label", "node", step.changes[0].name, "--overwrite", *labels)
-        case ChangeKind.DELETE_PODS:
-            names: dict[str, list[str]] = {}
-            for change in step.changes:
-                names.setdefault(change.namespace, []).append(change.name)
-            lines = [_quoted("kubectl", "delete", "pod", "-n", space, *pods) for space, pods in sorted(names.items())]
-            return " && ".join(lines)
-        case ChangeKind.CLAIM_CLASS:
-            return _claim_anew(step.changes[0])
+            return _quoted("kubectl", "label", "node", step.changes[0].name, "--overwrite", *_labels(step))
+        case ChangeKind.DELETE_PODS | ChangeKind.RELEASE_DEVICES:
+            return _deletion(step.changes)
+        case ChangeKind.NAMESPACE_LABEL:
+            return _quoted("kubectl", "label", "namespace", step.changes[0].name, "--overwrite", *_labels(step))
+        case ChangeKind.GROUP_MIN_COUNT:
+            group = step.changes[0]
+            patch = ("--type=json", "-p", _json(group.patch))
+            return _quoted("kubectl", "patch", "podgroup", group.name, "-n", group.namespace, *patch)
+        case ChangeKind.DETACH_VOLUME:
+            return _quoted("kubectl", "delete", "volumeattachment", step.changes[0].name)
+        case ChangeKind.CLASS_TOPOLOGY:
+            return _anew("storageclass", step.changes[0])
+        case ChangeKind.CLAIM_CLASS | ChangeKind.CLAIM_SIZE:
+            return _anew("pvc", step.changes[0])
+        case kind if kind in _OF_DEVICES:
+            return _of_devices(step)
         case _:
             return ""
 
 
-def _claim_anew(change: ObjectChange) -> str:
-    """The class of a claim is for good; one without a volume loses nothing when it is made again."""
-    get = _quoted("kubectl", "get", "pvc", change.name, "-n", change.namespace, "-o", "yaml")
+def _deletion(changes: Iterable[ObjectChange]) -> str:
+    names: dict[tuple[str, str], list[str]] = {}
+    for change in changes:
+        kind = {"pods": "pod", "resourceclaims": "resourceclaim"}[change.resource]
+        names.setdefault((kind, change.namespace), []).append(change.name)
+    lines = [_quoted("kubectl", "delete", kind, "-n", space, *found) for (kind, space), found in sorted(names.items())]
+    return " && ".join(lines)
+
+
+def _labels(step: Step) -> list[str]:
+    return [f"{key}-" if value is None else f"{key}={value}" for key, value in step.facts["labels"].items()]
+
+
+def _of_devices(step: Step) -> str:
+    """A claim's spec is for good; one that was made from a template is made again with the pod."""
+    (change,) = step.changes
+    template = step.facts["template"]
+    if not template:
+        return _anew("resourceclaim", change)
+    patch = tuple(Operation(each.op, f"/spec{each.path}", each.value) for each in change.patch)
+    return _anew("resourceclaimtemplate", ObjectChange("resourceclaimtemplates", change.namespace, template, patch))
+
+
+def _anew(kind: str, change: ObjectChange) -> str:
+    """What cannot be changed is made again. A claim loses nothing by that while it has neither volume nor devices."""
+    of_namespace = ("-n", change.namespace) if change.namespace else ()
+    get = _quoted("kubectl", "get", kind, change.name, *of_namespace, "-o", "yaml")
     return f"{get} | {_local(change)} | kubectl replace --force -f -"
 
 

@@ -1,10 +1,10 @@
 """A suggestion in words, as what somebody could do."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kscheduler.framework.reasons.wording import amount_text
-from kscheduler.whatif.suggestions.requests_lowered import quantity_text
+from kscheduler.whatif.suggestions.pod_changes.requests_lowered import quantity_text
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
 
 Facts = Mapping[str, Any]
@@ -13,68 +13,20 @@ _MOST_NAMED: Final = 5
 
 def suggestion_text(suggestion: Suggestion) -> str:
     """One line, without the number of nodes."""
-    return ", and ".join(_step(step) for step in suggestion.steps)
+    return ", and ".join(_TEXTS[step.kind](step.facts, step) for step in suggestion.steps)
 
 
-def _step(step: Step) -> str:
-    facts = step.facts
-    match step.kind:
-        case ChangeKind.GATE:
-            gates = ", ".join(facts["gates"])
-            return f"remove the scheduling gates {gates}, or let their owner do it"
-        case ChangeKind.REQUEST:
-            return _request(facts)
-        case ChangeKind.TOLERATION:
-            return f"tolerate the taint {_taint(facts)}"
-        case ChangeKind.NODE_SELECTOR:
-            return f"drop {facts['key']}={facts['value']} from the nodeSelector"
-        case ChangeKind.NODE_AFFINITY if "requirement" in facts:
-            return f"drop {_requirement(facts['requirement'])} from the required node affinity"
-        case ChangeKind.NODE_AFFINITY:
-            return "drop the required node affinity"
-        case _:
-            return _about_pods(step)
+# --- the pod ----------------------------------------------------------------------------------------------------------
 
 
-def _about_pods(step: Step) -> str:
-    facts = step.facts
-    match step.kind:
-        case ChangeKind.POD_AFFINITY:
-            return f"drop the required affinity to pods {_pods(facts)}"
-        case ChangeKind.POD_ANTI_AFFINITY:
-            return f"drop the required anti-affinity to pods {_pods(facts)}"
-        case ChangeKind.MAX_SKEW:
-            return f"allow a maxSkew of {facts['to']} instead of {facts['maxSkew']} over {facts['topologyKey']}"
-        case ChangeKind.SPREAD_CONSTRAINT:
-            return f"make the spread over {facts['topologyKey']} a wish (whenUnsatisfiable: ScheduleAnyway)"
-        case ChangeKind.HOST_PORT:
-            return f"do without host port {facts['port']}/{facts['protocol']} (container {facts['container']})"
-        case ChangeKind.CLAIM_CLASS:
-            return f"let claim {facts['claim']} be of storage class {facts['to']} instead of {facts['class'] or 'none'}"
-        case _:
-            return _elsewhere(step)
+def _gate(facts: Facts, _: Step) -> str:
+    owners = facts.get("owners")
+    owner = ", ".join(owners) if owners else ""
+    who = f"{owner}, which has set {'it' if len(facts['gates']) == 1 else 'them'}," if owner else "their owner"
+    return f"remove the scheduling gates {', '.join(facts['gates'])}, or let {who} do it"
 
 
-def _elsewhere(step: Step) -> str:
-    facts = step.facts
-    match step.kind:
-        case ChangeKind.UNCORDON:
-            return f"uncordon node {step.changes[0].name}"
-        case ChangeKind.TAINT:
-            taints = ", ".join(map(_taint, facts["taints"]))
-            return f"take {taints} off node {step.changes[0].name}"
-        case ChangeKind.NODE_LABEL:
-            labels = ", ".join(
-                f"no label {key}" if value is None else f"{key}={value}" for key, value in facts["labels"].items()
-            )
-            return f"label node {step.changes[0].name}: {labels}"
-        case ChangeKind.DELETE_PODS:
-            return _deletion(facts)
-        case _:
-            return f"add a node like {facts['like']}"
-
-
-def _request(facts: Facts) -> str:
+def _request(facts: Facts, _: Step) -> str:
     resource, asked = facts["resource"], amount_text(facts["resource"], facts["amount"])
     if not facts["to"]:
         return f"request no {resource} (now {asked}): it is nowhere to be had"
@@ -86,14 +38,110 @@ def _request(facts: Facts) -> str:
     return f"request {shown} of {resource} instead of {asked}{further}"
 
 
-def _deletion(facts: Facts) -> str:
+def _toleration(facts: Facts, _: Step) -> str:
+    if "effect" not in facts:
+        return f"tolerate all taints with the key {facts['key']}"
+    return f"tolerate the taint {_taint(facts)}"
+
+
+def _node_affinity(facts: Facts, _: Step) -> str:
+    if "requirement" not in facts:
+        return "drop the required node affinity"
+    requirement = _requirement(facts["requirement"])
+    if "value" in facts:
+        return f"relax {requirement} of the required node affinity so that it accepts {facts['value']}, too"
+    return f"drop {requirement} from the required node affinity"
+
+
+def _host_port(facts: Facts, _: Step) -> str:
+    if "hostNetwork" in facts:
+        return f"do without the host's network, and so without host ports {', '.join(facts['ports'])}"
+    return f"do without host port {facts['port']}/{facts['protocol']} (container {facts['container']})"
+
+
+# --- volumes, devices, groups, namespaces -----------------------------------------------------------------------------
+
+
+def _claim_size(facts: Facts, _: Step) -> str:
+    smaller, asked = (quantity_text("storage", facts[key]) for key in ("to", "size"))
+    return f"let claim {facts['claim']} ask for {smaller} instead of {asked}"
+
+
+def _claim_zone(facts: Facts, _: Step) -> str:
+    volume = f"volume {facts['volume']} of claim {facts['claim']}"
+    if facts["to"] is None:
+        return f"have the data of {volume} on a volume that other nodes can reach"
+    return f"have the data of {volume} on a volume in zone {facts['to']}"
+
+
+def _device_count(facts: Facts, _: Step) -> str:
+    now = "all devices" if facts["count"] is None else str(facts["count"])
+    devices = "1 device" if facts["to"] == 1 else f"{facts['to']} devices"
+    return f"ask for {devices} instead of {now} in {_of_request(facts)}"
+
+
+def _device_toleration(facts: Facts, _: Step) -> str:
+    return f"tolerate the taint {_taint(facts)} of devices in {_of_request(facts)}"
+
+
+def _device_class(facts: Facts, _: Step) -> str:
+    return f"ask for devices of class {facts['to']} instead of {facts['class']} in {_of_request(facts)}"
+
+
+def _of_request(facts: Facts) -> str:
+    return f"request {facts['request']} of {_claim(facts)}"
+
+
+def _claim(facts: Facts) -> str:
+    return f"claim template {facts['template']}" if facts["template"] else f"claim {facts['claim']}"
+
+
+def _group_members(facts: Facts, _: Step) -> str:
+    missing = f"{facts['missing']} more {'member' if facts['missing'] == 1 else 'members'}"
+    return f"create {missing} of pod group {facts['group']}: it needs {facts['minCount']} and has {facts['members']}"
+
+
+def _labels(labels: Mapping[str, str | None]) -> str:
+    return ", ".join(f"no label {key}" if value is None else f"{key}={value}" for key, value in labels.items())
+
+
+# --- nodes, other pods, others who say no -----------------------------------------------------------------------------
+
+
+def _deletion(facts: Facts, _: Step) -> str:
     pods = facts["pods"]
     names = ", ".join(f"{pod['namespace']}/{pod['name']}" for pod in pods[:_MOST_NAMED])
     more = f" and {len(pods) - _MOST_NAMED} more" if len(pods) > _MOST_NAMED else ""
     priorities = sorted({pod["priority"] for pod in pods})
     span = f"{priorities[0]}" if len(priorities) == 1 else f"{priorities[0]} to {priorities[-1]}"
-    budgets = f"; {facts['brokenBudgets']} of them against a disruption budget" if facts["brokenBudgets"] else ""
-    return f"delete {names}{more} on {facts['node']} (priority {span}{budgets})"
+    broken = f"; {facts['brokenBudgets']} of them against a disruption budget" if facts["brokenBudgets"] else ""
+    budgets = "".join(map(_budget, facts["budgets"][:_MOST_NAMED]))
+    return f"delete {names}{more} on {facts['node']} (priority {span}{broken}{budgets})"
+
+
+def _release(facts: Facts, _: Step) -> str:
+    users = f", and delete {', '.join(facts['pods'])}, which use{'s' if len(facts['pods']) == 1 else ''} it"
+    return f"delete claim {facts['claim']}, which holds {', '.join(facts['devices'])}{users if facts['pods'] else ''}"
+
+
+def _budget(budget: Facts) -> str:
+    return f"; budget {budget['namespace']}/{budget['name']} allows {budget['allowed']}"
+
+
+def _more_nodes(facts: Facts, _: Step) -> str:
+    if facts["count"] == 1:
+        return f"add a node like {facts['like']}"
+    return f"add {facts['count']} nodes like {facts['like']}"
+
+
+def _plugin(facts: Facts, _: Step) -> str:
+    said = "; ".join(facts["messages"])
+    return f"ask whoever runs plugin {facts['plugin']}, which alone is in the way: {said}"
+
+
+def _extender(facts: Facts, _: Step) -> str:
+    said = "; ".join(facts["messages"])
+    return f"ask whoever runs extender {facts['extender']}, which turned {facts['turnedDown']} nodes down: {said}"
 
 
 def _taint(taint: Mapping[str, str]) -> str:
@@ -111,3 +159,52 @@ def _pods(facts: Facts) -> str:
     parts = [f"{key}={value}" for key, value in selector.get("matchLabels", {}).items()]
     parts += [_requirement(each) for each in selector.get("matchExpressions", ())]
     return f"with {', '.join(parts) or 'any labels'} per {facts['topologyKey']}"
+
+
+_TEXTS: Final[Mapping[ChangeKind, Callable[[Facts, Step], str]]] = {
+    ChangeKind.GATE: _gate,
+    ChangeKind.REQUEST: _request,
+    ChangeKind.TOLERATION: _toleration,
+    ChangeKind.NODE_SELECTOR: lambda facts, _: f"drop {facts['key']}={facts['value']} from the nodeSelector",
+    ChangeKind.NODE_AFFINITY: _node_affinity,
+    ChangeKind.POD_AFFINITY: lambda facts, _: f"drop the required affinity to pods {_pods(facts)}",
+    ChangeKind.POD_ANTI_AFFINITY: lambda facts, _: f"drop the required anti-affinity to pods {_pods(facts)}",
+    ChangeKind.MAX_SKEW: lambda facts, _: (
+        f"allow a maxSkew of {facts['to']} instead of {facts['maxSkew']} over {facts['topologyKey']}"
+    ),
+    ChangeKind.SPREAD_CONSTRAINT: lambda facts, _: (
+        f"make the spread over {facts['topologyKey']} a wish (whenUnsatisfiable: ScheduleAnyway)"
+    ),
+    ChangeKind.HOST_PORT: _host_port,
+    ChangeKind.CLAIM_SIZE: _claim_size,
+    ChangeKind.CLAIM_CLASS: lambda facts, _: (
+        f"let claim {facts['claim']} be of storage class {facts['to']} instead of {facts['class'] or 'none'}"
+    ),
+    ChangeKind.DEVICE_COUNT: _device_count,
+    ChangeKind.DEVICE_SELECTOR: lambda facts, _: f"drop the selector {facts['selector']} from {_of_request(facts)}",
+    ChangeKind.DEVICE_CONSTRAINT: lambda facts, _: f"drop the constraint on {facts['attribute']} from {_claim(facts)}",
+    ChangeKind.DEVICE_TOLERATION: _device_toleration,
+    ChangeKind.DEVICE_CLASS: _device_class,
+    ChangeKind.GROUP_MIN_COUNT: lambda facts, _: (
+        f"let pod group {facts['group']} need {facts['to']} members instead of {facts['minCount']}"
+    ),
+    ChangeKind.GROUP_MEMBERS: _group_members,
+    ChangeKind.NAMESPACE_LABEL: lambda facts, _: f"label namespace {facts['namespace']}: {_labels(facts['labels'])}",
+    ChangeKind.CLASS_TOPOLOGY: lambda facts, _: (
+        f"let storage class {facts['class']} of claim {facts['claim']} make volumes anywhere (no allowedTopologies)"
+    ),
+    ChangeKind.CLAIM_ZONE: _claim_zone,
+    ChangeKind.UNCORDON: lambda _, step: f"uncordon node {step.changes[0].name}",
+    ChangeKind.TAINT: lambda facts, step: (
+        f"take {', '.join(map(_taint, facts['taints']))} off node {step.changes[0].name}"
+    ),
+    ChangeKind.NODE_LABEL: lambda facts, step: f"label node {step.changes[0].name}: {_labels(facts['labels'])}",
+    ChangeKind.DETACH_VOLUME: lambda facts, _: (
+        f"detach volume {facts['volume']}, which no pod uses there, from node {facts['node']}"
+    ),
+    ChangeKind.PLUGIN: _plugin,
+    ChangeKind.EXTENDER: _extender,
+    ChangeKind.RELEASE_DEVICES: _release,
+    ChangeKind.DELETE_PODS: _deletion,
+    ChangeKind.ADD_NODE: _more_nodes,
+}

@@ -6,12 +6,28 @@ Names and reasons come from users' objects, so characters that could control a t
 from collections.abc import Iterator
 from typing import Final
 
+from kscheduler.explain.against import runner_up
+from kscheduler.explain.devices import devices_by_node
 from kscheduler.explain.extenders import extender_roles
 from kscheduler.explain.outcome import Outcome, cycle_outcome
 from kscheduler.explain.own_plugins import permit_lines, source_of
 from kscheduler.explain.rejections import named_details
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing, situation_lines
-from kscheduler.explain.text.layout import BOLD, DIM, GREEN, INDENT, PLAIN, RED, YELLOW, Style, nodes, style_of, wrapped
+from kscheduler.explain.text.comparison import runner_up_lines
+from kscheduler.explain.text.layout import (
+    BOLD,
+    DIM,
+    GREEN,
+    INDENT,
+    PLAIN,
+    RED,
+    YELLOW,
+    Style,
+    aligned,
+    nodes,
+    style_of,
+    wrapped,
+)
 from kscheduler.explain.text.points import point_lines, tie_lines
 from kscheduler.explain.text.preemption import preemption_lines
 from kscheduler.explain.text.printable import printable, some
@@ -53,7 +69,7 @@ def _lines(decision: Decision, style: Style, situation: Situation) -> Iterator[s
             phase = f", phase {printable(situation.phase)}" if situation.phase else ""
             yield f"{title}: is on node {style.paint(printable(situation.node_name), GREEN)} already (bound{phase})"
             yield from facts
-            yield from _hypothetical(decision, style, "as if it were pending now")
+            yield from _hypothetical(decision, style, "as if it were pending now", situation)
         case Standing.NOT_SERVED:
             name = printable(situation.scheduler_name)
             yield f"{title}: {style.paint('nobody here serves it', YELLOW)}: spec.schedulerName is {name}"
@@ -70,10 +86,12 @@ def _node_line(situation: Situation, relation: str) -> Iterator[str]:
         yield f"{INDENT}{relation} {printable(situation.node_name)}"
 
 
-def _hypothetical(decision: Decision, style: Style, condition: str) -> Iterator[str]:
+def _hypothetical(
+    decision: Decision, style: Style, condition: str, situation: Situation = NO_SITUATION
+) -> Iterator[str]:
     yield ""
     yield f"{style.paint('HYPOTHETICAL', YELLOW)}, {condition}: {_outcome(decision, style)}"
-    yield from _body(decision, style)
+    yield from _body(decision, style, situation)
 
 
 # --- the decision -----------------------------------------------------------------------------------------------------
@@ -110,7 +128,7 @@ def _extender_lines(decision: Decision) -> Iterator[str]:
             yield f"extender {printable(role.url)} was asked ({tasks})"
 
 
-def _body(decision: Decision, style: Style) -> Iterator[str]:
+def _body(decision: Decision, style: Style, situation: Situation = NO_SITUATION) -> Iterator[str]:
     yield from (f"{INDENT}{line}" for line in _extender_lines(decision))
     if decision.error and decision.profile is None:
         served = [profile.scheduler_name for profile in decision.scenario.config.configuration.profiles]
@@ -122,11 +140,11 @@ def _body(decision: Decision, style: Style) -> Iterator[str]:
         if decision.pre_enqueue.plugin == _GATES:
             yield f"{INDENT}no scheduler looks at it until whoever set the gates has removed them"
     if decision.record is not None:
-        lines = _record_lines(decision, decision.record, style)
+        lines = _record_lines(decision, decision.record, style, situation)
         yield from (f"{INDENT}{line}".rstrip() for line in lines)
 
 
-def _record_lines(decision: Decision, record: SchedulingRecord, style: Style) -> Iterator[str]:
+def _record_lines(decision: Decision, record: SchedulingRecord, style: Style, situation: Situation) -> Iterator[str]:
     if not record.num_all_nodes:
         yield printable(record.message)
         return
@@ -142,7 +160,7 @@ def _record_lines(decision: Decision, record: SchedulingRecord, style: Style) ->
         yield from (INDENT + line for line in detail_lines(named_details(decision, record).get(rejected.plugin, ()), 0))
     else:
         yield from _nomination_lines(decision, record)
-        yield from _judged_lines(decision, record, style)
+        yield from _judged_lines(decision, record, style, situation)
         yield from _without_nomination(decision, style)
     yield from preemption_lines(record)
     if record.message:
@@ -151,7 +169,9 @@ def _record_lines(decision: Decision, record: SchedulingRecord, style: Style) ->
             yield line[: -len(line.lstrip())] + style.paint(line.lstrip(), DIM)
 
 
-def _judged_lines(decision: Decision, record: SchedulingRecord, style: Style) -> Iterator[str]:
+def _judged_lines(
+    decision: Decision, record: SchedulingRecord, style: Style, situation: Situation | None = None
+) -> Iterator[str]:
     """How many nodes fit, the points of each plugin, and which plugins rejected the other nodes."""
     if record.only_nominated:
         node = printable(record.node_name)
@@ -164,11 +184,25 @@ def _judged_lines(decision: Decision, record: SchedulingRecord, style: Style) ->
         yield f"{len(record.feasible)} of {record.num_all_nodes} nodes fit{sampled}"
     yield from point_lines(record, style, len(INDENT))
     yield from tie_lines(record)
+    yield from _device_lines(decision, record)
+    if situation is not None:
+        yield from runner_up_lines(runner_up(decision, situation))
     if record.node_name:
         for line in permit_lines(decision):
             yield ""
             yield printable(line)
     yield from rejection_lines(decision, record)
+
+
+def _device_lines(decision: Decision, record: SchedulingRecord) -> Iterator[str]:
+    """The devices of the pod's claims on its node."""
+    devices = devices_by_node(decision, record).get(record.node_name, ())
+    if devices:
+        yield ""
+        yield f"devices on {printable(record.node_name)}"
+        rows = [(f"{each.claim}, {each.request}", each.text, "has it" if each.is_allocated else "") for each in devices]
+        table = [tuple(map(printable, row)) for row in rows]
+        yield from (f"{INDENT}{line}" for line in aligned(table, right=set()))
 
 
 def _other_nodes_were(record: SchedulingRecord) -> str:

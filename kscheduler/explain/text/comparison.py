@@ -1,15 +1,30 @@
 """Another node beside the pod's, as text."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from kscheduler.explain.against import Against
 from kscheduler.explain.text.layout import BOLD, INDENT, PLAIN, Style, aligned, wrapped
 from kscheduler.explain.text.printable import printable
 
+_MOST: Final = 4
+"""Plugins that are named for the second node."""
+
 
 def comparison_text(compared: Against, style: Style = PLAIN) -> str:
     """A block below the answer, without a final line end."""
     return "\n".join(part.rstrip() for line in _lines(compared, style) for part in wrapped(line, style.width))
+
+
+def runner_up_lines(compared: Against | None) -> Iterator[str]:
+    """How far the second node was behind, and by which plugins; nothing where there was none."""
+    if compared is None or not compared.points:
+        return
+    differing = [each for each in compared.points if each.other != each.chosen]
+    differing.sort(key=lambda each: -abs(each.other - each.chosen))
+    by = ", ".join(f"{each.plugin} {_signed(each.other - each.chosen)}" for each in differing[:_MOST])
+    yield ""
+    yield f"second is {printable(compared.node)}: {_verdict(compared)}{f' ({by})' if by else ''}"
 
 
 def _lines(compared: Against, style: Style) -> Iterator[str]:

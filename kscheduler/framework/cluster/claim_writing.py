@@ -36,6 +36,8 @@ class ReservedClaim:
     mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
     """Of the claim for extended resources: which request serves which container. Such a claim has no resource version
     until it is created; it carries its requests, owner, annotation and generated name."""
+    is_of_group: bool = False
+    """The pod is tried with its group: other members may get the same claim with the same devices, in this attempt."""
 
 
 @dataclass(slots=True, eq=False)

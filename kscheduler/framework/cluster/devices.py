@@ -11,10 +11,12 @@ A claim is tracked in each of these stages under its UID: its devices count once
 """
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from kscheduler.api.core import Pod
-from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
+from kscheduler.api.devices import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.status import error
 
 if TYPE_CHECKING:
@@ -25,6 +27,20 @@ NO_DEVICES_KNOWN = error("devices and claims to them are not available here")
 
 ClaimListener = Callable[[ResourceClaim | None, ResourceClaim | None], None]
 """`listener(before, now)`: a claim as readers saw it, and as they see it now; `None` where there was or is none."""
+
+
+@runtime_checkable
+class DeviceChooser(Protocol):
+    """A plugin that chooses devices, for questions about its cycle after it has ended."""
+
+    def claims_with_devices(
+        self, cycle: CycleState, node: NodeInfo
+    ) -> Sequence[tuple[ResourceClaim, AllocationResult]]:
+        """The pod's claims with the devices that they have, or would get on a node that passed. Nothing is reserved.
+
+        Raises `StatusError`.
+        """
+        ...
 
 
 class Claims(Protocol):

@@ -4,8 +4,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kscheduler.framework.cluster.claim_writing import Deallocation
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.cluster.preemption import Preemption
+from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status
@@ -25,6 +27,10 @@ class GroupTrial(Protocol):
     @property
     def members(self) -> Sequence[PodInfo]:
         """The members that have no node."""
+        ...
+
+    def state_of(self, member: PodInfo) -> CycleState | None:
+        """What plugins have left in the member's own cycle, before this; `None`: it was not tried."""
         ...
 
     @property
@@ -61,3 +67,5 @@ class PodGroupPostFilterResult:
     """With Success: by UID of a member its node from now on; empty takes a nomination back."""
     preemption: Preemption | None = None
     """With Success: the victims to evict; the attempt starts it."""
+    deallocations: Sequence[Deallocation] = ()
+    """Whatever the status: claims of members that give their devices back; the attempt starts it."""

@@ -9,12 +9,13 @@ from kscheduler.config.durations import Duration
 from kscheduler.devices.allocator import Allocator
 from kscheduler.devices.features import AllocatorFeatures
 from kscheduler.devices.selection import Selections
-from kscheduler.devices.selectors import Release, SelectorCompiler
+from kscheduler.devices.selectors import COMPILED_KEPT, Release, SelectorCompiler
 from kscheduler.devices.slices import SliceIndex
 from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.patience import Patience
 from kscheduler.plugins.dynamic_resources.kept_answers import AnswersByTemplate, KeptAnswers
+from kscheduler.plugins.dynamic_resources.long_evaluations import PatientCompiler
 from kscheduler.plugins.dynamic_resources.search import DeviceSearch
 
 FILTER_TIMEOUT_SECONDS: Final = 10.0
@@ -40,7 +41,8 @@ class Allocators:
     @cached_property
     def _selections(self) -> Selections:
         """The answers of selectors. Made for the first claim: the environment of their language takes milliseconds."""
-        return Selections(SelectorCompiler(self._version, self._has_lists), self._features)
+        compiler = PatientCompiler(SelectorCompiler(self._version, self._has_lists), COMPILED_KEPT)
+        return Selections(compiler, self._features)
 
     def search_for(
         self, claims: Sequence[ResourceClaim], devices: Devices, patience: Patience | None = None

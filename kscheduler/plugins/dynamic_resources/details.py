@@ -40,7 +40,7 @@ def claim_details(
         claim, terms = state.claims[place], state.reachable[place]
         elsewhere = rows[:0] if terms is None else rows[~nodes.matches_any(terms, rows)]
         if len(elsewhere):
-            yield _elsewhere(claim, elsewhere)
+            yield _elsewhere(claim, state.allocation_of(claim), elsewhere)
         if len(elsewhere) < len(rows) and (failure := _failure(claim)):
             yield Detail("devicesNotReady", failure, rows, {"claim": claim.metadata.name, "message": failure})
     if state.search is not None or state.extended is not None:
@@ -91,9 +91,8 @@ def _answered(ask: Callable[[T], Sequence[AllocationResult] | int], about: T) ->
         return ()
 
 
-def _elsewhere(claim: ResourceClaim, rows: Rows) -> Detail:
-    allocation = claim.status.allocation
-    assert allocation is not None  # noqa: S101  only allocated claims are elsewhere
+def _elsewhere(claim: ResourceClaim, allocation: AllocationResult | None, rows: Rows) -> Detail:
+    assert allocation is not None  # noqa: S101  only claims with devices are elsewhere
     assert allocation.node_selector is not None  # noqa: S101  else all nodes reach it
     names = [f"{each.driver}/{each.pool}/{each.device}" for each in allocation.devices.results]
     where = [term_text(parse_node_term(term)) for term in allocation.node_selector.node_selector_terms]

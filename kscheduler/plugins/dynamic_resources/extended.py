@@ -116,9 +116,12 @@ class ExtendedResources:
 
 
 def extended_resources(
-    pod: PodInfo, claims: Sequence[ResourceClaim], devices: Devices, search_for: SearchFor
+    pod: PodInfo, claims: Sequence[ResourceClaim], devices: Devices, search_for: SearchFor, *, has_user_claims: bool
 ) -> ExtendedResources | None:
-    """The pod's extended resources; `None` if no class stands for one of them. `claims`: its other claims."""
+    """The pod's extended resources; `None` if no class stands for one of them.
+
+    `claims`: its other claims that have no devices yet. `has_user_claims`: whether it has other claims at all.
+    """
     requested = [name for name, amount in pod.requests.items() if amount and _may_be_devices(name)]
     found = {name: devices.class_of_resource(name) for name in requested}
     classes = {name: stands.metadata.name for name, stands in found.items() if stands is not None}
@@ -129,8 +132,8 @@ def extended_resources(
         classes=classes,
         others=frozenset(requested) - classes.keys(),
         claim=devices.claims.for_extended_resources(pod.pod) or _in_memory(pod.pod),
-        user_claims=[claim for claim in claims if claim.status.allocation is None],
-        has_user_claims=bool(claims),
+        user_claims=claims,
+        has_user_claims=has_user_claims,
         search_for=search_for,
     )
 

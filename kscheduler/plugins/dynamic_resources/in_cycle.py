@@ -1,6 +1,6 @@
 """What PreFilter finds out about a pod's claims, and what Filter adds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kscheduler.api.devices import AllocationResult, ResourceClaim
@@ -26,7 +26,9 @@ class ClaimsInCycle:
     found: dict[str, Answer] = field(default_factory=dict)
     """By node that passed, what each of `claims_on` would get there, if the search does not keep that."""
     unavailable: set[int] = field(default_factory=set)
-    """Places in `claims` of allocated claims that some node cannot use."""
+    """Places in `claims` of claims that have devices which some node cannot use."""
+    shared: Mapping[str, AllocationResult] = field(default_factory=dict)
+    """By UID of a claim, what a member before this one has chosen for it, in the same trial of their group."""
 
     @property
     def is_empty(self) -> bool:
@@ -58,10 +60,29 @@ class ClaimsInCycle:
         """The claims that must get devices on a node, in the order of what is found for them."""
         return self.to_allocate if self.extended is None else self.extended.claims_on(info)
 
+    def with_devices(self, info: NodeInfo) -> list[tuple[ResourceClaim, AllocationResult]]:
+        """The claims with the devices that they have, or would get on a node. Raises `StatusError`."""
+        found = self.found_on(info) or ()
+        chosen = {claim.metadata.uid: each for claim, each in zip(self.claims_on(info), found, strict=False)}
+        claims = [*self.claims, *(claim for claim in self.claims_on(info) if claim not in self.claims)]
+        pairs = [(claim, self.allocation_of(claim) or chosen.get(claim.metadata.uid)) for claim in claims]
+        return [(claim, allocation) for claim, allocation in pairs if allocation is not None]
+
     @property
     def to_allocate(self) -> Sequence[ResourceClaim]:
         """The claims that have no devices yet, in the pod's order."""
-        return [claim for claim in self.claims if claim.status.allocation is None]
+        return [claim for claim in self.claims if self.allocation_of(claim) is None]
+
+    def allocation_of(self, claim: ResourceClaim) -> AllocationResult | None:
+        """The devices that a claim has, or that the pod's group has chosen for it; `None`: it needs some."""
+        return claim.status.allocation or self.shared.get(claim.metadata.uid)
+
+
+@dataclass(slots=True)
+class ChosenByGroup:
+    """A value of the group's state: the claims for which members have chosen devices in this trial."""
+
+    uids: set[str] = field(default_factory=set)
 
 
 def reachable_from(allocation: AllocationResult) -> Sequence[NodeTerm] | None:

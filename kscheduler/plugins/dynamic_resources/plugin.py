@@ -28,12 +28,14 @@ from kscheduler.framework.cluster.claim_writing import (
     PodReservation,
     ReservedClaim,
 )
+from kscheduler.framework.cluster.cycle_of_group import CycleOfGroup
 from kscheduler.framework.cluster.devices import NO_DEVICES_KNOWN, Devices
 from kscheduler.framework.cluster.group_preemption import GroupTrial, PodGroupPostFilterResult
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ClusterEventWithHint
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.label_column import Mask
+from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.nodes.patience import Patience
 from kscheduler.framework.plugin import (
@@ -57,7 +59,7 @@ from kscheduler.plugins.dynamic_resources import extended, scoring
 from kscheduler.plugins.dynamic_resources.allocators import Allocators
 from kscheduler.plugins.dynamic_resources.details import claim_details
 from kscheduler.plugins.dynamic_resources.events import DeviceEvents
-from kscheduler.plugins.dynamic_resources.in_cycle import ClaimsInCycle, reachable_from
+from kscheduler.plugins.dynamic_resources.in_cycle import ChosenByGroup, ClaimsInCycle, reachable_from
 from kscheduler.plugins.dynamic_resources.kept_answers import Answer
 from kscheduler.plugins.dynamic_resources.look_ahead import LookAhead
 from kscheduler.plugins.dynamic_resources.pod_claims import ClaimNotReadyError, missing_claim, pod_claims
@@ -71,8 +73,8 @@ _NO_CLAIMS: Final = ClaimsInCycle()
 """For all pods without claims: nobody writes to it."""
 
 
-_DONE_FOR_GROUP: Final = PodGroupPostFilterResult(
-    unschedulable("deallocation and deletion of ResourceClaims completed", plugin="DynamicResources")
+_DONE_FOR_GROUP: Final = unschedulable(
+    "deallocation and deletion of ResourceClaims completed", plugin="DynamicResources"
 )
 
 
@@ -136,21 +138,24 @@ class DynamicResources(Plugin):
             claims = pod_claims(pod.pod, devices.claims)
         except ClaimNotReadyError as not_ready:
             return PreFilterResult(unresolvable(str(not_ready), plugin=self.name))
+        state = ClaimsInCycle(claims, shared=_chosen_by_group(cycle, claims, devices))
         search_for = partial(self._allocators.search_for, devices=devices, patience=cycle.find(Patience))
-        backed = None
         if self._may_have_extended(pod, devices):
-            backed = extended.extended_resources(pod, claims, devices, search_for)
-        if not claims and backed is None:
+            state.extended = extended.extended_resources(
+                pod, state.to_allocate, devices, search_for, has_user_claims=bool(claims)
+            )
+        if state.is_empty:
             return SKIPPED
-        for claim in claims:
-            problem = None if claim.status.allocation is not None else self._problem(claim, devices)
+        to_allocate = state.to_allocate
+        for claim in to_allocate:
+            problem = self._problem(claim, devices)
             if problem is not None:
                 return PreFilterResult(problem.by(self.name))
-        allocations = [claim.status.allocation for claim in claims]
-        reachable = [None if allocation is None else reachable_from(allocation) for allocation in allocations]
-        to_allocate = [claim for claim in claims if claim.status.allocation is None]
-        search = search_for(to_allocate) if to_allocate and backed is None else None
-        cycle.write(ClaimsInCycle(claims, reachable, search, backed))
+        allocations = [state.allocation_of(claim) for claim in claims]
+        state.reachable = [None if allocation is None else reachable_from(allocation) for allocation in allocations]
+        if to_allocate and state.extended is None:
+            state.search = search_for(to_allocate)
+        cycle.write(state)
         return _PREPARED
 
     def _grows_in_place(self, pod: PodInfo) -> bool:
@@ -204,13 +209,13 @@ class DynamicResources(Plugin):
         return codes, found
 
     def _unavailable(self, state: ClaimsInCycle, nodes: NodeTable, rows: Rows) -> list[tuple[int, Mask]]:
-        """Places of allocated claims, each with the rows that cannot use them: bool [rows]."""
+        """Places of claims with devices, each with the rows that cannot use them: bool [rows]."""
         found = []
         for place, (claim, terms) in enumerate(zip(state.claims, state.reachable, strict=True)):
-            if claim.status.allocation is None:
+            if state.allocation_of(claim) is None:
                 continue
             mask = np.zeros(len(rows), dtype=np.bool_) if terms is None else ~nodes.matches_any(terms, rows)
-            if self._has_failed(claim):
+            if claim.status.allocation is not None and self._has_failed(claim):
                 mask = np.ones(len(rows), dtype=np.bool_)
             if mask.any():
                 found.append((place, mask))
@@ -235,6 +240,13 @@ class DynamicResources(Plugin):
             return ()
         return claim_details(state, devices, partial(self._allocators.search_for, devices=devices), nodes, rows)
 
+    def claims_with_devices(
+        self, cycle: CycleState, node: NodeInfo
+    ) -> Sequence[tuple[ResourceClaim, AllocationResult]]:
+        """For questions: implements `framework.cluster.devices.DeviceChooser`."""
+        state = cycle.find(ClaimsInCycle)
+        return () if state is None else state.with_devices(node)
+
     def post_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
         """Request that a claim which some node cannot use gives its devices back, if nobody else uses it.
 
@@ -250,23 +262,25 @@ class DynamicResources(Plugin):
             return PostFilterResult(error("not found"))
         if state.is_empty:
             return PostFilterResult(self._nothing_to_deallocate)
-        for place in sorted(state.unavailable):  # upstream: in random order
-            claim = state.claims[place]
-            if all(consumer.uid == pod.pod.metadata.uid for consumer in claim.status.reserved_for):
-                request = Deallocation(pod.pod, claim)
-                return PostFilterResult(unschedulable("deallocation of ResourceClaim completed"), deallocation=request)
-        if state.extended is not None and not state.extended.is_in_memory:
-            request = Deallocation(pod.pod, state.extended.claim, is_deletion=True)
-            return PostFilterResult(unschedulable("deletion of ResourceClaim completed"), deallocation=request)
-        return PostFilterResult(self._not_helped)
+        request = _claim_to_free(pod, state)
+        if request is None:
+            return PostFilterResult(self._not_helped)
+        done = "deletion" if request.is_deletion else "deallocation"
+        return PostFilterResult(unschedulable(f"{done} of ResourceClaim completed"), deallocation=request)
 
     def pod_group_post_filter(self, trial: GroupTrial) -> PodGroupPostFilterResult:
-        """Says that it has done its part, as upstream also where there was nothing to do. It frees no claim yet.
+        """Request the same for each member. As upstream it says that this is done also where nothing was to be done.
 
         For a group that was tried in placements it does nothing at all, and says nothing.
         """
-        has_placements = trial.group.topology_key and "TopologyAwareWorkloadScheduling" in self._handle.features
-        return PodGroupPostFilterResult(unschedulable()) if has_placements else _DONE_FOR_GROUP
+        if trial.group.topology_key and "TopologyAwareWorkloadScheduling" in self._handle.features:
+            return PodGroupPostFilterResult(unschedulable())
+        states = [(member, trial.state_of(member)) for member in trial.members]
+        claims = [(member, state.find(ClaimsInCycle)) for member, state in states if state is not None]
+        requests = [_claim_to_free(member, known) for member, known in claims if known is not None]
+        return PodGroupPostFilterResult(
+            _DONE_FOR_GROUP, deallocations=[request for request in requests if request is not None]
+        )
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
         """Points by the alternatives that claims get, int64 [rows]."""
@@ -278,7 +292,7 @@ class DynamicResources(Plugin):
         for place, row in enumerate(rows.tolist()):
             found = state.found_on(nodes.info(row))
             if found is not None:
-                points[place] = scoring.points(state.claims, found)
+                points[place] = scoring.points(state, found)
         return points
 
     def normalize(self, cycle: CycleState, pod: PodInfo, rows: Rows, scores: Scores) -> Scores:
@@ -305,9 +319,13 @@ class DynamicResources(Plugin):
             return error(f"internal error, {counts}")
         reservation = PodReservation(pod, node_name)
         cycle.write(reservation)
-        chosen = {claim.metadata.uid: allocation for claim, allocation in zip(claims, found or (), strict=False)}
+        chosen = dict(state.shared)
+        chosen |= {claim.metadata.uid: allocation for claim, allocation in zip(claims, found or (), strict=False)}
+        _tell_group(cycle, chosen)
         for claim in state.claims:
-            reservation.claims.append(_taken(devices, claim, chosen.get(claim.metadata.uid)))
+            taken = _taken(devices, claim, chosen.get(claim.metadata.uid))
+            taken.is_of_group = cycle.find(CycleOfGroup) is not None
+            reservation.claims.append(taken)
         if state.extended is not None and found:
             claim, mappings = state.extended.claim_on(info)
             if mappings:  # else the node counts all of them itself
@@ -341,6 +359,51 @@ class DynamicResources(Plugin):
         if reservation is None:
             return SUCCESS
         return NO_CLAIM_WRITER if writer is None else await writer.pre_bind(reservation, self._rules)
+
+
+def _claim_to_free(pod: PodInfo, state: ClaimsInCycle) -> Deallocation | None:
+    """The first claim of the pod that some node cannot use and that nobody else has reserved; `None`: there is none.
+
+    Else the claim for its extended resources, if that is left over from an earlier attempt.
+    """
+    for place in sorted(state.unavailable):  # upstream: in random order
+        claim = state.claims[place]
+        if claim.status.allocation is None:
+            continue  # its devices are not written yet
+        if all(consumer.uid == pod.pod.metadata.uid for consumer in claim.status.reserved_for):
+            return Deallocation(pod.pod, claim)
+    if state.extended is not None and not state.extended.is_in_memory:
+        return Deallocation(pod.pod, state.extended.claim, is_deletion=True)
+    return None
+
+
+def _chosen_by_group(
+    cycle: CycleState, claims: Sequence[ResourceClaim], devices: Devices
+) -> dict[str, AllocationResult]:
+    """By UID, the devices that members before this one have chosen in the same trial, for claims that it names too.
+
+    Only these: what another trial, or a pod of no group, has chosen may yet be given back.
+    """
+    trial = cycle.find(CycleOfGroup)
+    chosen = None if trial is None else trial.state.find(ChosenByGroup)
+    if chosen is None:
+        return {}
+    pending = {claim.metadata.uid: devices.claims.pending(claim.metadata.uid) for claim in claims}
+    return {
+        uid: claim.status.allocation
+        for uid, claim in pending.items()
+        if uid in chosen.uids and claim is not None and claim.status.allocation is not None
+    }
+
+
+def _tell_group(cycle: CycleState, uids: Iterable[str]) -> None:
+    """Let the members after this one know for which claims it has chosen devices."""
+    trial = cycle.find(CycleOfGroup)
+    if trial is None:
+        return
+    if trial.state.find(ChosenByGroup) is None:
+        trial.state.write(ChosenByGroup())
+    trial.state.read(ChosenByGroup).uids.update(uids)
 
 
 def _taken(devices: Devices, claim: ResourceClaim, allocation: AllocationResult | None) -> ReservedClaim:

@@ -8,15 +8,16 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kscheduler.api.devices import AllocationResult, ResourceClaim
+from kscheduler.plugins.dynamic_resources.in_cycle import ClaimsInCycle
 
 MOST_ALTERNATIVES: Final = 8
 """How long a list of alternatives may be, by the API."""
 
 
-def points(claims: Iterable[ResourceClaim], found: Sequence[AllocationResult]) -> int:
-    """The points of a node where the claims without an allocation get `found`, in order."""
+def points(state: ClaimsInCycle, found: Sequence[AllocationResult]) -> int:
+    """The points of a node where the claims without devices get `found`, in order."""
     results = iter(found)
-    return sum(_points(claim, claim.status.allocation or next(results)) for claim in claims)
+    return sum(_points(claim, state.allocation_of(claim) or next(results)) for claim in state.claims)
 
 
 def has_alternatives(claims: Iterable[ResourceClaim]) -> bool:

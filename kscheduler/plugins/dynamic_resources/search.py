@@ -17,6 +17,7 @@ from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.nodes.patience import Patience
 from kscheduler.framework.status import StatusError
 from kscheduler.plugins.dynamic_resources.kept_answers import Answer, KeptAnswers
+from kscheduler.plugins.dynamic_resources.long_evaluations import WAIT_SECONDS, StillEvaluatingError
 
 NO_DEVICES: Final = -1
 NOT_AVAILABLE: Final = -2
@@ -80,9 +81,20 @@ class DeviceSearch:
             overdue = self.kept.overdue.pop(node.metadata.name, "")
             if overdue:
                 raise OverdueError(overdue)
-            answer = _last_of(self._in_parts(self._current(), node, self._patience()))
+            answer = self._searched(node)
             self.kept.put(node, answer)
         return answer
+
+    def _searched(self, node: Node) -> Answer:
+        """Search the node now. Raises `StatusError`, `UnfinishedError`."""
+        end = self._end()
+        while True:
+            try:
+                return _last_of(self._in_parts(self._current(), node, self._patience(), end))
+            except StillEvaluatingError as still:
+                if self.patience is not None:
+                    raise UnfinishedError from None
+                still.wait()
 
     def beforehand(self, node: Node) -> Generator[None, bool, None]:
         """Search the node beside the cycle, and keep the answer for it.
@@ -111,17 +123,22 @@ class DeviceSearch:
 
     def _in_turns(self, node: Node) -> Generator[None, bool, Answer]:
         """The answer about a node; after the first turn of others, the search begins anew in a state that lasts."""
-        parts, is_lasting = self._in_parts(self._current(), node, None), False
+        end = self._end()
+        parts, is_lasting = self._in_parts(self._current(), node, None, end), False
         while True:
+            is_cut_short = False
             try:
                 next(parts)
             except StopIteration as ended:
                 answer: Answer = ended.value
                 return answer
+            except StillEvaluatingError as still:
+                still.wait(WAIT_SECONDS)
+                is_cut_short = True
             had_turn = yield
-            if had_turn and not is_lasting:
+            if is_cut_short or (had_turn and not is_lasting):
                 self._catch_up()
-                parts, is_lasting = self._in_parts(self.make(lasts=True), node, None), True
+                parts, is_lasting = self._in_parts(self.make(lasts=True), node, None, end), True
 
     def _current(self) -> Allocator:
         if self._allocator is None:
@@ -146,9 +163,14 @@ class DeviceSearch:
             self._seen, self._allocator = self.devices.revision, None
             self.follow()
 
-    def _in_parts(self, allocator: Allocator, node: Node, patience: Patience | None) -> Generator[None, None, Answer]:
+    def _end(self) -> float | None:
+        """When a search that begins now has taken too long; `None`: never."""
+        return self.clock.monotonic() + self.timeout_seconds if self.timeout_seconds else None
+
+    def _in_parts(
+        self, allocator: Allocator, node: Node, patience: Patience | None, end: float | None
+    ) -> Generator[None, None, Answer]:
         name = node.metadata.name
-        end = self.clock.monotonic() + self.timeout_seconds if self.timeout_seconds else None
 
         def until() -> None:
             if end is not None and self.clock.monotonic() >= end:

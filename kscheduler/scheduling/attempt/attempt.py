@@ -38,6 +38,7 @@ from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
 from kscheduler.scheduling.attempt.skipping import PodSkipping
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
 from kscheduler.scheduling.classes.class_engine import ClassEngine
+from kscheduler.scheduling.cycle.sampling import NodeSampler
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.failures.failures import (
@@ -98,6 +99,11 @@ class Scheduler:
     def extenders(self) -> Extenders | None:
         """The extenders in force; `None`: there are none, or nobody asks them."""
         return self._judges.extenders
+
+    @property
+    def samplers(self) -> Mapping[str, NodeSampler]:
+        """Where the next search of each profile starts."""
+        return self._judges.samplers
 
     @property
     def engines(self) -> Mapping[str, ClassEngine]:
@@ -166,6 +172,7 @@ class Scheduler:
             context.log.judged(record)
         if not record.status.is_success:
             if record.preemption is not None:  # before requeueing: PreEnqueue checks whether the pod must wait
+                context.journal.preempting(record.preemption)
                 context.evictions.begin(record.preemption)
             if record.deallocation is not None and context.claims is not None:
                 context.claims.free(record.deallocation)
@@ -175,7 +182,7 @@ class Scheduler:
         try:
             status = self._set_aside(attempt)
         except BaseException:
-            self._give_back(attempt)  # a bug of kscheduler: what plugins have reserved must be released
+            self.release(attempt)  # a bug of kscheduler: what plugins have reserved must be released
             record.node_name = ""
             raise
         if not status.is_success:
@@ -185,6 +192,12 @@ class Scheduler:
         if logs_steps:
             context.log.assumed(record)
         return True
+
+    def _take_later(self, attempt: Attempt) -> bool:
+        self._context.journal.begins()
+        has_node = self.take(attempt)
+        self._context.journal.decided_later(attempt, has_node=has_node)
+        return has_node
 
     def _failure_of(self, attempt: Attempt) -> Failure:
         """Why there is no node. It holds for the pod's whole class, unless PostFilter made room for this pod, or
@@ -240,7 +253,7 @@ class Scheduler:
             status = plugin_steps.run_permit(attempt, self._context)
             self._measure(attempt, PERMIT.label, status.code if attempt.held is None else Code.WAIT, began)
         if not status.is_success:
-            self._give_back(attempt)
+            self.release(attempt)
         return status
 
     def _measure(self, attempt: Attempt, point: str, code: Code, began: float) -> float:
@@ -264,19 +277,19 @@ class Scheduler:
         """Do everything that a pod waits for. Returns whether to bind it; if not, the attempt is over."""
         if not attempt.node_name:
             beside = self._consultation if attempt.is_consulted else self._long_searches
-            if not (await beside.decide(attempt) and self.take(attempt)):
+            if not (await beside.decide(attempt) and self._take_later(attempt)):
                 return False
             if not self.must_wait(attempt):
                 return True
         try:
             failure = self._plan(attempt).failure
             if not failure.is_success:
-                self._abandon(attempt, failure)
+                self.release_and_requeue(attempt, failure)
                 return False
             await announce(self._context, attempt)
             return await self.await_permit(attempt) and await self.pre_bind(attempt)
         finally:
-            self._context.waiting.release(attempt.queued.pod.uid)
+            self._end_permit(attempt)
 
     async def await_permit(self, attempt: Attempt) -> bool:
         """Wait for Permit. Returns whether to bind the pod; if not, the attempt is over."""
@@ -291,19 +304,24 @@ class Scheduler:
             with self.awaited.asked(attempt, held):
                 verdict = await permit.verdict_of(held, self._context.clock)
         finally:
-            self._context.waiting.release(held.pod.uid)
+            self._end_permit(attempt)
         self._context.observations.permit_wait(verdict.code.label, self._now() - began)
         log.wait_over(held.pod, held.node_name, PERMIT.label, verdict.code.label, self._now() - began)
         if not verdict.is_success:
-            self._abandon(attempt, verdict)
+            self.release_and_requeue(attempt, verdict)
         return verdict.is_success
+
+    def _end_permit(self, attempt: Attempt) -> None:
+        if attempt.held is not None:
+            self._context.journal.released(attempt.queued.pod.uid)
+        self._context.waiting.release(attempt.queued.pod.uid)
 
     async def pre_bind(self, attempt: Attempt) -> bool:
         """Run PreBind, unless it has run. Returns whether to bind the pod; if not, the attempt is over."""
         if attempt.is_pre_bound:
             return True
         pod, plan = attempt.queued.pod, self._plan(attempt)
-        self._context.queue.done(pod.uid)
+        self.leave_queue(pod.uid)
         self._context.failures.withdraw(pod.uid)
         await self._context.failures.settled(pod.uid)
         began, status = self._now(), plan.failure
@@ -318,8 +336,13 @@ class Scheduler:
         self._measure(attempt, PRE_BIND.label, status.code, began)
         attempt.is_pre_bound = status.is_success
         if not status.is_success:
-            self._abandon(attempt, status)
+            self.release_and_requeue(attempt, status)
         return status.is_success
+
+    def leave_queue(self, uid: str) -> None:
+        """The pod is on its way to its node: no event concerns the queue's part of it any longer."""
+        self._context.queue.done(uid)
+        self._context.journal.leaves_queue(uid)
 
     def _plan(self, attempt: Attempt) -> PreBindPlan:
         if attempt.plan is None:
@@ -365,7 +388,7 @@ class Scheduler:
         if not await self.pre_bind(attempt):
             return False
         if attempt.entry is not None and not attempt.entry.mark_pre_bound():
-            self._abandon(attempt, error(attempt.entry.cause))
+            self.release_and_requeue(attempt, error(attempt.entry.cause))
             return False
         self._leave_pre_bind(attempt)
         return True
@@ -374,16 +397,18 @@ class Scheduler:
         self._measure(attempt, BIND.label, status.code, began)
         attempt.is_bound = status.is_success
         if status.is_success:
-            self._bound(attempt)
+            self.bound(attempt)
         else:
-            self._abandon(attempt, Status(Code.ERROR, status.reasons, status.plugin, status.fault))
+            self.release_and_requeue(attempt, Status(Code.ERROR, status.reasons, status.plugin, status.fault))
 
     def _leave_pre_bind(self, attempt: Attempt) -> None:
         if attempt.entry is not None and self._context.in_pre_bind is not None:
             self._context.in_pre_bind.remove(attempt.queued.pod.uid)
 
-    def _bound(self, attempt: Attempt) -> None:
+    def bound(self, attempt: Attempt) -> None:
+        """The API server has accepted the Binding."""
         context, queued = self._context, attempt.queued
+        context.journal.begins()
         context.cache.finish_binding(queued.pod.uid, context.clock.time())
         seconds = self._now() - attempt.started
         context.observations.attempt(AttemptResult.SCHEDULED, attempt.profile.name, seconds)
@@ -399,6 +424,7 @@ class Scheduler:
             context.log.bound(queued, attempt.record, context.clock.time())
         self._post_bind(attempt)
         self._activate(attempt)
+        context.journal.bound(queued)
 
     def _post_bind(self, attempt: Attempt) -> None:
         began = self._now()
@@ -425,23 +451,28 @@ class Scheduler:
             return
         if not attempt.node_name:  # extenders were being asked, or a search went on: nothing is reserved yet
             attempt.queued.last_error = failure_of_bug(failure).message
+            self._context.journal.begins()
             self.give_up(attempt.queued, failure)
+            self._context.journal.given_up(attempt.queued, failure)
             return
         bug = error(f"{type(failure).__name__}: {failure}", fault=Fault.BUG)
         attempt.queued.last_error = bug.message
-        self._abandon(attempt, bug)
+        self.release_and_requeue(attempt, bug)
 
-    def _abandon(self, attempt: Attempt, status: Status) -> None:
+    def release_and_requeue(self, attempt: Attempt, status: Status) -> None:
         """Release the node, requeue the pod, and wake the pods that the free room may help."""
         context, pod = self._context, attempt.queued.pod
-        self._give_back(attempt)
+        context.journal.begins()
+        self.release(attempt)
         failure = replace(failure_of_status(status), extender=", ".join(attempt.objectors))
         self.fail(attempt.queued, failure, attempt.profile, attempt.started)
         not_woken = pod.uid if status.is_rejected else ""  # the room of a rejected pod must not wake the pod itself
         gone = placed(pod.pod, attempt.node_name)  # with its node: a hint sees no free room in a pod without one
         context.queue.move_all(events.ASSIGNED_POD_DELETE, gone, None, context.clock.time(), not_woken)
+        context.journal.abandoned(attempt.queued, status)
 
-    def _give_back(self, attempt: Attempt) -> None:
+    def release(self, attempt: Attempt) -> None:
+        """Undo what was reserved and assumed for the pod."""
         began = self._now()
         self._leave_pre_bind(attempt)
         plugin_steps.run_unreserve(attempt)

@@ -76,7 +76,9 @@ class ExtenderConsultation:
         return answers is not None
 
     def _judge(self, attempt: Attempt, answers: ExtenderAnswers) -> tuple[SchedulingRecord, NodeTable] | None:
+        self._context.journal.begins()
         if self._skipping.lets_go(attempt.queued):
+            self._context.journal.decided_later(attempt, has_node=False)
             return None
         attempt.record = self._record(attempt, answers)
         return attempt.record, self._context.cache.nodes

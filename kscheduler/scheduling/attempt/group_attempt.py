@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Protocol
 
+from kscheduler.framework.cluster.cycle_of_group import CycleOfGroup
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -160,6 +161,9 @@ class GroupAttempts:
         self._look_for_room(inputs, tried, result)
         if result.preemption is not None:  # before requeueing: PreEnqueue checks whether the members must wait
             self._context.evictions.begin(result.preemption)
+        if self._context.claims is not None:
+            for each in result.deallocations:
+                self._context.claims.free(each)
         attempts = self._submit(tried, members, result)
         self._report(tried, result, len(attempts))
         self._context.queue.group_attempted(tried.queued, outcome, self._context.clock.time())
@@ -180,7 +184,7 @@ class GroupAttempts:
         observations.extension_point(POD_GROUP_POST_FILTER.label, label, tried.profile.name, seconds)
 
     def _judge(
-        self, tried: _Tried, pod: PodInfo, rows: Rows | None = None, *, by_class: bool = False
+        self, tried: _Tried, pod: PodInfo, rows: Rows | None, trial: CycleOfGroup, *, by_class: bool = False
     ) -> SchedulingRecord:
         """The ordinary cycle. No member preempts by itself: that is decided for the group as a whole."""
         judges, began = self._judges(), self._now()
@@ -190,7 +194,7 @@ class GroupAttempts:
         alone = self._without_post_filter(tried.profile)
         engine = judges.engines.get(name) if by_class else None
         sampler = self._samplers.setdefault(name, TieBreakingSampler())
-        record = schedule(alone, pod, self._context.cache, stopwatch, sampler, engine, within=rows)
+        record = schedule(alone, pod, self._context.cache, stopwatch, sampler, engine, within=rows, group=trial)
         tried.seconds[pod.uid] = self._now() - began
         return record
 

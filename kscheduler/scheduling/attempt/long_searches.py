@@ -52,7 +52,9 @@ class LongSearches:
                 attempt.rest = None  # those before it have perhaps found everything
             for cycle in range(1, MOST_CYCLES + 1):
                 await self._finish(attempt)
+                self._context.journal.begins()
                 if self._skipping.lets_go(attempt.queued):
+                    self._context.journal.decided_later(attempt, has_node=False)
                     return False
                 patience = self._patience() if cycle < MOST_CYCLES else None
                 record = self._judge(attempt, patience)

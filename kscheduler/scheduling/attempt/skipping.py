@@ -49,6 +49,7 @@ class PodSkipping:
 
     def end(self, queued: QueuedPodInfo, reason: str) -> None:
         """The attempt is over."""
+        self._context.journal.let_go(queued)
         self._context.queue.done(queued.pod.uid)
         self._context.log.skipped(queued, reason)
 

@@ -16,6 +16,7 @@ from kscheduler.scheduling.eviction.evictions import NominationWriter
 from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.failures.failures import FailureHandler
 from kscheduler.scheduling.groups.group_reports import GroupReports
+from kscheduler.scheduling.journal import NO_JOURNAL, Journal
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.profile import Profile
@@ -111,3 +112,5 @@ class Surroundings:
     resizes: DeferredResizes
     group_reports: GroupReports
     """Conditions of pod groups."""
+    journal: Journal = NO_JOURNAL
+    """Hears of each step that changes what later decisions see."""

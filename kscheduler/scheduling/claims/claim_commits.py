@@ -35,6 +35,7 @@ from kscheduler.scheduling.claims import freeing
 from kscheduler.scheduling.claims.claim_storage import ClaimStorage, failure_text, fault_of, is_not_found
 from kscheduler.scheduling.claims.claim_write import ClaimWrite, ClaimWriteError
 from kscheduler.scheduling.claims.condition_wait import ConditionWait
+from kscheduler.scheduling.journal import NO_JOURNAL, Journal
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.reports import Reporter
 
@@ -62,6 +63,7 @@ class ClaimPorts:
     """Move the pods with these keys to the active queue."""
     observations: Observations
     clock: Clock
+    journal: Journal = NO_JOURNAL
 
 
 class ClaimCommits:
@@ -72,6 +74,8 @@ class ClaimCommits:
         self._tasks = TaskSet("claim", ports.clock)
         self._pauses = TaskSet("claim-pause", ports.clock)
         self._writing: dict[ReservedClaim, asyncio.Task[object]] = {}
+        self._newest_write: dict[str, asyncio.Task[object]] = {}
+        """By the claim's UID: pods that share a claim write it one after the other, so that none meets a 409."""
         self._undoing: dict[_RequestKey, asyncio.Task[object]] = {}
         """Reservations that are being taken away."""
         self._freeing: dict[str, asyncio.Task[object]] = {}
@@ -120,12 +124,23 @@ class ClaimCommits:
 
     async def _commit(self, pod: PodInfo, reserved: ReservedClaim, rules: ClaimRules) -> Status:
         await self._earlier_requests(pod.uid, reserved.claim.metadata.uid)
-        write = self._write_extended if reserved.mappings else self._write
-        task = self._tasks.spawn(f"write {reserved.claim.key}", self._guarded(write(pod, reserved, rules), pod))
+        uid = reserved.claim.metadata.uid
+        in_turn = self._in_turn(self._newest_write.get(uid), pod, reserved, rules)
+        task = self._tasks.spawn(f"write {reserved.claim.key}", self._guarded(in_turn, pod))
+        self._newest_write[uid] = task
+        task.add_done_callback(partial(_forget, self._newest_write, uid))
         self._writing[reserved] = task
         task.add_done_callback(lambda _: self._writing.pop(reserved, None))
         status = await asyncio.shield(task)
         return status if isinstance(status, Status) else SUCCESS
+
+    async def _in_turn(
+        self, before: "asyncio.Task[object] | None", pod: PodInfo, reserved: ReservedClaim, rules: ClaimRules
+    ) -> Status:
+        if before is not None:
+            await asyncio.wait({before})
+        write = self._write_extended if reserved.mappings else self._write
+        return await write(pod, reserved, rules)
 
     async def _earlier_requests(self, pod_uid: str, claim_uid: str) -> None:
         """Wait for requests of an earlier attempt of the pod, and for one that frees the claim."""
@@ -155,6 +170,7 @@ class ClaimCommits:
             reserved.allocation,
             consumer_of(pod),
             needs_allocation=rules.has_binding_conditions,
+            is_of_group=reserved.is_of_group,
             on_doubt=partial(_tell_doubt, pod, claim),
         )
         try:
@@ -170,6 +186,7 @@ class ClaimCommits:
 
     def _assume(self, claim: ResourceClaim) -> None:
         """Let decisions see the API server's answer."""
+        self._ports.journal.assumed_claim(claim)
         try:
             self._ports.claims.assume(claim)
         except ValueError as reason:  # it is gone, or the watch was faster: decisions see the newest state in any case

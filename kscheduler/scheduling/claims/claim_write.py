@@ -71,6 +71,8 @@ class ClaimWrite:
     consumer: ResourceClaimConsumerReference
     needs_allocation: bool
     """A claim that is only to be reserved must still be allocated, and allocations have a timestamp."""
+    is_of_group: bool = False
+    """Members of the pod's group may have chosen these devices together with it: who is first writes them."""
     on_doubt: Callable[[str], None] = lambda _text: None
     """Called once, when it is not known whether a write was applied."""
     seen: ResourceClaim | None = None
@@ -104,12 +106,13 @@ class ClaimWrite:
         if self._verdict is not None:
             raise self._verdict
         self._check(stored)
-        if self.allocation is not None and not stored.is_protected:
+        allocation = self.allocation if stored.claim.status.allocation is None else None
+        if allocation is not None and not stored.is_protected:
             self._step = _Step.PROTECT
             stored = await self.storage.protect(stored)
         self._step = _Step.WRITE_STATUS
         allocated_at = self._now() if self.needs_allocation else None
-        return (await self.storage.reserve(stored, self.consumer, self.allocation, allocated_at)).claim
+        return (await self.storage.reserve(stored, self.consumer, allocation, allocated_at)).claim
 
     def _is_written(self, stored: StoredClaim) -> bool:
         """Whether nothing is left to be done. An allocation counts as ours only if we may have written it."""
@@ -129,7 +132,7 @@ class ClaimWrite:
             raise ClaimWriteError(f"claim {key} got deleted in the meantime")
         found = claim.status.allocation
         if self.allocation is not None:
-            if found is not None:
+            if found is not None and not (self.is_of_group and devices_of(found) == devices_of(self.allocation)):
                 raise ClaimWriteError(f"claim {key} got allocated elsewhere in the meantime")
         elif found is None:
             if self.needs_allocation:

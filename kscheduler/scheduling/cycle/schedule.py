@@ -14,6 +14,7 @@ groups the order of visits decides (`visiting_ties`). For a pod that concerns ex
 
 import numpy as np
 
+from kscheduler.framework.cluster.cycle_of_group import CycleOfGroup
 from kscheduler.framework.cluster.preemption import VictimReview
 from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores, stable_hash
@@ -53,6 +54,7 @@ def schedule(
     answers: ExtenderAnswers | None = None,
     within: Rows | None = None,
     patience: Patience | None = None,
+    group: CycleOfGroup | None = None,
 ) -> SchedulingRecord:
     """Choose a node. The record says which, or why none; a plugin's failure is an Error in it, never an exception.
 
@@ -62,11 +64,13 @@ def schedule(
     success with `questions` instead of a node, and the engine is not used: nobody signs what an extender says.
     `within`: the only rows that count as nodes for this pod (intp, ascending), as for a placement of its group; the
     engine, whose columns are about all nodes, is not used then either. `patience`: with a `rest`, the record is worth
-    nothing; `None`: the cycle searches to its end.
+    nothing; `None`: the cycle searches to its end. `group`: the trial of the pod's group that this cycle is a part of.
     """
     record = _new_record(profile, pod, cache, within)
     if patience is not None:
         record.state.write(patience)
+    if group is not None:
+        record.state.write(group)
     if record.status.is_success:
         inputs = CycleInputs(profile, pod, cache.nodes, cache.nominated.before(pod), stopwatch, within)
         try:

@@ -31,7 +31,7 @@ says that it was preempted, and the check of the preemptor's eligibility waits f
 """
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, Protocol
@@ -48,6 +48,7 @@ from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.eviction.sightings import Sightings
 from kscheduler.scheduling.eviction.victims import Victims
+from kscheduler.scheduling.journal import NO_JOURNAL, EvictionStep, Journal
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log.recent_attempts import RecentAttempts
 from kscheduler.state.nominations.nominator import NominatedPods
@@ -77,9 +78,11 @@ class NominationWriter(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class _RunningPreemption:
+class RunningPreemption:
     """A preemption that has begun."""
 
+    number: int
+    """Of the process: the first is 1."""
     preemption: Preemption
     victims: list[PodInfo]
     """The victims that were not terminating at the beginning."""
@@ -100,6 +103,13 @@ class _RunningPreemption:
     """The preemptor is not this scheduler's pod any more: no profile has its name."""
     neighbours: dict[str, None] = field(default_factory=dict)
     """Keys of other pods that are expected on the node and were kept waiting until the victims are gone."""
+
+    def victim(self, uid: str) -> PodInfo:
+        """The victim with this UID. Raises `KeyError`."""
+        for victim in self.victims:
+            if victim.uid == uid:
+                return victim
+        raise KeyError(uid)
 
     @property
     def waiting(self) -> tuple[str, ...]:
@@ -130,6 +140,7 @@ class EvictionPorts:
     """Move the pods with these keys to the active queue."""
     observations: Observations
     clock: Clock
+    journal: Journal = NO_JOURNAL
     recent: RecentAttempts = field(default_factory=RecentAttempts)
     """Where preemptions are noted for whoever asks later."""
 
@@ -145,13 +156,16 @@ class AsyncEvictions:
         self._pauses = TaskSet("preemption-pause", ports.clock)
         self._turns = asyncio.Semaphore(PREEMPTIONS_AT_ONCE)
         self._is_stopping = False
+        self._begun = 0
+        self.carry_out: Callable[[RunningPreemption], None] = self._spawn
+        """What is done after `begin`; a replay follows what was recorded instead."""
         self.sightings = Sightings(ports.clock)
         """A handler for the pod informer: it must receive all pod events."""
-        self._under_way: dict[str, _RunningPreemption] = {}
+        self._under_way: dict[str, RunningPreemption] = {}
         """By the UID of the preemptor, pod or group."""
-        self._open: dict[str, _RunningPreemption] = {}
+        self._open: dict[str, RunningPreemption] = {}
         """Those of `_under_way` that are open: mostly few."""
-        self._on_node: dict[str, list[_RunningPreemption]] = {}
+        self._on_node: dict[str, list[RunningPreemption]] = {}
         """By node, until they are forgotten; also those that a later preemption of the same preemptor has replaced."""
         self._pausing: dict[str, None] = {}
         """Keys of preemptors that are woken after a pause, or earlier by an event."""
@@ -193,10 +207,15 @@ class AsyncEvictions:
         for outbid in preemption.outbid:
             if outbid.uid in self._under_way:
                 self._under_way[outbid.uid].is_outbid = True
-        entry = self._under_way[preemption.uid] = _RunningPreemption(preemption, victims)
+        self._begun += 1
+        entry = self._under_way[preemption.uid] = RunningPreemption(self._begun, preemption, victims)
         self._on_node.setdefault(preemption.node_name, []).append(entry)
         self._open.pop(preemption.uid, None)
-        self._tasks.spawn(preemption.text, self._carry_out(preemption, victims, entry))
+        self.carry_out(entry)
+
+    def _spawn(self, entry: RunningPreemption) -> None:
+        preemption = entry.preemption
+        self._tasks.spawn(preemption.text, self._carry_out(preemption, entry.victims, entry))
 
     def _count(self, preemption: Preemption, to_go: int) -> None:
         observations, of_group = self._ports.observations, preemption.group is not None
@@ -232,7 +251,7 @@ class AsyncEvictions:
                 found = True
         return found
 
-    def _has_victims_below(self, priority: int, entry: _RunningPreemption) -> bool:
+    def _has_victims_below(self, priority: int, entry: RunningPreemption) -> bool:
         if entry.is_over and not self._is_unseen(entry):
             return False  # the remaining victims were spared
         return any(victim.priority < priority and self._ports.victims.is_to_go(victim) for victim in entry.victims)
@@ -246,7 +265,7 @@ class AsyncEvictions:
         open_up = [entry.waiting for entry in self._open.values() if not self._is_unseen(entry)]
         return (*chain.from_iterable(open_up), *self._pausing)
 
-    def _is_unseen(self, entry: _RunningPreemption) -> bool:
+    def _is_unseen(self, entry: RunningPreemption) -> bool:
         """Whether the watch or the cache does not show the eviction of some victim yet."""
         victims = self._ports.victims
         for victim in (*entry.last, *entry.awaited):
@@ -254,13 +273,39 @@ class AsyncEvictions:
                 return True
         return bool(entry.stopped) and any(victims.takes_room(victim) for victim in entry.stopped)
 
+    def running(self) -> list[RunningPreemption]:
+        """All that are not forgotten, in the order in which they began; those that were replaced, too."""
+        entries = [entry for entries in self._on_node.values() for entry in entries]
+        return sorted(entries, key=lambda entry: entry.number)
+
+    @property
+    def begun(self) -> int:
+        """How many have begun in this process."""
+        return self._begun
+
+    @property
+    def pausing(self) -> Collection[str]:
+        """Keys of preemptors that are woken after a pause."""
+        return self._pausing.keys()
+
+    def resume(self, begun: int, entries: Iterable[RunningPreemption], pausing: Iterable[str]) -> None:
+        """Take over what a recording says was under way; nobody carries it out."""
+        self._begun = begun
+        self._pausing.update(dict.fromkeys(pausing))
+        for entry in entries:
+            self._under_way[entry.preemption.uid] = entry
+            self._on_node.setdefault(entry.preemption.node_name, []).append(entry)
+            self._open.pop(entry.preemption.uid, None)
+            if entry.is_open:
+                self._open[entry.preemption.uid] = entry
+
     def gave_node_back(self, pod: PodInfo) -> None:
         """A pod that was stopped before it was bound no longer counts on a node."""
         self.sightings.look(pod.key)
 
     # --- one preemption -----------------------------------------------------------------------------------------------
 
-    async def _carry_out(self, preemption: Preemption, victims: list[PodInfo], entry: _RunningPreemption) -> None:
+    async def _carry_out(self, preemption: Preemption, victims: list[PodInfo], entry: RunningPreemption) -> None:
         ports = self._ports
         began = ports.clock.monotonic()
         succeeded = False
@@ -271,43 +316,81 @@ class AsyncEvictions:
             count_caught(Boundary.POD_TASK)
             _log.exception("preemption_failed", pod=preemption.text, node=preemption.node_name)
         finally:
-            self._close(entry)
+            self._take(entry, EvictionStep.CLOSED)
         seconds = ports.clock.monotonic() - began
         ports.observations.preemption_goroutine("success" if succeeded else "error", seconds, preemption.kind)
         ports.victims.log.preemption_finished(preemption, seconds, succeeded=succeeded)
         if succeeded:
             self._failed.pop(preemption.uid, None)
         else:
-            entry.kept_out = False  # it is activated below in any case
             self._try_again(entry)
         if self._is_unseen(entry):
             self._pauses.spawn(preemption.text, self._wake_when_seen(entry))
             return
-        self._forget(entry)
-        if entry.kept_out:
-            ports.activate(entry.waiting)
+        self._take(entry, EvictionStep.FORGOTTEN)
 
-    async def _wake_when_seen(self, entry: _RunningPreemption) -> None:
+    async def _wake_when_seen(self, entry: RunningPreemption) -> None:
         """Wake the preemptor later: the event for which it was kept out is not repeated."""
         keys = {victim.key for victim in (*entry.awaited, *entry.stopped)}
         await self.sightings.until(lambda: not self._is_unseen(entry), keys)
-        self._forget(entry)
-        if entry.kept_out:
-            self._ports.activate(entry.waiting)
+        self._take(entry, EvictionStep.FORGOTTEN)
 
-    def _open_up(self, entry: _RunningPreemption) -> None:
+    # --- its steps, as decisions see them -----------------------------------------------------------------------------
+
+    def _take(self, entry: RunningPreemption, step: EvictionStep, victim: str = "") -> None:
+        self._ports.journal.evicting(entry.number, step, victim)
+        self.apply(entry, step, victim)
+
+    def apply(self, entry: RunningPreemption, step: EvictionStep, victim: str = "") -> None:
+        """Let decisions see a step of a preemption. `victim`: the UID of the pod that it is about, if it is."""
+        match step:
+            case EvictionStep.LAST_TURN:
+                entry.last = (entry.victims[-1],)
+                self._open_up(entry)
+            case EvictionStep.AWAITED:
+                entry.awaited.append(entry.victim(victim))
+            case EvictionStep.STOPPED:
+                entry.stopped.append(entry.victim(victim))
+            case EvictionStep.CLOSED:
+                self._close(entry)
+            case EvictionStep.RETRIED:
+                entry.kept_out = False
+                self._ports.activate(entry.waiting)
+            case EvictionStep.PAUSED:
+                entry.kept_out = False  # it is activated in any case
+                self._pausing.update(dict.fromkeys(entry.waiting))
+            case EvictionStep.FORGOTTEN:
+                self._forget(entry)
+                if entry.kept_out:
+                    self._ports.activate(entry.waiting)
+
+    def _take_apart(self, step: EvictionStep, uid: str = "", keys: Collection[str] = ()) -> None:
+        self._ports.journal.evicting(0, step, uid, keys)
+        self.apply_apart(step, uid, keys)
+
+    def apply_apart(self, step: EvictionStep, uid: str = "", keys: Collection[str] = ()) -> None:
+        """Let decisions see a step that no preemption under way needs to be there for."""
+        if step is EvictionStep.CLEARED:
+            self._ports.nominator.remove(uid)
+            return
+        self._ports.activate(keys)
+        if step is EvictionStep.RESUMED:
+            for key in keys:
+                self._pausing.pop(key, None)
+
+    def _open_up(self, entry: RunningPreemption) -> None:
         """Let the preemptor be tried again, unless it has begun another preemption meanwhile."""
         entry.is_open = True
         if self._under_way.get(entry.preemption.uid) is entry:
             self._open[entry.preemption.uid] = entry
 
-    def _close(self, entry: _RunningPreemption) -> None:
+    def _close(self, entry: RunningPreemption) -> None:
         """The preemption is over; the entry stays until the watch has caught up with it."""
         self._open_up(entry)
         entry.is_over = True
         entry.last = ()
 
-    def _forget(self, entry: _RunningPreemption) -> None:
+    def _forget(self, entry: RunningPreemption) -> None:
         node_name = entry.preemption.node_name
         self._on_node[node_name].remove(entry)
         if not self._on_node[node_name]:
@@ -319,18 +402,17 @@ class AsyncEvictions:
             del self._under_way[entry.preemption.uid]
             self._open.pop(entry.preemption.uid, None)
 
-    async def _make_room(self, preemption: Preemption, victims: list[PodInfo], entry: _RunningPreemption) -> bool:
+    async def _make_room(self, preemption: Preemption, victims: list[PodInfo], entry: RunningPreemption) -> bool:
         if self._is_stopping or entry.is_off or not await self._nominate(preemption):
             return False
         cleared = await self._clear_nominations(preemption)
         if not await self._take_away_together(victims[:-1], preemption, entry):
             return False
-        entry.last = (victims[-1],)
-        self._open_up(entry)
+        self._take(entry, EvictionStep.LAST_TURN)
         return await self._take_away(victims[-1], preemption, entry) and cleared
 
     async def _take_away_together(
-        self, victims: list[PodInfo], preemption: Preemption, entry: _RunningPreemption
+        self, victims: list[PodInfo], preemption: Preemption, entry: RunningPreemption
     ) -> bool:
         """Evict victims, some at the same time. Returns whether all succeeded; after a failure no other starts."""
         left = iter(victims)  # shared by the workers below: each takes the next victim
@@ -349,13 +431,13 @@ class AsyncEvictions:
             await work()
         return not failed
 
-    async def _take_away(self, victim: PodInfo, preemption: Preemption, entry: _RunningPreemption) -> bool:
+    async def _take_away(self, victim: PodInfo, preemption: Preemption, entry: RunningPreemption) -> bool:
         if entry.is_off or not any(map(self._ports.victims.is_pending, preemption.waiting)):
             self._ports.victims.log.spared(victim, preemption, is_outbid=entry.is_outbid)
             return False
         try:
             is_to_be_shown = await self._ports.victims.take_away(victim, preemption)
-            (entry.awaited if is_to_be_shown else entry.stopped).append(victim)
+            self._take(entry, EvictionStep.AWAITED if is_to_be_shown else EvictionStep.STOPPED, victim.uid)
         except ClientError as failure:
             _log.warning(
                 "victim_not_preempted",
@@ -397,33 +479,31 @@ class AsyncEvictions:
         if current is None or (ports.nominator.nominated_node(pod) or current.status.nominated_node_name) != node_name:
             return True  # the pod is gone, or was tried again and is expected elsewhere
         ports.statuses.withdraw(pod.uid)
-        ports.nominator.remove(pod.uid)
+        self._take_apart(EvictionStep.CLEARED, pod.uid)
         try:
             await ports.statuses.patch_pod_status(current, None, "")
         except ClientError as failure:
             _log.warning("nomination_not_cleared", pod=pod.key, err=str(failure))
             return False
         finally:
-            ports.activate((pod.key,))
+            self._take_apart(EvictionStep.WOKEN, keys=(pod.key,))
         return True
 
     # --- after a failure ----------------------------------------------------------------------------------------------
 
-    def _try_again(self, entry: _RunningPreemption) -> None:
+    def _try_again(self, entry: RunningPreemption) -> None:
         """Activate the preemptor: at once after the first failure, as upstream; after further failures with a pause."""
         uid, keys = entry.preemption.uid, entry.waiting
         backoff = self._failed.get(uid)
         if backoff is not None:
-            self._pausing.update(dict.fromkeys(keys))
+            self._take(entry, EvictionStep.PAUSED)
             self._pauses.spawn(entry.preemption.text, self._activate_after(backoff.next(), keys))
             return
         if len(self._failed) >= _MOST_REMEMBERED:
             self._failed.clear()  # the worst consequence is a try without a pause
         self._failed[uid] = Backoff(1.0, cap_seconds=10.0, jitter=0.0, clock=self._ports.clock)
-        self._ports.activate(keys)
+        self._take(entry, EvictionStep.RETRIED)
 
     async def _activate_after(self, seconds: float, keys: Collection[str]) -> None:
         await self._ports.clock.sleep(seconds)
-        self._ports.activate(keys)
-        for key in keys:
-            self._pausing.pop(key, None)
+        self._take_apart(EvictionStep.RESUMED, keys=keys)

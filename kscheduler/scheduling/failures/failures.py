@@ -7,7 +7,7 @@
     a plugin or the API failed    the error                             SchedulerError    error back-off
     the API refused the pod       the server's text                     SchedulerError    error back-off, 10 s to 5 min
     an exception, repeatedly      the exception                         SchedulerError    error back-off, 10 s to 5 min
-    a plugin is quarantined       which, since when and why             SchedulerError    error back-off, 10 s to 5 min
+    a plugin is quarantined       which, since when and why             SchedulerError    the pool, until a reload
 
 If no node fits, PostFilter decides about the nominated node (it may leave an earlier nomination as it is). In all other
 cases the nomination is cleared. The pod is looked up first: if it is gone, has a node by now, its name belongs to
@@ -29,6 +29,7 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.reasons.diagnosis import Diagnosis, FitError, Rejection
 from kscheduler.framework.status import Code, Fault, Status
 from kscheduler.logs import get_logger, verbose
+from kscheduler.scheduling.journal import NO_JOURNAL, Journal
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.pod_log.lines import OUTCOMES
 from kscheduler.scheduling.record import SchedulingRecord
@@ -50,7 +51,7 @@ class Failure:
     message: str
     reason: str
     plugins: frozenset[str] = frozenset()
-    """The plugins that rejected the pod; none after an error."""
+    """The plugins that rejected the pod; none after an error, except those that are quarantined."""
     pending: frozenset[str] = frozenset()
     """The plugins that wait for something outside the cluster."""
     nominated_node_name: str | None = ""
@@ -75,7 +76,7 @@ class Failure:
 def failure_of_record(record: SchedulingRecord) -> Failure:
     """The failure of a cycle that found no node."""
     if record.status.code is Code.ERROR:
-        return Failure(record.message, SCHEDULER_ERROR, fault=record.status.fault)
+        return _failure_of_error(record.status, record.message)
     if not record.num_all_nodes:
         return Failure(record.message, UNSCHEDULABLE)
     return Failure(
@@ -85,6 +86,16 @@ def failure_of_record(record: SchedulingRecord) -> Failure:
         nominated_node_name=record.nominated_node_name,
         rejected=tuple((each.plugin, len(each.rows)) for each in record.diagnosis.rejections),
     )
+
+
+def _failure_of_error(status: Status, message: str) -> Failure:
+    """The failure of a cycle that ended with an error.
+
+    Trying again does not lift a quarantine: the plugin keeps the pod as if it had turned it down, and as it is in no
+    profile any more, it has registered no event that could wake the pod.
+    """
+    is_held = status.fault is Fault.QUARANTINED
+    return Failure(message, SCHEDULER_ERROR, frozenset((status.plugin,) if is_held else ()), fault=status.fault)
 
 
 def failure_of_status(status: Status) -> Failure:
@@ -143,6 +154,7 @@ class FailureHandler:
         log: PodLog,
         is_served: Callable[[Pod], bool],
         resizes: DeferredResizes,
+        journal: Journal = NO_JOURNAL,
     ) -> None:
         """`pod_of`: the newest version of a pod by its key. `is_served`: whether a profile in force wants the pod."""
         self._queue = queue
@@ -152,14 +164,17 @@ class FailureHandler:
         self.log = log
         self._is_served = is_served
         self._resizes = resizes
+        self._journal = journal
 
     def handle(self, queued: QueuedPodInfo, failure: Failure, now: float) -> None:
         """Requeue the newest version of the pod and report why; drop it if it must not be scheduled any more."""
         current = self._pod_of(queued.key)
         if current is None or not _still_wants_a_node(current, queued.pod.uid) or not self._is_served(current):
+            self._journal.let_go(queued)
             self._queue.done(queued.pod.uid)
             self.log.let_go(queued, failure, current)
             return
+        self._journal.failed(queued, failure)
         is_news = failure.message != queued.last_error
         if self._queue.find(queued.key) is None:  # else an earlier call that raised half-way has requeued it
             self._renew(queued, current)
@@ -180,9 +195,11 @@ class FailureHandler:
         current = self._pod_of(queued.key)
         is_same = current is not None and current.metadata.uid == queued.pod.uid
         if current is None or not is_same or not self._resizes.concerns(current) or not self._is_served(current):
+            self._journal.let_go(queued)
             self._queue.done(queued.pod.uid)
             self.log.let_go(queued, failure, current)
             return
+        self._journal.failed(queued, failure)
         is_news = failure.message != queued.last_error
         if self._queue.find(queued.key) is None:
             self._renew(queued, current)
@@ -251,7 +268,7 @@ def _note_failure(queued: QueuedPodInfo, failure: Failure) -> None:
     """Note how the attempt ended: the queue decides by this where the pod waits."""
     queued.unschedulable_plugins = failure.plugins
     queued.pending_plugins = failure.pending
-    queued.refusals = queued.refusals + 1 if failure.fault in (Fault.REFUSED, Fault.QUARANTINED) else 0
+    queued.refusals = queued.refusals + 1 if failure.fault is Fault.REFUSED else 0
     queued.bugs = queued.bugs + 1 if failure.fault is Fault.BUG else 0
     queued.last_error = failure.message if failure.is_error else ""
 

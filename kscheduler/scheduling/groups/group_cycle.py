@@ -16,6 +16,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from kscheduler.framework.cluster.claim_writing import Deallocation
+from kscheduler.framework.cluster.cycle_of_group import CycleOfGroup
 from kscheduler.framework.cluster.placements import GroupPlacement
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, PlacementProgress
 from kscheduler.framework.cluster.preemption import Preemption
@@ -32,8 +34,9 @@ from kscheduler.state.cache import Cache
 
 GROUP_UNSCHEDULABLE: Final = "pod group is unschedulable"
 
-JudgeMember = Callable[[PodInfo, Rows | None], SchedulingRecord]
-"""The ordinary cycle for one member, without PostFilter, over the cache as it is then: on these rows, or on all."""
+JudgeMember = Callable[[PodInfo, Rows | None, CycleOfGroup], SchedulingRecord]
+"""The ordinary cycle for one member, without PostFilter, over the cache as it is then: on these rows, or on all; as a
+part of this trial."""
 
 
 @dataclass(slots=True)
@@ -80,6 +83,8 @@ class GroupResult:
     """Room is being made: the members keep their nominations."""
     preemption: Preemption | None = None
     """The instruction to make it; `None` if that has begun already, or needs nobody's eviction."""
+    deallocations: Sequence[Deallocation] = ()
+    """Claims of members that give their devices back, because nodes cannot use them."""
     placements: Sequence[TriedPlacement] = ()
     """The placements that were tried, in this order; empty where groups are not tried in placements."""
 
@@ -155,9 +160,9 @@ def _try_members(inputs: GroupInputs, tentative: _Tentative, rows: Rows | None) 
         return GroupResult(_as_unschedulable(status))
     if status.code is Code.ERROR:
         return GroupResult(error(f"failed to evaluate placement feasibility: {status.message}", fault=status.fault))
-    result = GroupResult(status)
+    result, trial = GroupResult(status), CycleOfGroup()
     for pod in inputs.members:
-        member = _try_member(inputs, tentative, pod, rows)
+        member = _try_member(inputs, tentative, trial, pod, rows)
         result.members.append(member)
         if not (member.status.is_success or member.status.is_rejected):
             text = f"failed to schedule other pod from a pod group: {member.status.message}"
@@ -192,8 +197,10 @@ def _feasible(inputs: GroupInputs, remaining: int, scheduled: int) -> Status:
     return SUCCESS
 
 
-def _try_member(inputs: GroupInputs, tentative: _Tentative, pod: PodInfo, rows: Rows | None) -> MemberResult:
-    record = inputs.judge(pod, rows)
+def _try_member(
+    inputs: GroupInputs, tentative: _Tentative, trial: CycleOfGroup, pod: PodInfo, rows: Rows | None
+) -> MemberResult:
+    record = inputs.judge(pod, rows, trial)
     if record.status.is_success:
         status = tentative.place(record)
         if status.is_success:

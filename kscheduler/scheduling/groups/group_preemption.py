@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
+from kscheduler.framework.cluster.claim_writing import Deallocation
 from kscheduler.framework.cluster.group_preemption import PodGroupPostFilterResult
 from kscheduler.framework.status import Code, Status
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult
@@ -33,11 +34,12 @@ def run_group_post_filter(inputs: GroupInputs, result: GroupResult, place: Calla
     """
     if result.status.code is not Code.UNSCHEDULABLE:
         return ""
-    trial = LiveGroupTrial(inputs, place)
+    trial = LiveGroupTrial(inputs, place, result)
     try:
         made, searched = _made_room(inputs, trial)
     finally:
         trial.end()
+    result.deallocations = made.deallocations
     if made.status.code is Code.ERROR:
         result.status = made.status
         return searched
@@ -51,16 +53,18 @@ def run_group_post_filter(inputs: GroupInputs, result: GroupResult, place: Calla
 def _made_room(inputs: GroupInputs, trial: LiveGroupTrial) -> tuple[PodGroupPostFilterResult, str]:
     """What the plugins have found, and how the search for victims has ended."""
     reasons: list[str] = []
+    freed: list[Deallocation] = []
     first = searched = ""
     for plugin in inputs.profile.pod_group_post_filter:
         made = call_pod_group_post_filter(plugin, inputs.profile.listener, trial)
         if plugin.name == _SEARCHES:
             searched = made.status.code.label
+        freed += made.deallocations
         if made.status.code is not Code.UNSCHEDULABLE:
-            return made, searched
+            return replace(made, deallocations=freed), searched
         reasons += made.status.reasons
         first = first or plugin.name
-    return PodGroupPostFilterResult(Status(Code.UNSCHEDULABLE, tuple(reasons), first)), searched
+    return PodGroupPostFilterResult(Status(Code.UNSCHEDULABLE, tuple(reasons), first), deallocations=freed), searched
 
 
 def _nominate(members: Iterable[MemberResult], made: PodGroupPostFilterResult) -> None:

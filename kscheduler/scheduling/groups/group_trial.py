@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kscheduler.framework.cluster.cycle_of_group import CycleOfGroup
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.dry_run import DryRun
@@ -50,13 +51,18 @@ class _Assigned:
 class LiveGroupTrial:
     """Implements `framework.cluster.group_preemption.GroupTrial`. Call `end` in any case."""
 
-    def __init__(self, inputs: GroupInputs, place: Callable[[GroupInputs], GroupResult]) -> None:
-        """`place` runs the group's cycle. `inputs.judge` must call all plugins, rather than look up a class's answers:
+    def __init__(
+        self, inputs: GroupInputs, place: Callable[[GroupInputs], GroupResult], before: GroupResult | None = None
+    ) -> None:
+        """`before`: what has become of the group without a trial. `place` runs the group's cycle. `inputs.judge` must
+        call all plugins, rather than look up a class's answers:
         the state that they write is used after the cycle.
         """
         self._inputs = inputs
         self._cache: Cache = inputs.cache
         self._place = place
+        tried = [] if before is None else before.members
+        self._states = {each.pod.uid: each.record.state for each in tried if each.record is not None}
         self._out: dict[str, Callable[[], None]] = {}
         """By UID of a pod that is out: puts it back."""
         self._orders: dict[str, tuple[str, ...]] = {}
@@ -73,6 +79,10 @@ class LiveGroupTrial:
     def members(self) -> Sequence[PodInfo]:
         """The members that have no node."""
         return self._inputs.members
+
+    def state_of(self, member: PodInfo) -> CycleState | None:
+        """What plugins have left in the member's own cycle, before this; `None`: it was not tried."""
+        return self._states.get(member.uid)
 
     @property
     def nodes(self) -> NodeTable:
@@ -136,9 +146,9 @@ class LiveGroupTrial:
             self._cache.restore_order(node_name, uids)
         self._orders.clear()
 
-    def _judge(self, pod: PodInfo, rows: Rows | None) -> SchedulingRecord:
+    def _judge(self, pod: PodInfo, rows: Rows | None, trial: CycleOfGroup) -> SchedulingRecord:
         """The member's cycle; what it has found stays as it is while pods come and go."""
-        record = self._inputs.judge(pod, rows)
+        record = self._inputs.judge(pod, rows, trial)
         record.state.detach()
         return record
 

@@ -20,7 +20,7 @@ MOST_VICTIMS: Final = 20
 """Victims of a preemption that are named; all are counted."""
 
 
-class BoundPod(NamedTuple):
+class BindingAttempt(NamedTuple):
     """An attempt that bound a pod."""
 
     uid: str
@@ -118,7 +118,7 @@ class RecentAttempts:
     """Rings of what happened last; the newest is last."""
 
     def __init__(self, most_attempts: int = MOST_ATTEMPTS, most_preemptions: int = MOST_PREEMPTIONS) -> None:
-        self.bound: deque[BoundPod] = deque(maxlen=most_attempts)
+        self.bound: deque[BindingAttempt] = deque(maxlen=most_attempts)
         self.failed: deque[FailedAttempt] = deque(maxlen=most_attempts)
         self.preemptions: deque[RecentPreemption] = deque(maxlen=most_preemptions)
         self.generation = 0
@@ -166,7 +166,7 @@ class RecentAttempts:
         pod = queued.pod
         self.generation += 1
         self.bound.append(
-            BoundPod(
+            BindingAttempt(
                 pod.uid,
                 pod.key,
                 now,
@@ -179,9 +179,9 @@ class RecentAttempts:
             )
         )
 
-    def attempts_of(self, uid: str) -> Sequence[BoundPod | FailedAttempt]:
+    def attempts_of(self, uid: str) -> Sequence[BindingAttempt | FailedAttempt]:
         """All kept attempts of a pod, the newest first."""
-        found: list[BoundPod | FailedAttempt] = [entry for entry in self.bound if entry.uid == uid]
+        found: list[BindingAttempt | FailedAttempt] = [entry for entry in self.bound if entry.uid == uid]
         found += [entry for entry in self.failed if entry.uid == uid]
         return sorted(found, key=lambda entry: -entry.at)
 

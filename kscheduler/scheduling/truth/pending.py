@@ -36,14 +36,21 @@ class PendingPods:
         """`serves`: whether a scheduler name is a profile of this service."""
         self._queue, self._pods, self._serves = queue, pods, serves
 
-    async def tree(self, keys: Iterable[str] | None = None) -> Tree:
-        """All of them, counted; always with the same keys. `keys`: look at these pods alone, not at all there are."""
+    async def tree(self, namespace: str = "") -> Tree:
+        """All of them, or those of a namespace, counted; always with the same keys."""
+        return await self._tree(self._pods.keys(), namespace)
+
+    async def tree_of(self, keys: Iterable[str]) -> Tree:
+        """Those with these keys, as `tree` counts them: whoever knows the keys need not look at each bound pod."""
+        return await self._tree(keys, "")
+
+    async def _tree(self, keys: Iterable[str], namespace: str) -> Tree:
         found: dict[_Reason, list[tuple[str, str]]] = {}
         shown: dict[str, tuple[Pod, QueuedPodInfo | None]] = {}
         slicer = Slicer(_SLICE_SECONDS)
-        for key in self._pods.keys() if keys is None else keys:
+        for key in keys:
             pod = self._pods.get(key)
-            if pod is not None and self._waits(pod):
+            if pod is not None and self._waits(pod) and namespace in ("", pod.metadata.namespace):
                 queued = self._queue.find(key)
                 shown[key] = pod, queued[1] if queued is not None else None
                 found.setdefault(_reason_of(pod, queued), []).append((pod.metadata.creation_timestamp or "~", key))

@@ -26,6 +26,7 @@ from kscheduler.framework import events
 from kscheduler.framework.nodes.node_info import allocatable_amounts
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
+from kscheduler.scheduling.journal import NO_JOURNAL, Journal
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 from kscheduler.state.row_check import row_fault
@@ -251,6 +252,7 @@ class Mender:
         node_handler: NodeHandler,
         clock: Clock,
         on_unconfirmed: Callable[[], None],
+        journal: Journal = NO_JOURNAL,
     ) -> None:
         """`on_unconfirmed` is called if the store may lack an object; it should compare store and API server."""
         self._sides = sides
@@ -258,9 +260,11 @@ class Mender:
         self._node_handler = node_handler
         self._clock = clock
         self._on_unconfirmed = on_unconfirmed
+        self._journal = journal
 
     def mend(self, drift: Drift) -> None:
         """Replay the object. `drift` must be current: do not await between check and mending."""
+        self._journal.repaired(f"{drift.kind} {drift.name}: {drift.what.value}")
         if drift.kind == "nodes":
             self._mend_node(drift)
         elif drift.what is DriftType.UNCONFIRMED:

@@ -11,6 +11,7 @@ from kscheduler.client.rest import APIClient
 from kscheduler.informers import InformerFactory
 from kscheduler.informers.audit import AUDIT_SECONDS, StoreAudit, StoreAudits
 from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
+from kscheduler.scheduling.journal import NO_JOURNAL, Journal
 from kscheduler.scheduling.truth.dump import Dump
 from kscheduler.scheduling.truth.truth import Comparer, Mender, Sides
 from kscheduler.scheduling.truth.truth_check import CHECK_SECONDS, TruthCheck
@@ -43,6 +44,7 @@ class TruthKeeping:
         client: APIClient,
         clock: Clock,
         periods: Periods,
+        journal: Journal = NO_JOURNAL,
     ) -> None:
         """`handlers`: the informers' handlers, through which objects are replayed."""
         pods, nodes = informers.informer(PODS), informers.informer(NODES)
@@ -52,7 +54,7 @@ class TruthKeeping:
 
         self.audits = StoreAudits((audit_of(NODES), audit_of(PODS)), clock, period_seconds=periods.store_audit)
         sides = Sides(pods.store, nodes.store, cache, queue, profiles)
-        mender = Mender(sides, *handlers, clock, on_unconfirmed=self.audits.ask)
+        mender = Mender(sides, *handlers, clock, on_unconfirmed=self.audits.ask, journal=journal)
         self.check = TruthCheck(Comparer(sides, clock), mender, clock, period_seconds=periods.cache_check)
         self.dump = Dump(cache, queue, pods.store, then=self.check.ask)
 

@@ -21,6 +21,7 @@ from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.surroundings import Attempt
 from kscheduler.scheduling.extenders.answers import Extenders
+from kscheduler.scheduling.journal import NO_JOURNAL, Journal
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.state.queue.queued_group import QueuedPodGroup
@@ -41,8 +42,15 @@ class Workers:
     """The tasks that drain the queue."""
 
     def __init__(
-        self, count: int, queue: SchedulingQueue, scheduler: Scheduler, limit: AdaptiveLimit, clock: Clock
+        self,
+        count: int,
+        queue: SchedulingQueue,
+        scheduler: Scheduler,
+        limit: AdaptiveLimit,
+        clock: Clock,
+        journal: Journal = NO_JOURNAL,
     ) -> None:
+        self._journal = journal
         self._count = count
         self._queue = queue
         self._scheduler = scheduler
@@ -125,10 +133,13 @@ class Workers:
         next_net = self._clock.monotonic() + FLUSH_UNSCHEDULABLE_SECONDS
         while True:
             await self._clock.sleep(1.0 - self._clock.time() % 1.0)
+            self._journal.begins()
             self._queue.flush_backoff(self._clock.time())
+            self._journal.flushed_backoff()
             self._scheduler.lines.look()
             if self._clock.monotonic() >= next_net:
                 self._queue.flush_unschedulable(self._clock.time())
+                self._journal.flushed_unschedulable()
                 next_net += FLUSH_UNSCHEDULABLE_SECONDS
 
     async def stop(self, drain_seconds: float) -> bool:
@@ -191,6 +202,7 @@ class Workers:
 
     def _decide(self) -> Attempt | None:
         is_called = bool(self._called)
+        self._journal.begins()
         queued = self._scheduler.lines.take_called() if is_called else self._queue.pop_next(self._clock.time())
         if queued is None:
             return None
@@ -202,7 +214,8 @@ class Workers:
         except BaseException as failure:  # noqa: BLE001  one pod must never end a worker
             count_caught(Boundary.WORKER)
             self._scheduler.give_up(queued, failure)
-            return None
+            attempt = None
+        self._journal.decided(queued, attempt)
         if attempt is not None:
             self._under_way[id(attempt)] = attempt
         return attempt
@@ -214,7 +227,8 @@ class Workers:
         except BaseException as failure:  # noqa: BLE001  one group must never end a worker
             count_caught(Boundary.WORKER)
             self._scheduler.give_up_group(group, failure)
-            return
+            attempts = []
+        self._journal.decided_group(group.key.text, attempts)
         for attempt in attempts:
             self._under_way[id(attempt)] = attempt
             if self._must_wait(attempt):

@@ -2,9 +2,14 @@
 
 The first that knows the user decides. If none does, but one has found wrong credentials, or could not check them, the
 request is refused (401); a request without credentials is anonymous, and what it may see is for `permissions` to say.
+
+A request that comes through the API server's proxy of pods and services has lost its Authorization header there, and
+with it the user. `BEHIND_PROXY` takes a token past it: one that the user has got for this purpose, since whoever
+answers could keep it. It is reviewed like any other.
 """
 
 import time
+from typing import Final
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.server.login.authorities import ClientAuthorities
@@ -14,6 +19,9 @@ from kscheduler.server.login.request_headers import Headers
 from kscheduler.server.login.reviews import ReviewError
 from kscheduler.server.login.tokens import TokenAuthenticator
 from kscheduler.server.login.user import ANONYMOUS, RequestUser
+
+BEHIND_PROXY: Final = "Kscheduler-Authorization"
+"""In the place of Authorization, which has precedence."""
 
 
 class UnauthenticatedError(Exception):
@@ -51,7 +59,8 @@ class Authenticator:
         user = None
         if certificate is not None:
             user = self._behind_proxy(headers, certificate, wrong) or self._of_certificate(certificate, wrong)
-        user = user or await self._of_token(headers.get("Authorization", ""), wrong)
+        authorization = headers.get("Authorization", "") or headers.get(BEHIND_PROXY, "")
+        user = user or await self._of_token(authorization, wrong)
         if user is not None:
             return user.authenticated()
         if wrong:

@@ -9,17 +9,20 @@ from aiohttp import web
 from kscheduler.server.handlers import Handler
 
 
-def pending_page(tree: Callable[[], Awaitable[dict[str, Any]]]) -> Handler:
-    """The tree, made anew for each request; one at a time, so that many askers cost as much as one."""
+def pending_page(tree: Callable[[str], Awaitable[dict[str, Any]]]) -> Handler:
+    """The tree, of `?namespace=` if that is given, made anew for each request.
+
+    One at a time, so that many askers cost as much as one.
+    """
     is_busy = False
 
-    async def handle(_request: web.Request) -> web.StreamResponse:
+    async def handle(request: web.Request) -> web.StreamResponse:
         nonlocal is_busy
         if is_busy:
             raise web.HTTPTooManyRequests(text="429: the answer to another request is being made")
         is_busy = True
         try:
-            body = msgspec.json.encode(await tree())
+            body = msgspec.json.encode(await tree(request.query.get("namespace", "")))
         finally:
             is_busy = False
         return web.Response(body=body, content_type="application/json")

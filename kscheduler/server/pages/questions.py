@@ -1,10 +1,11 @@
-"""`GET /explain` and `POST /simulate`: questions about the state of this moment.
+"""`GET /explain`, `GET /nodes` and `POST /simulate`: questions about the state of this moment.
 
     GET  /explain?pod=shop/web-0                 JSON as `kscheduler explain -o json`; text for `Accept: text/plain`
     GET  /explain?pod=shop/web-0&against=node-7  why not that node
+    GET  /nodes                                  how full each node is, and which waiting pods it has turned away
     POST /simulate                               what would happen if; the answer is as `kscheduler simulate -o json`
 
-Both only read, whatever their method.
+All only read, whatever their method.
 """
 
 from collections.abc import Mapping
@@ -45,6 +46,10 @@ class Questions(Protocol):
         """What would happen if."""
         ...
 
+    async def nodes(self) -> QuestionAnswer:
+        """How full each node is, and whom it has turned away."""
+        ...
+
 
 def explain_page(questions: Questions) -> Handler:
     """GET."""
@@ -77,6 +82,15 @@ def simulate_page(questions: Questions) -> Handler:
             return status_answer(request, 415, f"the body is JSON, not {request.content_type}")
         answer = await questions.simulate(await request.clone(client_max_size=BODY_BYTES).read())
         return _response(request, answer, "application/json")
+
+    return handle
+
+
+def nodes_page(questions: Questions) -> Handler:
+    """GET."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return _response(request, await questions.nodes(), "application/json")
 
     return handle
 

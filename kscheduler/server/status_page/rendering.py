@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from kscheduler import __version__
 from kscheduler.explain.text.printable import printable
-from kscheduler.scheduling.pod_log.recent_attempts import BoundPod
+from kscheduler.scheduling.pod_log.recent_attempts import BindingAttempt
 from kscheduler.server.status_page.facts import in_words
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _environment() -> "Environment":
         age=in_words.age_text,
         clock=lambda at: datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S"),
         cut=cut,
-        is_bound=lambda entry: isinstance(entry, BoundPod),
+        is_bound=lambda entry: isinstance(entry, BindingAttempt),
         node_url=node_url,
         number=lambda count: f"{count:,}",
         place=lambda place: _PLACES.get(place, place),

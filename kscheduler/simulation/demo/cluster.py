@@ -73,6 +73,8 @@ class ClusterOptions:
     """The scheduler's configuration file; empty means a profile per name."""
     scheduler_flags: tuple[str, ...] = ()
     """More flags of the scheduler: those of plugins."""
+    record_flags: tuple[str, ...] = ()
+    """Those of its flight recorder, which commands that ask do not take."""
     plugins: tuple[str, ...] = ()
     """Plugins that each profile enables, where there is no configuration file."""
 
@@ -114,7 +116,9 @@ async def _scheduler(options: ClusterOptions, url: str, folder: str) -> AsyncIte
         return
     config = options.scheduler_config or _write_configuration(options, folder)
     log = Path(folder, "scheduler.log")
-    async with scheduler_process(url, log, ["--config", config, *options.scheduler_flags]) as own_url:
+    async with scheduler_process(
+        url, log, ["--config", config, *options.scheduler_flags, *options.record_flags]
+    ) as own_url:
         flags = shlex.join(["--config", config, *options.scheduler_flags])
         command = f"kscheduler explain NAMESPACE/POD --master {url} {flags}"
         *others, last = options.scheduler_names

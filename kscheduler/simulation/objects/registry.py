@@ -89,8 +89,6 @@ class ObjectRegistry:
         value = self._new_object(resource, namespace, body)
         name = value["metadata"]["name"]
         admission.admit_namespace(self.store, resource, value)
-        if self.store.get(resource.collection, value["metadata"].get("namespace", ""), name) is not None:
-            raise already_exists(resource.plural, resource.group, name)
         try:
             defaults.on_create(resource, value)
             stamp_taints(resource, value, timestamp(self.now()))
@@ -103,6 +101,9 @@ class ObjectRegistry:
             validation.check_create(resource, value)
         except _UNREADABLE as error:
             raise validation.malformed(resource, error) from error
+        # Storage is what notices a name that is taken, so a bad object is refused for what is wrong with it.
+        if self.store.get(resource.collection, value["metadata"].get("namespace", ""), name) is not None:
+            raise already_exists(resource.plural, resource.group, name)
         event_views.complete(resource, value)
         if options.field_manager and "managedFields" not in value["metadata"]:
             field_managers.track(None, value, options.field_manager, self.now())

@@ -9,11 +9,12 @@ import asyncio
 import gc
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
+from kscheduler.aio.clock import REAL_CLOCK
 from kscheduler.aio.collector import LongLived
 from kscheduler.aio.services import BackgroundService, running
 from kscheduler.aio.tasks import TaskSet
@@ -23,7 +24,9 @@ from kscheduler.api.meta import KubeObject
 from kscheduler.api.well_known import HOSTNAME, ZONE
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.recorder.flight_recorder import FlightRecorder
 from kscheduler.scheduling.attempt.surroundings import Attempt
+from kscheduler.scheduling.journal import NO_JOURNAL
 from kscheduler.simulation.scenarios.cluster import StandIn
 from kscheduler.simulation.scenarios.disturbance import Churning, Disturbance, deleting
 from kscheduler.simulation.scenarios.figures import Figures
@@ -58,11 +61,20 @@ async def play(scenario: BenchmarkScenario, plugins: Sequence[str] = ()) -> Figu
 class Player:
     """A run of a scenario; afterwards `cluster` has its final state."""
 
-    def __init__(self, scenario: BenchmarkScenario, plugins: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        scenario: BenchmarkScenario,
+        plugins: Sequence[str] = (),
+        recorded_by: Callable[[StandIn], FlightRecorder] | None = None,
+    ) -> None:
+        """`recorded_by` makes a flight recorder that hears the cluster first."""
         self.scenario = scenario
         self.cluster = StandIn()
+        self.recorder = recorded_by(self.cluster) if recorded_by is not None else None
+        self._journal = NO_JOURNAL if self.recorder is None else self.recorder
+        clock = REAL_CLOCK if self.recorder is None else self.recorder.clock
         gates = parse_feature_gates(",".join(f"{gate}=true" for gate in scenario.gates), version=scenario.version)
-        self.service = ServiceInProcess(self.cluster, plugins=plugins, gates=gates)
+        self.service = ServiceInProcess(self.cluster, clock=clock, plugins=plugins, gates=gates, journal=self._journal)
         self._waiting = TaskSet("waiting", self.service.clock)
         self.meter = Meter()
         self._phase = Meter()
@@ -236,6 +248,7 @@ class Player:
         """Make an attempt and deliver its watch events; whether a pod was ready."""
         phase, now = self._phase, time.perf_counter
         began = now()
+        self._journal.begins()
         queued = self.service.queue.pop_next(self.service.clock.time())
         if queued is None:
             return False
@@ -259,8 +272,11 @@ class Player:
 
     def _decide(self, queued: QueuedPodInfo | QueuedPodGroup) -> Sequence[Attempt]:
         if isinstance(queued, QueuedPodGroup):
-            return self.service.scheduler.decide_group(queued)
+            attempts = self.service.scheduler.decide_group(queued)
+            self._journal.decided_group(queued.key.text, attempts)
+            return attempts
         attempt = self.service.scheduler.decide(queued)
+        self._journal.decided(queued, attempt)
         return () if attempt is None else (attempt,)
 
     async def _bind(self, attempt: Attempt) -> None:
@@ -280,7 +296,9 @@ class Player:
         now = time.perf_counter()
         self._slice_ends = now + SLICE_SECONDS
         if now >= self._flush_at:
+            self._journal.begins()
             self.service.queue.flush_backoff(self.service.clock.time())
+            self._journal.flushed_backoff()
             self._flush_at = now + 1.0
 
     def _disturb_if_due(self, operation: CreatePods) -> None:

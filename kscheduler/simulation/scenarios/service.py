@@ -16,6 +16,7 @@ from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.failures.status_writer import StatusWriter
 from kscheduler.scheduling.groups.group_status_writer import GroupStatusWriter
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
+from kscheduler.scheduling.journal import NO_JOURNAL, Journal
 from kscheduler.scheduling.reports import EventSink
 from kscheduler.simulation.scenarios.claims import StandInClaims
 from kscheduler.simulation.scenarios.cluster import StandIn
@@ -45,6 +46,7 @@ class ServiceInProcess(Assembly):
         events: EventSink | None = None,
         plugins: Sequence[str] = (),
         gates: FeatureGates = DEFAULT_GATES,
+        journal: Journal = NO_JOURNAL,
     ) -> None:
         """`events`: where Events are recorded; by default they are counted. `plugins`: as of `--plugin`.
 
@@ -56,10 +58,10 @@ class ServiceInProcess(Assembly):
         self.status_writer = StatusWriter(cluster, self.events, cluster.pod_of, clock=clock)
         configured = ConfigurationReader(gates, plugins).default(SCHEDULER_NAME)
         self.group_writer = GroupStatusWriter(cluster, clock)
-        super().__init__(configured.config, configured.registry, self._cluster_ports(), clock)
+        super().__init__(configured.config, configured.registry, self._cluster_ports(journal), clock)
         self.listen_to(cluster.informers)
 
-    def _cluster_ports(self) -> Ports:
+    def _cluster_ports(self, journal: Journal) -> Ports:
         cluster = self.cluster
         return Ports(
             binder=cluster,
@@ -72,4 +74,5 @@ class ServiceInProcess(Assembly):
             pod_of=cluster.pod_of,
             workloads=StoredWorkloads(*(cluster.informers[kind].store for kind in WORKLOAD_KINDS)),
             budgets=StoredBudgets(cluster.informers[POD_DISRUPTION_BUDGETS].store),
+            journal=journal,
         )

@@ -111,6 +111,10 @@ class ClaimTracker:
             pools |= changed
         return pools
 
+    def allocated(self) -> list[ResourceClaim]:
+        """The claims that hold devices, by key."""
+        return sorted(self._seen.values(), key=lambda claim: claim.key)
+
     def allocated_state(self) -> AllocatedState:
         """The devices that allocated and pending claims hold. It must not be kept across an `await`."""
         return self._allocated.state()

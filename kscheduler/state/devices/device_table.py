@@ -81,6 +81,10 @@ class DeviceTable:
         """A class of devices."""
         return self._classes.get(name)
 
+    def class_names(self) -> tuple[str, ...]:
+        """The names of all classes, sorted."""
+        return tuple(sorted(self._classes))
+
     def stand_for_any(self, resources: Collection[str]) -> bool:
         """Whether devices stand for one of these resources."""
         return self._extended.has_any(resources)

@@ -10,7 +10,7 @@ Deliberately longer than in kube-scheduler, for failures that a second does not 
 
     the API server has definitely refused the Binding  10, 20, 40 ... 300 s    by refusals in a row
     an exception, five times in a row and more         10, 20, 40 ... 300 s    quarantine: one pod must not block others
-    a plugin of its profile is quarantined (`Fail`)    10, 20, 40 ... 300 s    by the same count as refusals
+    a plugin of a group's profile is quarantined       300 s                   (a pod is parked until a reload)
 
 All start from the beginning when the pod's spec, labels or annotations change, or another configuration is taken over,
 and end with any other outcome.
@@ -73,6 +73,11 @@ class BackoffPolicy:
         """The whole second at which the wait ends; 0 for a pod that need not wait. `pods`: of a group."""
         duration = self.duration(queued, pods)
         return math.floor(queued.timestamp + duration) if duration else 0.0
+
+
+def expiration_without_hope(now: float) -> float:
+    """The whole second at which the longest wait ends: for a group whose profile schedules nothing."""
+    return math.floor(now + STRIKE_MAX_SECONDS)
 
 
 def _doubled(initial: float, count: int, most: float) -> float:

@@ -58,6 +58,10 @@ class Bundle:
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         return (self._informed(member) for member in self._members)
 
+    def in_order(self) -> list[QueuedPodInfo]:
+        """The members as they would be tried."""
+        return [self._informed(member) for member in self._members.in_order()]
+
     def keys(self) -> Collection[str]:
         """The members' keys (`namespace/name`), live."""
         return cast("Collection[str]", self._members.keys())

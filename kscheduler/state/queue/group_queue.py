@@ -25,7 +25,7 @@ from kscheduler.framework.cluster.pod_groups import GroupKey, PodGroupView
 from kscheduler.framework.events import ClusterEvent
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.state.queue.backoff import is_backing_off
+from kscheduler.state.queue.backoff import expiration_without_hope, is_backing_off
 from kscheduler.state.queue.hints import QueueingStrategy
 from kscheduler.state.queue.places import ACTIVE, BACKOFF, GATED, Places
 from kscheduler.state.queue.policy import QueuePolicy
@@ -296,6 +296,8 @@ class GroupQueue:
             element.timestamp = now
         is_over = outcome is GroupOutcome.SUCCESS
         element.backoff_expiration = 0.0 if is_over else self._policy.backoff.expiration(element, len(element))
+        if outcome is GroupOutcome.ERROR and element.pod.pod.spec.scheduler_name in self._policy.stopped:
+            element.backoff_expiration = expiration_without_hope(now)
         self._place(element, QueueingStrategy.AFTER_BACKOFF, events.SCHEDULE_ATTEMPT_FAILURE, now)
 
     # --- events -------------------------------------------------------------------------------------------------------

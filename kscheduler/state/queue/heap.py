@@ -41,6 +41,11 @@ class KeyedHeap(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return (item for _, item in self._live.values())
 
+    def in_order(self) -> list[T]:
+        """All items as they would be popped, a copy."""
+        entries = sorted(entry for entry in (*self._line, *self._heap) if self._is_live(entry))
+        return [self._live[key][1] for _, _, key in entries]
+
     def keys(self) -> Collection[Hashable]:
         """The keys, as a live view that follows later changes."""
         return self._live.keys()

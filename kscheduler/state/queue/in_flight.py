@@ -6,6 +6,7 @@ evaluated before it is parked. A pod that waits unjudged for its turn rests: it 
 """
 
 from collections import Counter, OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -46,6 +47,23 @@ class InFlight:
     def uid_of(self, key: str) -> str:
         """The UID of the pod of this name (`namespace/name`) that is being tried, or empty; the newest, if two are."""
         return next((uid for uid in reversed(self._key_of) if self._key_of[uid] == key), "")
+
+    def snapshot(self) -> tuple[tuple[SeenEvent | str, ...], tuple[str, ...], tuple[tuple[str, str], ...]]:
+        """UIDs and events in their order; the UIDs of pods that rest; UID and key of all."""
+        resting = tuple(uid for uid, serial in self._marker.items() if serial == _RESTS)
+        return tuple(self._log.values()), resting, tuple(self._key_of.items())
+
+    def restore(
+        self, entries: Iterable[SeenEvent | str], resting: Iterable[str], keys: Iterable[tuple[str, str]]
+    ) -> None:
+        """Take over a snapshot; nothing may be in flight."""
+        self._key_of.update(keys)
+        for entry in entries:
+            if isinstance(entry, str):
+                self._marker[entry] = self._append(entry)
+            else:
+                self.record(entry)
+        self._marker.update(dict.fromkeys(resting, _RESTS))
 
     def begin(self, uid: str, key: str = "") -> None:
         """Record that a pod has been popped, or is judged at last."""

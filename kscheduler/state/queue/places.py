@@ -95,6 +95,14 @@ class Places:
         """Whether a pod outside of bundles waits for an event."""
         return key in self.parked or key in self.gated
 
+    def in_order(self) -> Iterator[tuple[str, Collection[Ready]]]:
+        """The elements of each place as they would be popped or asked; back-off after an error stands by itself."""
+        yield ACTIVE, self._active.in_order()
+        yield BACKOFF, self._backoff.in_order()
+        yield BACKOFF, self._error_backoff.in_order()
+        yield UNSCHEDULABLE, tuple(self.parked)
+        yield GATED, tuple(self.gated)
+
     def find(self, key: str) -> tuple[str, QueuedPodInfo] | None:
         """The place of a pod and its record; `None` if it is in no place."""
         bundle = self.bundles.of_pod(key)

@@ -46,6 +46,9 @@ class QueuePolicy:
     hints_alike: HintsAlike = no_hints_alike
     gated_pods_wait_for_the_flush: bool = False
     """Whether the flush asks about a gated pod once in five minutes; else each time, once it has waited so long."""
+    stopped: frozenset[str] = frozenset()
+    """Scheduler names whose profiles schedule nothing until another policy is adopted: a plugin is quarantined. The
+    safety net leaves their parked pods alone."""
     on_moved: OnMoved | None = None
     """Called for each element that moves: the element, the queue, the event's label, now. `None` costs nothing."""
     groups: PodGroupView | None = None

@@ -30,6 +30,10 @@ class VolumeAttachments:
             unfile(self._by_volume, _volume(before), name)
         return before
 
+    def get(self, name: str) -> VolumeAttachment | None:
+        """An attachment."""
+        return self._attachments.get(name)
+
     def is_any_on(self, node_name: str) -> bool:
         """Whether any volume is attached to the node."""
         return node_name in self._by_node

@@ -263,6 +263,18 @@ class VolumeTable:
         """The names of all classes."""
         return tuple(self._classes)
 
+    def attachment(self, name: str) -> VolumeAttachment | None:
+        """An attachment of a volume to a node, by its own name."""
+        return self._attachments.get(name)
+
+    def attachments_on(self, node_name: str) -> Sequence[VolumeAttachment]:
+        """The attachments of a node."""
+        return tuple(self._attachments.on(node_name))
+
+    def pods_on(self, node_name: str) -> Iterable[PodInfo]:
+        """The node's pods that have volumes."""
+        return self._use.pods(node_name).values()
+
     def csi_node(self, name: str) -> CSINode | None:
         """A node's CSINode: the drivers that its kubelet reports."""
         return self._csi_nodes.get(name)

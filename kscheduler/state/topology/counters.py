@@ -154,6 +154,14 @@ class TopologyCounts:
             self.changes += 1
             self._drop_those_that_see(name, before, namespace.metadata.labels)
 
+    def namespace_labels(self, name: str) -> Mapping[str, str] | None:
+        """A namespace's labels; `None` if it is unknown."""
+        return self._namespaces.of(name)
+
+    def namespace_names(self) -> tuple[str, ...]:
+        """The names of all namespaces that are known."""
+        return self._namespaces.names()
+
     def remove_namespace(self, name: str) -> None:
         """Remove a namespace."""
         before = self._namespaces.of(name)

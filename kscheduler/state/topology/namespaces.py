@@ -26,3 +26,7 @@ class NamespaceLabels:
     def of(self, name: str) -> Mapping[str, str] | None:
         """A namespace's labels; `None` if it is unknown."""
         return self._labels.get(name)
+
+    def names(self) -> tuple[str, ...]:
+        """The names of all that are known."""
+        return tuple(self._labels)

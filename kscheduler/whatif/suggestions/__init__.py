@@ -1,4 +1,7 @@
 """What would have to change for a pod to fit: changes of objects, each tried in the cycle before anybody sees it.
 
-`search` finds them, `trial` tries them, `pod_relaxations`, `node_changes`, `making_room` and `more_nodes` propose them.
+search, pairs    try what is proposed, and show what helps
+pod_changes      propose: less of what the pod asks for
+other_changes    propose: other claims, labels, nodes, pods that go
+trials           how a change is tried
 """

@@ -3,9 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from kscheduler.whatif.suggestions.changed import ObjectChange
+
+_POD_KINDS: Final = frozenset(
+    (
+        *("schedulingGate", "request", "toleration", "nodeSelector", "nodeAffinity", "podAffinity", "podAntiAffinity"),
+        *("maxSkew", "topologySpreadConstraint", "hostPort", "claimSize", "claimClass"),
+        *("deviceCount", "deviceSelector", "deviceConstraint", "deviceToleration", "deviceClass"),
+        *("groupMinCount", "groupMembers"),
+    )
+)
 
 
 class ChangeKind(Enum):
@@ -21,28 +30,39 @@ class ChangeKind(Enum):
     MAX_SKEW = "maxSkew"
     SPREAD_CONSTRAINT = "topologySpreadConstraint"
     HOST_PORT = "hostPort"
+    CLAIM_SIZE = "claimSize"
     CLAIM_CLASS = "claimClass"
+    DEVICE_COUNT = "deviceCount"
+    DEVICE_SELECTOR = "deviceSelector"
+    DEVICE_CONSTRAINT = "deviceConstraint"
+    DEVICE_TOLERATION = "deviceToleration"
+    DEVICE_CLASS = "deviceClass"
+    GROUP_MIN_COUNT = "groupMinCount"
+    GROUP_MEMBERS = "groupMembers"
+    NAMESPACE_LABEL = "namespaceLabel"
+    CLASS_TOPOLOGY = "storageClassTopology"
+    CLAIM_ZONE = "claimZone"
     UNCORDON = "uncordon"
     TAINT = "taint"
     NODE_LABEL = "nodeLabel"
+    DETACH_VOLUME = "detachVolume"
+    PLUGIN = "plugin"
+    EXTENDER = "extender"
+    RELEASE_DEVICES = "releaseDevices"
     DELETE_PODS = "deletePods"
     ADD_NODE = "addNode"
 
 
-_OF_THE_POD = (
-    ChangeKind.GATE,
-    ChangeKind.REQUEST,
-    ChangeKind.TOLERATION,
-    ChangeKind.NODE_SELECTOR,
-    ChangeKind.NODE_AFFINITY,
-    ChangeKind.POD_AFFINITY,
-    ChangeKind.POD_ANTI_AFFINITY,
-    ChangeKind.MAX_SKEW,
-    ChangeKind.SPREAD_CONSTRAINT,
-    ChangeKind.HOST_PORT,
-    ChangeKind.CLAIM_CLASS,
+OF_THE_POD: Final = frozenset(kind for kind in ChangeKind if kind.value in _POD_KINDS)
+"""Changes of what the pod, its claims or its group ask for; all others are of what the cluster has."""
+FAR: Final = frozenset(
+    (
+        *(ChangeKind.DELETE_PODS, ChangeKind.RELEASE_DEVICES, ChangeKind.ADD_NODE),
+        *(ChangeKind.PLUGIN, ChangeKind.EXTENDER),
+    )
 )
-_ORDER = {kind: position for position, kind in enumerate(ChangeKind)}
+"""Changes beside which a pair of smaller ones is of interest."""
+_ORDER: Final = {kind: position for position, kind in enumerate(ChangeKind)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +75,8 @@ class Step:
     """0..1: how much of what the pod asks for is given up."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What the text says, by name; see `explain.suggestions`."""
+    subject: str = ""
+    """Of proposals of the same kind and subject the first that helps is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +95,7 @@ class Suggestion:
 
         Fewer steps; the pod alone before nodes, other pods and new nodes; less that is given up; more nodes.
         """
-        farthest = max((0 if step.kind in _OF_THE_POD else _ORDER[step.kind]) for step in self.steps)
+        farthest = max((0 if step.kind in OF_THE_POD else _ORDER[step.kind]) for step in self.steps)
         disturbed = sum(change.delete for change in self.changes)
         size = sum(step.size for step in self.steps)
         return len(self.steps), farthest, disturbed, size, -self.nodes, [_ORDER[step.kind] for step in self.steps]

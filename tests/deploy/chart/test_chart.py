@@ -11,7 +11,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from kscheduler.cli.commands import run
+from kscheduler.cli.commands import run, shadow
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import load_file
@@ -109,7 +109,9 @@ def test_no_object_is_there_twice_and_each_has_the_usual_labels(values: str) -> 
 @each_value_set
 def test_the_service_understands_every_argument(values: str) -> None:
     parser = argparse.ArgumentParser(exit_on_error=False)
-    run.add_parser(parser.add_subparsers())
+    verbs = parser.add_subparsers()
+    run.add_parser(verbs)
+    shadow.add_parser(verbs)
     flags = parser.parse_args(container(values)["args"])
     version = flags.emulated_version or VERSION
     assert parse_feature_gates(",".join(flags.feature_gates), version=version) is not None
@@ -302,8 +304,38 @@ def test_bindings_and_flow_schemas_name_the_account_of_the_pods(values: str) -> 
         assert (who["name"], who["namespace"]) == account
 
 
+def test_a_shadow_may_read_and_nothing_else() -> None:
+    (role,) = of_kind("shadow", "ClusterRole")
+    assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"list", "watch"}
+    (binding,) = of_kind("shadow", "ClusterRoleBinding")
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    for kind in ("Role", "RoleBinding", "FlowSchema", "PodDisruptionBudget"):
+        assert of_kind("shadow", kind) == []
+
+
+SHADOW: Final = {"mode": "shadow", "replicas": 1, "leaderElection.enabled": False, "server.scheme": "HTTP"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        pytest.param({"leaderElection.enabled": True}, "leaderElection.enabled", id="nothing-to-elect"),
+        pytest.param({"server.scheme": "HTTPS"}, "server.scheme", id="no-login"),
+        pytest.param({"repairOverfilledNodes": True}, "repairOverfilledNodes", id="no-eviction"),
+        pytest.param({"metrics.prometheusRule.enabled": True}, "metrics.prometheusRule.enabled", id="no-alerts"),
+    ],
+)
+def test_a_shadow_refuses_what_would_write_or_mislead(settings: dict[str, object], named: str) -> None:
+    whole = SHADOW | {"flowSchema.enabled": False} | settings
+    with pytest.raises(helm.RefusedError, match=rf"mode: shadow.*{named}"):
+        helm.render(settings=whole)
+
+
 @each_value_set
 def test_the_test_pod_is_scheduled_by_what_was_installed_and_has_no_token(values: str) -> None:
+    if values == "shadow":
+        assert of_kind(values, "Pod") == []  # it places none, its own test pod included
+        return
     (pod,) = of_kind(values, "Pod")
     profiles = [
         profile["schedulerName"]

@@ -12,13 +12,14 @@ from tests.controlplane.binaries import find_kubectl
 from tests.deploy import helm, manifests
 
 FILES: Final = manifests.files()
-OVERLAYS: Final = {
+OVERLAYS: Final[dict[str, tuple[str, ...]]] = {
     "base": ("default", helm.NAMESPACE),
     "single": ("single", helm.NAMESPACE),
     "monitoring": ("monitoring", helm.NAMESPACE),
     "replace": ("replace", "kube-system"),
+    "shadow": ("shadow", helm.NAMESPACE, manifests.SHADOW_RELEASE),
 }
-"""Overlay: the value set that means the same, and the namespace that it is installed into."""
+"""Overlay: the value set that means the same, the namespace that it is installed into, and another release name."""
 
 Object = dict[str, Any]
 Named = dict[tuple[str, str | None, str], Object]
@@ -33,8 +34,8 @@ def named(objects: list[Object]) -> Named:
     }
 
 
-def by_helm(values: str, namespace: str) -> Named:
-    rendered = helm.render(manifests.VALUE_SETS / f"{values}.yaml", namespace=namespace)
+def by_helm(values: str, namespace: str, release: str = helm.RELEASE) -> Named:
+    rendered = helm.render(manifests.VALUE_SETS / f"{values}.yaml", namespace=namespace, release=release)
     return named([yaml.safe_load(text) for text in manifests.documents(rendered)])
 
 

@@ -9,11 +9,15 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
+from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.config.loader import default_configuration
 from kscheduler.whatif.decide import Decision, decide
 from kscheduler.whatif.scenario import parse_scenario
 
 Tree = dict[str, Any]
 
+AS_1_37 = FeatureGates(version="1.37")
 _ZONES = ("a", "b", "c")
 _APPS = ("web", "db")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -28,8 +32,9 @@ def random_scenario(chance: random.Random) -> Tree:
 
 
 def decided(scenario: Tree) -> Decision:
-    """The whole decision about it."""
-    return decide(parse_scenario(json.dumps(scenario).encode(), "random:1"))
+    """The whole decision about it; one with gates is about Kubernetes 1.37, where these gates are."""
+    built_in = default_configuration(DEFAULT_SCHEDULER_NAME, AS_1_37) if scenario.get("gates") else None
+    return decide(parse_scenario(json.dumps(scenario).encode(), "random:1", built_in))
 
 
 def feasible(scenario: Tree) -> int:

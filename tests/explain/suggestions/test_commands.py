@@ -127,7 +127,7 @@ def test_pods_that_would_have_to_go_are_named_with_priority_and_budgets() -> Non
     other["metadata"]["labels"] = {"app": "db"}
     found, text = asked(pod_tree(cpu="3"), nodes=[node_tree("a")], pods=[other], poddisruptionbudgets=[budget])
     assert command("deletePods", found) == "kubectl delete pod -n default other"
-    assert "delete default/other on a (priority 7; 1 of them against a disruption budget)" in text
+    assert "delete default/other on a (priority 7; 1 of them against a disruption budget; " in text
 
 
 def test_a_new_node_has_no_command() -> None:
@@ -154,7 +154,7 @@ def test_what_may_not_be_less_than_its_limit_is_lowered_with_it() -> None:
 def test_pairs_where_no_single_change_helps() -> None:
     pod = pod_tree(cpu="3", nodeSelector={"disk": "ssd"})
     found, text = asked(pod, nodes=[node_tree("a", cpu="2")])
-    assert [each["kind"] for each in found] == ["request+nodeSelector"]
+    assert [each["kind"] for each in found] == ["request+nodeSelector", "request+nodeLabel"]
     assert "request 2 of cpu instead of 3, and drop disk=ssd from the nodeSelector" in text
 
 

@@ -8,40 +8,13 @@ import random
 import sys
 from typing import Any
 
-import jsonpatch
 import pytest
 
 from kscheduler.api.quantity import milli_value
 from kscheduler.api.quantity import value as whole_value
-from kscheduler.explain.situation import NO_SITUATION
-from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.explain.suggestions.asked import suggested
+from tests.explain.suggestions.applied import applied, suggestions_for
 from tests.explain.suggestions.random_scenarios import Tree, decided, feasible, random_scenario, single_changes
-
-
-def applied(scenario: Tree, suggestion: Tree) -> Tree:
-    """The scenario after a suggestion. Raises where a patch does not fit the JSON."""
-    after = copy.deepcopy(scenario)
-    for change in suggestion["changes"]:
-        if change["resource"] == "pods" and not change.get("delete"):
-            after["pod"] = jsonpatch.apply_patch(after["pod"], change["patch"])
-            continue
-        listed = after["objects"][change["resource"]]
-        found = [at for at, obj in enumerate(listed) if obj["metadata"]["name"] == change["name"]]
-        if change.get("delete"):
-            del listed[found[0]]
-        elif found:
-            listed[found[0]] = jsonpatch.apply_patch(listed[found[0]], change["patch"])
-        else:
-            listed.append(jsonpatch.apply_patch({}, change["patch"]))
-    return after
-
-
-def suggestions_for(scenario: Tree) -> list[Tree] | None:
-    """As `-o json` prints them."""
-    decision = decided(scenario)
-    found = suggested(decision)
-    return None if found is None else suggestion_trees(found, decision.scenario, NO_SITUATION)
 
 
 def objections(scenario: Tree) -> list[str]:

@@ -23,6 +23,7 @@ from kscheduler.framework.pods.pod_info import placed
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import SUCCESS, Status, error
 from kscheduler.plugins.in_tree import registry
+from kscheduler.scheduling.claims.claim_storage import ClaimStorage
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
 from tests.builders import make_node, make_pod
@@ -69,6 +70,7 @@ class World:
         gates: str = ON,
         workers: int = 4,
         known: Registry | None = None,
+        claim_storage: ClaimStorage | None = None,
     ) -> None:
         self.clock = VirtualClock()
         self.pods: dict[str, Pod] = {}
@@ -90,6 +92,7 @@ class World:
             statuses=self.reported,
             group_statuses=self.groups,
             events=self.events,
+            claim_storage=claim_storage,
             pod_of=self.pods.get,
             on_arrival=lambda: self.wake(),  # noqa: PLW0108  # the workers come later
         )

@@ -257,10 +257,9 @@ class NaiveDecision:
 def decide(scene: Scene) -> NaiveDecision:
     """Judge, score and choose."""
     pod, cluster = scene.pod, scene.cluster
-    if pod.spec.volumes:
-        problem = next((told for _, whole, _ in _STORAGE_RULES if (told := whole(pod, cluster.storage))), "")
-        if problem:
-            return NaiveDecision(problem)
+    problem = whole_pod_problem(scene)
+    if problem:
+        return NaiveDecision(problem)
     nominated = pod.status.nominated_node_name
     if nominated in cluster.nodes and scene.beside_nominated(nominated)[1] is None:
         return NaiveDecision(feasible=[nominated], node_name=nominated)
@@ -275,6 +274,14 @@ def decide(scene: Scene) -> NaiveDecision:
     totals = {name: sum(its[name] for its in points.values()) for name in feasible}
     best = [name for name in feasible if totals[name] == max(totals.values())]
     return NaiveDecision("", verdicts, feasible, points, totals, winner(pod, best))
+
+
+def whole_pod_problem(scene: Scene) -> str:
+    """What is wrong with the whole pod, whatever the node; empty if nothing is."""
+    pod, storage = scene.pod, scene.cluster.storage
+    if not pod.spec.volumes:
+        return ""
+    return next((told for _, whole, _ in _STORAGE_RULES if (told := whole(pod, storage))), "")
 
 
 def placed(pod: Pod, name: str) -> Pod:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
 from kscheduler.framework.events import (
     ASSIGNED_POD_DELETE,
     NODE_ADD,
@@ -21,6 +22,7 @@ from kscheduler.state.pod_groups.group_apis import KUBERNETES
 from kscheduler.state.pod_groups.group_table import PodGroupTable
 from kscheduler.state.queue.hints import HintTable, QueueingStrategy
 from kscheduler.state.queue.pod_changes import pod_update_events
+from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
 from kscheduler.state.queue.scheduling_queue import BACKOFF, GATED, UNSCHEDULABLE, SchedulingQueue
 from tests.builders import Tree, make_pod, pod_info, queued_pod
 from tests.state.queue.model import policy
@@ -226,6 +228,37 @@ def test_the_safety_net_marks_whom_it_moves(queue: SchedulingQueue) -> None:
     queued.unschedulable_plugins = frozenset({"Room"})
     queue.requeue(queued, NOW + 301)
     assert not queued.was_flushed
+
+
+def test_the_safety_net_leaves_pods_alone_whose_profile_schedules_nothing_until_another_policy_comes() -> None:
+    queue = SchedulingQueue(replace(policy([]), stopped=frozenset(["kscheduler"])))
+    queue.add(pod_info("p"), NOW)
+    rejected(queue, "Quarantined")
+    queue.move_all(NODE_ADD, None, None, NOW + 10)
+    queue.flush_unschedulable(NOW + 1000)
+    found = queue.find("default/p")
+    assert found is not None
+    assert found[0] == UNSCHEDULABLE
+    queue.adopt(policy([]), lambda _: True, NOW + 1001)
+    assert popped(queue, NOW + 1001).key == "default/p"
+
+
+@pytest.mark.parametrize(("stopped", "wait"), [(frozenset[str](), 1), (frozenset(["kscheduler"]), 300)])
+def test_a_group_whose_profile_schedules_nothing_is_tried_again_late(stopped: frozenset[str], wait: int) -> None:
+    groups = PodGroupTable([KUBERNETES])
+    queue = SchedulingQueue(replace(policy([]), groups=groups, stopped=stopped))
+    groups.put(GroupDefinition(GroupKey("scheduling.k8s.io", "default", "gang"), 1))
+    member = pod_info("member", schedulingGroup={"podGroupName": "gang"})
+    groups.add_member(member)
+    queue.add(member, NOW)
+    tried = queue.pop_next(NOW)
+    assert isinstance(tried, QueuedPodGroup)
+    queue.requeue(tried.members["default/member"], NOW)
+    queue.group_attempted(tried, GroupOutcome.ERROR, NOW)
+    queue.flush_backoff(NOW + wait - 1)
+    assert queue.pop_next(NOW + wait - 1) is None
+    queue.flush_backoff(NOW + wait + 1)
+    assert isinstance(queue.pop_next(NOW + wait + 1), QueuedPodGroup)
 
 
 def test_a_pod_that_is_added_again_while_in_flight_is_tried_once_at_a_time(queue: SchedulingQueue) -> None:

@@ -7,7 +7,7 @@ flags replace the pods. Without the right to delete pods, preemption would choos
 {{- define "kscheduler.configuration" -}}
 {{- $config := .Values.config }}
 {{- $profile := dict "schedulerName" (include "kscheduler.schedulerName" .) }}
-{{- if not .Values.rbac.preemption }}
+{{- if and (not .Values.rbac.preemption) (ne .Values.mode "shadow") }}
 {{- $without := dict "disabled" (list (dict "name" "DefaultPreemption")) }}
 {{- $_ := set $profile "plugins" (dict "postFilter" $without) }}
 {{- end }}
@@ -31,7 +31,7 @@ honorSchedulerNameAnnotation: true
 {{- $profiles := default (list $profile) $config.profiles }}
 {{- range $ready := (.Files.Get "files/policies.yaml" | fromYaml).profiles }}
 {{- if has $ready.schedulerName $config.policies }}
-{{- if not $.Values.rbac.preemption }}
+{{- if and (not $.Values.rbac.preemption) (ne $.Values.mode "shadow") }}
 {{- $_ := set $ready.plugins "postFilter" (dict "disabled" (list (dict "name" "DefaultPreemption"))) }}
 {{- end }}
 {{- $profiles = append $profiles $ready }}
@@ -68,7 +68,40 @@ pluginSources:
 {{- join "," $pairs }}
 {{- end }}
 
+{{/* `kscheduler shadow` takes no lease, and has no port with a login: asking who a caller is creates reviews. */}}
+{{- define "kscheduler.shadowArgs" -}}
+- shadow
+- --config=/etc/kscheduler/config/config.yaml
+{{- if .Values.plugins }}
+- --plugin-directory=/etc/kscheduler/plugins
+{{- end }}
+{{- range .Values.shadow.followSchedulers }}
+- --follow-scheduler={{ . }}
+{{- end }}
+- --followed={{ .Values.shadow.followed }}
+- --settle={{ .Values.shadow.settle }}
+- --grace={{ .Values.shadow.grace }}
+- {{ printf "--metrics-bind-address=%s:%s" (include "kscheduler.plainAddress" .) (include "kscheduler.plainPort" .) | quote }}
+- --output=json
+{{- with include "kscheduler.featureGates" . }}
+- --feature-gates={{ . }}
+{{- end }}
+- --logging-format={{ .Values.logs.format }}
+- --v={{ .Values.logs.level }}
+{{- with .Values.extraArgs }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
 {{- define "kscheduler.args" -}}
+{{- if eq .Values.mode "shadow" }}
+{{- include "kscheduler.shadowArgs" . }}
+{{- else }}
+{{- include "kscheduler.runArgs" . }}
+{{- end }}
+{{- end }}
+
+{{- define "kscheduler.runArgs" -}}
 - run
 - --config=/etc/kscheduler/config/config.yaml
 {{- if .Values.plugins }}
@@ -149,6 +182,20 @@ pluginSources:
 {{- end }}
 {{- if and (eq .Values.mode "replace") (not .Values.leaderElection.enabled) }}
 {{- fail "mode: replace needs leaderElection.enabled: the Lease is what keeps kube-scheduler from deciding at the same time" }}
+{{- end }}
+{{- if eq .Values.mode "shadow" }}
+{{- if or .Values.leaderElection.enabled (gt (int .Values.replicas) 1) }}
+{{- fail "mode: shadow decides nothing, so that there is nothing to elect: set leaderElection.enabled: false and replicas: 1 (ci/shadow.yaml)" }}
+{{- end }}
+{{- if ne .Values.server.scheme "HTTP" }}
+{{- fail "mode: shadow needs server.scheme HTTP: a login would create reviews, and a shadow creates nothing (ci/shadow.yaml)" }}
+{{- end }}
+{{- if .Values.metrics.prometheusRule.enabled }}
+{{- fail "mode: shadow: the alerts are about a scheduler that decides; leave metrics.prometheusRule.enabled false, and look at kscheduler_shadow_differences_total" }}
+{{- end }}
+{{- if or .Values.repairOverfilledNodes .Values.flowSchema.enabled }}
+{{- fail "mode: shadow evicts nobody, and does not go before others at the API server: set repairOverfilledNodes and flowSchema.enabled to false (ci/shadow.yaml)" }}
+{{- end }}
 {{- end }}
 {{- if and .Values.config.existingConfigMap (or .Values.config.profiles .Values.config.policies .Values.config.extenders) }}
 {{- fail "config.existingConfigMap: profiles and extenders are taken from there; give one or the other" }}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kscheduler.scheduling.observations import AttemptResult
-from kscheduler.scheduling.pod_log.recent_attempts import BoundPod, FailedAttempt, RecentPreemption
+from kscheduler.scheduling.pod_log.recent_attempts import BindingAttempt, FailedAttempt, RecentPreemption
 from kscheduler.server.status_page.facts.heat import HeatMap, Summary
 from kscheduler.server.status_page.facts.in_words import seconds_of
 from kscheduler.server.status_page.facts.plugin_times import PluginTime, plugin_times, quantile
@@ -59,7 +59,7 @@ class OverviewFigures:
 class Decisions:
     """What was decided last."""
 
-    entries: tuple[BoundPod | FailedAttempt, ...]
+    entries: tuple[BindingAttempt | FailedAttempt, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class OverviewReader:
             rows.append(QueueRow("incomplete", "wait for a group nobody has seen", sizes.incomplete, None))
         return tuple(rows)
 
-    def _decisions(self) -> tuple[BoundPod | FailedAttempt, ...]:
+    def _decisions(self) -> tuple[BindingAttempt | FailedAttempt, ...]:
         recent = self._sources.recent
         ends = (_last(recent.bound, MOST_DECISIONS), _last(recent.failed, MOST_DECISIONS))
         return tuple(heapq.nlargest(MOST_DECISIONS, [*ends[0], *ends[1]], key=lambda entry: entry.at))

@@ -9,7 +9,7 @@ from kscheduler.api.quantity import QuantityError
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.reasons.wording import amount_text, taint_text
-from kscheduler.scheduling.pod_log.recent_attempts import BoundPod, FailedAttempt, RecentPreemption
+from kscheduler.scheduling.pod_log.recent_attempts import BindingAttempt, FailedAttempt, RecentPreemption
 from kscheduler.server.status_page.facts.in_words import age_text, seconds_of
 from kscheduler.server.status_page.sources import PageSources
 
@@ -57,7 +57,7 @@ class PodStory:
     created: float | None
     condition: tuple[str, str, float | None] | None
     """Reason, message and time of its condition PodScheduled, where it is False."""
-    attempts: Sequence[BoundPod | FailedAttempt]
+    attempts: Sequence[BindingAttempt | FailedAttempt]
     more_attempts: int
     """Attempts that are kept and not shown."""
     preemptions: Sequence[RecentPreemption]

@@ -1,0 +1,1 @@
+"""What recording costs, and whether a million decisions come out again."""

@@ -1,0 +1,180 @@
+"""A shadow's life: HTTP server -> informers -> first lists -> comparisons, until a signal; then the report.
+
+SIGUSR1 shows the report at once; SIGTERM, SIGINT and SIGHUP end it in order. Its configuration stays as it was read.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
+from typing import Any, Final
+
+import structlog
+
+from kscheduler import __version__
+from kscheduler.aio.services import BackgroundService, running
+from kscheduler.app import signals
+from kscheduler.app.shadowing.answering import ShadowAnswers
+from kscheduler.app.shadowing.connected import ConnectedShadow
+from kscheduler.app.shadowing.options import ShadowOptions
+from kscheduler.client.access.connection import Connection
+from kscheduler.explain.shadow.as_tree import Tree, shadow_tree
+from kscheduler.logs import configure as configure_logs
+from kscheduler.logs import get_logger, verbose
+from kscheduler.scheduling.pod_log.lines import OUTCOMES
+from kscheduler.server import Server
+from kscheduler.whatif.shadow.sums import Sums
+from kscheduler.whatif.shadow.verdict import Comparison
+
+_log = get_logger("shadow")
+
+SYNC_SECONDS: Final = 10.0
+"""How long the first lists may take until a line names what is missing; then again each time."""
+FIRST_DATA_SECONDS: Final = 5.0
+"""How long the first comparison waits for plugins that fetch data of their own."""
+SUMMARY_SECONDS: Final = 60.0
+"""Between two lines with the sums, while anything is compared."""
+
+
+class ShadowApp:
+    """A shadow of a cluster."""
+
+    def __init__(self, options: ShadowOptions, connection: Connection) -> None:
+        """Raises `ConfigError`."""
+        self._options = options
+        self.parts = ConnectedShadow(options, connection)
+        self.parts.follower.on_verdict = self._log_verdict
+        self._began = self.parts.clock.monotonic()
+        self.answers = ShadowAnswers(options, connection, self.parts, self.report)
+        self._summed_up = 0
+
+    @property
+    def server(self) -> Server:
+        """The first HTTP server. Raises `IndexError` where both ports are off."""
+        return self.answers.servers[0]
+
+    def report(self) -> Tree:
+        """What was compared so far."""
+        return shadow_tree(self.parts.follower, self.parts.clock.monotonic() - self._began)
+
+    def show_report(self) -> None:
+        """Give the report to whoever asked for it."""
+        if self._options.report is not None:
+            self._options.report(self.report())
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Follow until `stop` is set, or the time is over; then show the report."""
+        parts = self.parts
+        _log.info("shadow_starting", version=__version__, pid=os.getpid(), follows=sorted(self._options.names))
+        async with AsyncExitStack() as ends:
+            ends.callback(self.answers.exposition.close)
+            for server in self.answers.servers:
+                await server.start()
+                ends.push_async_callback(server.aclose)
+            await ends.enter_async_context(parts.client)
+            await ends.enter_async_context(parts.plugin_client)
+            async with running(
+                BackgroundService("loop-lag", self.answers.loop_lag.run),
+                BackgroundService("api-server", parts.monitor.run),
+                BackgroundService("informers", parts.informers.run),
+                BackgroundService("plugins' kinds", parts.plugin_listers.run),
+                BackgroundService("plugins' data", parts.refreshed.run),
+            ):
+                await self._until(self._follow(), stop)
+                self.answers.is_stopping = True
+        self._log_sums("shadow_stopped")
+        self.show_report()
+
+    async def _until(self, following: Any, stop: asyncio.Event) -> None:
+        """Follow until `stop`, or until the time is over."""
+        tasks = [asyncio.create_task(following, name="shadow"), asyncio.create_task(stop.wait(), name="stop")]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if tasks[0].done():
+                tasks[0].result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def _follow(self) -> None:
+        while missing := await self.parts.wait_for_sync(SYNC_SECONDS):
+            _log.warning("waiting_for_sync", missing=list(missing))
+        without = await self.parts.refreshed.wait_for_first(FIRST_DATA_SECONDS)
+        if without:
+            _log.warning("plugins_without_data", plugins=without, advice="they decide as they do without data")
+        follower = self.parts.follower
+        follower.begin()
+        self._began = self.parts.clock.monotonic()
+        _log.info(
+            "shadow_following",
+            follows=sorted(self._options.names),
+            program=self._options.followed.name,
+            decides_as=follower.assembly.config.gates.version,
+            nodes=len(follower.assembly.cache.nodes),
+        )
+        async with running(
+            BackgroundService("comparisons", follower.run), BackgroundService("sums", self._sum_up_regularly)
+        ):
+            await self._the_time()
+
+    async def _the_time(self) -> None:
+        """As long as was asked for; without that, for ever."""
+        if self._options.seconds is None:
+            await asyncio.get_running_loop().create_future()
+        else:
+            await self.parts.clock.sleep(self._options.seconds)
+
+    async def _sum_up_regularly(self) -> None:
+        while True:
+            await self.parts.clock.sleep(SUMMARY_SECONDS)
+            if self.parts.follower.sums.judged != self._summed_up:
+                self._log_sums("shadow_sums")
+
+    def _log_sums(self, event: str) -> None:
+        sums: Sums = self.parts.follower.sums
+        self._summed_up = sums.judged
+        kinds = {kind.value: count for kind, count in sums.by_kind().items() if count}
+        behind = round(self.parts.follower.behind_seconds(), 3)
+        _log.info(event, compared=sums.judged, differences=sums.real_differences, kinds=kinds, behind_seconds=behind)
+
+    def _log_verdict(self, verdict: Comparison) -> None:
+        if not verbose(OUTCOMES):
+            return
+        fields: dict[str, Any] = {
+            "pod": verdict.pod,
+            "uid": verdict.uid,
+            "kind": verdict.kind.value,
+            "theirs": verdict.theirs,
+            "ours": verdict.ours,
+            "reason": verdict.reason,
+            "message": verdict.message,
+            "order": verdict.order.text if verdict.order is not None else "",
+            "tries": verdict.order.tries if verdict.order is not None else "",
+        }
+        _log.info("pod_compared", **{name: value for name, value in fields.items() if value != ""})
+
+
+@contextmanager
+def _reporting(app: ShadowApp) -> Iterator[None]:
+    """Show the report at each SIGUSR1 while the body runs."""
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGUSR1, app.show_report)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGUSR1)
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # the system's default would end the process at a late one
+
+
+async def run_shadow(options: ShadowOptions, connection: Connection) -> None:
+    """Run a shadow until a signal ends it, or its time is over. Sets up logs, unless that is already done."""
+    if not structlog.is_configured():
+        configure_logs()
+    _log.info("connecting", server=connection.description)
+    stop = signals.Stop()
+    with signals.ending(stop):
+        app = ShadowApp(options, connection)
+        with _reporting(app):
+            await app.run(stop)

@@ -1,0 +1,146 @@
+"""`kscheduler replay`: decide again what `kscheduler run --record` has recorded.
+
+    replay DIR                          every decision again, compared bit for bit
+    replay DIR --until TIME             cache and queue as they were then
+    replay DIR --config other.yaml      what another configuration would have made of it
+
+docs/recorder.md describes what is recorded and what cannot be decided again.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kscheduler.cli.flags import add_feature_gates, add_plugin_flags, configuration_reader, feature_gates
+from kscheduler.cli.parser import StoreText
+from kscheduler.cli.refusal import refuse
+
+if TYPE_CHECKING:
+    from kscheduler.recorder.replaying.replay import Replay
+
+_EQUAL, _DIFFERENT, _BAD_INPUT = 0, 1, 2
+
+_DESCRIPTION = """\
+Decide a recording again with the same configuration and the same code, and compare each decision: node, victims,
+message. Reads files only: no cluster is asked, and nothing is written."""
+_EPILOG = """\
+Exit codes: 0 every decision came out as recorded, or --until or --config has been answered; 1 some did not, or the
+recording has a part that cannot be followed; 2 flags or files that cannot be used."""
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
+    """Add the subcommand."""
+    parser = subparsers.add_parser(
+        "replay",
+        help="decide a recording again, and compare; or show the state at a time",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "recording", metavar="FILE|DIR", help="a directory of --record with all its runs, or one file of it"
+    )
+    parser.add_argument(
+        "--until",
+        metavar="TIME",
+        help="show cache and queue as they were at this time: 2026-11-24T15:30:00Z, or +10m after the beginning",
+    )
+    parser.add_argument(
+        "--each-segment",
+        action="store_true",
+        help="begin each file with its own snapshot instead of going on from the file before",
+    )
+    other = parser.add_argument_group(
+        "what would have been different",
+        "both configurations decide for themselves while everything else happens as recorded",
+    )
+    other.add_argument("--config", action=StoreText, metavar="FILE", default="", help="another configuration")
+    add_plugin_flags(other)
+    add_feature_gates(other, "as recorded, without --config or --plugin")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: one object")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the answer and return the exit code; a problem is a line on standard error."""
+    from kscheduler.config.errors import ConfigError
+    from kscheduler.recorder.file.blocks import SegmentError
+    from kscheduler.recorder.replaying.replay import RecordingError
+
+    try:
+        return _run(args)
+    except (RecordingError, SegmentError, ConfigError) as problem:
+        refuse(str(problem))
+    except ValueError as problem:
+        refuse(f"--until: {problem}")
+    except OSError as problem:
+        refuse(f"{problem.filename or args.recording}: {problem.strerror or problem}")
+    return _BAD_INPUT
+
+
+def _run(args: argparse.Namespace) -> int:
+    from kscheduler.explain.as_json import json_line
+    from kscheduler.explain.recordings.in_json import replay_tree
+    from kscheduler.explain.recordings.in_text import replay_text, state_text
+    from kscheduler.explain.recordings.state import state_tree
+    from kscheduler.explain.text.layout import style_of
+
+    if args.config or args.plugin:
+        return _compare(args)
+    replay = _replayed(args)
+    style, is_json = style_of(sys.stdout), args.output == "json"
+    if args.until is None:
+        report = replay.report
+        print(json_line(replay_tree(report, args.recording)) if is_json else replay_text(report, style))
+        return _EQUAL if report.is_equal else _DIFFERENT
+    if replay.scheduler is None:
+        return refuse("--until: there is no state to show at this time: the replay is astray there")
+    for text in dict.fromkeys((*replay.report.notes, *replay.report.stopped)):
+        print(f"kscheduler: {text}", file=sys.stderr)
+    tree = state_tree(replay.scheduler.assembly, replay.scheduler.clock.micros)
+    print(json_line(tree) if is_json else state_text(tree, style))
+    return _EQUAL
+
+
+def _compare(args: argparse.Namespace) -> int:
+    """Raises as `_replayed`."""
+    from kscheduler.explain.as_json import json_line
+    from kscheduler.explain.recordings.other_policy import comparison_text, comparison_tree
+    from kscheduler.explain.text.layout import style_of
+    from kscheduler.recorder.alternatives.comparing import compared
+    from kscheduler.recorder.replaying.replay import RecordingError, runs_of
+
+    if args.until is not None:
+        raise RecordingError("--until shows what was recorded; it does not go with --config or --plugin")
+    reader = configuration_reader(args, feature_gates(args))
+    other = reader.read_file(args.config) if args.config else reader.default()
+    *_, segments = runs_of(Path(args.recording))
+    found = compared(segments, other)
+    if args.output == "json":
+        print(json_line(comparison_tree(found, args.recording)))
+    else:
+        print(comparison_text(found, style_of(sys.stdout)))
+    return _EQUAL
+
+
+def _replayed(args: argparse.Namespace) -> "Replay":
+    """Raises `RecordingError`, `SegmentError`, `ConfigError`, `ValueError`, `OSError`."""
+    from kscheduler.recorder.replaying.replay import Replay, runs_of
+
+    replay = Replay(until=_until(args), each_segment=args.each_segment)
+    for run_of_process in runs_of(Path(args.recording)):
+        replay.run(run_of_process)
+        if replay.is_over:
+            break
+    return replay
+
+
+def _until(args: argparse.Namespace) -> int | None:
+    from kscheduler.explain.recordings.times import parse_time
+    from kscheduler.recorder.replaying.replay import beginning_of, runs_of
+
+    if args.until is None:
+        return None
+    is_relative, micros = parse_time(args.until)
+    return micros + beginning_of(next(runs_of(Path(args.recording)))) if is_relative else micros

@@ -1,0 +1,193 @@
+"""`kscheduler shadow`: how this configuration would have decided, in a live cluster where another scheduler decides.
+
+    shadow --config new.yaml                          pods of the profiles' names; kube-scheduler decides
+    shadow --follow-scheduler default-scheduler       the default plugins, on kube-scheduler's own pods
+    shadow --config new.yaml --followed kscheduler    another kscheduler decides
+
+docs/shadow.md describes what is compared, and what cannot be.
+"""
+
+import argparse
+import errno
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from kscheduler.aio import event_loop
+from kscheduler.cli.asking_flags import add_cluster, add_scheduler, by_the_servers_version, serving_of
+from kscheduler.cli.flags import add_feature_gates
+from kscheduler.cli.log_flags import add_log_flags, configure_logs
+from kscheduler.cli.parser import duration, port
+from kscheduler.cli.refusal import refuse
+from kscheduler.cli.serving_flags import address_and_port
+from kscheduler.config.durations import seconds
+from kscheduler.server.serving import HTTPServing
+
+if TYPE_CHECKING:
+    from kscheduler.app.shadowing import ShadowOptions
+    from kscheduler.whatif.shadow.verdict import FollowedScheduler
+
+DEFAULT_PORT: Final = 10262
+_DESCRIPTION = """\
+Follow a live cluster in which another scheduler decides, and say how this configuration would have decided: for each
+binding on the view just before it, and in sum. Nothing is written to the cluster, and no pod is ever bound or evicted:
+the client that is used has no way to send a write. SIGUSR1 prints the report; SIGTERM and Ctrl-C print it and end."""
+_EPILOG = """\
+Exit codes: 0 ended by a signal or after --duration; 2 flags, files or credentials that cannot be used. A difference is
+no failure."""
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
+    """Add the subcommand."""
+    parser = subparsers.add_parser(
+        "shadow",
+        help="say how this configuration would have decided where another scheduler decides",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        allow_abbrev=False,
+    )
+    add_scheduler(parser.add_argument_group("what is tried"), "the KubeSchedulerConfiguration that is tried")
+    add_feature_gates(parser, "the newest that is not newer than the API server")
+    _add_followed(parser.add_argument_group("what is followed"))
+    add_cluster(parser.add_argument_group("the live cluster"))
+    _add_answer(parser.add_argument_group("the answer"))
+    add_log_flags(parser)
+    return parser
+
+
+def _add_followed(group: "argparse._ArgumentGroup") -> None:
+    group.add_argument(
+        "--follow-scheduler",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="compare pods whose spec.schedulerName is this; may be repeated (default: the names of the profiles). A "
+        "configuration with one profile decides for each name",
+    )
+    group.add_argument(
+        "--followed",
+        choices=("kube-scheduler", "kscheduler"),
+        default="kube-scheduler",
+        help="which program decides: kube-scheduler takes any of the best nodes, and looks at a sample of a large "
+        "cluster; kscheduler does neither, so that ties and samples excuse nothing (default %(default)s)",
+    )
+    group.add_argument(
+        "--followed-percentage",
+        type=_percentage,
+        metavar="N",
+        default=None,
+        help="its percentageOfNodesToScore; 0: as kube-scheduler adapts it, 100: all (default: 0, for kscheduler 100)",
+    )
+    group.add_argument(
+        "--settle",
+        type=duration,
+        metavar="DURATION",
+        default=seconds(2),
+        help="how long changes wait before they are compared, so that bindings that were in flight are known; longer "
+        "where the API server is slow (default %(default)s)",
+    )
+    group.add_argument(
+        "--grace",
+        type=duration,
+        metavar="DURATION",
+        default=seconds(30),
+        help="how long the other may leave a pod pending that we would place, before it counts (default %(default)s)",
+    )
+
+
+def _add_answer(group: "argparse._ArgumentGroup") -> None:
+    group.add_argument("-o", "--output", choices=("text", "json"), default="text", help="of the report")
+    group.add_argument(
+        "--duration", type=duration, metavar="DURATION", default=None, help="end after this time (default: a signal)"
+    )
+    group.add_argument(
+        "--insecure-port",
+        type=_port_or_off,
+        metavar="PORT",
+        default=DEFAULT_PORT,
+        help="plain HTTP on 127.0.0.1: /shadow, /shadow.json, /metrics, health; 0: any free port, off: none "
+        "(default %(default)s)",
+    )
+    group.add_argument(
+        "--metrics-bind-address",
+        type=address_and_port,
+        metavar="IP:PORT",
+        default=None,
+        help="plain HTTP for health and metrics only; for a pod's probes and for Prometheus (default: none)",
+    )
+
+
+def _percentage(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text) <= 100):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 100")
+    return int(text)
+
+
+def _port_or_off(text: str) -> int | None:
+    return None if text == "off" else port(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Follow, and return the exit code."""
+    from kscheduler.client.errors import ConfigurationError
+    from kscheduler.config.errors import ConfigError
+
+    try:
+        configure_logs(args)
+        event_loop.run(_follow(args))
+    except (ConfigError, ConfigurationError) as problem:
+        return refuse(problem)
+    except OSError as failure:
+        advice = "; --insecure-port 0 takes any that is free" if failure.errno == errno.EADDRINUSE else ""
+        return refuse(f"--insecure-port, --metrics-bind-address: {failure.strerror or failure}{advice}")
+    return 0
+
+
+async def _follow(args: argparse.Namespace) -> None:
+    from kscheduler.app.shadowing import run_shadow
+    from kscheduler.client.access.connection import load_connection
+    from kscheduler.client.reading import ReadingClient
+
+    served = serving_of(args)  # a mistake in a file is told before anything is asked
+    kubeconfig = args.kubeconfig or served.config.configuration.client_connection.kubeconfig
+    connection = await load_connection(master=args.master, kubeconfig=kubeconfig, context=args.context)
+    async with ReadingClient(connection) as client:
+        served = await by_the_servers_version(client, args, served)
+    await run_shadow(_options(args, served), connection)
+
+
+def _options(args: argparse.Namespace, served: Any) -> "ShadowOptions":
+    from kscheduler.app.shadowing.options import ShadowOptions, following
+
+    return ShadowOptions(
+        config=following(served.config, tuple(args.follow_scheduler)),
+        followed=_followed(args),
+        settle_seconds=args.settle.seconds,
+        grace_seconds=args.grace.seconds,
+        seconds=None if args.duration is None else args.duration.seconds,
+        report=partial(_show, args.output),
+        serving=HTTPServing(
+            secure_port=None, insecure_port=args.insecure_port, metrics_address=args.metrics_bind_address
+        ),
+        **({} if served.registry is None else {"registry": served.registry}),
+    )
+
+
+def _followed(args: argparse.Namespace) -> "FollowedScheduler":
+    from dataclasses import replace
+
+    from kscheduler.whatif.shadow.verdict import KSCHEDULER, KUBE_SCHEDULER
+
+    followed = KSCHEDULER if args.followed == "kscheduler" else KUBE_SCHEDULER
+    given = args.followed_percentage
+    if given is None:
+        return followed
+    return replace(followed, percentage=None if given == 100 else given)
+
+
+def _show(output: str, tree: dict[str, Any]) -> None:
+    from kscheduler.explain.shadow.as_text import shadow_text
+    from kscheduler.explain.shadow.as_tree import shadow_json
+    from kscheduler.explain.text.layout import style_of
+
+    print(shadow_json(tree).decode() if output == "json" else shadow_text(tree, style_of(sys.stdout)), flush=True)

@@ -1,0 +1,106 @@
+"""Who answers: the running service, or this process from the objects that the user may read. It is said which."""
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from kscheduler.cli.kubectl.service import (
+    DEFAULT_ACCOUNT,
+    DEFAULT_SERVICE,
+    NotAskedError,
+    ServiceAddress,
+    ServiceDoor,
+    WrongQuestionError,
+    service_address,
+)
+from kscheduler.cli.refusal import refuse
+from kscheduler.client.access.connection import load_connection
+from kscheduler.client.errors import ClientError, ConfigurationError
+from kscheduler.explain.text.printable import printable
+
+ENVIRONMENT: Final = "KSCHEDULER_SERVICE"
+_FAILED, _BAD_INPUT = 1, 2
+
+Asks = Callable[[argparse.Namespace, ServiceDoor], Awaitable[int]]
+"""Asks and prints; returns the exit code."""
+Decides = Callable[[argparse.Namespace], int]
+
+
+def add_choice(parser: argparse.ArgumentParser) -> None:
+    """Who answers."""
+    group = parser.add_argument_group("who answers")
+    group.add_argument(
+        "--service",
+        type=_address,
+        metavar="NAMESPACE/NAME:PORT",
+        default=None,
+        help="ask this running service through the API server's proxy, and fail where that cannot be done (default: "
+        f"${ENVIRONMENT} or {DEFAULT_SERVICE} where it can be asked, else decide here)",
+    )
+    group.add_argument(
+        "--asker",
+        metavar="ACCOUNT",
+        default=DEFAULT_ACCOUNT,
+        help="of the service's namespace: the ServiceAccount in whose name it is asked (default %(default)s)",
+    )
+    group.add_argument(
+        "--direct", action="store_true", help="do not ask the service: decide here, from the objects that you may read"
+    )
+
+
+def not_of_the_service(flags: Mapping[str, object]) -> str:
+    """Why the service cannot be asked, if one of these flags is given: empty if none is."""
+    given = next((flag for flag, value in flags.items() if value), "")
+    return f"a question with {given} is not about what the service has" if given else ""
+
+
+def answer(args: argparse.Namespace, asks: Asks, decides: Decides, why_here: str = "") -> int:
+    """Let the service answer, or decide here. `why_here`: why the service cannot be asked this at all."""
+    if args.direct and args.service is not None:
+        return refuse("--service and --direct contradict each other")
+    if args.service is not None and why_here:
+        return refuse(f"--service: {why_here}")
+    if args.direct or why_here:
+        return decides(args)
+    address = args.service or _default()
+    try:
+        code = asyncio.run(_asked(args, asks, address))
+    except WrongQuestionError as problem:
+        refuse(printable(str(problem)))
+        return _BAD_INPUT
+    except NotAskedError as problem:
+        if args.service is not None:
+            refuse(printable(str(problem)))
+            return _FAILED
+        _say(f"decided here, from the objects that you may read: {problem}")
+        return decides(args)
+    except (ClientError, ConfigurationError) as problem:
+        refuse(printable(str(problem)))
+        return _BAD_INPUT if isinstance(problem, ConfigurationError) else _FAILED
+    return code
+
+
+async def _asked(args: argparse.Namespace, asks: Asks, address: ServiceAddress) -> int:
+    connection = await load_connection(master=args.master, kubeconfig=args.kubeconfig, context=args.context)
+    async with ServiceDoor(connection, address, args.asker) as door:
+        code = await asks(args, door)
+    _say(f"answered by the service {address.text}")
+    return code
+
+
+def _say(text: str) -> None:
+    print(f"kscheduler: {printable(text)}", file=sys.stderr)
+
+
+def _default() -> ServiceAddress:
+    return service_address(os.environ.get(ENVIRONMENT) or DEFAULT_SERVICE)
+
+
+def _address(text: str) -> ServiceAddress:
+    try:
+        return service_address(text)
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from None

@@ -1,0 +1,105 @@
+"""`kubectl kscheduler pending`."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from kscheduler.cli.commands import pending
+from kscheduler.cli.kubectl.choosing import add_choice, answer
+from kscheduler.cli.kubectl.service import ServiceDoor, WrongQuestionError
+from kscheduler.explain.as_json import json_line
+from kscheduler.explain.pending.as_answer import age_of
+from kscheduler.explain.text.layout import BOLD, DIM, INDENT, Style, nodes, style_of, wrapped
+from kscheduler.explain.text.printable import printable
+
+Tree = dict[str, Any]
+
+MOST_EXPLAINED: Final = 5
+"""Reasons for whose oldest pod a change is looked for: each is a question of its own."""
+_NAMED: Final = 3
+_QUEUES: Final = {
+    "active": "in the queue",
+    "backoff": "in back-off",
+    "unschedulable": "unschedulable",
+    "gated": "gated",
+    "underWay": "under way",
+}
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
+    """The flags of `kscheduler pending`, and who answers."""
+    parser = pending.add_parser(subparsers, "pending")
+    add_choice(parser)
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the reasons, and return the exit code."""
+    others = {
+        "--from": args.source,
+        "--config": args.config,
+        "--scheduler-name": args.scheduler_name,
+        "--plugin": args.plugin,
+    }
+    given = next((flag for flag, value in others.items() if value), "")
+    return answer(
+        args, _ask, pending.run, f"a question with {given} is not about what the service has" if given else ""
+    )
+
+
+async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
+    tree = await door.get_json("/pending", **({"namespace": args.namespace} if args.namespace else {}))
+    if not args.no_suggestions:
+        for reason in tree["reasons"][:MOST_EXPLAINED]:
+            reason["suggestion"] = await _smallest(reason, door)
+    if args.output == "json":
+        print(json_line(tree))
+    else:
+        print("\n".join(pending_lines(tree, datetime.now(UTC), style_of(sys.stdout))))
+    sys.stdout.flush()
+    return 0
+
+
+async def _smallest(reason: Tree, door: ServiceDoor) -> Tree | None:
+    """The smallest change for the oldest pod of a reason."""
+    if reason["queue"] not in ("unschedulable", "gated") or not reason["pods"]:
+        return None
+    pod = f"{reason['pods'][0]['namespace']}/{reason['pods'][0]['name']}"
+    try:
+        found = (await door.get_json("/explain", pod=pod)).get("suggestions") or []
+    except WrongQuestionError:
+        return None  # it is gone meanwhile
+    return {"pod": pod, **found[0]} if found else None
+
+
+def pending_lines(tree: Tree, now: datetime, style: Style) -> Iterator[str]:
+    """The answer of `/pending` in words."""
+    total = tree["count"]
+    if not total:
+        yield "no pod is pending"
+        return
+    yield style.paint(f"{total} pod is pending" if total == 1 else f"{total} pods are pending", BOLD)
+    for reason in tree["reasons"]:
+        yield ""
+        yield from _reason_lines(reason, now, style)
+    if tree["reasonsLeftOff"]:
+        yield f"and {tree['reasonsLeftOff']} reasons more"
+
+
+def _reason_lines(reason: Tree, now: datetime, style: Style) -> Iterator[str]:
+    names = [f"{pod['namespace']}/{pod['name']}" for pod in reason["pods"][:_NAMED]]
+    more = f" and {reason['count'] - len(names)} more" if reason["count"] > len(names) else ""
+    age = f", the oldest for {age_of(reason['since'], now)}" if reason["since"] else ""
+    place = _QUEUES.get(reason["queue"], reason["queue"])
+    by = f" ({', '.join(map(printable, reason['plugins']))})" if reason["plugins"] else ""
+    yield from wrapped(f"{reason['count']}  {place}{by}{age}: {', '.join(map(printable, names))}{more}", style.width)
+    if reason["message"]:
+        yield from wrapped(f"{INDENT}{printable(reason['message'])}", style.width)
+    suggestion = reason.get("suggestion")
+    if suggestion is not None:
+        text = f"{suggestion['text']} ({nodes(suggestion['nodes'])})"
+        yield from wrapped(f"{INDENT}{printable(suggestion['pod'])} would fit: {printable(text)}", style.width)
+        if suggestion["command"]:
+            yield f"{INDENT}{style.paint(printable(suggestion['command']), DIM)}"

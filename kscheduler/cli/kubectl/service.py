@@ -1,0 +1,182 @@
+"""The running service behind the API server's proxy.
+
+    GET /api/v1/namespaces/NAMESPACE/services/https:NAME:PORT/proxy/explain?pod=...
+
+The proxy asks whether the user may use it (`services/proxy`), and then forwards the request without any trace of who
+that is: the API server takes the Authorization header away. So the service would see nobody. The user's own token must
+not go there by another way: whoever runs the service could keep it and be the user. Instead the API server is asked for
+a token of an account that may do nothing but ask (`serviceaccounts/token`), good for ten minutes, and that one goes in
+a header of its own, which the service reviews like any other.
+
+Where the user may not have one, the question is asked without; the service then answers only if it lets everybody.
+"""
+
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import urlencode
+
+import msgspec
+
+from kscheduler.client.access.connection import Connection
+from kscheduler.client.errors import APIError, ClientError
+from kscheduler.client.rest import APIClient
+
+DEFAULT_SERVICE: Final = "kscheduler-system/kscheduler:10259"
+DEFAULT_ACCOUNT: Final = "kscheduler-asker"
+HEADER: Final = "Kscheduler-Authorization"
+TOKEN_SECONDS: Final = 600
+_ANSWER_SECONDS: Final = 20.0
+_OF_THE_SERVICE: Final = ("the service knows ", "cannot get path", "cannot post path")
+_JSON: Final = "application/json"
+_REPLICAS_TRIED: Final = 4
+
+Tree = dict[str, Any]
+
+
+class NotAskedError(Exception):
+    """The service could not be asked. The text says why, and what would help."""
+
+
+class WrongQuestionError(Exception):
+    """The service has answered that the question is wrong, or that there is no such pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAddress:
+    """A Service whose port speaks HTTPS."""
+
+    namespace: str
+    name: str
+    port: str
+
+    @property
+    def path(self) -> str:
+        """Of its proxy."""
+        return f"/api/v1/namespaces/{self.namespace}/services/https:{self.name}:{self.port}/proxy"
+
+    @property
+    def text(self) -> str:
+        """As the flag has it."""
+        return f"{self.namespace}/{self.name}:{self.port}"
+
+
+def service_address(text: str) -> ServiceAddress:
+    """`NAMESPACE/NAME:PORT`. Raises `ValueError`."""
+    namespace, slash, rest = text.partition("/")
+    name, colon, port = rest.partition(":")
+    if not (namespace and slash and name and colon and port) or not all(map(_is_name, (namespace, name, port))):
+        message = f"{text!r} is not NAMESPACE/NAME:PORT, such as {DEFAULT_SERVICE}"
+        raise ValueError(message)
+    return ServiceAddress(namespace, name, port)
+
+
+def _is_name(text: str) -> bool:
+    return text.isascii() and text.replace("-", "a").replace(".", "a").isalnum()
+
+
+class ServiceDoor:
+    """Asks one service. A context manager."""
+
+    def __init__(self, connection: Connection, address: ServiceAddress, account: str = DEFAULT_ACCOUNT) -> None:
+        self._connection, self._address, self._account = connection, address, account
+        self._client: APIClient | None = None
+        self._why_no_token = ""
+
+    async def __aenter__(self) -> Self:
+        headers = {}
+        async with APIClient(self._connection) as client:
+            token = await self._token(client)
+        if token:
+            headers[HEADER] = f"Bearer {token}"
+        self._client = APIClient(self._connection, headers=headers)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+    async def get(self, path: str, accept: str = _JSON, **params: str) -> bytes:
+        """The answer. Raises `NotAskedError`, `WrongQuestionError`."""
+        query = f"?{urlencode(params)}" if params else ""
+        try:
+            return await self._open().get(
+                f"{self._address.path}{path}{query}", retries=0, accept=accept, timeout_seconds=_ANSWER_SECONDS
+            )
+        except ClientError as error:
+            raise self._told(error) from None
+
+    async def get_json(self, path: str, **params: str) -> Tree:
+        """The answer, decoded. Raises likewise."""
+        return _decoded(await self.get(path, **params))
+
+    async def post_json(self, path: str, body: Tree) -> Tree:
+        """The answer to a JSON object. Raises likewise."""
+        try:
+            text = await self._open().post(
+                f"{self._address.path}{path}", msgspec.json.encode(body), retries=0, timeout_seconds=_ANSWER_SECONDS
+            )
+        except ClientError as error:
+            raise self._told(error) from None
+        return _decoded(text)
+
+    async def explained(self, pod_key: str, **params: str) -> Tree:
+        """The explanation of a pod, by the replica that schedules if one of a few tries finds it. Raises likewise."""
+        tree: Tree = {}
+        for _ in range(_REPLICAS_TRIED):
+            tree = await self.get_json("/explain", pod=pod_key, **params)
+            known = (tree.get("situation") or {}).get("inService")
+            if known is None or known["leads"]:
+                break
+        return tree
+
+    def _open(self) -> APIClient:
+        if self._client is None:
+            message = "the door is not open: use it in `async with`"
+            raise RuntimeError(message)
+        return self._client
+
+    async def _token(self, client: APIClient) -> str:
+        """A token of the account; empty if there is none."""
+        path = f"/api/v1/namespaces/{self._address.namespace}/serviceaccounts/{self._account}/token"
+        request = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": TOKEN_SECONDS},
+        }
+        try:
+            answer = await client.post(path, msgspec.json.encode(request), retries=0)
+        except ClientError as error:
+            self._why_no_token = str(error)
+            return ""
+        token: str = msgspec.json.decode(answer)["status"]["token"]
+        return token
+
+    def _told(self, error: ClientError) -> Exception:
+        where = f"the service {self._address.text}"
+        if not isinstance(error, APIError):
+            return NotAskedError(f"{where} does not answer: {error}")
+        message = error.message
+        is_its_own = any(part in message for part in _OF_THE_SERVICE)
+        if error.code in (400, 422) or (error.code == 404 and is_its_own):
+            return WrongQuestionError(message)
+        if error.code == 401 or (error.code == 403 and is_its_own):
+            return NotAskedError(f"{where} does not let you ask: {message}{self._token_hint()}")
+        if error.code == 403:
+            return NotAskedError(f"you may not use the API server's proxy to {self._address.text}: {message}")
+        if error.code == 404:
+            return NotAskedError(f"{where} is not there, or does not answer questions: {message}")
+        return NotAskedError(f"{where} does not answer now: {message}")
+
+    def _token_hint(self) -> str:
+        return f" (and no token of account {self._account}: {self._why_no_token})" if self._why_no_token else ""
+
+
+def _decoded(text: bytes) -> Tree:
+    try:
+        tree: Tree = msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise NotAskedError(f"what answers is no kscheduler: {error}") from None
+    return tree

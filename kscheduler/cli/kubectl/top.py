@@ -1,0 +1,184 @@
+"""`kubectl kscheduler top`: a screen of the running scheduler that draws itself anew.
+
+Queue lengths, decisions and outcomes per second from `/metrics`, pending pods by reason from `/pending`, who leads from
+the lease's metric of the replica that answers. Plain escapes: a library for one screen of text is not worth its weight.
+"""
+
+import argparse
+import asyncio
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from shutil import get_terminal_size
+from typing import Any, Final
+
+from kscheduler.cli.asking_flags import add_cluster
+from kscheduler.cli.kubectl.choosing import add_choice, answer
+from kscheduler.cli.kubectl.service import NotAskedError, ServiceDoor
+from kscheduler.cli.refusal import refuse
+from kscheduler.explain.pending.as_answer import age_of
+from kscheduler.explain.text.layout import BOLD, RED, Style, aligned, style_of
+from kscheduler.explain.text.printable import printable
+
+Tree = dict[str, Any]
+Labels = tuple[tuple[str, str], ...]
+
+_FAILED: Final = 1
+_LEAST_SECONDS: Final = 1.0
+_SAMPLE: Final = re.compile(r"(?P<name>[a-zA-Z_:][\w:]*)(\{(?P<labels>.*)\})? (?P<value>\S+)")
+_LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_READ: Final = ("scheduler_pending_pods", "scheduler_schedule_attempts_total", "leader_election_master_status")
+_QUEUES: Final = ("active", "backoff", "unschedulable", "gated")
+_DESCRIPTION = """\
+Show the running scheduler: queue lengths and ages, decisions a second, pending pods by reason, whether the replica that
+answers leads. The screen is drawn anew until Ctrl-C."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopReading:
+    """What was read at a moment."""
+
+    at: float
+    """Monotonic seconds."""
+    metrics: Mapping[tuple[str, Labels], float]
+    pending: Tree = field(default_factory=dict)
+
+    def value(self, name: str, **labels: str) -> float | None:
+        """The sum of the samples with these labels; `None` if there are none."""
+        wanted = labels.items()
+        found = [value for (known, own), value in self.metrics.items() if known == name and wanted <= dict(own).items()]
+        return sum(found) if found else None
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
+    """The flags."""
+    parser = subparsers.add_parser(
+        "top", help="show the running scheduler on a screen", description=_DESCRIPTION, allow_abbrev=False
+    )
+    shown = parser.add_argument_group("the screen")
+    shown.add_argument("--interval", type=float, metavar="SECONDS", default=2.0, help="default %(default)s, at least 1")
+    shown.add_argument(
+        "--once", action="store_true", help="print it once and end; without a terminal this is so anyway"
+    )
+    add_cluster(parser.add_argument_group("the live cluster"))
+    add_choice(parser)
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show the screen until Ctrl-C; returns the exit code."""
+    if not _LEAST_SECONDS <= args.interval <= 3600:
+        return refuse("--interval: a number of seconds from 1 to 3600 was expected")
+    return answer(args, _show, _nobody)
+
+
+def _nobody(_args: argparse.Namespace) -> int:
+    refuse("top shows a running scheduler, and none was asked; `kubectl kscheduler pending` works without")
+    return _FAILED
+
+
+async def _show(args: argparse.Namespace, door: ServiceDoor) -> int:
+    if args.once or not sys.stdout.isatty():
+        print(
+            "\n".join(screen(await _read(door), None, datetime.now(UTC), style_of(sys.stdout), get_terminal_size()[1]))
+        )
+        return 0
+    before: TopReading | None = None
+    with _whole_screen(), suppress(asyncio.CancelledError, KeyboardInterrupt):
+        while True:
+            try:
+                now = await _read(door)
+                shown = list(screen(now, before, datetime.now(UTC), style_of(sys.stdout), get_terminal_size()[1]))
+                before = now
+            except NotAskedError as problem:
+                shown = [printable(str(problem)), "", "tried again; Ctrl-C ends this"]
+            sys.stdout.write("\x1b[H" + "\x1b[K\n".join(shown) + "\x1b[K\x1b[J")
+            sys.stdout.flush()
+            await asyncio.sleep(args.interval)
+    return 0
+
+
+@contextmanager
+def _whole_screen() -> Iterator[None]:
+    """The terminal's other screen, without a cursor; then everything as before."""
+    sys.stdout.write("\x1b[?1049h\x1b[?25l\x1b[2J")
+    try:
+        yield
+    finally:
+        sys.stdout.write("\x1b[?25h\x1b[?1049l")
+        sys.stdout.flush()
+
+
+async def _read(door: ServiceDoor) -> TopReading:
+    text = (await door.get("/metrics", accept="text/plain")).decode(errors="replace")
+    return TopReading(time.monotonic(), samples_in(text), await door.get_json("/pending"))
+
+
+def samples_in(text: str) -> dict[tuple[str, Labels], float]:
+    """The samples of an exposition that the screen shows."""
+    found: dict[tuple[str, Labels], float] = {}
+    for line in text.splitlines():
+        sample = _SAMPLE.match(line) if line.startswith(_READ) else None
+        if sample is not None and sample["name"] in _READ:
+            with suppress(ValueError):
+                found[sample["name"], tuple(_LABEL.findall(sample["labels"] or ""))] = float(sample["value"])
+    return found
+
+
+def screen(now: TopReading, before: TopReading | None, at: datetime, style: Style, height: int) -> Iterator[str]:
+    """The lines, no more than `height`."""
+    head = [
+        style.paint(f"kscheduler {at:%H:%M:%S} UTC", BOLD) + f", {_leader(now)}",
+        "",
+        *aligned([("queue", *_QUEUES), ("pods", *(_number(now, queue) for queue in _QUEUES))], {1, 2, 3, 4}),
+        "",
+        _rates(now, before),
+        "",
+    ]
+    yield from head
+    reasons = now.pending.get("reasons", [])
+    total = now.pending.get("count", 0)
+    yield style.paint(f"{total} pods pending" if total != 1 else "1 pod pending", BOLD)
+    room = max(height - len(head) - 2, 1)
+    rows = [_row(reason, at) for reason in reasons[:room]]
+    if rows:
+        for line, reason in zip(aligned(rows, {0, 1}), reasons, strict=False):
+            cut = line[: style.width]
+            yield style.paint(cut, RED) if reason["queue"] == "unschedulable" else cut
+
+
+def _leader(now: TopReading) -> str:
+    leads = now.value("leader_election_master_status")
+    if leads is None:
+        return "alone (no leader election)"
+    return "the leader" if leads else "a replica that stands by: its queue is not the one that counts"
+
+
+def _number(now: TopReading, queue: str) -> str:
+    value = now.value("scheduler_pending_pods", queue=queue)
+    return "-" if value is None else f"{value:.0f}"
+
+
+def _rates(now: TopReading, before: TopReading | None) -> str:
+    """Attempts a second by outcome since the reading before; totals on the first screen."""
+    parts = []
+    for result in ("scheduled", "unschedulable", "error"):
+        value = now.value("scheduler_schedule_attempts_total", result=result) or 0.0
+        if before is None or now.at <= before.at:
+            parts.append(f"{value:.0f} {result}")
+        else:
+            earlier = before.value("scheduler_schedule_attempts_total", result=result) or 0.0
+            parts.append(f"{max(value - earlier, 0.0) / (now.at - before.at):.1f}/s {result}")
+    return ("attempts so far: " if before is None else "attempts: ") + ", ".join(parts)
+
+
+def _row(reason: Tree, at: datetime) -> tuple[str, ...]:
+    age = age_of(reason["since"], at) if reason["since"] else "-"
+    plugins = ", ".join(map(printable, reason["plugins"])) or reason["queue"]
+    example = reason["pods"][0] if reason["pods"] else None
+    pod = printable(f"{example['namespace']}/{example['name']}") if example else ""
+    return str(reason["count"]), age, plugins, pod, printable(reason["message"])

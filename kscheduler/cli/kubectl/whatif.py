@@ -1,0 +1,97 @@
+"""`kubectl kscheduler whatif`."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kscheduler.cli.commands import simulate
+from kscheduler.cli.kubectl.choosing import add_choice, answer, not_of_the_service
+from kscheduler.cli.kubectl.service import ServiceDoor
+from kscheduler.cli.refusal import refuse
+from kscheduler.client.access.connection import current_namespace
+from kscheduler.config.errors import ConfigError
+from kscheduler.config.reading.yaml_tree import parse_yaml
+from kscheduler.explain.as_json import json_line
+from kscheduler.explain.rehearsals.in_json import rehearsed_of
+from kscheduler.explain.rehearsals.in_text import simulation_text
+from kscheduler.explain.rehearsals.planning import Wishes
+from kscheduler.explain.text.layout import style_of
+from kscheduler.explain.text.printable import printable
+from kscheduler.whatif.scenario import ScenarioError
+
+Tree = dict[str, Any]
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
+    """The flags of `kscheduler simulate`, and who answers."""
+    parser = simulate.add_parser(subparsers, "whatif")
+    add_choice(parser)
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what would happen, and return the exit code."""
+    return answer(args, _ask, simulate.run, _why_here(args))
+
+
+def _why_here(args: argparse.Namespace) -> str:
+    others = {
+        "--from": args.source,
+        "--scheduler-name": args.scheduler_name,
+        "--plugin": args.plugin,
+        "--schema": args.schema,
+    }
+    return not_of_the_service(others)
+
+
+async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
+    address = {"master": args.master, "kubeconfig": args.kubeconfig, "context": args.context}
+    args.namespace = args.namespace or current_namespace(**address)
+    try:
+        request = _request(args)
+    except (ScenarioError, ConfigError) as problem:
+        return refuse("\n".join(printable(line) for line in str(problem).splitlines()))
+    tree = await door.post_json("/simulate", request)
+    for note in tree["notes"]:
+        print(f"kscheduler: {printable(note)}", file=sys.stderr)
+    if args.output == "json":
+        print(json_line(tree))
+    else:
+        print(simulation_text(rehearsed_of(tree), style_of(sys.stdout)))
+    sys.stdout.flush()
+    return 0
+
+
+def _request(args: argparse.Namespace) -> Tree:
+    """The flags as `POST /simulate` has them. Raises `ScenarioError`, `ConfigError`."""
+    wishes = simulate.wishes_of(args)
+    fields: Tree = {
+        "namespace": wishes.namespace,
+        "objects": [document.tree for given in wishes.new_objects for document in given.documents],
+        "replicas": wishes.replicas,
+        "addNodes": [{"count": each.count, "like": each.like} for each in wishes.more_nodes],
+        "removeNodes": wishes.gone_nodes,
+        "cordon": wishes.cordoned,
+        "drain": wishes.drained,
+        "labels": [{"node": each.node, "labels": each.labels} for each in wishes.edits if each.labels is not None],
+        "taints": list(_taints(wishes)),
+        "capacity": wishes.capacity,
+        "config": _config(args.config) if args.config else None,
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def _taints(wishes: Wishes) -> Iterator[Tree]:
+    for each in wishes.edits:
+        if each.taint is not None:
+            fields = {"key": each.taint.key, "value": each.taint.value, "effect": each.taint.effect}
+            yield {"node": each.node, **fields, "remove": each.removes_taint}
+
+
+def _config(path: str) -> Any:
+    try:
+        return parse_yaml(Path(path).read_bytes(), path)
+    except OSError as problem:
+        raise ScenarioError(f"{path}: cannot be read: {problem.strerror}") from None

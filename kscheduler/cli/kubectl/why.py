@@ -1,0 +1,56 @@
+"""`kubectl kscheduler why POD`."""
+
+import argparse
+import sys
+
+from kscheduler.cli.commands import explain
+from kscheduler.cli.kubectl.choosing import add_choice, answer, not_of_the_service
+from kscheduler.cli.kubectl.service import ServiceDoor
+from kscheduler.client.access.connection import current_namespace
+from kscheduler.explain.as_json import json_line
+from kscheduler.explain.text.printable import printable
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
+    """The flags of `kscheduler explain`, and who answers."""
+    parser = explain.add_parser(subparsers, "why")
+    add_choice(parser)
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print why, and return the exit code."""
+    try:
+        explain.check(args)
+    except explain.RefusedError:
+        return explain.run(args)  # it tells
+    return answer(args, _ask, explain.run, _why_here(args))
+
+
+def _why_here(args: argparse.Namespace) -> str:
+    """What the service cannot be asked: other clusters, pods that do not exist, other configurations."""
+    others = {
+        "-f": args.filename,
+        "--from": args.source,
+        "--config": args.config,
+        "--scheduler-name": args.scheduler_name,
+        "--plugin": args.plugin,
+        "--ask-extenders": args.ask_extenders,
+        "--schema": args.schema,
+    }
+    return not_of_the_service(others)
+
+
+async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
+    address = {"master": args.master, "kubeconfig": args.kubeconfig, "context": args.context}
+    namespace, name = explain.pod_of(args, args.namespace or current_namespace(**address))
+    params = {} if not args.against else {"against": args.against}
+    if args.no_suggestions:
+        params["suggestions"] = "false"
+    if args.output == "json":
+        print(json_line(await door.explained(f"{namespace}/{name}", **params)))
+    else:
+        text = (await door.get("/explain", accept="text/plain", pod=f"{namespace}/{name}", **params)).decode()
+        print("\n".join(printable(line) for line in text.splitlines()))
+    sys.stdout.flush()
+    return 0

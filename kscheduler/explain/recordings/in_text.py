@@ -1,0 +1,109 @@
+"""The outcome of a replay for people."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from kscheduler.explain.recordings.times import time_text
+from kscheduler.explain.text.layout import BOLD, GREEN, INDENT, PLAIN, RED, YELLOW, Style, aligned, wrapped
+from kscheduler.explain.text.printable import printable
+from kscheduler.framework.reasons.wording import amount_text
+from kscheduler.recorder.replaying.replay import Report
+
+_MOST: Final = 10
+"""Differences that are shown; -o json has more."""
+
+
+def replay_text(report: Report, style: Style = PLAIN) -> str:
+    """Without a final line end."""
+    return _folded(_lines(report, style), style)
+
+
+def state_text(tree: dict[str, Any], style: Style = PLAIN) -> str:
+    """Cache and queue; without a final line end."""
+    return _folded(_state(tree, style), style)
+
+
+def _folded(lines: Iterator[str], style: Style) -> str:
+    return "\n".join(part.rstrip() for line in lines for part in wrapped(line, style.width))
+
+
+def _lines(report: Report, style: Style) -> Iterator[str]:
+    span = f"{time_text(report.first)} to {time_text(report.last)}"
+    yield f"{report.decisions:,} decisions, {report.entries:,} entries, {_number(report.segments, 'segment')}: {span}"
+    own = sum(report.by_plugin.values())
+    if report.is_equal and not own:
+        judged = report.decisions - sum(report.followed.values())
+        yield f"{style.paint('all came out as recorded', GREEN)} ({judged:,} judged), hash {report.digest}"
+    else:
+        yield f"{style.paint(f'{report.differing:,} came out otherwise', RED if report.differing - own else YELLOW)}"
+    yield from _differences(report, style)
+    for plugin, count in report.by_plugin.items():
+        yield f"{count:,} of them not replayable: {plugin} decides from data that are not in the recording"
+    for reason, count in report.followed.items():
+        yield f"{count:,} were followed and not judged: {reason}"
+    for text in report.astray:
+        yield f"{style.paint('astray', RED)}: {text}; what follows is left out until the next snapshot"
+    if report.lost:
+        yield f"{style.paint('gap', YELLOW)}: {report.lost:,} entries could not be kept when it was recorded"
+    for text in report.stopped:
+        yield f"{style.paint('cut', YELLOW)}: {text}; everything before it was replayed"
+    for text in dict.fromkeys(report.notes):
+        yield f"note: {printable(text)}"
+
+
+def _differences(report: Report, style: Style) -> Iterator[str]:
+    for each in report.differences[:_MOST]:
+        when = f"at {time_text(each.micros)}, decision {each.decision:,}"
+        yield f"{INDENT}{style.paint(printable(each.pod), BOLD)} {when}"
+        yield f"{INDENT}{INDENT}{printable(each.text)}"
+    if report.differing > _MOST:
+        yield f"{INDENT}and {report.differing - _MOST:,} more"
+
+
+def _number(count: int, word: str) -> str:
+    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
+
+
+def _state(tree: dict[str, Any], style: Style) -> Iterator[str]:
+    nodes, queue = tree["nodes"], tree["queue"]
+    yield f"{style.paint(tree['time'], BOLD)}: {_number(len(nodes), 'node')}, {_number(len(queue), 'waiting pod')}"
+    rows: list[tuple[str, ...]] = [("NODE", "PODS", "ASSUMED", "CPU", "MEMORY")]
+    for node in nodes:
+        assumed = sum(pod["assumed"] for pod in node["pods"])
+        name = node["name"] if node["isThere"] else f"{node['name']} (gone)"
+        used = (_used(node["resources"], resource) for resource in ("cpu", "memory"))
+        rows.append((printable(name), str(len(node["pods"])), str(assumed or ""), *used))
+    yield from aligned(rows, set())
+    if queue:
+        yield ""
+        rows = [("POD", "PLACE", "ATTEMPTS", "SINCE", "UNTIL", "TURNED DOWN BY")]
+        rows += [
+            (
+                printable(each["pod"]),
+                each["place"],
+                str(each["attempts"]),
+                each["since"],
+                each["backoffUntil"] or "",
+                each["gate"] or ", ".join(each["plugins"]),
+            )
+            for each in queue
+        ]
+        yield from aligned(rows, set())
+    for key, words in (("inFlight", "being tried"),):
+        if tree[key]:
+            yield f"{words}: {', '.join(map(printable, tree[key]))}"
+    for each in tree["nominated"]:
+        yield f"{printable(each['pod'])} is expected on {printable(each['node'])}"
+    for each in tree["waitingForPermit"]:
+        yield f"{printable(each['pod'])} waits for {', '.join(each['plugins'])} on {printable(each['node'])}"
+    for each in tree["preemptions"]:
+        victims = ", ".join(map(printable, each["victims"]))
+        yield f"{printable(each['preemptor'])} preempts on {printable(each['node'])}: {victims}"
+
+
+def _used(resources: dict[str, Any], name: str) -> str:
+    found = resources.get(name)
+    if found is None:
+        return ""
+    used, all_of_it = (amount_text(name, found[each]) for each in ("requested", "allocatable"))
+    return f"{used} of {all_of_it}"

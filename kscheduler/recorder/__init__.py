@@ -1,0 +1,11 @@
+"""The flight recorder: what came in and what was decided, in a file that can be decided again.
+
+    recording    FlightRecorder hears each step on the event loop (`scheduling.journal`) and keeps a tuple of it
+                 SegmentThread packs, checks and writes them; it rotates, and keeps the directory within its size
+    file         blocks with checksums in segments; each segment begins with a snapshot and can be read alone
+    snapshots    cache, queue and preemptions as they are at one moment, and the way back
+    replaying    the same `Assembly` takes the same steps; its decisions are compared with the recorded ones
+
+Limits: what plugins fetch by themselves (`refresh`), what extenders answer and what devices are found beside the cycle
+is not in the file. Such decisions are followed and not judged, and the answer says how many, and because of whom.
+"""

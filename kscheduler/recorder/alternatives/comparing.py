@@ -1,0 +1,165 @@
+"""The recorded configuration against another one: both run freely over the same recording."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kscheduler.api.kinds import PODS
+from kscheduler.loading import Configured
+from kscheduler.recorder.alternatives.free_run import FreeRun, Happening
+from kscheduler.recorder.alternatives.measures import Measured, ReplayedPlacement
+from kscheduler.recorder.entries import Op, Verb
+from kscheduler.recorder.file.directory import SegmentName
+from kscheduler.recorder.file.segment_reader import SegmentReader
+from kscheduler.recorder.replaying.described import configured_as
+from kscheduler.recorder.replaying.replay import Beginning, RecordingError
+from kscheduler.scheduling.journal import EvictionStep
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A pod that would be elsewhere."""
+
+    pod: str
+    before: str
+    """Its node under the recorded configuration; empty: none."""
+    after: str
+
+
+@dataclass(slots=True)
+class PolicyComparison:
+    """What would have been different."""
+
+    before: Measured
+    """Under the recorded configuration, run in the same way."""
+    after: Measured
+    first: int
+    """Microseconds since the epoch of the beginning, and of the end."""
+    last: int
+    notes: list[str] = field(default_factory=list)
+
+    def moved(self) -> Iterator[Moved]:
+        """Pods with another node, or with one in one of the runs only; in the order of the recording."""
+        for uid, placement in {**self.before.placed, **self.after.placed}.items():
+            before, after = _node(self.before.placed, uid), _node(self.after.placed, uid)
+            if before != after:
+                yield Moved(placement.pod, before, after)
+
+
+def _node(placed: Mapping[str, ReplayedPlacement], uid: str) -> str:
+    found = placed.get(uid)
+    return "" if found is None else found.node
+
+
+class Recorded:
+    """A run of a recording, as happenings. Read twice: the victims must be known from the beginning."""
+
+    def __init__(self, segments: Sequence[SegmentName]) -> None:
+        """Raises `RecordingError`, `SegmentError`, `OSError`."""
+        self._segments = segments
+        self.notes: list[str] = []
+        self.beginning = self._beginning()
+        self.victims = frozenset(self._victims())
+
+    def _beginning(self) -> Beginning:
+        beginning = Beginning()
+        for entry in self._entries(self._segments[:1]):
+            if entry[0] in (Op.SNAPSHOT, Op.LOST) and beginning.add(entry) is not None:
+                return beginning
+        raise RecordingError(f"{self._segments[0].path}: its snapshot is not whole")
+
+    def _entries(self, segments: Sequence[SegmentName]) -> Iterator[Sequence[object]]:
+        for name in segments:
+            reader = SegmentReader(name.path)
+            for block in reader.blocks():
+                yield from block
+            if reader.stopped and segments is self._segments:
+                self._note(f"{name.path.name}: {reader.stopped}; everything before it is used")
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def _victims(self) -> Iterator[str]:
+        for entry in self._entries(list(self._segments)):
+            if entry[0] == Op.EVICTION and entry[3] == EvictionStep.AWAITED:
+                yield str(entry[4])
+
+    def happenings(self) -> Iterator[Happening]:
+        """All of it, in order; snapshots of later segments are passed over, except after a gap."""
+        stores: dict[int, dict[str, object]] = {}
+        for index, name in enumerate(self._segments):
+            yield from self._of_segment(name.path, stores, is_first=index == 0)
+
+    def _of_segment(self, path: Path, stores: dict[int, dict[str, object]], *, is_first: bool) -> Iterator[Happening]:
+        beginning, is_begun, micros = Beginning(), False, 0
+        for entry in self._entries([name for name in self._segments if name.path == path]):
+            op = entry[0]
+            if not is_begun and op in (Op.SNAPSHOT, Op.LOST):
+                is_begun = beginning.add(entry) is not None
+                if is_begun:
+                    micros = beginning.micros
+                    if is_first or beginning.lost:
+                        if beginning.lost:
+                            self._note(f"{path.name}: {beginning.lost} entries are missing before it")
+                        yield from _of_snapshot(beginning, stores)
+            elif op in (Op.DIGEST, Op.LOST, Op.SNAPSHOT):
+                continue
+            else:
+                micros += entry[1]  # type: ignore[operator]  # msgpack has no types
+                yield from self._of_entry(entry, micros, beginning, stores)
+
+    def _of_entry(
+        self, entry: Sequence[object], micros: int, beginning: Beginning, stores: dict[int, dict[str, object]]
+    ) -> Iterator[Happening]:
+        if entry[0] in (Op.BACKOFF, Op.NET):
+            yield Happening(micros, None, is_net=entry[0] == Op.NET)
+        elif entry[0] == Op.ADOPTED:
+            self._note("the configuration was changed meanwhile; both runs keep theirs to the end")
+        elif entry[0] == Op.OBJECT:
+            number, verb, key, packed = entry[2:]
+            kind, store = beginning.kinds[number], stores.setdefault(number, {})  # type: ignore[call-overload,arg-type]
+            old = store.get(str(key))
+            if verb == Verb.DELETED:
+                new = None
+                store.pop(str(key), None)
+            elif verb == Verb.UPDATED and old is not None:
+                new = store[str(key)] = beginning.objects.update(kind, old, packed)  # type: ignore[arg-type]
+            else:
+                new = store[str(key)] = beginning.objects.whole(kind, packed)  # type: ignore[arg-type]
+            yield Happening(micros, kind, old, new)  # type: ignore[arg-type]
+
+
+def _of_snapshot(beginning: Beginning, stores: dict[int, dict[str, object]]) -> Iterator[Happening]:
+    """Everything that was there, pods last."""
+    found = sorted(beginning.stored, key=lambda stored: beginning.kinds[stored[0]] is PODS)
+    for number, objects in found:
+        for obj in objects:
+            stores.setdefault(number, {})[obj.key] = obj
+            yield Happening(beginning.micros, beginning.kinds[number], None, obj)
+
+
+def compared(segments: Sequence[SegmentName], other: Configured) -> PolicyComparison:
+    """Run both. Raises `RecordingError`, `ConfigError`, `SegmentError`, `OSError`."""
+    recorded = Recorded(segments)
+    description = recorded.beginning.description
+    if description is None:
+        raise RecordingError(f"{segments[0].path}: its snapshot is not whole")
+    last = recorded.beginning.micros
+    measured = []
+    for configured in (configured_as(description), other):
+        run = FreeRun(configured, recorded.beginning.kinds, recorded.victims)
+        for happening in recorded.happenings():
+            run.happens(happening)
+            last = happening.micros
+        measured.append(run.end())
+    before, after = measured
+    notes = [*recorded.notes, *_unserved(description.configuration, other)]
+    return PolicyComparison(before, after, recorded.beginning.micros, last, notes)
+
+
+def _unserved(configuration: str, other: Configured) -> Iterator[str]:
+    names = {profile.scheduler_name for profile in other.config.configuration.profiles}
+    missing = [name for name in names if f"schedulerName: {name}\n" not in configuration + "\n"]
+    if missing:
+        yield f"no recorded profile has the name {', '.join(sorted(missing))}: its pods were another scheduler's"

@@ -1,0 +1,262 @@
+"""A scheduler that decides by itself, while everything else happens as it was recorded.
+
+Pods and nodes come, change and go at the recorded times; what the recorded scheduler did (Bindings, nominations,
+evictions) does not happen. Every decision is made at once, every Binding succeeds, a victim is gone at once. So two
+configurations are compared under the same conditions, and neither with what really was.
+
+Limits: a pod that a controller made anew after a recorded eviction comes in any case; a pod ends when it ended then,
+also if it got its node later here. PreBind, extenders and plugins' own data are left out.
+"""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from kscheduler.api.core import Pod
+from kscheduler.api.kinds import NODES, POD_DISRUPTION_BUDGETS, PODS, WORKLOAD_KINDS, Kind
+from kscheduler.api.meta import KubeObject
+from kscheduler.assembly import Assembly, Ports
+from kscheduler.assembly.profiles_over import that_only_decide
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.informers.store import Store
+from kscheduler.loading import Configured
+from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.recorder.alternatives.measures import Measured, ReplayedPlacement, nodes_in_use
+from kscheduler.recorder.step_clock import MICROS, ReplayedClock
+from kscheduler.scheduling.attempt.surroundings import Attempt
+from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
+from kscheduler.scheduling.eviction.evictions import RunningPreemption
+from kscheduler.scheduling.failures.failures import Failure
+from kscheduler.scheduling.handlers.workloads import StoredWorkloads
+from kscheduler.scheduling.journal import AttemptFailure, EvictionStep, Journal
+from kscheduler.state.queue.queued_group import QueuedPodGroup
+
+SAMPLE_SECONDS: Final = 60.0
+_MOST_DECISIONS: Final = 20
+"""Decisions per waiting pod after one event: whoever moves then still, moves for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """A change that came from outside, or the queue's clock."""
+
+    micros: int
+    kind: Kind | None
+    """`None`: it is time to flush the queue."""
+    old: KubeObject | None = None
+    new: KubeObject | None = None
+    is_net: bool = False
+    """The safety net's turn."""
+
+
+class _Messages(Journal):
+    def __init__(self) -> None:
+        self.of: dict[str, str] = {}
+
+    def failed(self, queued: QueuedPodInfo, failure: AttemptFailure) -> None:
+        assert isinstance(failure, Failure)  # noqa: S101  the journal's protocol is narrower
+        self.of[queued.key] = failure.message
+
+
+class FreeRun:
+    """One run under one configuration."""
+
+    def __init__(self, configured: Configured, kinds: Sequence[Kind], victims: frozenset[str]) -> None:
+        """`victims`: UIDs of the pods that the recorded scheduler has evicted. Raises `ConfigError`."""
+        self.clock = ReplayedClock()
+        self.measured = Measured()
+        self._stores: Mapping[Kind, Store[Any]] = {kind: Store() for kind in kinds}
+        self._victims = victims
+        self._arrived: dict[str, int] = {}
+        """By UID, when a pod came, in microseconds."""
+        self._gone: set[str] = set()
+        """UIDs of pods that this run has evicted."""
+        self._messages = _Messages()
+        self._begun: list[RunningPreemption] = []
+        self._held: list[Attempt] = []
+        self._next_sample = 0
+        self.assembly = Assembly(
+            configured.config, configured.registry, self._ports(), self.clock, build=that_only_decide
+        )
+        self.assembly.evictions.carry_out = self._begun.append
+
+    def _ports(self) -> Ports:
+        empty: Store[Any] = Store()
+        workloads = StoredWorkloads(*(self._stores.get(kind, empty) for kind in WORKLOAD_KINDS))
+        budgets = self._stores.get(POD_DISRUPTION_BUDGETS)
+        return Ports(
+            pod_of=self._stores[PODS].get,
+            workloads=workloads,
+            budgets=None if budgets is None else StoredBudgets(budgets),
+            journal=self._messages,
+        )
+
+    # --- what happens -------------------------------------------------------------------------------------------------
+
+    def happens(self, what: Happening) -> None:
+        """Let it happen, and let the scheduler do what it can."""
+        self.clock.set(max(what.micros, self.clock.micros))
+        if what.micros >= self._next_sample:
+            if self._next_sample:
+                self.measured.samples.append(nodes_in_use(self.assembly.cache))
+            self._next_sample = what.micros + int(SAMPLE_SECONDS * MICROS)
+        queue, now = self.assembly.queue, self.clock.time()
+        if what.kind is None:
+            queue.flush_backoff(now)
+            if what.is_net:
+                queue.flush_unschedulable(now)
+            self._look_at_held()
+        elif what.kind is PODS:
+            self._pod_happens(what.old, what.new)
+        else:
+            self._show(what.kind, what.new, (what.new or what.old or _NOBODY).key)
+        self._decide_all()
+
+    def end(self) -> Measured:
+        """What came of it."""
+        self.measured.samples.append(nodes_in_use(self.assembly.cache))
+        served = self.assembly.profiles
+        for pod in self._stores[PODS].list():
+            if not pod.spec.node_name and not pod.is_terminal and pod.spec.scheduler_name in served:
+                self.measured.pending[pod.key] = self._messages.of.get(pod.key, "it was not tried")
+        return self.measured
+
+    def _show(self, kind: Kind, new: KubeObject | None, key: str) -> None:
+        store, handler = self._stores[kind], self.assembly.handlers.get(kind)
+        old = store.get(key)
+        if new is None:
+            if old is not None:
+                store.remove(key)
+                self._tell(handler, "on_delete", old)
+            return
+        if old is not None and old.metadata.uid != new.metadata.uid:
+            self._show(kind, None, key)
+            old = None
+        store.put(key, new)
+        if old is None:
+            self._tell(handler, "on_add", new, kind is NODES)
+        else:
+            self._tell(handler, "on_update", old, new)
+
+    @staticmethod
+    def _tell(handler: Any, method: str, *args: Any) -> None:
+        if handler is not None:
+            with contextlib.suppress(Exception):  # an object that cannot be read, as in the informer
+                getattr(handler, method)(*args)
+
+    def _pod_happens(self, old: KubeObject | None, new: KubeObject | None) -> None:
+        about: Any = new or old
+        uid = about.metadata.uid
+        if uid in self._gone:
+            return
+        if new is None or about.is_terminal:
+            if uid not in self._victims:
+                self._show(PODS, None, about.key)
+            return
+        if uid in self._victims and about.metadata.deletion_timestamp is not None:
+            return  # the recorded scheduler sent it away
+        self._arrived.setdefault(uid, self.clock.micros)
+        self._show(PODS, self._as_here(about), about.key)
+
+    def _as_here(self, pod: Pod) -> Pod:
+        """The pod with the node that it has in this run."""
+        if pod.spec.scheduler_name not in self.assembly.profiles:
+            return pod
+        here = self._stores[PODS].get(pod.key)
+        if here is None or here.metadata.uid != pod.metadata.uid:
+            return pod  # it comes as it came: without a node, or on one since before the recording
+        node_name, status = here.spec.node_name, pod.status
+        if status.nominated_node_name:
+            status = msgspec.structs.replace(status, nominated_node_name="")
+        return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node_name), status=status)
+
+    # --- deciding -----------------------------------------------------------------------------------------------------
+
+    def _decide_all(self) -> None:
+        queue, scheduler = self.assembly.queue, self.assembly.scheduler
+        left = _MOST_DECISIONS * (1 + sum(_sizes(queue.statistics())))
+        while queue.has_ready() and left:
+            left -= 1
+            queued = queue.pop_next(self.clock.time())
+            if queued is None:
+                return
+            if isinstance(queued, QueuedPodGroup):
+                for attempt in scheduler.decide_group(queued):
+                    self._go_on(attempt)
+                continue
+            self._decide(queued)
+            self._evict()
+
+    def _decide(self, queued: QueuedPodInfo) -> None:
+        self.measured.decisions += 1
+        try:
+            attempt = self.assembly.scheduler.decide(queued)
+        except Exception as failure:  # noqa: BLE001  as in the worker
+            count_caught(Boundary.WORKER)
+            self.assembly.scheduler.give_up(queued, failure)
+            return
+        if attempt is not None:
+            self._go_on(attempt)
+
+    def _go_on(self, attempt: Attempt) -> None:
+        if not attempt.node_name:  # extenders are not asked
+            self.assembly.queue.done(attempt.queued.pod.uid)
+        elif attempt.held is not None and attempt.held.verdict is None:
+            self._held.append(attempt)
+        else:
+            self._bind(attempt)
+        self._look_at_held()
+
+    def _look_at_held(self) -> None:
+        """Pods that wait for Permit: their plugins may have answered, or their time is over."""
+        waiting, self._held = self._held, []
+        for attempt in waiting:
+            held = attempt.held
+            assert held is not None  # noqa: S101  that is why it is here
+            if held.verdict is None:
+                held.expire(self.clock.monotonic())
+            if held.verdict is None:
+                self._held.append(attempt)
+                continue
+            self.assembly.waiting.release(held.pod.uid)
+            if held.verdict.is_success:
+                self._bind(attempt)
+            else:
+                self.assembly.scheduler.release_and_requeue(attempt, held.verdict)
+
+    def _bind(self, attempt: Attempt) -> None:
+        pod, scheduler = attempt.queued.pod, self.assembly.scheduler
+        scheduler.leave_queue(pod.uid)
+        scheduler.bound(attempt)
+        seconds = (self.clock.micros - self._arrived.get(pod.uid, self.clock.micros)) / MICROS
+        self.measured.placed[pod.uid] = ReplayedPlacement(pod.key, attempt.node_name, seconds)
+        current = self._stores[PODS].get(pod.key)
+        if current is not None and current.metadata.uid == pod.pod.metadata.uid:
+            spec = msgspec.structs.replace(current.spec, node_name=attempt.node_name)
+            self._show(PODS, msgspec.structs.replace(current, spec=spec), pod.key)
+
+    def _evict(self) -> None:
+        """The victims of preemptions that have begun are gone at once."""
+        while self._begun:
+            entry = self._begun.pop(0)
+            for victim in entry.victims:
+                self._gone.add(victim.uid)
+                self.measured.evicted.append((victim.key, entry.preemption.text))
+                self.measured.placed.pop(victim.uid, None)
+                self._show(PODS, None, victim.key)
+            self.assembly.evictions.apply(entry, EvictionStep.CLOSED)
+            self.assembly.evictions.apply(entry, EvictionStep.FORGOTTEN)
+
+
+class _Nobody:
+    key = ""
+
+
+_NOBODY: Final = _Nobody()
+
+
+def _sizes(statistics: Any) -> tuple[int, ...]:
+    return statistics.active, statistics.backoff, statistics.unschedulable

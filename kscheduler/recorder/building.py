@@ -1,0 +1,48 @@
+"""A recorder from settings, and its connection to the parts of a scheduler."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from kscheduler.aio.clock import Clock
+from kscheduler.api.kinds import Kind
+from kscheduler.assembly.assembled import Assembly, Informers
+from kscheduler.loading import PluginOrigin
+from kscheduler.recorder.file.directory import new_run
+from kscheduler.recorder.flight_recorder import Attempts, FlightRecorder, RecordSettings
+from kscheduler.recorder.replaying.described import described
+from kscheduler.recorder.segment_thread import SegmentThread, WriteSettings
+from kscheduler.recorder.snapshots.taking import take
+
+LARGEST_SEGMENT = 64 << 20
+_SHARE = 8
+"""A segment is at most this part of all: so much of the past is lost when the oldest goes."""
+
+
+def flight_recorder(settings: RecordSettings, clock: Clock) -> FlightRecorder:
+    """A recorder that has not begun."""
+    segment = settings.segment_bytes or min(LARGEST_SEGMENT, max(settings.most_bytes // _SHARE, 1))
+    run = new_run(clock.time(), os.getpid())
+    write = WriteSettings(settings.directory, run, settings.most_bytes, segment, settings.segment_seconds)
+    return FlightRecorder(SegmentThread(write), clock)
+
+
+def connect(
+    recorder: FlightRecorder,
+    assembly: Assembly,
+    informers: Informers,
+    kinds: Sequence[Kind],
+    origins: Callable[[], Sequence[PluginOrigin]],
+) -> None:
+    """Let the recorder take snapshots of these parts. `kinds`: those that it hears, in the order of their numbers."""
+
+    def describe(config: Any) -> Callable[[], Mapping[str, Any]]:
+        return partial(described, config, tuple(origins()), has_classes=assembly.has_classes)
+
+    def snapshot(micros: int, attempts: Attempts, number: int) -> Callable[[], Iterable[Sequence[Any]]]:
+        objects = {kind: informers[kind].store.list() for kind in kinds}
+        return take(assembly, objects, describe(assembly.config), micros, attempts, number).entries
+
+    recorder.describe = describe
+    recorder.snapshot = snapshot

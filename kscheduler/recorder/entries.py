@@ -1,0 +1,130 @@
+"""The entries of a recording: short lists, whose first item says what they are.
+
+    entry                                                            what it is
+    [SNAPSHOT, part, ...]                                            a part of the state at the beginning of a segment
+    [OBJECT, time, kind, verb, object]                               a change of an object, as the handlers hear it
+    [DECIDED, time, number, pod, attempts, how, node, outputs]       a pod was popped and decided about
+    [GROUP, time, name, [[number, pod, node], ...], outputs]         a pod group was
+    [LATER, time, number, has node, node, outputs]                   a pod whose decision had to wait is decided about
+    [LEAVES, time, uid]  [BOUND, time, uid]  [RELEASED, time, uid]   steps after the decision
+    [ABANDONED, time, uid, code, reasons, plugin, fault, outputs]    ... that failed
+    [GIVEN_UP, time, uid, text, outputs]                             an exception, before there was a node
+    [BACKOFF, time]  [NET, time]  [BEGAN, time]                      the queue was flushed; scheduling began
+    [EVICTION, time, number, step, subject, keys]                    what a preemption's task has come to
+    [ADOPTED, time, configuration]  [TOUCHED, time, nodes, plugin]   a reload; a plugin has other data
+    [CLAIM, time, object]  [REPAIRED, time, what]                    an API answer; cache or queue were corrected
+    [LOST, entries]                                                  so many entries could not be kept: a gap
+    [DIGEST, decisions, digest]                                      over all outcomes so far; ends each block
+
+Times are microseconds since the entry before. An attempt is named by a number of its own, which begins anew with each
+process. Outputs are what the step said: [FAILED, pod, message, nominated node, plugins, pending, fault, is error],
+[LET_GO, pod], [PREEMPTS, preemptor, node, victims].
+"""
+
+import hashlib
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any, Final
+
+import msgspec
+
+FORMAT_VERSION: Final = 1
+"""Grows when a reader of before would misread an entry."""
+
+Entry = Sequence[Any]
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Op(IntEnum):
+    """What an entry is."""
+
+    SNAPSHOT = 0
+    OBJECT = 1
+    DECIDED = 2
+    GROUP = 3
+    LATER = 4
+    LEAVES = 5
+    BOUND = 6
+    RELEASED = 7
+    ABANDONED = 8
+    GIVEN_UP = 9
+    BACKOFF = 10
+    NET = 11
+    BEGAN = 12
+    EVICTION = 13
+    ADOPTED = 14
+    TOUCHED = 15
+    CLAIM = 16
+    REPAIRED = 17
+    LOST = 18
+    DIGEST = 19
+
+
+class Verb(IntEnum):
+    """What happened to an object."""
+
+    ADDED = 0
+    LISTED = 1
+    """Added with the first list."""
+    UPDATED = 2
+    DELETED = 3
+
+
+class How(IntEnum):
+    """How a decision ended."""
+
+    OVER = 0
+    """The attempt is over; the outputs say why."""
+    NODE = 1
+    AWAITED = 2
+    """Extenders are asked, or a search goes on: a LATER follows, unless the pod goes."""
+    IN_LINE = 3
+    """It stands in line for extenders, and is popped no second time."""
+
+
+class Output(IntEnum):
+    """What a step said."""
+
+    FAILED = 0
+    LET_GO = 1
+    PREEMPTS = 2
+
+
+DECISIONS: Final = frozenset((Op.DECIDED, Op.GROUP, Op.LATER))
+OUTCOMES: Final = frozenset((*DECISIONS, Op.ABANDONED, Op.GIVEN_UP))
+"""Entries that a digest covers: what the scheduler said."""
+UNTIMED: Final = frozenset((Op.SNAPSHOT, Op.LOST, Op.DIGEST))
+_TIME: Final = 1
+
+
+def outcome(entry: Entry) -> Entry:
+    """An entry without its time: what is compared, and what the digest covers."""
+    return (entry[0], *entry[_TIME + 1 :])
+
+
+class Digest:
+    """A running hash over outcomes. Equal on every machine: it covers msgpack, whose encoding is fixed here."""
+
+    def __init__(self, before: bytes = b"", decisions: int = 0) -> None:
+        self.value = before
+        self.decisions = decisions
+        """How many are covered."""
+        self._outcomes: list[Entry] = []
+
+    @staticmethod
+    def of(outcome: Entry) -> bytes:
+        """One outcome, as the digest covers it: equal bytes are equal outcomes."""
+        return _encode(outcome)
+
+    def add(self, entry: Entry) -> None:
+        """Cover an entry; one that is no outcome is left out."""
+        if entry[0] in OUTCOMES:
+            self._outcomes.append(outcome(entry))
+            self.decisions += entry[0] in DECISIONS
+
+    def close(self) -> bytes:
+        """The value over all outcomes so far, at the end of a block."""
+        if self._outcomes:
+            self.value = hashlib.blake2b(self.value + _encode(self._outcomes), digest_size=16).digest()
+            self._outcomes.clear()
+        return self.value

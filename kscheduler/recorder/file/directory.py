@@ -1,0 +1,78 @@
+"""The directory of a recording: segments of one run after another, the oldest of which make room.
+
+20261124T153000Z-4711-000003.ksrec        when the run began, its process, the segment's number in the run
+"""
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+SUFFIX: Final = ".ksrec"
+_NAME: Final = re.compile(r"(?P<run>\d{8}T\d{6}Z-\d+)-(?P<number>\d{6,})\.ksrec")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SegmentName:
+    """Where a segment is in the order of all."""
+
+    run: str
+    number: int
+    path: Path
+
+
+def name_of(path: Path) -> SegmentName | None:
+    """The name's parts; `None`: no segment of ours has such a name."""
+    found = _NAME.fullmatch(path.name)
+    return None if found is None else SegmentName(found["run"], int(found["number"]), path)
+
+
+def new_run(seconds: float, process: int) -> str:
+    """The name of a run that begins now (seconds since the epoch)."""
+    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(seconds))}-{process}"
+
+
+def segment_path(directory: Path, run: str, number: int) -> Path:
+    """Where a segment is written."""
+    return directory / f"{run}-{number:06}{SUFFIX}"
+
+
+def segments_in(directory: Path) -> list[SegmentName]:
+    """All segments, by run and number; other files are left out. Raises `OSError`."""
+    return sorted(name for path in directory.iterdir() if (name := name_of(path)) is not None)
+
+
+def runs_in(directory: Path) -> Iterator[list[SegmentName]]:
+    """The segments of each run, the oldest run first. Raises `OSError`."""
+    for _, segments in groupby(segments_in(directory), key=lambda name: name.run):
+        yield list(segments)
+
+
+def make_room(directory: Path, most_bytes: int, spared: Path) -> list[Path]:
+    """Delete the oldest segments until all are within `most_bytes`, except the one being written. Returns the deleted.
+
+    Raises `OSError`.
+    """
+    found = [(name, name.path.stat().st_size) for name in segments_in(directory)]
+    total, deleted = sum(size for _, size in found), []
+    for name, size in found:
+        if total <= most_bytes:
+            break
+        if name.path != spared:
+            name.path.unlink(missing_ok=True)
+            deleted.append(name.path)
+            total -= size
+    return deleted
+
+
+def is_writable(directory: Path) -> str:
+    """Why nothing can be written there; empty: it can. The directory is made if its parent is there."""
+    try:
+        directory.mkdir(mode=0o700, exist_ok=True)
+    except OSError as problem:
+        return f"{directory}: {problem.strerror or problem}"
+    return "" if os.access(directory, os.W_OK | os.X_OK) else f"{directory}: it cannot be written to"

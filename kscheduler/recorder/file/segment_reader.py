@@ -1,0 +1,39 @@
+"""Entries of a segment, up to the last whole block."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kscheduler.recorder.file.blocks import BlockReader, SegmentError
+
+_decode = msgspec.msgpack.Decoder().decode
+
+
+class SegmentReader:
+    """Reads one file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.stopped = ""
+        """Why reading ended before the end of the file, for people; empty: it did not."""
+
+    def blocks(self) -> Iterator[list[Any]]:
+        """The entries of each block. Raises `SegmentError` and `OSError`; a damaged end is no error but `stopped`."""
+        with self._path.open("rb") as file:
+            try:
+                reader = BlockReader(file)
+            except SegmentError as problem:
+                raise SegmentError(f"{self._path}: {problem}") from None
+            for data in reader:
+                try:
+                    entries = _decode(data)
+                except msgspec.MsgspecError as problem:
+                    self.stopped = f"a block holds no entries: {problem}"
+                    return
+                if not isinstance(entries, list):
+                    self.stopped = "a block holds no entries"
+                    return
+                yield entries
+            self.stopped = reader.stopped

@@ -1,0 +1,356 @@
+"""The flight recorder on the event loop: a tuple per step, nothing more; the rest is done in a thread.
+
+It is the scheduler's journal and the first handler of every informer, so it hears each change in the order in which
+handlers and decisions happen. What it keeps are references: objects are never changed in place. The tuples are handed
+over in batches, at the latest after half a second.
+
+    full buffer, full disk      nothing more is kept; when the thread has caught up, a new segment begins with a
+                                snapshot, the recording says how many entries are missing, and a metric counts them
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from kscheduler.aio.clock import Clock
+from kscheduler.api.kinds import Kind
+from kscheduler.api.meta import KubeObject
+from kscheduler.assembly.assembled import Informers
+from kscheduler.framework.cluster.preemption import Preemption
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.framework.status import Status
+from kscheduler.logs import get_logger
+from kscheduler.recorder.entries import How, Op, Output, Verb
+from kscheduler.recorder.segment_thread import NewSegment, SegmentThread, ThreadStatistics
+from kscheduler.recorder.step_clock import StepClock
+from kscheduler.scheduling.failures.failures import Failure
+from kscheduler.scheduling.journal import AttemptFailure, Decided, EvictionStep, Journal
+
+_log = get_logger(__name__)
+
+BATCH: Final = 256
+"""Entries that are handed over at a time."""
+HAND_OVER_SECONDS: Final = 0.5
+"""How long an entry may stay in memory of the loop: a kill loses no more than this and what is being written."""
+MOST_WAITING: Final = 100_000
+"""Entries that wait for the thread; beyond them, entries are lost and counted. About 100 MB with their objects."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSettings:
+    """Where and how much is recorded."""
+
+    directory: Path
+    most_bytes: int = 1 << 30
+    """Of all segments in the directory: the oldest go."""
+    segment_bytes: int = 0
+    """After which a new segment begins; 0: an eighth of `most_bytes`, 64 MiB at most."""
+    segment_seconds: float = 3600.0
+    redacts: bool = False
+    """Names are hashed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecorderStatistics:
+    """For metrics and readyz."""
+
+    entries: int
+    decisions: int
+    lost: int
+    """Entries that could not be kept."""
+    thread: ThreadStatistics
+
+
+Attempts = Mapping[str, tuple[int, Decided]]
+Snapshot = Callable[[int, Attempts, int], Callable[[], Iterable[Sequence[Any]]]]
+"""The state as it is now, between two steps, as a function that makes entries of it in a thread. It gets the time in
+microseconds, the attempts under way by UID, and the number of the last attempt."""
+
+
+def nothing(_micros: int, _attempts: Attempts, _number: int) -> Callable[[], Iterable[Sequence[Any]]]:
+    """No state."""
+    return tuple
+
+
+class FlightRecorder(Journal):
+    """Records what the event loop does."""
+
+    is_on = True
+
+    def __init__(self, thread: SegmentThread, clock: Clock) -> None:
+        self.clock = StepClock(clock)
+        """For the scheduler: stands still within a step."""
+        self.begins = self.clock.step  # type: ignore[method-assign]  # one call less in each step
+        self.describe: Callable[[Any], Any] = str
+        """From a `LoadedConfig` to what is written of it, or to a function that makes that in the thread."""
+        self.snapshot: Snapshot = nothing
+        """What a new segment begins with; given once all parts are there."""
+        self._thread = thread
+        self._real = clock
+        self._pending: list[tuple[Any, ...]] = []
+        self._outputs: list[tuple[Any, ...]] = []
+        """What the step under way has said."""
+        self._under_way: dict[str, tuple[int, Decided]] = {}
+        """Attempts under way, by the pod's UID."""
+        self._attempts = 0
+        self._entries = self._decisions = self._lost = 0
+        self._is_repaired = False
+        """Cache or queue were corrected: a snapshot is due."""
+        self._missing = 0
+        """Entries lost since the last snapshot; while there are any, nothing is kept."""
+
+    # --- its life -----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin the first segment. Nothing was decided yet."""
+        self._thread.start()
+        self._begin_segment()
+
+    async def run(self) -> None:
+        """Hand over what waits, and begin new segments, until cancelled."""
+        while True:
+            await self._real.sleep(HAND_OVER_SECONDS)
+            self.tend()
+
+    def tend(self) -> None:
+        """What is due between two steps."""
+        if self._missing or not self._thread.takes_entries:
+            self._hand_over()
+            if self._thread.is_idle() and self._thread.may_try():
+                self._begin_segment()
+        elif self._is_repaired or self._thread.wants_segment():
+            self._begin_segment()
+        else:
+            self._hand_over()
+
+    async def stop(self) -> None:
+        """Write what waits, and end. A disk that hangs holds the end up for no more than a few seconds."""
+        self._hand_over()
+        await asyncio.to_thread(self._thread.stop)
+
+    def notes(self) -> Iterable[str]:
+        """What is wrong, for people."""
+        problem = self._thread.statistics().problem
+        if problem:
+            yield f"flight recorder: nothing is recorded: {problem}"
+        elif self._missing:
+            yield f"flight recorder: {self._missing} entries could not be kept in time; it goes on with a snapshot"
+
+    def statistics(self) -> RecorderStatistics:
+        """A snapshot."""
+        thread = self._thread.statistics()
+        return RecorderStatistics(self._entries, self._decisions, self._lost + thread.discarded, thread)
+
+    def _begin_segment(self) -> None:
+        self._hand_over()
+        missing, self._missing = self._missing, 0
+        self._outputs, self._is_repaired = [], False
+        micros = self.clock.micros
+        entries = self.snapshot(micros, dict(self._under_way), self._attempts)
+        self._thread.put(NewSegment(micros, entries, missing), 0)
+        if missing:
+            _log.warning("recording_has_a_gap", entries=missing, advice="a new segment begins with a snapshot")
+
+    # --- keeping ------------------------------------------------------------------------------------------------------
+
+    def _keep(self, entry: tuple[Any, ...]) -> None:
+        if self._missing:
+            self._lose(1)
+            return
+        pending = self._pending
+        pending.append(entry)
+        if len(pending) >= BATCH:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        pending = self._pending
+        if not pending:
+            return
+        self._pending = []
+        if self._missing or self._thread.waiting + len(pending) > MOST_WAITING or not self._thread.takes_entries:
+            self._lose(len(pending))
+            return
+        self._entries += len(pending)
+        self._thread.put(pending, len(pending))
+
+    def _lose(self, entries: int) -> None:
+        self._missing += entries
+        self._lost += entries
+
+    def _take_outputs(self) -> Sequence[tuple[Any, ...]]:
+        outputs = self._outputs
+        if not outputs:
+            return ()
+        self._outputs = []
+        return outputs
+
+    def _number(self, attempt: Decided) -> int:
+        self._attempts += 1
+        self._under_way[attempt.queued.pod.uid] = self._attempts, attempt
+        return self._attempts
+
+    def _end(self, uid: str) -> int:
+        """The number of an attempt that is over; 0: it began before the recording."""
+        ended = self._under_way.pop(uid, None)
+        return 0 if ended is None else ended[0]
+
+    def _number_of(self, uid: str) -> int:
+        known = self._under_way.get(uid)
+        return 0 if known is None else known[0]
+
+    # --- objects ------------------------------------------------------------------------------------------------------
+
+    def handler(self, number: int) -> "ObjectTap":
+        """The first handler of an informer; `number`: of its kind in this recording."""
+        return ObjectTap(self, number)
+
+    def changed(self, number: int, verb: Verb, old: KubeObject | None, new: KubeObject | None) -> None:
+        """An object has changed, and the scheduler's handlers come next."""
+        clock = self.clock
+        clock.step()
+        self._keep((Op.OBJECT, clock.micros, number, verb, old, new))
+
+    # --- decisions ----------------------------------------------------------------------------------------------------
+
+    def decided(self, queued: QueuedPodInfo, attempt: Decided | None) -> None:
+        """Keep it with what was said in the step."""
+        outputs = self._take_outputs()
+        self._decisions += 1
+        number, how, node = 0, How.OVER, ""
+        if attempt is not None:
+            number, node = self._number(attempt), attempt.node_name
+            how = How.NODE if node else How.AWAITED
+        elif not outputs:
+            how = How.IN_LINE
+        self._keep((Op.DECIDED, self.clock.micros, number, queued.key, queued.attempts, how, node, outputs))
+
+    def decided_group(self, name: str, attempts: Sequence[Decided]) -> None:
+        """Keep the whole group."""
+        self._decisions += 1
+        placed = [(self._number(each), each.queued.key, each.node_name) for each in attempts]
+        self._keep((Op.GROUP, self.clock.micros, name, placed, self._take_outputs()))
+
+    def decided_later(self, attempt: Decided, *, has_node: bool) -> None:
+        """Keep it; without a node the attempt is over."""
+        self._decisions += 1
+        uid = attempt.queued.pod.uid
+        number = self._number_of(uid) if has_node else self._end(uid)
+        outputs, node = self._take_outputs(), attempt.node_name if has_node else ""
+        self._keep((Op.LATER, self.clock.micros, number, attempt.queued.key, has_node, node, outputs))
+
+    def failed(self, queued: QueuedPodInfo, failure: AttemptFailure) -> None:
+        """Note it for the step under way."""
+        self._outputs.append(failed_output(queued, failure))
+
+    def let_go(self, queued: QueuedPodInfo) -> None:
+        """Note it for the step under way."""
+        self._outputs.append((Output.LET_GO, queued.key))
+
+    def preempting(self, preemption: Preemption) -> None:
+        """Note it for the step under way."""
+        self._outputs.append(preempts_output(preemption))
+
+    # --- after the decision -------------------------------------------------------------------------------------------
+
+    def leaves_queue(self, uid: str) -> None:
+        """Keep it."""
+        self._keep((Op.LEAVES, self.clock.micros, self._number_of(uid)))
+
+    def bound(self, queued: QueuedPodInfo) -> None:
+        """Keep it; the attempt is over."""
+        self._keep((Op.BOUND, self.clock.micros, self._end(queued.pod.uid)))
+
+    def abandoned(self, queued: QueuedPodInfo, status: Status) -> None:
+        """Keep it; the attempt is over."""
+        number, outputs = self._end(queued.pod.uid), self._take_outputs()
+        said = int(status.code), status.reasons, status.plugin, status.fault.value
+        self._keep((Op.ABANDONED, self.clock.micros, number, *said, outputs))
+
+    def given_up(self, queued: QueuedPodInfo, failure: BaseException) -> None:
+        """Keep it; the attempt is over."""
+        number, text = self._end(queued.pod.uid), f"{type(failure).__name__}: {failure}"
+        self._keep((Op.GIVEN_UP, self.clock.micros, number, text, self._take_outputs()))
+
+    def released(self, uid: str) -> None:
+        """Keep it."""
+        self._keep((Op.RELEASED, self.clock.micros, uid))
+
+    # --- the queue ----------------------------------------------------------------------------------------------------
+
+    def flushed_backoff(self) -> None:
+        """Keep it."""
+        self._keep((Op.BACKOFF, self.clock.micros))
+
+    def flushed_unschedulable(self) -> None:
+        """Keep it."""
+        self._keep((Op.NET, self.clock.micros))
+
+    def began(self) -> None:
+        """Keep it."""
+        self._keep((Op.BEGAN, self.clock.micros))
+
+    # --- beside the decisions -----------------------------------------------------------------------------------------
+
+    def evicting(self, number: int, step: EvictionStep, subject: str = "", keys: Collection[str] = ()) -> None:
+        """A step of its own."""
+        self.clock.step()
+        self._keep((Op.EVICTION, self.clock.micros, number, int(step), subject, tuple(keys)))
+
+    def adopted(self, config: Any, quarantined: Sequence[tuple[str, str]]) -> None:
+        """Keep the configuration that decides from now on."""
+        self._keep((Op.ADOPTED, self.clock.micros, self.describe(config), tuple(quarantined)))
+
+    def touched(self, names: Sequence[str], plugin: str) -> None:
+        """Keep the nodes."""
+        self._keep((Op.TOUCHED, self.clock.micros, tuple(names), plugin))
+
+    def assumed_claim(self, claim: KubeObject) -> None:
+        """A step of its own."""
+        self.clock.step()
+        self._keep((Op.CLAIM, self.clock.micros, claim))
+
+    def repaired(self, what: str) -> None:
+        """Keep it; a segment with a snapshot begins soon."""
+        self._is_repaired = True
+        self._keep((Op.REPAIRED, self.clock.micros, what))
+
+
+class ObjectTap:
+    """Implements `informers.Handler`."""
+
+    def __init__(self, recorder: FlightRecorder, number: int) -> None:
+        self._changed = recorder.changed
+        self._number = number
+
+    def on_add(self, obj: KubeObject, initial: bool) -> None:
+        """A new object."""
+        self._changed(self._number, Verb.LISTED if initial else Verb.ADDED, None, obj)
+
+    def on_update(self, old: KubeObject, new: KubeObject) -> None:
+        """It has changed."""
+        self._changed(self._number, Verb.UPDATED, old, new)
+
+    def on_delete(self, obj: KubeObject) -> None:
+        """It is gone."""
+        self._changed(self._number, Verb.DELETED, obj, None)
+
+
+def failed_output(queued: QueuedPodInfo, failure: AttemptFailure) -> tuple[Any, ...]:
+    """What is recorded of a failure, and compared."""
+    assert isinstance(failure, Failure)  # noqa: S101  the journal's protocol is narrower than what is given
+    plugins, pending = sorted(failure.plugins), sorted(failure.pending)
+    text, node = failure.message, failure.nominated_node_name
+    return Output.FAILED, queued.key, text, node, plugins, pending, failure.fault.value, failure.is_error
+
+
+def preempts_output(preemption: Preemption) -> tuple[Any, ...]:
+    """What is recorded of a preemption, and compared."""
+    return Output.PREEMPTS, preemption.text, preemption.node_name, [victim.key for victim in preemption.victims]
+
+
+def tap(recorder: FlightRecorder, informers: Informers, kinds: Sequence[Kind]) -> None:
+    """Hear all kinds, before anybody else does."""
+    for number, kind in enumerate(kinds):
+        informers[kind].add_handler(recorder.handler(number))

@@ -1,0 +1,406 @@
+"""A scheduler that takes the steps of a recording: the service's cache, queue, handlers and cycle, and no event loop.
+
+What other tasks came to (a Binding accepted, a victim evicted, a wait for Permit over) is in the recording, so nothing
+is awaited here. A decision that differs is undone, and the recorded one is followed instead: each decision is judged on
+the history that really was.
+"""
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kscheduler.api.kinds import POD_DISRUPTION_BUDGETS, PODS, RESOURCE_CLAIMS, WORKLOAD_KINDS, Kind
+from kscheduler.api.meta import KubeObject
+from kscheduler.assembly import Assembly, Ports
+from kscheduler.assembly.profiles_over import that_only_decide
+from kscheduler.framework.cluster.preemption import Preemption
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.framework.status import Code, Fault, Status
+from kscheduler.informers.store import Store
+from kscheduler.loading import Configured
+from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.recorder.entries import Digest, Entry, How, Op, Output, Verb
+from kscheduler.recorder.flight_recorder import failed_output, preempts_output
+from kscheduler.recorder.packing import ObjectUnpacker
+from kscheduler.recorder.replaying.described import Described, configured_as, read_description
+from kscheduler.recorder.snapshots.putting_back import PuttingBack
+from kscheduler.recorder.step_clock import ReplayedClock
+from kscheduler.scheduling.attempt.surroundings import Attempt
+from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
+from kscheduler.scheduling.eviction.evictions import RunningPreemption
+from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
+from kscheduler.scheduling.handlers.workloads import StoredWorkloads
+from kscheduler.scheduling.journal import AttemptFailure, EvictionStep, Journal
+from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.state.queue.queued_group import QueuedPodGroup
+
+Configure = Callable[[Described], Configured]
+"""What decides; by default what is recorded."""
+
+
+class AstrayError(Exception):
+    """The replay cannot go on from here: the message says why. It goes on at the next snapshot."""
+
+
+class UnrecordedError(AstrayError):
+    """What happened is not in the recording; a snapshot follows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A decision, or another outcome, as it came out again."""
+
+    outcome: Entry
+    """Without its time; equal to the recorded one, or not."""
+    profile: str = ""
+    followed: str = ""
+    """Why it was followed and not judged; empty: it was judged."""
+
+
+class _Said(Journal):
+    """Collects what a step says."""
+
+    def __init__(self) -> None:
+        self.outputs: list[tuple[Any, ...]] = []
+
+    def failed(self, queued: QueuedPodInfo, failure: AttemptFailure) -> None:
+        self.outputs.append(failed_output(queued, failure))
+
+    def let_go(self, queued: QueuedPodInfo) -> None:
+        self.outputs.append((Output.LET_GO, queued.key))
+
+    def preempting(self, preemption: Preemption) -> None:
+        self.outputs.append(preempts_output(preemption))
+
+    def take(self) -> list[tuple[Any, ...]]:
+        """What was said since the last call."""
+        outputs, self.outputs = self.outputs, []
+        return outputs
+
+
+class _Listed:
+    """Objects of a kind, for plugins; nothing is heard of changes. Implements `framework.cluster.lister.Lister`."""
+
+    has_synced = True
+
+    def __init__(self, store: Store[Any]) -> None:
+        self.get, self.list = store.get, store.list
+
+    def on_change(self, call: Any) -> None:
+        """What plugins follow by themselves is not in the recording."""
+
+
+class ReplayedScheduler:
+    """From one snapshot on."""
+
+    def __init__(self, description: Described, kinds: Sequence[Kind], configure: Configure = configured_as) -> None:
+        """Raises `ConfigError` where the configuration cannot be built."""
+        self.clock = ReplayedClock()
+        self.stores: Mapping[Kind, Store[Any]] = {kind: Store() for kind in kinds}
+        self.attempts: dict[int, Attempt] = {}
+        """Under way, by number."""
+        self._kinds = list(kinds)
+        self._configure = configure
+        self._objects = ObjectUnpacker()
+        self._said = _Said()
+        self._preemptions: dict[int, RunningPreemption] = {}
+        self._in_line: dict[str, QueuedPodInfo] = {}
+        configured = configure(description)
+        self.origins = configured.origins
+        self.assembly = Assembly(
+            configured.config,
+            configured.registry,
+            self._ports(),
+            self.clock,
+            has_classes=description.has_classes,
+            build=that_only_decide,
+        )
+        self.assembly.evictions.carry_out = self._note_preemption
+        self.notes: list[str] = []
+        """What happened that nobody decided: a reload, a repair."""
+        self._steps: Mapping[int, Callable[..., Replayed | None]] = {
+            Op.OBJECT: self._object,
+            Op.DECIDED: self._decided,
+            Op.GROUP: self._group,
+            Op.LATER: self._later,
+            Op.LEAVES: self._leaves,
+            Op.BOUND: self._bound,
+            Op.RELEASED: self.assembly.waiting.release,
+            Op.ABANDONED: self._abandoned,
+            Op.GIVEN_UP: self._given_up,
+            Op.BACKOFF: lambda: self.assembly.queue.flush_backoff(self.clock.time()),
+            Op.NET: lambda: self.assembly.queue.flush_unschedulable(self.clock.time()),
+            Op.BEGAN: self.assembly.queue.begin_scheduling,
+            Op.EVICTION: self._eviction,
+            Op.ADOPTED: self._adopted,
+            Op.TOUCHED: lambda names, plugin: self.assembly.nodes_changed(names, plugin=plugin),
+            Op.CLAIM: self._claim,
+            Op.REPAIRED: self._repaired,
+        }
+
+    def _ports(self) -> Ports:
+        empty: Store[Any] = Store()
+        workloads = StoredWorkloads(*(self.stores.get(kind, empty) for kind in WORKLOAD_KINDS))
+        budgets = self.stores.get(POD_DISRUPTION_BUDGETS)
+        return Ports(
+            pod_of=self.stores[PODS].get,
+            workloads=workloads,
+            budgets=None if budgets is None else StoredBudgets(budgets),
+            lister=lambda kind: _Listed(self.stores.get(kind, empty)),
+            journal=self._said,
+        )
+
+    # --- the beginning ------------------------------------------------------------------------------------------------
+
+    def follow_segment(self, objects: ObjectUnpacker, micros: int) -> None:
+        """Entries of another segment come: with its own table of specs, and times since its own beginning."""
+        self._objects = objects
+        self.clock.set(micros)
+
+    def stored(self, number: int, objects: Sequence[KubeObject]) -> None:
+        """The store has them when the snapshot is taken."""
+        store = self.stores[self._kinds[number]]
+        for obj in objects:
+            store.put(obj.key, obj)
+
+    def put_back(self, state: Mapping[str, Any], versions: Sequence[tuple[int, KubeObject]], micros: int) -> None:
+        """Become what the snapshot says."""
+        self.clock.set(micros)
+        self.attempts = PuttingBack(self.assembly, self.stores, versions).put(state, self.clock.time())
+        self._preemptions = {entry.number: entry for entry in self.assembly.evictions.running()}
+        self._said.take()
+
+    # --- steps --------------------------------------------------------------------------------------------------------
+
+    def take(self, entry: Entry) -> Replayed | None:
+        """Take a step; returns what came of it, if the recording says what should.
+
+        Raises `AstrayError` where the recorded step cannot be taken.
+        """
+        op, elapsed, *rest = entry
+        self.clock.set(self.clock.micros + elapsed)
+        step = self._steps.get(op)
+        if step is None:
+            raise AstrayError(f"the recording has a step of a kind that is not known here ({op})")
+        return step(*rest)
+
+    def _object(self, number: int, verb: int, key: str, packed: Sequence[Any]) -> None:
+        kind = self._kinds[number]
+        store, handler = self.stores[kind], self.assembly.handlers.get(kind)
+        old = store.get(key)
+        if verb == Verb.DELETED:
+            if old is not None:
+                store.remove(key)
+                self._tell(handler, "on_delete", old)
+            return
+        if verb == Verb.UPDATED:
+            if old is None:
+                raise AstrayError(f"{kind.name} {key} has changed and is not there")
+            new = self._objects.update(kind, old, packed)
+            store.put(key, new)
+            self._tell(handler, "on_update", old, new)
+            return
+        new = self._objects.whole(kind, packed)
+        store.put(key, new)
+        self._tell(handler, "on_add", new, verb == Verb.LISTED)
+
+    @staticmethod
+    def _tell(handler: Any, method: str, *args: Any) -> None:
+        if handler is not None:
+            with contextlib.suppress(Exception):  # the informer has caught the same one
+                getattr(handler, method)(*args)
+
+    # --- decisions ----------------------------------------------------------------------------------------------------
+
+    def _decided(self, number: int, key: str, attempts: int, how: int, node: str, outputs: Sequence[Any]) -> Replayed:
+        recorded = (Op.DECIDED, number, key, attempts, how, node, outputs)
+        queued = self._in_line.pop(key, None) or self._popped(key)
+        profile = queued.pod.pod.spec.scheduler_name
+        if how in (How.AWAITED, How.IN_LINE):
+            return self._wait(number, queued, how, Replayed(recorded, profile, _why_awaited(how)))
+        attempt, said = self._decide(queued)
+        found_node = "" if attempt is None else attempt.node_name
+        found = How.OVER if attempt is None and said else How.IN_LINE if attempt is None else How.NODE
+        outcome = (
+            Op.DECIDED,
+            number if attempt is not None else 0,
+            queued.key,
+            queued.attempts,
+            found,
+            found_node,
+            said,
+        )
+        if _same(recorded, outcome):
+            if attempt is not None:
+                self.attempts[number] = attempt
+        else:
+            self._correct(queued, attempt, number, node, outputs)
+        return Replayed(outcome, profile)
+
+    def _popped(self, key: str) -> QueuedPodInfo:
+        queued = self.assembly.queue.pop_next(self.clock.time())
+        if queued is None:
+            raise AstrayError(f"pod {key} was popped, and here no pod is ready")
+        if isinstance(queued, QueuedPodGroup) or queued.key != key:
+            name = queued.key.text if isinstance(queued, QueuedPodGroup) else queued.key
+            raise AstrayError(f"pod {key} was popped, and here {name} comes first")
+        return queued
+
+    def _decide(self, queued: QueuedPodInfo) -> tuple[Attempt | None, list[tuple[Any, ...]]]:
+        scheduler, attempt = self.assembly.scheduler, None
+        try:
+            attempt = scheduler.decide(queued)
+        except Exception as failure:  # noqa: BLE001  as in the worker
+            count_caught(Boundary.WORKER)
+            scheduler.give_up(queued, failure)
+        return attempt, self._said.take()
+
+    def _wait(self, number: int, queued: QueuedPodInfo, how: int, followed: Replayed) -> Replayed:
+        """Extenders, or a search that went on: neither is done again."""
+        if how == How.IN_LINE:
+            self.assembly.queue.rest(queued.pod.uid)
+            self._in_line[queued.key] = queued
+            return followed
+        self.attempts[number] = self._attempt(queued, "")
+        return followed
+
+    def _attempt(self, queued: QueuedPodInfo, node_name: str) -> Attempt:
+        profile = self.assembly.profiles[queued.pod.pod.spec.scheduler_name]
+        return Attempt(queued, profile, SchedulingRecord(queued.pod, profile.name, node_name=node_name), 0.0)
+
+    def _later(self, number: int, key: str, has_node: bool, node: str, outputs: Sequence[Any]) -> Replayed:
+        recorded = (Op.LATER, number, key, has_node, node, outputs)
+        attempt = self.attempts.pop(number, None)
+        if attempt is not None:
+            self._follow(attempt.queued, number, node, outputs)
+        return Replayed(recorded, "" if attempt is None else attempt.profile.name, _why_awaited(How.AWAITED))
+
+    def _group(self, name: str, placed: Sequence[Any], outputs: Sequence[Any]) -> Replayed:
+        del outputs
+        group = self.assembly.queue.pop_next(self.clock.time())
+        if not isinstance(group, QueuedPodGroup) or group.key.text != name:
+            other = "no pod is ready" if group is None else f"{group.key} comes first"
+            raise AstrayError(f"pod group {name} was popped, and here {other}")
+        scheduler = self.assembly.scheduler
+        try:
+            attempts = scheduler.decide_group(group)
+        except Exception as failure:  # noqa: BLE001  as in the worker
+            count_caught(Boundary.WORKER)
+            scheduler.give_up_group(group, failure)
+            attempts = []
+        numbers = {key: number for number, key, _ in placed}
+        found = [(numbers.get(each.queued.key, 0), each.queued.key, each.node_name) for each in attempts]
+        for attempt in attempts:
+            self.attempts[numbers.get(attempt.queued.key, 0)] = attempt
+        return Replayed((Op.GROUP, name, found, self._said.take()), "")
+
+    # --- following what was recorded ----------------------------------------------------------------------------------
+
+    def _correct(
+        self, queued: QueuedPodInfo, attempt: Attempt | None, number: int, node: str, outputs: Sequence[Any]
+    ) -> None:
+        """Undo the decision made here, and follow the recorded one."""
+        assembly = self.assembly
+        if attempt is not None:
+            assembly.scheduler.release(attempt)
+        else:
+            assembly.queue.delete(queued.key)
+            if not assembly.queue.is_in_flight(queued.pod.uid):
+                assembly.queue.resume(queued)
+        self._follow(queued, number, node, outputs)
+
+    def _follow(self, queued: QueuedPodInfo, number: int, node: str, outputs: Sequence[Any]) -> None:
+        assembly, now = self.assembly, self.clock.time()
+        if node:
+            with contextlib.suppress(ValueError):  # it counts somewhere already
+                assembly.cache.assume_pod(queued.pod, node)
+            self.attempts[number] = self._attempt(queued, node)
+            return
+        for output in outputs:
+            if output[0] == Output.FAILED and output[1] == queued.key:
+                assembly.failures.handle(queued, _failure(output), now)
+                break
+        else:
+            assembly.queue.done(queued.pod.uid)
+        self._said.take()
+
+    # --- after the decision -------------------------------------------------------------------------------------------
+
+    def _leaves(self, number: int) -> None:
+        attempt = self.attempts.get(number)
+        if attempt is not None:
+            self.assembly.queue.done(attempt.queued.pod.uid)
+
+    def _bound(self, number: int) -> None:
+        attempt = self.attempts.pop(number, None)
+        if attempt is not None:
+            self.assembly.scheduler.bound(attempt)
+
+    def _abandoned(
+        self, number: int, code: int, reasons: Sequence[str], plugin: str, fault: str, outputs: Sequence[Any]
+    ) -> Replayed | None:
+        attempt = self.attempts.pop(number, None)
+        said = outputs
+        if attempt is not None:
+            status = Status(Code(code), tuple(reasons), plugin, Fault(fault))
+            self.assembly.scheduler.release_and_requeue(attempt, status)
+            said = self._said.take()
+        return Replayed((Op.ABANDONED, number, code, reasons, plugin, fault, said))
+
+    def _given_up(self, number: int, text: str, outputs: Sequence[Any]) -> Replayed:
+        attempt = self.attempts.pop(number, None)
+        if attempt is not None:
+            self._follow(attempt.queued, number, "", outputs)
+        return Replayed((Op.GIVEN_UP, number, text, outputs), followed="an exception ended what was awaited")
+
+    # --- beside the decisions -----------------------------------------------------------------------------------------
+
+    def _note_preemption(self, entry: RunningPreemption) -> None:
+        self._preemptions[entry.number] = entry
+
+    def _eviction(self, number: int, step: int, subject: str, keys: Sequence[str]) -> None:
+        evictions = self.assembly.evictions
+        if not number:
+            evictions.apply_apart(EvictionStep(step), subject, tuple(keys))
+            return
+        entry = self._preemptions.get(number)
+        if entry is None:
+            return  # a preemption that was not found here
+        with contextlib.suppress(KeyError):  # of other victims, after a decision that differs
+            evictions.apply(entry, EvictionStep(step), subject)
+        if step == EvictionStep.FORGOTTEN:
+            del self._preemptions[number]
+
+    def _adopted(self, description: Mapping[str, Any], quarantined: Sequence[Sequence[str]]) -> None:
+        configured = self._configure(read_description(description))
+        ruleset = self.assembly.draft(configured.config, configured.registry)
+        self.assembly.adopt(ruleset, self.stores[PODS].list())
+        self.notes.append("another configuration was taken over")
+        for profile, plugin in quarantined:
+            self.notes.append(f"plugin {plugin} of profile {profile} was quarantined, and is called here")
+
+    def _claim(self, packed: Sequence[Any]) -> None:
+        claim: Any = self._objects.whole(RESOURCE_CLAIMS, packed)
+        with contextlib.suppress(ValueError):  # the watch was faster
+            self.assembly.cache.devices.claims.assume(claim)
+
+    def _repaired(self, what: str) -> None:
+        self.notes.append(f"cache or queue were corrected: {what}")
+        raise UnrecordedError
+
+
+def _failure(output: Sequence[Any]) -> Failure:
+    _, _, message, node, plugins, pending, fault, is_error = output
+    reason = SCHEDULER_ERROR if is_error else UNSCHEDULABLE
+    return Failure(message, reason, frozenset(plugins), frozenset(pending), node, Fault(fault))
+
+
+def _why_awaited(how: int) -> str:
+    return (
+        "it stood in line for extenders" if how == How.IN_LINE else "extenders or devices were asked beside the cycle"
+    )
+
+
+def _same(one: Entry, other: Entry) -> bool:
+    return Digest.of(one) == Digest.of(other)

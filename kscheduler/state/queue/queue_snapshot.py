@@ -1,0 +1,105 @@
+"""The queue as it is at one moment, as plain values, and the way back.
+
+A snapshot holds each waiting pod with what its attempts have left behind, in the order in which it would be popped or
+asked, and the events that pods in flight have yet to judge. Restoring puts everything into places of the same order;
+classes of pods are worked out anew. Limit: pod groups are placed as if their members had just come.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Final
+
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.state.queue.bundles import Bundle
+from kscheduler.state.queue.in_flight import SeenEvent
+from kscheduler.state.queue.places import Places
+
+FACTS: Final = (
+    "timestamp",
+    "attempts",
+    "unschedulable_count",
+    "consecutive_errors_count",
+    "refusals",
+    "bugs",
+    "last_error",
+    "initial_attempt_timestamp",
+    "backoff_expiration",
+    "unschedulable_plugins",
+    "pending_plugins",
+    "gating_plugin",
+    "gate_failed",
+    "was_flushed",
+    "flushed_at",
+)
+"""What is kept of a waiting pod besides its object, in the order of `QueuedPodInfo`."""
+facts_of = attrgetter(*FACTS)
+OF_BUNDLE: Final = ("timestamp", "backoff_expiration", "unschedulable_plugins", "pending_plugins", "was_flushed")
+_common_of = attrgetter(*OF_BUNDLE)
+
+Facts = tuple[Any, ...]
+ClassOf = Callable[[PodInfo], Hashable | None]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingElement:
+    """A pod, or pods that wait as one."""
+
+    place: str
+    common: Facts | None
+    """What the members of a bundle have in common; `None`: a single pod."""
+    members: tuple[tuple[PodInfo, Facts], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSnapshot:
+    """All of it."""
+
+    elements: tuple[WaitingElement, ...]
+    in_flight: tuple[SeenEvent | str, ...]
+    """UIDs of pods in flight and the events since each was popped."""
+    resting: tuple[str, ...]
+    keys: tuple[tuple[str, str], ...]
+    """UID and key of all pods in flight."""
+    has_failed_gates: bool
+    has_groups: bool
+
+
+def elements_of(places: Places) -> Iterator[WaitingElement]:
+    """The waiting pods; of each place in its order."""
+    for place, elements in places.in_order():
+        for element in elements:
+            if isinstance(element, Bundle):
+                yield WaitingElement(place, _common_of(element), tuple(map(_member, element.in_order())))
+            elif isinstance(element, QueuedPodInfo):
+                yield WaitingElement(place, None, (_member(element),))
+            else:
+                yield from (WaitingElement(place, None, (_member(member),)) for member in element.members.values())
+
+
+def _member(queued: QueuedPodInfo) -> tuple[PodInfo, Facts]:
+    return queued.pod, facts_of(queued)
+
+
+def queued_from(pod: PodInfo, facts: Iterable[Any]) -> QueuedPodInfo:
+    """The way back from `facts_of`."""
+    return QueuedPodInfo(pod, *facts)
+
+
+def put_back(places: Places, elements: Iterable[WaitingElement], class_of: ClassOf) -> None:
+    """Fill empty places."""
+    for element in elements:
+        members = [queued_from(pod, facts) for pod, facts in element.members]
+        name = class_of(members[0].pod) if element.common is not None else None
+        if name is None or element.common is None:
+            for queued in members:
+                places.put(queued, element.place)
+                places.count_rejections(queued, 1)
+            continue
+        for queued in members:
+            bundle = places.bundles.join(name, queued)
+        for field, value in zip(OF_BUNDLE, element.common, strict=True):
+            setattr(bundle, field, value)
+        places.put(bundle, element.place)
+        places.count(bundle.rejectors, members[0].pod.pod.spec.scheduler_name, len(bundle))

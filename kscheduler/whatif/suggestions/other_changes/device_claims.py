@@ -1,0 +1,144 @@
+"""What the pod's resource claims could ask for instead: fewer devices, other ones, or ones with a taint.
+
+A claim that has its devices already is left alone. One that several pods share is changed for all of them.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from kscheduler.api.devices import ALL, DeviceSubRequest, ExactDeviceRequest, ResourceClaim
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.plugins.dynamic_resources.pod_claims import ClaimNotReadyError, named_claims
+from kscheduler.whatif.suggestions.changed import ADD, REMOVE, REPLACE, ObjectChange, Operation, pointer
+from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
+from kscheduler.whatif.suggestions.trials.trial import Trials
+
+_COUNTS_TRIED: Final = 16
+_TAINTS_TRIED: Final = 8
+_CLAIMS_TRIED: Final = 16
+_EVERYTHING: Final = 0.9
+"""The size of what gives up all of a rule that cannot be measured."""
+
+Request = ExactDeviceRequest | DeviceSubRequest
+Place = tuple[str | int, ...]
+
+
+def device_changes(trials: Trials) -> Iterator[Step]:
+    """Proposals about each claim. They are not tried yet; of one request the largest number of devices comes first."""
+    templates = {entry.name: entry.resource_claim_template_name or "" for entry in trials.pod.pod.spec.resource_claims}
+    seen: set[str] = set()
+    for entry, claim in _claims(trials):
+        if claim.status.allocation is not None or claim.key in seen:
+            continue
+        seen.add(claim.key)
+        of = {"claim": claim.metadata.name, "template": templates.get(entry, "")}
+        for place, name, request in _requests(claim):
+            yield from _of_request(claim, place, {**of, "request": name}, request, trials)
+        for position, constraint in enumerate(claim.spec.devices.constraints):
+            attribute = constraint.match_attribute or constraint.distinct_attribute or ""
+            patch = (Operation(REMOVE, pointer("spec", "devices", "constraints", position)),)
+            facts = {**of, "attribute": attribute, "constraint": position}
+            yield _step(ChangeKind.DEVICE_CONSTRAINT, claim, patch, 0.5, facts, str(position))
+
+
+def released_devices(trials: Trials) -> Iterator[tuple[Step, tuple[PodInfo, ...]]]:
+    """Proposals: a claim of others gives its devices back, and the pods that use it go. They are not tried yet."""
+    cache, pod = trials.cache, trials.pod
+    wants = any(claim.status.allocation is None for _, claim in _claims(trials))
+    if not wants and not cache.devices.serve(pod):
+        return
+    for claim in cache.devices.claims.allocated()[:_CLAIMS_TRIED]:
+        if any(claim is own for _, own in _claims(trials)):
+            continue
+        users = [cache.pod_of(consumer.uid) for consumer in claim.status.reserved_for]
+        gone = tuple(user for user in users if user is not None)
+        deleted = [ObjectChange("pods", user.namespace, user.name, delete=True) for user in gone]
+        of_claim = ObjectChange("resourceclaims", claim.metadata.namespace, claim.metadata.name, delete=True)
+        devices = (
+            [f"{each.driver}/{each.pool}/{each.device}" for each in claim.status.allocation.devices.results]
+            if claim.status.allocation is not None
+            else []
+        )
+        facts = {"claim": claim.key, "devices": devices, "pods": [user.key for user in gone]}
+        yield Step(ChangeKind.RELEASE_DEVICES, (*deleted, of_claim), 1.0, facts), gone
+
+
+def _claims(trials: Trials) -> Iterator[tuple[str, ResourceClaim]]:
+    try:
+        yield from named_claims(trials.pod.pod, trials.cache.devices.claims)
+    except ClaimNotReadyError:
+        return  # the pod waits for the claim; nothing in it can help
+
+
+def _requests(claim: ResourceClaim) -> Iterator[tuple[Place, str, Request]]:
+    for number, request in enumerate(claim.spec.devices.requests):
+        at: Place = ("spec", "devices", "requests", number)
+        if request.exactly is not None:
+            yield (*at, "exactly"), request.name, request.exactly
+        for position, alternative in enumerate(request.first_available):
+            yield (*at, "firstAvailable", position), f"{request.name}/{alternative.name}", alternative
+
+
+def _of_request(
+    claim: ResourceClaim, at: Place, facts: dict[str, Any], request: Request, trials: Trials
+) -> Iterator[Step]:
+    name = str(facts["request"])
+    yield from _fewer(claim, at, facts, request)
+    for position, selector in enumerate(request.selectors):
+        patch = (Operation(REMOVE, pointer(*at, "selectors", position)),)
+        told = {**facts, "selector": selector.cel.expression if selector.cel is not None else ""}
+        yield _step(ChangeKind.DEVICE_SELECTOR, claim, patch, 0.5, told, f"{name}#{position}")
+    for taint in _taints(trials):
+        tree = {"key": taint[0], "operator": "Equal", "value": taint[1], "effect": taint[2]}
+        patch = (Operation(ADD, pointer(*at, "tolerations"), [tree]),)
+        if request.tolerations:
+            patch = (Operation(ADD, pointer(*at, "tolerations", "-"), tree),)
+        told = {**facts, "key": taint[0], "value": taint[1], "effect": taint[2]}
+        yield _step(ChangeKind.DEVICE_TOLERATION, claim, patch, 0.5, told, f"{name} {taint}")
+    for other in trials.cache.devices.class_names():
+        if other != request.device_class_name:
+            patch = (Operation(REPLACE, pointer(*at, "deviceClassName"), other),)
+            told = {**facts, "class": request.device_class_name, "to": other}
+            yield _step(ChangeKind.DEVICE_CLASS, claim, patch, 0.7, told, f"{name} {other}")
+
+
+def _fewer(claim: ResourceClaim, at: Place, facts: dict[str, Any], request: Request) -> Iterator[Step]:
+    name = str(facts["request"])
+    if request.allocation_mode == ALL:
+        patch = (Operation(REPLACE, pointer(*at, "allocationMode"), "ExactCount"),)
+        yield _step(ChangeKind.DEVICE_COUNT, claim, patch, _EVERYTHING, {**facts, "count": None, "to": 1}, name)
+        return
+    asked = request.count or 1
+    for count in list(range(asked - 1, 0, -1))[:_COUNTS_TRIED]:
+        patch = (Operation(REPLACE, pointer(*at, "count"), count),)
+        told = {**facts, "count": asked, "to": count}
+        yield _step(ChangeKind.DEVICE_COUNT, claim, patch, (asked - count) / asked, told, name)
+    if asked > _COUNTS_TRIED + 1:
+        patch = (Operation(REPLACE, pointer(*at, "count"), 1),)
+        yield _step(
+            ChangeKind.DEVICE_COUNT, claim, patch, (asked - 1) / asked, {**facts, "count": asked, "to": 1}, name
+        )
+
+
+def _taints(trials: Trials) -> list[tuple[str, str, str]]:
+    """The taints of all devices, those of most devices first."""
+    counts: dict[tuple[str, str, str], int] = {}
+    for published in trials.cache.devices.slices():
+        for device in published.spec.devices:
+            for taint in device.taints:
+                if taint.effect in ("NoSchedule", "NoExecute"):
+                    key = taint.key, taint.value, taint.effect
+                    counts[key] = counts.get(key, 0) + 1
+    return sorted(counts, key=lambda taint: (-counts[taint], taint))[:_TAINTS_TRIED]
+
+
+def _step(
+    kind: ChangeKind,
+    claim: ResourceClaim,
+    patch: tuple[Operation, ...],
+    size: float,
+    facts: dict[str, Any],
+    subject: str,
+) -> Step:
+    change = ObjectChange("resourceclaims", claim.metadata.namespace, claim.metadata.name, patch)
+    return Step(kind, (change,), size, facts, f"{claim.key} {subject}")

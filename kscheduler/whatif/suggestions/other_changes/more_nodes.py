@@ -1,0 +1,100 @@
+"""One more node like those that are there.
+
+Two nodes have the same shape if the pod cannot tell them apart when they are empty: the same amounts of what it asks
+for, the same taints, and the same values of the labels that its rules, its neighbours' rules or its volumes look at.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler.api.core import Node
+from kscheduler.api.well_known import HOSTNAME, REGION, ZONE
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.requests import PODS
+from kscheduler.framework.rules.tolerations import has_untolerated
+from kscheduler.whatif.suggestions.changed import ADD, ObjectChange, Operation
+from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
+from kscheduler.whatif.suggestions.trials.trial import Trials
+
+_SHAPES: Final = 16
+"""How many are tried, those of most nodes first."""
+_OF_CONTROLLERS: Final = "node.kubernetes.io/"
+_OF_ONE_NODE: Final = (HOSTNAME, "kubernetes.io/metadata.name", "topology.hostpath.csi/node")
+
+
+def more_nodes(trials: Trials) -> Iterator[Step]:
+    """Proposals: a copy of a node of each shape, empty and ready. They are not tried yet."""
+    nodes, pod = trials.cache.nodes, trials.pod
+    tried = 0
+    for row, count in _shapes(trials):
+        node = nodes.info(row).node
+        if node is not None and _has_the_size(nodes, row, pod):
+            copy = copied(node, 1, nodes)
+            if not has_untolerated(copy.spec.taints, pod.tolerations):
+                change = ObjectChange("nodes", "", copy.metadata.name, (Operation(ADD, "", copy),))
+                facts = {"like": node.metadata.name, "of": count, "count": 1}
+                yield Step(ChangeKind.ADD_NODE, (change,), 1.0, facts)
+                tried += 1
+        if tried == _SHAPES:
+            return
+
+
+def copied(node: Node, number: int, nodes: NodeTable) -> Node:
+    """A node like this one, empty and ready, under a name that no node has; `number` of several from 1 on."""
+    while nodes.row_of(name := f"{node.metadata.name}-copy-{number}") >= 0:
+        number += 1
+    labels = {key: name if key in _OF_ONE_NODE else value for key, value in node.metadata.labels.items()}
+    metadata = msgspec.structs.replace(node.metadata, name=name, uid="", resource_version="", labels=labels)
+    taints = tuple(taint for taint in node.spec.taints if not taint.key.startswith(_OF_CONTROLLERS))
+    spec = msgspec.structs.replace(node.spec, unschedulable=False, taints=taints, provider_id="")
+    return msgspec.structs.replace(node, metadata=metadata, spec=spec)
+
+
+def _shapes(trials: Trials) -> list[tuple[int, int]]:
+    """A row of each shape with the number of its rows, the shape of most rows first; of equals the first name."""
+    nodes = trials.cache.nodes
+    rows = nodes.rows()
+    if not len(rows):
+        return []
+    group = np.zeros(len(rows), dtype=np.int64)
+    for column in _columns(trials, nodes, rows):
+        # A pair (group so far, value) gets one number: the two are numbered from 0 on, so no two pairs collide.
+        values, numbers = np.unique(column, return_inverse=True)
+        _, group = np.unique(group * len(values) + numbers, return_inverse=True)
+    _, first, counts = np.unique(group, return_index=True, return_counts=True)
+    found = zip(rows[first].tolist(), counts.tolist(), strict=True)
+    return sorted(found, key=lambda shape: (-shape[1], nodes.name_of(shape[0])))
+
+
+def _columns(trials: Trials, nodes: NodeTable, rows: Rows) -> Iterator[NDArray[np.int64]]:
+    yield nodes.taint_set[rows].astype(np.int64)
+    yield nodes.allowed_pods[rows]
+    for resource in sorted(trials.pod.requests):
+        if resource != PODS:
+            yield nodes.amounts(nodes.allocatable, resource, rows)
+    for key in sorted(_label_keys(trials)):
+        yield nodes.label_values(key, rows)[0].astype(np.int64)
+
+
+def _label_keys(trials: Trials) -> set[str]:
+    """The labels that may matter to the pod, without those that no two nodes share."""
+    pod = trials.pod
+    spec, terms = pod.pod.spec, pod.affinity_terms
+    keys = {ZONE, REGION, *spec.node_selector}
+    for term in pod.required_node_terms or ():
+        keys.update(requirement.key for requirement in term.labels)
+    keys.update(term.topology_key for term in (*terms.required_affinity, *terms.required_anti_affinity))
+    keys.update(constraint.topology_key for constraint in spec.topology_spread_constraints)
+    keys.update(held.topology_key for held in trials.cache.counters.required_anti_affinity(pod))
+    return keys - set(_OF_ONE_NODE)
+
+
+def _has_the_size(nodes: NodeTable, row: int, pod: PodInfo) -> bool:
+    """Whether the pod fits on such a node by what it requests, while nobody else is there."""
+    allocatable = nodes.info(row).allocatable
+    return all(allocatable.get(name, 0) >= amount for name, amount in pod.requests.items())

@@ -1,0 +1,18 @@
+"""Demands that were given up, as a suggestion."""
+
+from kscheduler.framework.nodes.node_table import Rows
+from kscheduler.whatif.suggestions.changed import joined
+from kscheduler.whatif.suggestions.pod_changes.demand import Demand
+from kscheduler.whatif.suggestions.suggestion import Step, Suggestion
+from kscheduler.whatif.suggestions.trials.trial import Trials
+
+
+def of_demands(chosen: tuple[Demand, ...], rows: Rows, trials: Trials) -> Suggestion:
+    """The suggestion, with one patch of the pod."""
+    whole = trials.of_pod(joined(demand.patch for demand in chosen))
+    return Suggestion(tuple(step_of(demand, trials) for demand in chosen), (whole,), len(rows))
+
+
+def step_of(demand: Demand, trials: Trials) -> Step:
+    """One of several steps."""
+    return Step(demand.kind, (trials.of_pod(demand.patch),), demand.size, demand.facts)

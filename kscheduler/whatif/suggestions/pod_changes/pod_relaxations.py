@@ -1,0 +1,97 @@
+"""Everything that a pod asks for, one demand at a time, and the pod without it.
+
+A `Demand` names its largest relaxation: a request lowered to nothing, a constraint without effect. If the pod fits
+nowhere with that, no smaller relaxation of this demand helps; if it does, `amounts` finds the smallest that does.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from kscheduler.api.core import Pod, PodAffinityTerm
+from kscheduler.framework.nodes.node_table import NodeTable
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.requests import PODS
+from kscheduler.framework.pods.spread_constraint import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
+from kscheduler.whatif.suggestions.changed import REMOVE, REPLACE, Operation, pointer
+from kscheduler.whatif.suggestions.pod_changes.demand import Demand
+from kscheduler.whatif.suggestions.pod_changes.node_rules import node_rules
+from kscheduler.whatif.suggestions.pod_changes.requests_lowered import lowered
+from kscheduler.whatif.suggestions.pod_changes.tolerated import tolerations
+from kscheduler.whatif.suggestions.suggestion import ChangeKind
+
+MOST_SKEW: Final = 2**31 - 1
+"""The largest maxSkew that the API has a number for."""
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def demands(pod: PodInfo, nodes: NodeTable) -> Iterator[Demand]:
+    """All demands that may keep the pod from a node, in the order in which they are shown if they are equally large."""
+    spec = pod.pod.spec
+    if spec.scheduling_gates:
+        names = [gate.name for gate in spec.scheduling_gates]
+        yield Demand(ChangeKind.GATE, (Operation(REMOVE, "/spec/schedulingGates"),), 0.1, {"gates": names})
+    for resource, amount in sorted(pod.requests.items()):
+        if amount > 0 and resource != PODS:
+            patch = lowered(pod.pod, resource, 0)
+            if patch is not None:
+                yield Demand(
+                    ChangeKind.REQUEST, patch, 1.0, {"resource": resource, "amount": amount}, resource=resource
+                )
+    yield from tolerations(pod, nodes)
+    yield from node_rules(pod.pod)
+    yield from _pod_rules(pod.pod)
+    yield from _spread(pod.pod)
+    yield from _ports(pod.pod)
+
+
+def _pod_rules(pod: Pod) -> Iterator[Demand]:
+    affinity = pod.spec.affinity
+    if affinity is None:
+        return
+    rules = (
+        (ChangeKind.POD_AFFINITY, "podAffinity", affinity.pod_affinity),
+        (ChangeKind.POD_ANTI_AFFINITY, "podAntiAffinity", affinity.pod_anti_affinity),
+    )
+    for kind, name, listed in rules:
+        terms = listed.required_during_scheduling_ignored_during_execution if listed is not None else ()
+        for position, term in enumerate(terms):
+            patch = (Operation(REMOVE, pointer("spec", "affinity", name, _REQUIRED, position)),)
+            yield Demand(kind, patch, 0.6, _term_facts(position, term))
+
+
+def _term_facts(position: int, term: PodAffinityTerm) -> dict[str, Any]:
+    selector = msgspec.to_builtins(term.label_selector) if term.label_selector is not None else None
+    return {"term": position, "topologyKey": term.topology_key, "labelSelector": selector}
+
+
+def _spread(pod: Pod) -> Iterator[Demand]:
+    for position, constraint in enumerate(pod.spec.topology_spread_constraints):
+        if constraint.when_unsatisfiable != DO_NOT_SCHEDULE:
+            continue
+        at = ("spec", "topologySpreadConstraints", position)
+        facts = {"constraint": position, "topologyKey": constraint.topology_key, "maxSkew": constraint.max_skew}
+        wide = (Operation(REPLACE, pointer(*at, "maxSkew"), MOST_SKEW),)
+        family = pointer(*at)
+        yield Demand(ChangeKind.MAX_SKEW, wide, facts=facts, skew=constraint.max_skew, family=family)
+        soft = (Operation(REPLACE, pointer(*at, "whenUnsatisfiable"), SCHEDULE_ANYWAY),)
+        yield Demand(ChangeKind.SPREAD_CONSTRAINT, soft, 0.7, facts, family=family, is_last_resort=True)
+
+
+def _ports(pod: Pod) -> Iterator[Demand]:
+    """Host ports one by one; on the host's network they go with it."""
+    patches = []
+    for name, containers in (("containers", pod.spec.containers), ("initContainers", pod.spec.init_containers)):
+        for at, container in enumerate(containers):
+            for position, port in enumerate(container.ports):
+                if port.host_port:
+                    patch = (Operation(REMOVE, pointer("spec", name, at, "ports", position, "hostPort")),)
+                    facts = {"container": container.name, "port": port.host_port, "protocol": port.protocol or "TCP"}
+                    patches.append((patch, facts))
+    if not pod.spec.host_network:
+        yield from (Demand(ChangeKind.HOST_PORT, patch, 0.6, facts) for patch, facts in patches)
+    elif patches:
+        whole = (*(step for patch, _ in patches for step in patch), Operation(REMOVE, "/spec/hostNetwork"))
+        ports = [f"{facts['port']}/{facts['protocol']}" for _, facts in patches]
+        yield Demand(ChangeKind.HOST_PORT, whole, 0.8, {"hostNetwork": True, "ports": ports})

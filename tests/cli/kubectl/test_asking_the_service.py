@@ -1,0 +1,263 @@
+"""`kubectl kscheduler` through a proxy as the API server has it: who is let in, who answers, and what is said."""
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import yaml
+from aiohttp import web
+
+from kscheduler.app import App, Options
+from kscheduler.cli.kubectl.service import service_address
+from kscheduler.cli.kubectl.top import TopReading, samples_in, screen
+from kscheduler.cli.kubectl_plugin import main
+from kscheduler.explain.text.layout import PLAIN
+from kscheduler.server.login.authentication import BEHIND_PROXY
+from kscheduler.server.serving import HTTPServing
+from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from kscheduler.simulation.kinds.api_errors import Object
+from tests.app.running import SECONDS, alone, node_of, put, running, until
+from tests.builders import node_tree, pod_tree
+
+Tree = dict[str, Any]
+
+ASKERS = Path(__file__).parents[3] / "deploy" / "examples" / "askers.yaml"
+_PROXY = "/api/v1/namespaces/kscheduler-system/services/https:kscheduler:10259/proxy"
+_HOP = ("Host", "Authorization", "Content-Length", "Transfer-Encoding", "Connection", "Accept-Encoding")
+
+
+@dataclass
+class Front:
+    """An API server with a proxy: the embedded one, and before it what a real one does with such paths."""
+
+    server: EmbeddedAPIServer
+    url: str = ""
+    app: App | None = None
+    seen: list[tuple[str, str, bool]] = field(default_factory=list)
+    """Method, path, and whether the service got credentials."""
+    refuses_proxy: bool = False
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        if not request.path.startswith(_PROXY):
+            target, headers, context = f"{self.server.url}{request.path_qs}", dict(request.headers), None
+            self.seen.append((request.method, request.path, False))
+        elif self.refuses_proxy or self.app is None:
+            text = 'services "https:kscheduler:10259" is forbidden: User "jane" cannot get resource "services/proxy"'
+            status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": text, "code": 403}
+            return web.json_response(status, status=403)
+        else:
+            path = request.path_qs.removeprefix(_PROXY)
+            target, context = f"https://127.0.0.1:{self.app.server.port}{path}", _trusting_anybody()
+            headers = {name: value for name, value in request.headers.items() if name not in _HOP}
+            self.seen.append((request.method, request.path.removeprefix(_PROXY), BEHIND_PROXY in headers))
+        async with (
+            aiohttp.ClientSession(auto_decompress=False) as session,
+            session.request(request.method, target, data=body, headers=headers, ssl=context or True) as answer,
+        ):
+            return web.Response(
+                body=await answer.read(), status=answer.status, content_type=answer.content_type or "text/plain"
+            )
+
+
+def _trusting_anybody() -> ssl.SSLContext:
+    """As the API server's proxy does not check certificates of services."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+@asynccontextmanager
+async def cluster(*, grants: bool = True) -> AsyncIterator[Front]:
+    """A scheduler over HTTPS with a login, and who may ask it as deploy/examples has it."""
+    async with EmbeddedAPIServer(seed=1) as server:
+        front = Front(server)
+        if grants:
+            for tree in yaml.safe_load_all(ASKERS.read_text()):
+                server.store.put(_collection_of(tree), tree)
+        routes = web.Application()
+        routes.router.add_route("*", "/{tail:.*}", front.handle)
+        runner = web.AppRunner(routes)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        front.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        options = Options(alone(), serving=HTTPServing(bind_address="127.0.0.1", secure_port=0))
+        try:
+            async with running(server, options) as (app, _, _):
+                front.app = app
+                async with asyncio.timeout(SECONDS):
+                    while not app.surface.is_scheduling:  # noqa: ASYNC110  it rings no bell
+                        await asyncio.sleep(0.01)
+                yield front
+        finally:
+            await runner.cleanup()
+
+
+def _collection_of(tree: Object) -> str:
+    plural = f"{tree['kind'].lower()}s"
+    return plural if tree["apiVersion"] == "v1" else f"{plural}.rbac.authorization.k8s.io"
+
+
+async def plugin(front: Front, *words: str) -> int:
+    return await asyncio.to_thread(main, [words[0], "--master", front.url, *words[1:]])
+
+
+def _answer_in(out: str) -> Tree:
+    """The command's line of JSON; the service logs to the same place."""
+    tree: Tree = json.loads(next(line for line in out.splitlines() if line.startswith("{")))
+    return tree
+
+
+async def test_why_is_answered_by_the_service_in_the_name_of_the_asker(capsys: pytest.CaptureFixture[str]) -> None:
+    async with cluster() as front:
+        put(front.server, "nodes", node_tree("node", cpu="2"))
+        put(front.server, "pods", pod_tree("big", requests={"cpu": "9"}))
+        await _has_condition(front, "big")
+        assert await plugin(front, "why", "default/big") == 0
+        out, err = capsys.readouterr()
+        assert "default/big: fits on no node" in out
+        assert "parked since" in out
+        assert "1. request 2 of cpu instead of 9" in out
+        assert "kscheduler: answered by the service kscheduler-system/kscheduler:10259\n" in err
+        assert ("GET", "/explain", True) in front.seen
+        assert await plugin(front, "why", "default/big", "-o", "json") == 0
+        assert _answer_in(capsys.readouterr().out)["situation"]["inService"]["place"] == "unschedulable"
+
+
+async def test_what_if_pending_nodes_and_top_are_answered_by_the_service(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    manifest = tmp_path / "new.yaml"
+    container = {"name": "main", "image": "app", "resources": {"requests": {"cpu": "1"}}}
+    spec = {"schedulerName": "kscheduler", "containers": [container]}
+    manifest.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}, "spec": spec}))
+    async with cluster() as front:
+        put(front.server, "nodes", node_tree("node", cpu="2"))
+        put(front.server, "pods", pod_tree("big", requests={"cpu": "9"}))
+        await _has_condition(front, "big")
+        flags = ("-f", str(manifest), "--replicas", "3", "--add-nodes", "1:node", "--label-node", "node:disk=ssd")
+        assert await plugin(front, "whatif", *flags, "-o", "json") == 0
+        assert len(_answer_in(capsys.readouterr().out)["placed"]) == 3
+        assert await plugin(front, "whatif", *flags, "--taint-node", "node:a=b:NoSchedule", "-o", "json") == 0
+        assert len(_answer_in(capsys.readouterr().out)["pending"]) == 4
+        assert await plugin(front, "whatif", "--drain", "node") == 0
+        assert "drain of node: empty" in capsys.readouterr().out
+        assert await plugin(front, "pending") == 0
+        out = capsys.readouterr().out
+        assert "1 pod is pending" in out
+        assert "1  unschedulable (NodeResourcesFit)" in out
+        assert "default/big would fit: request 2 of cpu instead of 9 (1 node)" in out
+        assert await plugin(front, "nodes") == 0
+        assert "NodeResourcesFit 1" in capsys.readouterr().out
+        assert await plugin(front, "top", "--once") == 0
+        out = capsys.readouterr().out
+        assert "1 pod pending" in out
+        assert "alone (no leader election)" in out
+        asked = {(method, path) for method, path, has_token in front.seen if has_token}
+        assert {("POST", "/simulate"), ("GET", "/pending"), ("GET", "/nodes"), ("GET", "/metrics")} <= asked
+        assert not [path for method, path, _ in front.seen if method not in ("GET", "POST")]
+
+
+async def _has_condition(front: Front, name: str) -> None:
+    def has() -> bool:
+        record = front.server.store.get("pods", "default", name)
+        return record is not None and bool(record.value.get("status", {}).get("conditions"))
+
+    await until(front.server, has)
+
+
+async def test_who_may_not_use_the_proxy_gets_an_answer_from_what_they_may_read(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with cluster() as front:
+        front.refuses_proxy = True
+        put(front.server, "nodes", node_tree("node", cpu="2"))
+        put(front.server, "pods", pod_tree("web", requests={"cpu": "1"}))
+        await until(front.server, lambda: bool(node_of(front.server, "web")))
+        assert await plugin(front, "why", "default/web") == 0
+        out, err = capsys.readouterr()
+        assert "default/web: is on node node already" in out
+        assert "decided here, from the objects that you may read: you may not use the API server's proxy" in err
+        assert await plugin(front, "nodes", "node", "-o", "json") == 0
+        (node,) = _answer_in(capsys.readouterr().out)["nodes"]
+        assert (node["requested"]["cpu"], node["requested"]["pods"], node["use"]) == (1000, 1, 0.5)
+        assert await plugin(front, "why", "default/web", "--service", "kscheduler-system/kscheduler:10259") == 1
+        assert "you may not use the API server's proxy" in capsys.readouterr().err
+        assert await plugin(front, "top", "--once") == 1
+
+
+async def test_a_service_that_lets_nobody_ask_is_said_with_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    async with cluster(grants=False) as front:
+        put(front.server, "nodes", node_tree("node"))
+        assert await plugin(front, "nodes") == 0
+        err = capsys.readouterr().err
+        assert "the service kscheduler-system/kscheduler:10259 does not let you ask" in err
+        assert "no token of account kscheduler-asker" in err
+
+
+async def test_with_direct_the_service_is_not_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    async with cluster() as front:
+        put(front.server, "nodes", node_tree("node"))
+        assert await plugin(front, "nodes", "--direct") == 0
+        assert "1 node; 0 waiting pods were judged" in capsys.readouterr().out
+        assert not [path for _, path, has_token in front.seen if has_token]
+        assert await plugin(front, "nodes", "--direct", "--service", "a/b:1") == 2
+
+
+async def test_what_is_wrong_with_a_question_is_not_asked_again_here(capsys: pytest.CaptureFixture[str]) -> None:
+    async with cluster() as front:
+        assert await plugin(front, "why", "default/nobody") == 2
+        assert "the service knows no pod default/nobody" in capsys.readouterr().err
+        assert await plugin(front, "whatif", "--drain", "nowhere") == 2
+        assert "drain[0]: there is no node nowhere" in capsys.readouterr().err
+
+
+async def test_questions_about_other_clusters_and_configurations_are_decided_here(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    async with cluster() as front:
+        put(front.server, "nodes", node_tree("node"))
+        assert await plugin(front, "nodes", "--scheduler-name", "mine") == 0
+        assert not [path for _, path, has_token in front.seen if has_token]
+        service = ("--service", "kscheduler-system/kscheduler:10259")
+        assert await plugin(front, "pending", "--scheduler-name", "mine", *service) == 2
+        message = "--service: a question with --scheduler-name is not about what the service has"
+        assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["", "a", "a/b", "a/b:", "/b:1", "a/b/c:1", "a/b:1?x", "a/..:1/x"])
+def test_an_address_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not NAMESPACE/NAME:PORT"):
+        service_address(text)
+
+
+def test_the_screen_shows_rates_between_two_readings_and_no_more_lines_than_there_are() -> None:
+    page = """# HELP scheduler_pending_pods x
+scheduler_pending_pods{queue="active"} 3
+scheduler_pending_pods{queue="unschedulable"} 2
+scheduler_schedule_attempts_total{profile="a",result="scheduled"} %s
+scheduler_schedule_attempts_total{profile="b",result="scheduled"} 10
+leader_election_master_status{name="kscheduler"} 1
+"""
+    pod = {"namespace": "shop", "name": "web\x1b[2J"}
+    reason = {"count": 2, "since": "2026-01-01T00:00:00Z", "plugins": ["NodeResourcesFit"], "queue": "unschedulable"}
+    pending = {"count": 40, "reasons": [{**reason, "pods": [pod], "message": "0/3 nodes are available"}] * 20}
+    first, second = (TopReading(at, samples_in(page % count), pending) for at, count in ((10.0, 100), (12.0, 130)))
+    at = datetime(2026, 1, 1, 1, tzinfo=UTC)
+    assert "attempts so far: 110 scheduled" in "\n".join(screen(first, None, at, PLAIN, 24))
+    lines = list(screen(second, first, at, PLAIN, 12))
+    assert len(lines) <= 12
+    assert "attempts: 15.0/s scheduled" in "\n".join(lines)
+    assert lines[0].endswith("the leader")
+    assert "60m" in lines[-1]
+    assert "\x1b" not in "\n".join(lines)

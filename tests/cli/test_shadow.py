@@ -1,0 +1,84 @@
+"""`kscheduler shadow` on the command line: flags, refusals, the report as text."""
+
+import argparse
+from typing import Any
+
+import pytest
+
+from kscheduler.cli import main
+from kscheduler.cli.commands import shadow
+from kscheduler.explain.shadow.as_page import shadow_page
+from kscheduler.explain.shadow.as_text import shadow_text
+from kscheduler.whatif.shadow.verdict import KSCHEDULER, KUBE_SCHEDULER
+
+
+def parsed(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    shadow.add_parser(parser.add_subparsers())
+    return parser.parse_args(["shadow", *words])
+
+
+def test_kube_scheduler_is_followed_by_default_and_kscheduler_neither_samples_nor_ties_by_chance() -> None:
+    assert shadow._followed(parsed()) == KUBE_SCHEDULER
+    assert shadow._followed(parsed("--followed", "kscheduler")) == KSCHEDULER
+    assert shadow._followed(parsed("--followed-percentage", "100")).percentage is None
+    assert shadow._followed(parsed("--followed-percentage", "30")).percentage == 30
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param(["--followed-percentage", "101"], "whole number from 0 to 100", id="percentage"),
+        pytest.param(["--insecure-port", "no"], "must be between 0 and 65535", id="port"),
+        pytest.param(["--followed", "yunikorn"], "invalid choice: 'yunikorn'", id="program"),
+        pytest.param(["--settle", "soon"], "soon", id="duration"),
+        pytest.param(["--leader-elect"], "unknown flag --leader-elect", id="no-election"),
+    ],
+)
+def test_a_bad_flag_is_one_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["shadow", *words])
+    assert end.value.code == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
+
+
+def test_a_configuration_that_is_not_there_is_refused_before_anything_is_asked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["shadow", "--config", "/nowhere/new.yaml", "--master", "http://127.0.0.1:1"]) == 2
+    assert "/nowhere/new.yaml" in capsys.readouterr().err
+
+
+def test_the_report_of_nothing_says_so() -> None:
+    tree: dict[str, Any] = {
+        "follows": {"schedulers": ["default-scheduler"], "program": "kube-scheduler"},
+        "config": None,
+        "seconds": 3.0,
+        "compared": 0,
+        "differences": 0,
+        "agreement": None,
+        "kinds": dict.fromkeys(
+            ("same", "order", "tie", "sampled", "different score", "not feasible", "unknown rule"), 0
+        ),
+        "notCompared": 0,
+        "withoutSearch": 0,
+        "reasons": [],
+        "examples": {},
+        "nominations": {},
+        "leftPending": {"now": 0, "ever": 0, "pods": []},
+        "placements": {
+            "pods": 0,
+            "elsewhere": 0,
+            "theirs": {"nodesUsed": 0, "zoneSkew": 0},
+            "ours": {"nodesUsed": 0, "zoneSkew": 0},
+        },
+        "room": {},
+        "behindSeconds": 0.0,
+        "settleSeconds": 2.0,
+    }
+    text = shadow_text(tree)
+    assert text.startswith("shadow of default-scheduler (kube-scheduler), 3 s\n  decided by the default configuration")
+    assert "no pod was bound since the start" in text
+    assert "nothing compared yet" in shadow_page(tree)

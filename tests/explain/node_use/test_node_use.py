@@ -1,0 +1,68 @@
+"""How full each node is, and whom it has turned away: counted by pods, by plugin, and in which order it is shown."""
+
+from typing import Any
+
+from kscheduler.api.codec import convert
+from kscheduler.assembly import profiles_over
+from kscheduler.config.loader import default_configuration
+from kscheduler.explain.node_use.as_table import uses_text
+from kscheduler.explain.node_use.uses import node_uses, uses_tree
+from kscheduler.plugins.in_tree import registry
+from kscheduler.whatif.decide import cluster_cache
+from kscheduler.whatif.scenario import ClusterObjects
+from tests.builders import node_tree, pod_tree
+
+Tree = dict[str, Any]
+TAINT = {"key": "team", "value": "ml", "effect": "NoSchedule"}
+
+
+def uses(nodes: list[Tree], pods: list[Tree]) -> Tree:
+    objects = convert({"nodes": nodes, "pods": pods}, ClusterObjects)
+    cache = cluster_cache(objects, None)
+    profiles = profiles_over(cache, default_configuration("kscheduler"), registry())
+    return uses_tree(node_uses(cache, profiles, objects.pods))
+
+
+def test_each_waiting_pod_counts_on_each_node_that_turned_it_away() -> None:
+    nodes = [node_tree("free"), node_tree("small", cpu="1"), node_tree("tainted", spec={"taints": [TAINT]})]
+    waiting = [pod_tree(f"web-{number}", requests={"cpu": "2"}) for number in range(3)]
+    tree = uses(nodes, [*waiting, pod_tree("huge", requests={"cpu": "9"}), pod_tree("runs", node="small")])
+    by_name = {node["name"]: (node["turnedAway"], node["letsIn"]) for node in tree["nodes"]}
+    assert by_name == {
+        "free": ({"NodeResourcesFit": 1}, 3),
+        "small": ({"NodeResourcesFit": 4}, 0),
+        "tainted": ({"TaintToleration": 4}, 0),
+    }
+    assert (tree["waitingPods"], tree["podsNotJudged"]) == (4, 0)
+
+
+def test_pods_that_no_cycle_would_see_are_counted_apart() -> None:
+    gated = pod_tree("gated", schedulingGates=[{"name": "a/b"}])
+    tree = uses([node_tree()], [gated, pod_tree("other", schedulerName="somebody")])
+    assert (tree["waitingPods"], tree["podsNotJudged"]) == (0, 2)
+
+
+def test_a_pod_that_is_turned_down_for_all_nodes_at_once_counts_on_each() -> None:
+    claim = [{"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}]
+    tree = uses([node_tree("a"), node_tree("b")], [pod_tree(volumes=claim)])
+    assert [node["turnedAway"] for node in tree["nodes"]] == [{"VolumeRestrictions": 1}] * 2
+
+
+def test_what_is_too_full_is_named() -> None:
+    pods = [pod_tree(f"on-{number}", node="node", requests={"cpu": "3"}) for number in range(2)]
+    (node,) = uses([node_tree()], pods)["nodes"]
+    assert node["overfilled"] == [{"resource": "cpu", "requested": 6000, "allocatable": 4000}]
+    assert (node["use"], node["requested"]["pods"]) == (1.5, 2)
+
+
+def test_the_table_has_the_fullest_first_or_as_asked() -> None:
+    full = [pod_tree(node="b", requests={"cpu": "3"}), pod_tree("huge", requests={"cpu": "5"})]
+    cordoned = node_tree("c", spec={"unschedulable": True})
+    tree = uses([node_tree("a", cpu="8"), node_tree("b"), cordoned], full)
+    assert [line.split()[0] for line in uses_text(tree).splitlines()[2:]] == ["b", "a", "c"]
+    assert [line.split()[0] for line in uses_text(tree, "name").splitlines()[2:]] == ["a", "b", "c"]
+    assert [line.split()[0] for line in uses_text(tree, "turned-away").splitlines()[2:]] == ["b", "c", "a"]
+    head, _, row = uses_text(tree, names=["c"]).splitlines()
+    assert head == "1 node; 1 waiting pod was judged"
+    assert "cordoned" in row
+    assert uses_text(tree, names=["nope"]).splitlines()[-1] == "there is no node nope"

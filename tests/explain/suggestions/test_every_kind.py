@@ -1,0 +1,435 @@
+"""A scenario for each kind of change that the random scenarios do not have: it is found, it holds, it is said."""
+
+import gzip
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kscheduler.explain.situation import NO_SITUATION
+from kscheduler.explain.suggestions.as_json import suggestion_trees
+from kscheduler.explain.suggestions.asked import suggested
+from kscheduler.whatif.decide import decide
+from kscheduler.whatif.scenario import parse_scenario
+from tests.explain.scenarios import Tree, node_tree, pod_tree
+from tests.explain.suggestions.applied import applied, suggestions_for
+from tests.explain.suggestions.random_scenarios import decided, feasible
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+ZONE = "topology.kubernetes.io/zone"
+VECTORS = Path(__file__).parents[2] / "vectors"
+FAMILIES = sorted(path.name.removesuffix(".jsonl.gz") for path in VECTORS.glob("*.jsonl.gz"))
+
+
+def scenario(pod: Tree, **more: Any) -> Tree:
+    """Objects by resource; `gates` are those of the line."""
+    gates = more.pop("gates", {})
+    return {"id": "one", "config": None, "gates": gates, "objects": {"pods": [], **more}, "pod": pod}
+
+
+def suggested_for(tree: Tree) -> dict[str, Tree]:
+    """The suggestions by kind, the best of each. Each of them holds."""
+    found = suggestions_for(tree)
+    assert found
+    for suggestion in found:
+        if suggestion["changes"]:
+            assert feasible(applied(tree, suggestion)) == suggestion["nodes"], suggestion["text"]
+    return {suggestion["kind"]: suggestion for suggestion in reversed(found)}
+
+
+def labelled(name: str, labels: Tree, **spec: Any) -> Tree:
+    node = node_tree(name, **spec)
+    node["metadata"]["labels"] = {"kubernetes.io/hostname": name, **labels}
+    return node
+
+
+def claim_tree(name: str = "data", **spec: Any) -> Tree:
+    requests = {"requests": {"storage": "10Gi"}}
+    return {
+        "metadata": {"name": name, "namespace": "default", "uid": name},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": requests, "volumeMode": "Filesystem", **spec},
+    }
+
+
+def volume_tree(name: str, zone: str = "", **spec: Any) -> Tree:
+    tree: Tree = {"metadata": {"name": name}, "spec": {"capacity": {"storage": "10Gi"}, **spec}}
+    tree["spec"]["accessModes"] = ["ReadWriteOnce"]
+    if zone:
+        expressions = [{"key": ZONE, "operator": "In", "values": [zone]}]
+        tree["metadata"]["labels"] = {ZONE: zone}
+        tree["spec"]["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": expressions}]}}
+    return tree
+
+
+def class_tree(name: str, **more: Any) -> Tree:
+    return {
+        "metadata": {"name": name},
+        "provisioner": "csi.example.com",
+        "volumeBindingMode": "WaitForFirstConsumer",
+        **more,
+    }
+
+
+CLAIMED = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+
+
+# --- volumes ----------------------------------------------------------------------------------------------------------
+
+
+def bound(tree: Tree, volume: str) -> Tree:
+    tree["metadata"]["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
+    tree["spec"]["volumeName"] = volume
+    return tree
+
+
+def test_the_data_of_a_claim_could_be_in_another_zone() -> None:
+    volume = volume_tree("pv", "a", claimRef={"namespace": "default", "name": "data", "uid": "data"})
+    found = suggested_for(
+        scenario(
+            pod_tree(cpu="3", volumes=CLAIMED),
+            nodes=[labelled("a", {ZONE: "a"}, cpu="1"), labelled("b", {ZONE: "b"}), labelled("c", {ZONE: "b"})],
+            persistentvolumes=[volume],
+            persistentvolumeclaims=[bound(claim_tree(storageClassName=""), "pv")],
+        )
+    )
+    assert found["claimZone"]["text"] == "have the data of volume pv of claim data on a volume in zone b"
+    assert (found["claimZone"]["nodes"], found["claimZone"]["command"]) == (2, "")
+
+
+def test_a_claim_could_ask_for_less_or_be_of_another_class() -> None:
+    capacity = {
+        "metadata": {"name": "c", "namespace": "kube-system"},
+        "storageClassName": "fast",
+        "nodeTopology": {},
+        "capacity": "4Gi",
+    }
+    driver = {"metadata": {"name": "csi.example.com"}, "spec": {"storageCapacity": True}}
+    found = suggested_for(
+        scenario(
+            pod_tree(volumes=CLAIMED),
+            nodes=[node_tree("a")],
+            persistentvolumeclaims=[claim_tree(storageClassName="fast")],
+            storageclasses=[class_tree("fast"), class_tree("slow", provisioner="other.example.com")],
+            csidrivers=[driver],
+            csistoragecapacities=[capacity],
+        )
+    )
+    assert found["claimSize"]["text"] == "let claim data ask for 4Gi instead of 10Gi"
+    assert found["claimClass"]["steps"][0]["facts"]["to"] == "slow"
+    assert "kubectl get pvc data -n default -o yaml | kubectl patch --local" in found["claimSize"]["command"]
+
+
+def test_a_class_could_make_volumes_in_all_zones() -> None:
+    topologies = [{"matchLabelExpressions": [{"key": ZONE, "values": ["z"]}]}]
+    found = suggested_for(
+        scenario(
+            pod_tree(volumes=CLAIMED),
+            nodes=[labelled("a", {ZONE: "a"})],
+            persistentvolumeclaims=[claim_tree(storageClassName="fast")],
+            storageclasses=[class_tree("fast", allowedTopologies=topologies)],
+        )
+    )
+    assert "make volumes anywhere" in found["storageClassTopology"]["text"]
+    assert found["storageClassTopology"]["command"].startswith("kubectl get storageclass fast -o yaml | kubectl patch")
+
+
+def using(name: str, claim: str, node: str) -> Tree:
+    return pod_tree(
+        name, cpu="1m", nodeName=node, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]
+    )
+
+
+def test_who_uses_a_claim_for_one_pod_only_would_have_to_go() -> None:
+    """All of them, were there several; and they need not be on the node that then fits."""
+    claim = bound(claim_tree(storageClassName="", accessModes=["ReadWriteOncePod"]), "pv")
+    users = [using("one", "data", "full"), using("two", "data", "full")]
+    tree = scenario(
+        pod_tree(cpu="3", volumes=CLAIMED),
+        nodes=[node_tree("full", cpu="2"), node_tree("free")],
+        pods=users,
+        persistentvolumes=[volume_tree("pv")],
+        persistentvolumeclaims=[claim],
+    )
+    assert suggested_for(tree)["deletePods"]["command"] == "kubectl delete pod -n default one two"
+    tree["objects"]["pods"] = users[:1]
+    assert suggested_for(tree)["deletePods"]["command"] == "kubectl delete pod -n default one"
+
+
+def test_a_volume_that_no_pod_uses_could_be_detached() -> None:
+    def csi(name: str) -> Tree:
+        return volume_tree(name, csi={"driver": "csi.example.com", "volumeHandle": name})
+
+    attachment = {
+        "metadata": {"name": "left"},
+        "spec": {"attacher": "csi.example.com", "nodeName": "a", "source": {"persistentVolumeName": "old"}},
+    }
+    limit = {"name": "csi.example.com", "nodeID": "a", "allocatable": {"count": 1}}
+    found = suggested_for(
+        scenario(
+            pod_tree(volumes=CLAIMED),
+            nodes=[node_tree("a")],
+            persistentvolumes=[csi("old"), csi("pv")],
+            persistentvolumeclaims=[bound(claim_tree(storageClassName=""), "pv")],
+            csinodes=[{"metadata": {"name": "a"}, "spec": {"drivers": [limit]}}],
+            volumeattachments=[attachment],
+        )
+    )
+    assert found["detachVolume"]["command"] == "kubectl delete volumeattachment left"
+
+
+# --- devices ----------------------------------------------------------------------------------------------------------
+
+
+def device_scenario(exactly: Tree, *, held: int = 0, **devices: Tree) -> Tree:
+    """A node with devices of class gpu, of which the first are held by a claim of pod `other`, and a class fpga."""
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", **exactly}}
+    own = {"metadata": {"name": "mine", "namespace": "default", "uid": "mine"}}
+    results = [
+        {"request": "r", "driver": "gpu.example.com", "pool": "a", "device": name} for name in list(devices)[:held]
+    ]
+    theirs = {
+        "metadata": {"name": "theirs", "namespace": "default", "uid": "theirs"},
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}},
+        "status": {
+            "allocation": {"devices": {"results": results}},
+            "reservedFor": [{"resource": "pods", "name": "other", "uid": "uid-other"}],
+        },
+    }
+    drivers = {"gpu": "gpu.example.com", "fpga": "fpga.example.com"}
+    return scenario(
+        pod_tree(resourceClaims=[{"name": "c", "resourceClaimName": "mine"}]),
+        nodes=[node_tree("a")],
+        pods=[pod_tree("other", cpu="1m", nodeName="a")] if held else [],
+        resourceclaims=[{**own, "spec": {"devices": {"requests": [request]}}}, *([theirs] if held else [])],
+        deviceclasses=[
+            {
+                "metadata": {"name": name},
+                "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{driver}'"}}]},
+            }
+            for name, driver in drivers.items()
+        ],
+        resourceslices=[
+            {
+                "metadata": {"name": name},
+                "spec": {
+                    "driver": driver,
+                    "nodeName": "a",
+                    "pool": {"name": "a", "generation": 1, "resourceSliceCount": 1},
+                    "devices": [{"name": device, **more} for device, more in devices.items()],
+                },
+            }
+            for name, driver in drivers.items()
+        ],
+    )
+
+
+def test_a_request_could_be_for_fewer_devices_or_for_others() -> None:
+    tree = device_scenario({"count": 3}, one={}, two={})
+    found = suggested_for(tree)
+    assert found["deviceCount"]["text"] == "ask for 2 devices instead of 3 in request r of claim mine"
+    assert "kubectl get resourceclaim mine -n default -o yaml" in found["deviceCount"]["command"]
+    tree["objects"]["resourceslices"][1]["spec"]["devices"].append({"name": "three"})
+    assert suggested_for(tree)["deviceClass"]["steps"][0]["facts"]["to"] == "fpga"
+
+
+def test_a_request_could_be_for_all_devices_or_one() -> None:
+    tree = device_scenario({"allocationMode": "All"}, held=1, one={}, two={})
+    assert suggested_for(tree)["deviceCount"]["text"].startswith("ask for 1 device instead of all devices")
+
+
+def test_a_selector_could_go_and_a_taint_be_tolerated() -> None:
+    selector = {"cel": {"expression": "device.attributes['gpu.example.com'].model == 'b'"}}
+    tree = device_scenario({"selectors": [selector]}, one={"attributes": {"model": {"string": "a"}}})
+    assert suggested_for(tree)["deviceSelector"]["steps"][0]["facts"]["selector"] == selector["cel"]["expression"]
+    tainted = device_scenario({}, one={"taints": [{"key": "broken", "effect": "NoSchedule"}]})
+    found = suggested_for(tainted)["deviceToleration"]
+    assert found["text"] == "tolerate the taint broken:NoSchedule of devices in request r of claim mine"
+
+
+def test_a_constraint_between_devices_could_go() -> None:
+    tree = device_scenario(
+        {"count": 2}, one={"attributes": {"bus": {"int": 1}}}, two={"attributes": {"bus": {"int": 2}}}
+    )
+    devices = tree["objects"]["resourceclaims"][0]["spec"]["devices"]
+    devices["constraints"] = [{"requests": ["r"], "matchAttribute": "gpu.example.com/bus"}]
+    assert "drop the constraint on gpu.example.com/bus" in suggested_for(tree)["deviceConstraint"]["text"]
+
+
+def test_devices_that_others_hold_could_be_given_back() -> None:
+    found = suggested_for(device_scenario({}, held=1, one={}))["releaseDevices"]
+    assert found["text"] == (
+        "delete claim default/theirs, which holds gpu.example.com/a/one, and delete default/other, which uses it"
+    )
+    assert found["command"] == ("kubectl delete pod -n default other && kubectl delete resourceclaim -n default theirs")
+
+
+def test_a_claim_of_a_template_is_changed_in_the_template() -> None:
+    tree = device_scenario({"count": 2}, one={})
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "uid-web", "controller": True}
+    tree["objects"]["resourceclaims"][0]["metadata"]["ownerReferences"] = [owner]
+    tree["pod"]["spec"]["resourceClaims"] = [{"name": "c", "resourceClaimTemplateName": "some"}]
+    tree["pod"]["status"] = {"resourceClaimStatuses": [{"name": "c", "resourceClaimName": "mine"}]}
+    command = suggested_for(tree)["deviceCount"]["command"]
+    assert "kubectl get resourceclaimtemplate some -n default" in command
+    assert "/spec/spec/devices/requests/0/exactly/count" in command
+
+
+# --- namespaces, groups -----------------------------------------------------------------------------------------------
+
+
+def namespace_tree(name: str, **labels: str) -> Tree:
+    return {"metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name, **labels}}}
+
+
+def test_a_namespace_could_be_taken_in_by_a_selector_or_left_out() -> None:
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": {"app": "db"}},
+        "namespaceSelector": {"matchLabels": {"team": "a"}},
+    }
+    other = pod_tree("db", nodeName="a")
+    other["metadata"] |= {"namespace": "shop", "labels": {"app": "db"}}
+    tree = scenario(
+        pod_tree(affinity={"podAffinity": {REQUIRED: [term]}}),
+        nodes=[labelled("a", {})],
+        pods=[other],
+        namespaces=[namespace_tree("default"), namespace_tree("shop")],
+    )
+    found = suggested_for(tree)["namespaceLabel"]
+    assert found["text"] == "label namespace shop: team=a"
+    assert found["command"] == "kubectl label namespace shop --overwrite team=a"
+    tree["pod"]["spec"]["affinity"] = {"podAntiAffinity": {REQUIRED: [term]}}
+    tree["objects"]["namespaces"][1] = namespace_tree("shop", team="a")
+    assert suggested_for(tree)["namespaceLabel"]["command"] == "kubectl label namespace shop --overwrite team-"
+
+
+def test_the_own_namespace_could_be_left_out_by_other_pods() -> None:
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {},
+        "namespaceSelector": {"matchExpressions": [{"key": "quiet", "operator": "DoesNotExist"}]},
+    }
+    other = pod_tree("alone", nodeName="a", affinity={"podAntiAffinity": {REQUIRED: [term]}})
+    other["metadata"]["namespace"] = "shop"
+    tree = scenario(
+        pod_tree(),
+        nodes=[labelled("a", {})],
+        pods=[other],
+        namespaces=[namespace_tree("default"), namespace_tree("shop")],
+    )
+    assert suggested_for(tree)["namespaceLabel"]["command"] == "kubectl label namespace default --overwrite quiet="
+
+
+def test_the_rest_of_a_gang_could_be_created_or_done_without() -> None:
+    pod = pod_tree(schedulingGroup={"podGroupName": "gang"})
+    member = pod_tree("other", schedulingGroup={"podGroupName": "gang"})
+    group = {
+        "metadata": {"name": "gang", "namespace": "default", "uid": "gang"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}},
+    }
+    gates = {"GenericWorkload": True}
+    tree = scenario(pod, nodes=[node_tree("a")], pods=[member], podgroups=[group], gates=gates)
+    found = suggested_for(tree)
+    assert found["groupMinCount"]["text"] == "let pod group default/gang need 1 members instead of 3"
+    assert found["groupMinCount"]["command"].startswith("kubectl patch podgroup gang -n default --type=json")
+    assert found["groupMembers"]["text"].startswith("create 2 more members of pod group default/gang")
+
+
+# --- nodes, gates, pods -----------------------------------------------------------------------------------------------
+
+
+def test_a_node_could_get_the_labels_that_the_profile_requires() -> None:
+    expression = {"key": "pool", "operator": "In", "values": ["batch"]}
+    added = {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+    args = {"kind": "NodeAffinityArgs", "addedAffinity": added}
+    tree = scenario(pod_tree(nodeSelector={"disk": "ssd"}), nodes=[labelled("a", {"disk": "ssd"})])
+    tree["config"] = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": "default-scheduler", "pluginConfig": [{"name": "NodeAffinity", "args": args}]}],
+    }
+    assert suggested_for(tree)["nodeLabel"]["command"] == "kubectl label node a --overwrite pool=batch"
+
+
+def test_one_node_may_need_two_changes() -> None:
+    taint = {"key": "team", "value": "ml", "effect": "NoSchedule"}
+    pod = pod_tree(nodeSelector={"disk": "ssd"})
+    found = suggested_for(scenario(pod, nodes=[labelled("a", {}, taints=[taint]), node_tree("b", cpu="100m")]))
+    assert found["taint+nodeLabel"]["command"] == (
+        "kubectl taint node a team=ml:NoSchedule- && kubectl label node a --overwrite disk=ssd"
+    )
+    assert "toleration+nodeSelector" in found
+
+
+def test_a_key_with_several_taints_is_tolerated_as_a_whole() -> None:
+    taints = [{"key": "gpu", "value": "x", "effect": effect} for effect in ("NoSchedule", "NoExecute")]
+    found = suggested_for(scenario(pod_tree(), nodes=[node_tree("a", taints=taints)]))
+    assert found["toleration"]["text"] == "tolerate all taints with the key gpu"
+
+
+def test_a_requirement_could_accept_one_value_more() -> None:
+    expression = {"key": "disk", "operator": "In", "values": ["ssd"]}
+    affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}}
+    tree = scenario(pod_tree(affinity=affinity), nodes=[labelled("a", {"disk": "hdd"})])
+    texts = [each["text"] for each in suggestions_for(tree) or () if each["kind"] == "nodeAffinity"]
+    assert texts == [
+        "relax disk In (ssd) of the required node affinity so that it accepts hdd, too",
+        "drop the required node affinity",
+    ]
+
+
+def test_who_has_set_the_gates_is_said() -> None:
+    fields: Tree = {"f:spec": {"f:schedulingGates": {".": {}, 'k:{"name":"quota"}': {}}}}
+    tree = scenario(pod_tree(schedulingGates=[{"name": "quota"}]), nodes=[node_tree("a")])
+    tree["pod"]["metadata"]["managedFields"] = [
+        {"manager": "kueue", "operation": "Update", "fieldsV1": fields},
+        {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:metadata": {}}},
+    ]
+    found = suggested_for(tree)["schedulingGate"]
+    assert found["text"] == "remove the scheduling gates quota, or let kueue, which has set it, do it"
+    assert found["steps"][0]["facts"]["owners"] == ["kueue"]
+
+
+def test_budgets_of_pods_that_would_go_are_named() -> None:
+    budget = {
+        "metadata": {"name": "db", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": "db"}}},
+        "status": {"disruptionsAllowed": 2},
+    }
+    other = pod_tree("other", cpu="3", nodeName="a")
+    other["metadata"]["labels"] = {"app": "db"}
+    tree = scenario(pod_tree(cpu="3"), nodes=[node_tree("a")], pods=[other], poddisruptionbudgets=[budget])
+    found = suggested_for(tree)["deletePods"]
+    assert found["text"] == "delete default/other on a (priority 0; budget default/db allows 2)"
+    assert found["steps"][0]["facts"]["budgets"] == [{"namespace": "default", "name": "db", "allowed": 2, "pods": 1}]
+
+
+def test_half_a_pair_is_no_command() -> None:
+    """Where kubectl can make only one of two changes, none is printed."""
+    pod = pod_tree(cpu="3", nodeSelector={"disk": "ssd"})
+    for each in suggestions_for(scenario(pod, nodes=[node_tree("a", cpu="2")])) or ():
+        assert ("addNode" in each["kind"]) <= (not each["command"])
+        assert shlex.split(each["command"]) or each["kind"] == "addNode"
+
+
+# --- recorded scenarios -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_suggestions_for_recorded_scenarios_hold(family: str) -> None:
+    """With a nomination of its own, the pod is afterwards tried on that node alone."""
+    with gzip.open(VECTORS / f"{family}.jsonl.gz") as lines:
+        for line in lines:
+            tree = {key: value for key, value in json.loads(line).items() if key != "expect"}
+            decision = decide(parse_scenario(json.dumps(tree).encode(), "recorded:1"))
+            found = suggested(decision)
+            trees = suggestion_trees(found or (), decision.scenario, NO_SITUATION)
+            best = {suggestion["kind"]: suggestion for suggestion in reversed(trees)}
+            for suggestion in best.values():
+                record = decided(applied(tree, suggestion)).record
+                assert record is not None, (tree["id"], suggestion["text"])
+                assert record.node_name, (tree["id"], suggestion["text"])
+                if not record.only_nominated:
+                    assert len(record.feasible) == suggestion["nodes"], (tree["id"], suggestion["text"])

@@ -1,0 +1,109 @@
+"""An explanation says which devices the claims of a pod, or of a group's members, have or get."""
+
+import json
+from typing import Any
+
+import pytest
+
+from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.config.loader import default_configuration
+from kscheduler.explain.as_json import decision_tree
+from kscheduler.explain.groups import group_text, group_tree
+from kscheduler.explain.text.as_text import decision_text
+from kscheduler.whatif.decide import decide
+from kscheduler.whatif.decide_group import decide_group
+from kscheduler.whatif.scenario import GroupScenario, parse_line, parse_scenario
+from tests.explain.scenarios import Tree, node_tree, pod_tree
+from tests.explain.test_schema import assert_valid
+
+DRIVER = "gpu.example.com"
+AS_1_37 = default_configuration("default-scheduler", FeatureGates(version="1.37"))
+
+
+def published(node: str, *devices: str) -> Tree:
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": [{"name": name} for name in devices]}
+    return {"metadata": {"name": f"slice-{node}"}, "spec": spec}
+
+
+def claim(name: str, *held: str) -> Tree:
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
+    own = {
+        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}},
+    }
+    results = [{"request": "r", "driver": DRIVER, "pool": "a", "device": device} for device in held]
+    return own | ({"status": {"allocation": {"devices": {"results": results}}}} if held else {})
+
+
+def scenario(pods: list[Tree], claims: list[Tree], **more: Any) -> bytes:
+    resource = {"extendedResourceName": "example.com/gpu"}
+    objects = {
+        "nodes": [node_tree("a"), node_tree("b")],
+        "pods": pods,
+        "resourceclaims": claims,
+        "resourceslices": [published("a", "gpu-0", "gpu-1"), published("b", "gpu-2")],
+        "deviceclasses": [{"metadata": {"name": "gpu"}, "spec": resource}],
+        **more.pop("objects", {}),
+    }
+    return json.dumps({"id": "one", "objects": objects, **more}).encode()
+
+
+def named(*claims: str) -> list[Tree]:
+    return [{"name": name, "resourceClaimName": name} for name in claims]
+
+
+def test_each_node_that_fits_is_told_with_its_devices() -> None:
+    line = scenario([], [claim("c"), claim("held", "gpu-0")], pod=pod_tree(resourceClaims=named("held", "c")))
+    decision = decide(parse_scenario(line, "test", AS_1_37))
+    tree = json.loads(json.dumps(decision_tree(decision)))
+    assert_valid(tree)
+    found = {node: [(each["claim"], each["device"]) for each in told] for node, told in tree["devices"].items()}
+    assert found == {"a": [("held", "gpu-0"), ("c", "gpu-1")], "b": [("held", "gpu-0"), ("c", "gpu-2")]}
+    assert [each["isAllocated"] for each in tree["devices"]["a"]] == [True, False]
+    text = decision_text(decision)
+    goes = tree["node"]
+    assert f"devices on {goes}\n    held, r  {DRIVER}/a/gpu-0  has it\n" in text
+
+
+def test_devices_of_extended_resources_are_told() -> None:
+    pod = pod_tree()
+    pod["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "2"
+    tree = decision_tree(decide(parse_scenario(scenario([], [], pod=pod), "test", AS_1_37)))
+    assert [(each["claim"], each["device"]) for each in tree["devices"]["a"]] == [
+        ("<extended-resources>", "gpu-0"),
+        ("<extended-resources>", "gpu-1"),
+    ]
+    assert list(tree["devices"]) == ["a"]
+
+
+@pytest.mark.parametrize("pod", [pod_tree(), pod_tree(cpu="9", resourceClaims=named("c"))])
+def test_without_claims_or_nodes_no_devices_are_told(pod: Tree) -> None:
+    tree = decision_tree(decide(parse_scenario(scenario([], [claim("c")], pod=pod), "test", AS_1_37)))
+    assert tree["devices"] is None
+
+
+def test_members_of_a_group_are_told_with_their_devices() -> None:
+    members = [
+        pod_tree(f"m-{number}", schedulingGroup={"podGroupName": "g"}, resourceClaims=named("shared", f"own-{number}"))
+        for number in range(2)
+    ]
+    group = {"metadata": {"name": "g", "namespace": "default"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
+    everywhere = published("fabric", "x-0", "x-1", "x-2")
+    everywhere["spec"] |= {"nodeName": None, "allNodes": True}
+    line = scenario(
+        members,
+        [claim("shared"), claim("own-0"), claim("own-1")],
+        podGroup="default/g",
+        gates={"GenericWorkload": True},
+        objects={"podgroups": [group], "resourceslices": [everywhere]},
+    )
+    read = parse_line(line, "test", AS_1_37)
+    assert isinstance(read, GroupScenario)
+    decision = decide_group(read)
+    found = group_tree(decision, "v1")["devices"]
+    assert found is not None
+    told = {name: [(each["claim"], each["device"]) for each in devices] for name, devices in found.items()}
+    assert told["m-0"] == [("shared", "x-0"), ("own-0", "x-1")]
+    assert told["m-1"] == [("shared", "x-0"), ("own-1", "x-2")]
+    assert f"with {DRIVER}/fabric/x-0 (shared, r), {DRIVER}/fabric/x-1 (own-0, r)" in group_text(decision)

@@ -1,0 +1,74 @@
+"""Another configuration over the same recording: what would have been different, and nothing else."""
+
+from pathlib import Path
+
+import pytest
+
+from kscheduler.config.loader import load_bytes
+from kscheduler.explain.recordings.other_policy import comparison_text, comparison_tree
+from kscheduler.loading import Configured
+from kscheduler.recorder.alternatives.comparing import PolicyComparison, compared
+from kscheduler.recorder.replaying.replay import runs_of
+from tests.recorder.recorded import record
+
+SAME = "profiles: [{schedulerName: kscheduler}]"
+PACKING = """profiles:
+- schedulerName: kscheduler
+  plugins:
+    score: {disabled: [{name: "*"}], enabled: [{name: NodeResourcesFit}]}
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
+"""
+WITHOUT_PREEMPTION = """profiles:
+- schedulerName: kscheduler
+  plugins: {postFilter: {disabled: [{name: "*"}]}}
+"""
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("policies")
+    record(directory, 300, seed=11, nodes=8)
+    return directory
+
+
+def against(recording: Path, text: str) -> PolicyComparison:
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    (run,) = runs_of(recording)
+    return compared(run, Configured(load_bytes((head + text).encode(), "other")))
+
+
+def test_the_same_configuration_makes_no_difference(recording: Path) -> None:
+    found = against(recording, SAME)
+    assert list(found.moved()) == []
+    assert found.before.placed == found.after.placed
+    assert found.before.pending == found.after.pending
+    assert found.before.evicted == found.after.evicted
+    assert len(found.before.placed) > 50
+
+
+def test_packing_puts_pods_elsewhere_and_fills_nodes(recording: Path) -> None:
+    found = against(recording, PACKING)
+    assert len(list(found.moved())) > 5
+    assert found.after.mean("in_use") <= found.before.mean("in_use")
+
+
+def test_without_preemption_nobody_is_evicted_and_pods_wait(recording: Path) -> None:
+    found = against(recording, WITHOUT_PREEMPTION)
+    assert found.before.evicted
+    assert found.after.evicted == []
+
+
+def test_both_answers_name_the_same_pods(recording: Path) -> None:
+    found = against(recording, PACKING)
+    tree, text = comparison_tree(found, "here"), comparison_text(found)
+    assert f"{len(tree['elsewhere']):,} pods would be elsewhere" in text
+    assert tree["elsewhere"][0]["pod"] in text
+    assert set(tree["recorded"]) == set(tree["other"])
+    assert tree["recorded"]["queueSeconds"]["max"] >= tree["recorded"]["queueSeconds"]["p50"]
+
+
+def test_a_profile_that_was_another_scheduler_s_is_named(recording: Path) -> None:
+    found = against(recording, "profiles: [{schedulerName: other}]")
+    assert any("other" in note for note in found.notes)

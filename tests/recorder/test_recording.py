@@ -1,0 +1,209 @@
+"""Recording never disturbs who decides: what cannot be written is told, counted, and made good by a snapshot."""
+
+import asyncio
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.recorder.random_cluster import RandomCluster
+from kscheduler.aio.clock import VirtualClock
+from kscheduler.config.loader import default_configuration
+from kscheduler.recorder import flight_recorder as recorder_module
+from kscheduler.recorder import segment_thread
+from kscheduler.recorder.building import flight_recorder
+from kscheduler.recorder.entries import Op
+from kscheduler.recorder.file.directory import segments_in
+from kscheduler.recorder.file.segment_reader import SegmentReader
+from kscheduler.recorder.flight_recorder import FlightRecorder, RecordSettings
+from kscheduler.recorder.step_clock import StepClock
+from tests.recorder.recorded import record, replayed
+
+
+def cluster_with(directory: Path, seed: int = 3) -> RandomCluster:
+    return RandomCluster(
+        default_configuration(),
+        seed,
+        recorder=lambda clock: flight_recorder(RecordSettings(directory), clock),
+        nodes=4,
+    )
+
+
+def entries_of(path: Path) -> list[Any]:
+    return [entry for block in SegmentReader(path).blocks() for entry in block]
+
+
+def written(recorder: FlightRecorder) -> None:
+    """Wait until the thread has nothing to do."""
+    for _ in range(2000):
+        if recorder._thread.is_idle():
+            return
+        threading.Event().wait(0.005)
+    raise AssertionError("the thread has not ended its work in ten seconds")
+
+
+async def play(cluster: RandomCluster, turns: int, at: dict[int, Any]) -> None:
+    recorder = cluster.recorder
+    assert recorder is not None
+
+    def turn(number: int) -> None:
+        if number in at:
+            at[number]()
+        if number % 20 == 0:
+            written(recorder)
+            recorder.tend()
+
+    await cluster.play(turns, turn)
+
+
+def test_the_time_stands_still_within_a_step_and_is_whole_microseconds() -> None:
+    clock = VirtualClock(start=0.1234567891)
+    steps = StepClock(clock)
+    before = steps.time()
+    asyncio.run(clock.advance(1.0))
+    assert steps.time() == before
+    steps.step()
+    assert steps.time() == pytest.approx(before + 1.0, abs=1e-6)
+    assert steps.time() == steps.micros / 1_000_000
+
+
+async def test_where_nothing_can_be_written_scheduling_goes_on_and_it_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = cluster_with(tmp_path / "not" / "there")
+    assert cluster.recorder is not None
+    await play(cluster, 60, {})
+    found = cluster.recorder.statistics()
+    assert cluster.decided > 5
+    assert found.thread.failures >= 1
+    assert found.lost > 0
+    assert "not/there" in found.thread.problem
+    assert any("nothing is recorded" in note for note in cluster.recorder.notes())
+
+
+async def test_after_a_failure_a_new_segment_says_what_is_missing_and_replays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The directory is gone for a while: full disks and lost mounts fail in the same place."""
+    monkeypatch.setattr(segment_thread, "RETRY_SECONDS", 0.0)
+    directory = tmp_path / "recording"
+    cluster = cluster_with(directory)
+    recorder = cluster.recorder
+    assert recorder is not None
+    real = segment_thread._Segment.write
+    is_full = False
+
+    def write(segment: Any, data: bytes) -> int:
+        if is_full:
+            raise OSError(28, "No space left on device", str(segment.path))
+        return real(segment, data)
+
+    def fill() -> None:
+        nonlocal is_full
+        is_full = True
+
+    def empty() -> None:
+        nonlocal is_full
+        is_full = False
+
+    monkeypatch.setattr(segment_thread._Segment, "write", write)
+    await play(cluster, 300, {100: fill, 160: empty})
+    found = recorder.statistics()
+    assert found.lost > 0
+    assert found.thread.problem == ""
+    names = segments_in(directory)
+    lost = [entry for name in names for entry in entries_of(name.path) if entry[0] == Op.LOST]
+    assert sum(count for _, count in lost) == found.lost
+    report = replayed(directory).report
+    assert report.is_equal
+    assert report.lost == found.lost
+    assert report.decisions > 100
+
+
+async def test_a_thread_that_cannot_keep_up_loses_entries_and_goes_on_with_a_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder_module, "MOST_WAITING", 300)
+    monkeypatch.setattr(recorder_module, "BATCH", 64)
+    cluster = cluster_with(tmp_path)
+    recorder = cluster.recorder
+    assert recorder is not None
+    gate = threading.Event()
+    gate.set()
+    real = segment_thread._Segment.write
+
+    def write(segment: Any, data: bytes) -> int:
+        gate.wait(20)
+        return real(segment, data)
+
+    monkeypatch.setattr(segment_thread._Segment, "write", write)
+
+    def turn(number: int) -> None:
+        if number == 60:
+            gate.clear()
+        if number == 200:
+            gate.set()
+        if number % 20 == 0:
+            if gate.is_set():
+                written(recorder)
+            recorder.tend()
+
+    await cluster.play(320, turn)
+    found = recorder.statistics()
+    assert found.lost > 0
+    report = replayed(tmp_path).report
+    assert report.is_equal
+    assert 0 < report.lost <= found.lost
+
+
+def test_the_recording_keeps_within_its_size(tmp_path: Path) -> None:
+    """The oldest segments go, and what is left replays."""
+    from tests.recorder import recorded
+
+    async def go() -> None:
+        cluster = RandomCluster(
+            default_configuration(),
+            5,
+            recorder=lambda clock: flight_recorder(
+                RecordSettings(tmp_path, most_bytes=30_000, segment_bytes=5_000), clock
+            ),
+            nodes=4,
+        )
+        assert cluster.recorder is not None
+        recorder = cluster.recorder
+        await cluster.play(500, lambda turn: None if turn % recorded.TEND_EVERY else recorder.tend())
+
+    asyncio.run(go())
+    names = segments_in(tmp_path)
+    assert names[0].number > 1
+    assert sum(name.path.stat().st_size for name in names) < 60_000
+    assert replayed(tmp_path).report.is_equal
+
+
+def test_two_runs_in_one_directory_are_replayed_each_for_itself(tmp_path: Path) -> None:
+    record(tmp_path / "one", 60, seed=1, nodes=3)
+    record(tmp_path / "two", 60, seed=2, nodes=3)
+    both = tmp_path / "both"
+    both.mkdir()
+    for number, name in enumerate(("one", "two"), start=1):
+        for segment in segments_in(tmp_path / name):
+            other = segment.path.name.replace(segment.run, f"2026010{number}T000000Z-{number}")
+            shutil.copy(segment.path, both / other)
+    alone = [replayed(tmp_path / name).report.decisions for name in ("one", "two")]
+    from kscheduler.recorder.replaying.replay import Replay, runs_of
+
+    replay = Replay()
+    for run in runs_of(both):
+        replay.run(run)
+    assert replay.report.decisions == sum(alone)
+    assert replay.report.is_equal
+
+
+def test_files_are_for_their_owner_only(tmp_path: Path) -> None:
+    directory = tmp_path / "recording"
+    record(directory, 20, seed=1, nodes=3)
+    (name,) = segments_in(directory)
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert name.path.stat().st_mode & 0o777 == 0o600

@@ -1,0 +1,75 @@
+"""`kscheduler replay`: what it prints, and its exit codes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kscheduler.cli import main
+from kscheduler.recorder.file.directory import segments_in
+from tests.recorder.recorded import record
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("command")
+    record(directory, 120, seed=21, nodes=4)
+    return directory
+
+
+def test_an_equal_recording_ends_with_0_and_its_hash(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", str(recording)]) == 0
+    said = capsys.readouterr()
+    assert "all came out as recorded" in said.out
+    assert said.err == ""
+
+
+def test_for_programs_there_is_one_object(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", str(recording), "-o", "json"]) == 0
+    tree = json.loads(capsys.readouterr().out)
+    assert tree["equal"] is True
+    assert tree["decisions"] > 50
+    assert tree["blocksWithAnotherDigest"] == 0
+
+
+def test_the_state_at_a_time_has_nodes_and_queue(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", str(recording), "--until", "+10m", "-o", "json"]) == 0
+    tree = json.loads(capsys.readouterr().out)
+    assert {node["name"] for node in tree["nodes"]}
+    assert all({"pod", "place", "attempts", "backoffUntil"} <= set(pod) for pod in tree["queue"])
+    assert main(["replay", str(recording), "--until", "+10m"]) == 0
+    assert "NODE" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--until", "yesterday"], "2026-11-24T15:30:00Z"),
+        (["--config", "not/there.yaml"], "not/there.yaml"),
+    ],
+    ids=["a time that is none", "a configuration that is not there"],
+)
+def test_what_cannot_be_used_ends_with_2_and_is_named(
+    recording: Path, capsys: pytest.CaptureFixture[str], flags: list[str], said: str
+) -> None:
+    assert main(["replay", str(recording), *flags]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_directory_without_recordings_and_another_file_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replay", str(tmp_path)]) == 2
+    assert str(tmp_path) in capsys.readouterr().err
+    other = tmp_path / "notes.txt"
+    other.write_text("no recording")
+    assert main(["replay", str(other)]) == 2
+    assert "notes.txt" in capsys.readouterr().err
+
+
+def test_a_cut_file_says_where_it_stops(recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (name,) = segments_in(recording)
+    cut = tmp_path / name.path.name
+    cut.write_bytes(name.path.read_bytes()[:-7])
+    assert main(["replay", str(cut)]) == 0
+    assert "it was cut within block" in capsys.readouterr().out
