@@ -52,6 +52,7 @@ dashboard-picture: $(DEPLOY) ## Draw docs/dashboard.png: the dashboard's panels,
 	$(BIN)/python -m tests.deploy.picture
 
 page-pictures: $(DEV) ## Draw docs/status-page: the status page of a running scheduler, by the system's Chromium
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[plots]'
 	$(BIN)/python -m tests.e2e.status_page.pictures
 
 fmt: $(DEV) ## Format the code and mend what the linter can

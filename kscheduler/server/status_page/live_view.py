@@ -145,6 +145,7 @@ class LiveView:
         waiting = await self._sources.pending(self._sources.queue.waiting_keys())
         await slicer.turn()
         facts = self._reader.sections(waiting)
+        await slicer.turn()
         pending = facts["pending"]
         if isinstance(pending, Pending):
             facts["pending"] = replace(pending, reasons=tuple(self._changes.beside(pending.reasons)))
@@ -157,6 +158,7 @@ class LiveView:
             sections[name] = self._section(name, value, number)
             if slicer.used_up():
                 await slicer.turn()
+        await slicer.turn()
         cells = self.heat.cells()
         letters = {by: self.heat.letters(by) for by in heat_map.BY}
         same_cells = before is not None and before.cells is cells

@@ -28,7 +28,7 @@ ASSETS: Final = {
     "icon.svg": "image/svg+xml",
 }
 """Files and their types."""
-LONGEST_TEXT: Final = 4_000
+LONGEST_TEXT: Final = 16_000
 """Characters of a value: a stranger's message does not make a page of megabytes."""
 _PLACES: Final = {
     "underWay": "Under way",

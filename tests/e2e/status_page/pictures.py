@@ -3,12 +3,13 @@
 A cluster of 180 nodes on the embedded API server; what the pictures show is what the page said.
 """
 
-import sys
 import tempfile
 import time
+from io import BytesIO
 from pathlib import Path
 from typing import Final
 
+from PIL import Image
 from playwright.sync_api import Page
 
 from tests.e2e.status_page import shop
@@ -16,12 +17,14 @@ from tests.e2e.status_page.browser import chromium, looking
 from tests.e2e.status_page.watched import Watched, watched
 
 FOLDER: Final = Path(__file__).parents[3] / "docs" / "status-page"
+COLOURS: Final = 96
+"""Of a picture: letters stay sharp, and files small."""
 NODES, PODS = 180, 1_500
 STORY: Final = "/ui/pods/analytics/report-0"
 NODE: Final = "/ui/nodes/node-017"
 
 
-def main() -> int:
+def main() -> None:
     """Draw all of them."""
     FOLDER.mkdir(exist_ok=True)
     with (
@@ -37,8 +40,7 @@ def main() -> int:
                     _draw(page, scene.url + STORY, "pod.png", "text=What would help")
                     _draw(page, scene.url + NODE, "node.png", "#h-down")
             if complaints:
-                return 1
-    return 0
+                raise SystemExit(f"the browser complains: {complaints}")
 
 
 def _let_it_work(scene: Watched) -> None:
@@ -51,8 +53,9 @@ def _draw(page: Page, url: str, name: str, awaited: str) -> None:
     page.goto(url)
     page.locator(awaited).first.wait_for(timeout=30_000)
     time.sleep(1.5)  # a second snapshot has a rate
-    page.screenshot(path=FOLDER / name, full_page=True)
+    picture = Image.open(BytesIO(page.screenshot(full_page=True)))
+    picture.convert("RGB").quantize(COLOURS).save(FOLDER / name, optimize=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

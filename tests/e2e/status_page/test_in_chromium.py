@@ -179,8 +179,9 @@ def test_hostile_names_do_nothing_and_are_read_as_they_are(browser: Browser, sce
     spec = {"taints": [{"key": "k", "value": HOSTILE, "effect": "NoSchedule"}]}
     scene.cluster.put("nodes", [node_tree("hostile", labels=labels, spec=spec)])
     scene.cluster.put("pods", [pod_tree("hostile", namespace="shop", requests={"cpu": "64"}, labels={"a": HOSTILE})])
-    gate = {"schedulingGates": [{"name": HOSTILE}]}
-    scene.cluster.put("pods", [pod_tree("gated", namespace="shop", nodeSelector={"x": HOSTILE}, **gate)])
+    scene.cluster.put(
+        "pods", [pod_tree("gated", namespace="shop", nodeSelector={"x": HOSTILE}, schedulingGates=[{"name": HOSTILE}])]
+    )
     scene.wait_for("/ui/nodes", "hostile")
     paths = ("/ui/", "/ui/nodes/hostile", f"/ui/nodes?zone={quote(HOSTILE)}", "/ui/pods/shop/gated")
     for path in (*paths, f"/ui/search?q={quote(HOSTILE)}"):

@@ -21,7 +21,7 @@ NO_ONE: frozenset[str] = frozenset()
     [
         pytest.param(
             failure_of_record(schedule(profile(TurnsDown("F", "a")), pod_info(), cluster("a"))),
-            Failure("0/1 nodes are available: 1 not for F.", "Unschedulable", frozenset({"F"})),
+            Failure("0/1 nodes are available: 1 not for F.", "Unschedulable", frozenset({"F"}), rejected=(("F", 1),)),
             id="no node fits",
         ),
         pytest.param(
