@@ -78,7 +78,7 @@ def _subject(step: Tree) -> str:
         case "request":
             return str(facts["resource"])
         case "toleration":
-            return f"{facts['key']}={facts['value']}:{facts['effect']}"
+            return f"{facts['key']}={facts['value']}:{facts['effect']}" if "effect" in facts else str(facts["key"])
         case "nodeSelector":
             return str(facts["key"])
         case "podAffinity" | "podAntiAffinity":
