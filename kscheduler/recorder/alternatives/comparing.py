@@ -7,7 +7,7 @@ from pathlib import Path
 from kscheduler.api.kinds import PODS
 from kscheduler.loading import Configured
 from kscheduler.recorder.alternatives.free_run import FreeRun, Happening
-from kscheduler.recorder.alternatives.measures import Measured, ReplayedPlacement
+from kscheduler.recorder.alternatives.measures import Measured, PodPlacement
 from kscheduler.recorder.entries import Op, Verb
 from kscheduler.recorder.file.directory import SegmentName
 from kscheduler.recorder.file.segment_reader import SegmentReader
@@ -46,7 +46,7 @@ class PolicyComparison:
                 yield Moved(placement.pod, before, after)
 
 
-def _node(placed: Mapping[str, ReplayedPlacement], uid: str) -> str:
+def _node(placed: Mapping[str, PodPlacement], uid: str) -> str:
     found = placed.get(uid)
     return "" if found is None else found.node
 

@@ -24,7 +24,7 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.informers.store import Store
 from kscheduler.loading import Configured
 from kscheduler.logs.caught import Boundary, count_caught
-from kscheduler.recorder.alternatives.measures import Measured, ReplayedPlacement, nodes_in_use
+from kscheduler.recorder.alternatives.measures import Measured, PodPlacement, nodes_in_use
 from kscheduler.recorder.step_clock import MICROS, ReplayedClock
 from kscheduler.scheduling.attempt.surroundings import Attempt
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
@@ -232,7 +232,7 @@ class FreeRun:
         scheduler.leave_queue(pod.uid)
         scheduler.bound(attempt)
         seconds = (self.clock.micros - self._arrived.get(pod.uid, self.clock.micros)) / MICROS
-        self.measured.placed[pod.uid] = ReplayedPlacement(pod.key, attempt.node_name, seconds)
+        self.measured.placed[pod.uid] = PodPlacement(pod.key, attempt.node_name, seconds)
         current = self._stores[PODS].get(pod.key)
         if current is not None and current.metadata.uid == pod.pod.metadata.uid:
             spec = msgspec.structs.replace(current.spec, node_name=attempt.node_name)

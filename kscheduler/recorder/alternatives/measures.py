@@ -18,7 +18,7 @@ PRICE_KEY: Final = NodeCostArgs().key
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayedPlacement:
+class PodPlacement:
     """Where a pod went."""
 
     pod: str
@@ -45,7 +45,7 @@ class NodesInUse:
 class Measured:
     """What came of a run."""
 
-    placed: dict[str, ReplayedPlacement] = field(default_factory=dict)
+    placed: dict[str, PodPlacement] = field(default_factory=dict)
     """By UID, the last one of each pod."""
     pending: dict[str, str] = field(default_factory=dict)
     """By key, why the pod waits at the end."""
