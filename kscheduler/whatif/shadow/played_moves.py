@@ -21,7 +21,7 @@ MOST_AHEAD: Final = 512
 """Changes after a binding among which bindings in flight are looked for."""
 
 
-class History:
+class PlayedMoves:
     """The last moves, and the pods that wait."""
 
     def __init__(self, assembly: Assembly, settle_seconds: float, is_followed: Callable[[Pod], bool]) -> None:
