@@ -23,6 +23,7 @@ PAGES: Final = {
     "docs/operations.md": "",
     "docs/quirks.md": "",
     "docs/runbook.md": "",
+    "docs/shadow.md": "",
     "SECURITY.md": "",
 }
 """Pages, and the heading from which on they are about somebody else's words."""

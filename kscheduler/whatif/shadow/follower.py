@@ -34,11 +34,11 @@ from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
-from kscheduler.whatif.shadow.history import ShadowHistory, was_turned_down
 from kscheduler.whatif.shadow.judge import Compare, Judge
 from kscheduler.whatif.shadow.left_pending import PendingWatch
 from kscheduler.whatif.shadow.order_search import SearchEconomy
 from kscheduler.whatif.shadow.placements import Placements
+from kscheduler.whatif.shadow.played_moves import PlayedMoves, was_turned_down
 from kscheduler.whatif.shadow.sums import Sums
 from kscheduler.whatif.shadow.tape import Tape, TapedChange
 from kscheduler.whatif.shadow.verdict import Comparison, DifferenceKind, FollowedScheduler
@@ -107,7 +107,7 @@ class Follower:
         self.begun = asyncio.Event()
         """Set once all first lists are there."""
         self._judge = Judge(self.assembly, settings.followed, compare, self._claim)
-        self._history = ShadowHistory(self.assembly, settings.settle_seconds, self._is_followed)
+        self._played = PlayedMoves(self.assembly, settings.settle_seconds, self._is_followed)
         self._seen: int | None = None
         """Up to which version the other had seen changes at the last decision that told it."""
         self._economy = SearchEconomy()
@@ -167,9 +167,9 @@ class Follower:
         try:
             if change.kind is PODS:
                 self._look_at_pod(change, cast("Pod | None", change.old), cast("Pod | None", change.new))
-            move = self._history.move_of(change)
+            move = self._played.move_of(change)
             self._apply(change)
-            self._history.keep(move)
+            self._played.keep(move)
         except Exception:  # noqa: BLE001  a boundary (`logs.caught`): one object costs one comparison
             count_caught(Boundary.EVENT_HANDLER)
             found = change.new or change.old
@@ -224,16 +224,16 @@ class Follower:
         if pod.spec.node_name:
             self.sums.not_judged += 1
             return
-        self._history.arrived(pod, version)
+        self._played.arrived(pod, version)
 
     def _forget(self, pod: Pod | None) -> None:
         if pod is not None:
-            self._history.forget(pod.metadata.uid)
+            self._played.forget(pod.metadata.uid)
             self.placements.remove(pod.metadata.uid)
 
     def _still_waits(self, old: Pod, new: Pod) -> None:
         if was_turned_down(new):
-            self._history.lost_rank(new.metadata.uid)
+            self._played.lost_rank(new.metadata.uid)
         node = new.status.nominated_node_name
         if node and node != old.status.nominated_node_name:
             self._nominated(old, node)
@@ -241,7 +241,7 @@ class Follower:
     def _bound(self, change: TapedChange, old: Pod, new: Pod) -> None:
         around = None
         if len(self.tape) <= SEARCHES_STOP_AT:
-            around = self._history.around(change, old, self.tape, self._seen, self._economy.most_tries())
+            around = self._played.around(change, old, self.tape, self._seen, self._economy.most_tries())
         verdict = self._judge.judge(old, new.spec.node_name, around)
         if around is not None and verdict.kind not in (DifferenceKind.SAME, DifferenceKind.UNKNOWN_RULE):
             self._economy.ended(found=verdict.order is not None)

@@ -22,11 +22,11 @@ from kscheduler.state.cache import Cache
 from kscheduler.whatif.shadow.moves import BoundPod, Move, Rank, Undo
 from kscheduler.whatif.shadow.verdict import Order
 
-MOST_TRIES: Final = 300
+MOST_TRIES: Final = 800
 """Views for one pod."""
 FEW_TRIES: Final = 16
 """The same while searches find nothing: the likeliest orders only."""
-MOST_UNSEEN: Final = 200
+MOST_UNSEEN: Final = 600
 """Changes that are taken back, one after the other."""
 MOST_STEPS: Final = 32
 """Bindings that are taken back, brought forward or exchanged, one after the other."""

@@ -13,15 +13,15 @@ from kscheduler.whatif.shadow.moves import Arrival, BoundPod, Move, NodeMove, No
 from kscheduler.whatif.shadow.order_search import MOST_TRIES, AroundBinding
 from kscheduler.whatif.shadow.tape import Tape, TapedChange
 
-MOST_MOVES: Final = 2_048
+MOST_MOVES: Final = 4_096
 """Changes before a binding that may be taken back."""
 LEAST_REACH_SECONDS: Final = 10.0
 """Changes that are not older than this may be taken back; where changes settle slowly, older ones too."""
-MOST_AHEAD: Final = 512
+MOST_AHEAD: Final = 2_048
 """Changes after a binding among which bindings in flight are looked for."""
 
 
-class ShadowHistory:
+class PlayedMoves:
     """The last moves, and the pods that wait."""
 
     def __init__(self, assembly: Assembly, settle_seconds: float, is_followed: Callable[[Pod], bool]) -> None:
