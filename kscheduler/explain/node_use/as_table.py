@@ -60,7 +60,7 @@ def _share(node: Tree, resource: str) -> str:
     if has is None:
         return "-"
     percent = f" {100 * used // has:>3} %" if has else ""
-    if resource == CPU and (used % 1000 or has % 1000):
+    if resource == CPU and used and (used % 1000 or has % 1000):
         return f"{used}m/{has}m{percent}"  # in one unit: not 6/31800m
     return f"{amount_text(resource, used)}/{amount_text(resource, has)}{percent}"
 
