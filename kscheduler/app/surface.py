@@ -389,10 +389,11 @@ class Surface:
             yield from self._parts.flight_recorder.notes()
         if self.login is not None:
             yield from self.login.contexts.notes()
+        follows_rules = self._parts.assembly.config.gates.enabled("DRADeviceTaintRules")
         for informer in self._parts.informer_statistics():
             if informer.synced and informer.problem and not informer.resting:
                 yield f"{informer.resource}: list or watch fails: {informer.problem}"
-            if informer.resting:
+            if informer.resting and follows_rules:  # only taint rules may be absent; without the gate they do not count
                 yield f"{informer.resource}: the API server does not have it; waiting for it to appear"
             for key, reason in informer.undecodable.items():
                 yield f"{informer.resource}: {key} cannot be decoded and is passed over: {reason}"

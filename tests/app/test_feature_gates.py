@@ -10,7 +10,7 @@ from kscheduler.framework.rules.tolerations import COMPARISON_OPERATORS
 from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.state.cache import Cache
-from tests.app.running import node_of, put, running, until
+from tests.app.running import answer, node_of, put, running, until
 from tests.builders import Tree, node_tree, pod_tree
 
 ON = parse_feature_gates(f"{COMPARISON_OPERATORS}=true")
@@ -38,6 +38,19 @@ async def test_a_toleration_compares_numbers_where_the_gate_is_on(is_on: bool) -
                 put(server, "pods", pod_tree("plain", tolerations=[{"operator": "Exists"}]))
                 await until(server, lambda: node_of(server, "plain") == "short")
                 assert node_of(server, "patient") == ""
+
+
+@pytest.mark.parametrize("is_on", [True, False], ids=["on", "off"])
+async def test_a_server_without_taint_rules_of_devices_is_noted_only_where_they_would_count(is_on: bool) -> None:
+    gates = parse_feature_gates("DRADeviceTaintRules=true" if is_on else "")
+    async with EmbeddedAPIServer() as server:
+        options = Options(default_configuration(gates=gates), serving=HTTPServing.plain_on_loopback())
+        async with running(server, options) as (app, _, _):
+            put(server, "nodes", node_tree("node"))
+            put(server, "pods", pod_tree("web"))
+            await until(server, lambda: node_of(server, "web") == "node")
+            noted = "devicetaintrules.resource.k8s.io: the API server does not have it"
+            assert (noted in (await answer(app, "/readyz?verbose"))[1]) is is_on
 
 
 def condition(server: EmbeddedAPIServer, name: str) -> str:

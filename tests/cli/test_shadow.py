@@ -82,3 +82,4 @@ def test_the_report_of_nothing_says_so() -> None:
     assert text.startswith("shadow of default-scheduler (kube-scheduler), 3 s\n  decided by the default configuration")
     assert "no pod was bound since the start" in text
     assert "nothing compared yet" in shadow_page(tree)
+    assert "agreement 75.00%." in shadow_page({**tree, "compared": 4, "differences": 1, "agreement": 0.75})

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kscheduler.cli import main
+from kscheduler.cli import build_parser, main
+from kscheduler.cli.commands import replay
 from kscheduler.recorder.file.directory import segments_in
 from tests.recorder.recorded import record
 
@@ -45,15 +46,28 @@ def test_the_state_at_a_time_has_nodes_and_queue(recording: Path, capsys: pytest
     ("flags", "said"),
     [
         (["--until", "yesterday"], "2026-11-24T15:30:00Z"),
+        (["--until", "2020-01-01T00:00:00Z"], "no state to show at this time: the recording begins at 20"),
         (["--config", "not/there.yaml"], "not/there.yaml"),
     ],
-    ids=["a time that is none", "a configuration that is not there"],
+    ids=["a time that is none", "a time before the recording", "a configuration that is not there"],
 )
 def test_what_cannot_be_used_ends_with_2_and_is_named(
     recording: Path, capsys: pytest.CaptureFixture[str], flags: list[str], said: str
 ) -> None:
     assert main(["replay", str(recording), *flags]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_reader_that_has_gone_is_no_fault_of_the_recording(
+    recording: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object, **__: object) -> None:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr("builtins.print", gone)
+    with pytest.raises(BrokenPipeError):
+        replay.run(build_parser(("replay",)).parse_args(["replay", str(recording)]))
+    assert capsys.readouterr().err == ""
 
 
 def test_a_directory_without_recordings_and_another_file_are_refused(

@@ -1,4 +1,4 @@
-"""`kscheduler plugin`: write a policy of one's own, list what is loaded, try one on random clusters."""
+"""`kscheduler plugin`: write a policy of your own, list what is loaded, try one on random clusters."""
 
 import argparse
 import json

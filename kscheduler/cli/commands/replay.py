@@ -74,6 +74,8 @@ def run(args: argparse.Namespace) -> int:
         refuse(str(problem))
     except ValueError as problem:
         refuse(f"--until: {problem}")
+    except BrokenPipeError:
+        raise  # whoever reads the answer has gone: no file of the recording is to blame
     except OSError as problem:
         refuse(f"{problem.filename or args.recording}: {problem.strerror or problem}")
     return _BAD_INPUT
@@ -95,12 +97,22 @@ def _run(args: argparse.Namespace) -> int:
         print(json_line(replay_tree(report, args.recording)) if is_json else replay_text(report, style))
         return _EQUAL if report.is_equal else _DIFFERENT
     if replay.scheduler is None:
-        return refuse("--until: there is no state to show at this time: the replay is astray there")
+        return refuse(_why_no_state(replay, args))
     for text in dict.fromkeys((*replay.report.notes, *replay.report.stopped)):
         print(f"kscheduler: {text}", file=sys.stderr)
     tree = state_tree(replay.scheduler.assembly, replay.scheduler.clock.micros)
     print(json_line(tree) if is_json else state_text(tree, style))
     return _EQUAL
+
+
+def _why_no_state(replay: "Replay", args: argparse.Namespace) -> str:
+    from kscheduler.explain.recordings.times import time_text
+    from kscheduler.recorder.replaying.replay import beginning_of, runs_of
+
+    if replay.report.astray:
+        return "--until: there is no state to show at this time: the replay is astray there"
+    begun = time_text(beginning_of(next(runs_of(Path(args.recording)))))
+    return f"--until: there is no state to show at this time: the recording begins at {begun}"
 
 
 def _compare(args: argparse.Namespace) -> int:

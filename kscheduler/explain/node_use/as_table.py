@@ -5,13 +5,13 @@ from typing import Any, Final
 
 from kscheduler.explain.text.layout import BOLD, PLAIN, RED, YELLOW, Style, aligned, nodes
 from kscheduler.explain.text.printable import printable
+from kscheduler.framework.pods.requests import CPU
 from kscheduler.framework.reasons.wording import amount_text
 
 Tree = dict[str, Any]
 
 ORDERS: Final = ("use", "name", "turned-away")
 _COLUMNS: Final = ("cpu", "memory", "pods")
-_HEAD: Final = ("node", *_COLUMNS, "state", "turned away")
 
 
 def uses_text(tree: Tree, order: str = "use", names: Iterable[str] = (), style: Style = PLAIN) -> str:
@@ -24,10 +24,13 @@ def _lines(tree: Tree, order: str, names: tuple[str, ...], style: Style) -> Iter
     listed.sort(key=lambda each: _sort_key(each, order))
     waiting = tree["waitingPods"]
     judged = f"{waiting} waiting pods were judged" if waiting != 1 else "1 waiting pod was judged"
-    others = f", {tree['podsNotJudged']} were not" if tree["podsNotJudged"] else ""
+    number = tree["podsNotJudged"]
+    others = f", {number} not (gated, in a pod group, or of another scheduler)" if number else ""
     yield style.paint(f"{nodes(len(listed))}; {judged}{others}", BOLD)
     if listed:
-        head, *rows = aligned([_HEAD, *map(_row, listed)], {1, 2, 3})
+        columns = (*_COLUMNS, *_others_in_use(listed))
+        titles = ("node", *map(printable, columns), "state", "turned away")
+        head, *rows = aligned([titles, *(_row(each, columns) for each in listed)], set(range(1, len(columns) + 1)))
         yield style.paint(head, BOLD)
         for each, row in zip(listed, rows, strict=True):
             yield style.paint(row, RED) if each["overfilled"] else row if each["ready"] else style.paint(row, YELLOW)
@@ -43,8 +46,13 @@ def _sort_key(node: Tree, order: str) -> tuple[Any, ...]:
     return (node["name"],)
 
 
-def _row(node: Tree) -> tuple[str, ...]:
-    return (printable(node["name"]), *(_share(node, name) for name in _COLUMNS), _state(node), _turned_away(node))
+def _others_in_use(listed: Iterable[Tree]) -> list[str]:
+    """Resources besides those of every table of which somebody requests something: one of them may be the fullest."""
+    return sorted({name for node in listed for name, used in node["requested"].items() if used} - {*_COLUMNS})
+
+
+def _row(node: Tree, columns: Iterable[str]) -> tuple[str, ...]:
+    return (printable(node["name"]), *(_share(node, name) for name in columns), _state(node), _turned_away(node))
 
 
 def _share(node: Tree, resource: str) -> str:
@@ -52,6 +60,8 @@ def _share(node: Tree, resource: str) -> str:
     if has is None:
         return "-"
     percent = f" {100 * used // has:>3} %" if has else ""
+    if resource == CPU and used and (used % 1000 or has % 1000):
+        return f"{used}m/{has}m{percent}"  # in one unit: not 6/31800m
     return f"{amount_text(resource, used)}/{amount_text(resource, has)}{percent}"
 
 

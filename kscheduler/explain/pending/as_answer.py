@@ -1,10 +1,11 @@
 """The reasons of pending pods, for people and for programs."""
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from kscheduler.explain.pending.reasons import Reason, counted
+from kscheduler.explain.pending.reasons import PendingVerdict, Reason, counted
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.explain.suggestions.commands import command_of
@@ -41,6 +42,10 @@ def _lines(reasons: Sequence[Reason], objects: ClusterObjects, now: datetime, st
         yield ""
         yield from wrapped(f"{len(reason.pods)}  {reason.verdict.value}{age}: {names}{more}", style.width)
         yield from wrapped(f"{INDENT}{printable(reason.message)}", style.width)
+        if reason.verdict is PendingVerdict.NOT_SERVED:
+            name = printable(shlex.quote(reason.pods[0].spec.scheduler_name))
+            advice = f"if that is your scheduler: --scheduler-name {name}, or --config with the file it runs with"
+            yield from wrapped(f"{INDENT}{advice}", style.width)
         if reason.suggestion is not None and reason.example is not None:
             text = f"{suggestion_text(reason.suggestion)} ({nodes(reason.suggestion.nodes)})"
             yield from wrapped(f"{INDENT}{printable(reason.example.key)} would fit: {printable(text)}", style.width)

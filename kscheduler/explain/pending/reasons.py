@@ -105,7 +105,7 @@ def template_of(pod: Pod) -> bytes:
 def _judged(pod: Pod, profiles: Profiles, cache: Cache) -> _Judged:
     profile = profiles.get(pod.spec.scheduler_name)
     if profile is None:
-        return _Judged(PendingVerdict.NOT_SERVED, f"nobody here serves scheduler {pod.spec.scheduler_name}")
+        return _Judged(PendingVerdict.NOT_SERVED, f"not served here: spec.schedulerName is {pod.spec.scheduler_name}")
     key = cache.pod_groups.key_of(pod) if cache.pod_groups.apis else None
     if key is not None:
         return _Judged(PendingVerdict.IN_A_GROUP, f"waits with its pod group {key.text}: explain one of its members")

@@ -19,8 +19,8 @@ def replay_text(report: Report, style: Style = PLAIN) -> str:
 
 
 def state_text(tree: dict[str, Any], style: Style = PLAIN) -> str:
-    """Cache and queue; without a final line end."""
-    return _folded(_state(tree, style), style)
+    """Cache and queue; without a final line end. Rows of its tables are not folded, as kubectl's are not."""
+    return "\n".join(line.rstrip() for line in _state(tree, style))
 
 
 def _folded(lines: Iterator[str], style: Style) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Final
 
-from kscheduler.explain.shadow.as_text import KINDS, points_table, shadow_text
+from kscheduler.explain.shadow.as_text import KINDS, percent_text, points_table, shadow_text
 from kscheduler.explain.shadow.as_tree import Tree
 
 STYLE: Final = """\
@@ -21,7 +21,7 @@ def shadow_page(tree: Tree) -> str:
     """The page."""
     follows = ", ".join(map(escape, tree["follows"]["schedulers"]))
     agreement = tree["agreement"]
-    share = "nothing compared yet" if agreement is None else f"agreement {agreement:.4%}"
+    share = "nothing compared yet" if agreement is None else f"agreement {percent_text(agreement)}"
     return "".join(
         (
             '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="10">',

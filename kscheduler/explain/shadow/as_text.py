@@ -44,7 +44,7 @@ def _counts(tree: Tree, style: Style) -> Iterator[str]:
         yield f"{INDENT}no pod was bound since the start"
         return
     agreement = tree["agreement"]
-    share = "" if agreement is None else f": agreement {_percent(agreement)}"
+    share = "" if agreement is None else f": agreement {percent_text(agreement)}"
     title = f"{compared} bindings compared, {tree['differences']} differences{share}"
     yield f"{INDENT}{style.paint(title, BOLD)}"
     kinds = tree["kinds"]
@@ -61,7 +61,7 @@ def _counts(tree: Tree, style: Style) -> Iterator[str]:
             yield f"{INDENT}{INDENT}{tree[key]} {text}"
 
 
-def _percent(share: float) -> str:
+def percent_text(share: float) -> str:
     """Never 100 where something differs."""
     return f"{share:.2%}" if share in (0.0, 1.0) or share < 0.9999 else f"{min(share, 0.999999):.4%}"
 

@@ -226,7 +226,7 @@ def _inexact(assembly: Assembly, queue: QueueSnapshot, running: Sequence[Running
         }
     )
     if stateful:
-        yield f"what plugins of your own remember is not in the recording: {', '.join(stateful)}"
+        yield f"plugins of your own begin anew, as what they remember is not recorded: {', '.join(stateful)}"
 
 
 assert {field.name for field in fields(RunningPreemption)} >= {*_LISTS, *FLAGS}  # noqa: S101  they are read by name

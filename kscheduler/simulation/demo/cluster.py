@@ -120,11 +120,12 @@ async def _scheduler(options: ClusterOptions, url: str, folder: str) -> AsyncIte
         url, log, ["--config", config, *options.scheduler_flags, *options.record_flags]
     ) as own_url:
         flags = shlex.join(["--config", config, *options.scheduler_flags])
-        command = f"kscheduler explain NAMESPACE/POD --master {url} {flags}"
+        pending = f"kscheduler pending --master {url} {flags}"
+        explain = f"kscheduler explain NAMESPACE/POD --master {url} {flags}"
         *others, last = options.scheduler_names
         names = f"{', '.join(others)} and {last}" if others else last
         pages = f"{own_url}/ui/\n  {own_url}/metrics"
-        yield f"kscheduler schedules the pods for {names}\n  {pages}\n  its log: {log}\n  {command}\n"
+        yield f"kscheduler schedules the pods for {names}\n  {pages}\n  its log: {log}\n  {pending}\n  {explain}\n"
 
 
 def _kubeconfig_path(options: ClusterOptions, folder: str) -> Path:

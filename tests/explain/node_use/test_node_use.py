@@ -66,3 +66,20 @@ def test_the_table_has_the_fullest_first_or_as_asked() -> None:
     assert head == "1 node; 1 waiting pod was judged"
     assert "cordoned" in row
     assert uses_text(tree, names=["nope"]).splitlines()[-1] == "there is no node nope"
+
+
+def test_the_table_has_a_column_for_each_other_resource_in_use_and_cpu_in_one_unit() -> None:
+    gpu = {"nvidia.com/gpu": "8"}
+    plain, empty = node_tree("plain", cpu="3900m"), node_tree("empty", cpu="3900m")
+    large = node_tree("large", cpu="8")
+    large["status"]["allocatable"].update(gpu)
+    pods = [
+        pod_tree("p", node="plain", requests={"cpu": "1"}),
+        pod_tree("q", node="large", requests={"cpu": "2"} | gpu),
+    ]
+    _, head, *rows = uses_text(uses([plain, empty, large], pods)).splitlines()
+    assert head.split() == ["node", "cpu", "memory", "pods", "nvidia.com/gpu", "state", "turned", "away"]
+    assert [row.split()[0] for row in rows] == ["large", "plain", "empty"]
+    assert "2/8" in rows[0]
+    assert "8/8 100 %" in rows[0]
+    assert ("1000m/3900m" in rows[1], " 0/3900m" in rows[2]) == (True, True)

@@ -73,6 +73,10 @@ def test_the_text(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert text.startswith("7 pods are pending\n\n3  Unschedulable, the oldest for ")
     assert "shop/large-2 would fit: request 1 of cpu instead of 9 (1 node)" in text
     assert "     kubectl" not in text
+    assert (
+        "not served here: spec.schedulerName is default-scheduler\n  if that is your scheduler: --scheduler-name"
+        in text
+    )
     assert "\n  kubectl get pod large-2 -n shop" in text
     assert main(["pending", "--from", dump, "-n", "nowhere"]) == 0
     assert capsys.readouterr().out == "no pod is pending\n"
