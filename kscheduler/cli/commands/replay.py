@@ -26,7 +26,7 @@ Decide a recording again with the same configuration and the same code, and comp
 message. Reads files only: no cluster is asked, and nothing is written."""
 _EPILOG = """\
 Exit codes: 0 every decision came out as recorded, or --until or --config has been answered; 1 some did not, or the
-recording has a part that cannot be followed; 2 flags or files that cannot be used."""
+recording has a part that is damaged or cannot be followed; 2 flags or files that cannot be used."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
@@ -90,12 +90,16 @@ def _run(args: argparse.Namespace) -> int:
         return _compare(args)
     replay = _replayed(args)
     style, is_json = style_of(sys.stdout), args.output == "json"
+    is_begun = replay.report.first > 0
+    if not is_begun and not replay.is_over:
+        return refuse(f"{args.recording}: nothing can be replayed: {'; '.join(replay.report.stopped)}")
     if args.until is None:
         report = replay.report
         print(json_line(replay_tree(report, args.recording)) if is_json else replay_text(report, style))
         return _EQUAL if report.is_equal else _DIFFERENT
     if replay.scheduler is None:
-        return refuse("--until: there is no state to show at this time: the replay is astray there")
+        why = "the replay is astray there" if is_begun else "the recording begins later"
+        return refuse(f"--until: there is no state to show at this time: {why}")
     for text in dict.fromkeys((*replay.report.notes, *replay.report.stopped)):
         print(f"kscheduler: {text}", file=sys.stderr)
     tree = state_tree(replay.scheduler.assembly, replay.scheduler.clock.micros)
