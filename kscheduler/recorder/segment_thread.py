@@ -5,10 +5,13 @@ compressing and writing do not hold it at all. What cannot be written is told on
 disturbs who decides.
 """
 
+import errno
+import os
 import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
@@ -195,7 +198,12 @@ class SegmentThread:
         self._missing += new.missing
         lost = [(Op.LOST, self._missing)] if self._missing else []
         before = (Op.SNAPSHOT, "digest", self._digest.value, self._digest.decisions)
-        self._write(segment, [*lost, before, *new.snapshot()])
+        try:
+            self._write(segment, [*lost, before, *new.snapshot()])
+        except OSError:  # without its whole snapshot it is of no use, and the next try would leave one more
+            with suppress(OSError):
+                path.unlink()
+            raise
         self._missing = 0
         if self._problem:
             _log.info("recording_resumed", path=str(path))
@@ -262,18 +270,25 @@ class _Segment:
     """The file that is being written."""
 
     def __init__(self, path: Path, redaction: Redaction) -> None:
-        """Raises `OSError`."""
+        """Raises `OSError`; then there is no such file."""
         self.path = path
         self.began = time.monotonic()
         self.size = 0
         self.objects = ObjectPacker(redaction)
         self._blocks = BlockPacker()
         self._file: IO[bytes] = path.open("xb", buffering=0)
-        path.chmod(0o600)
-        self._file.write(HEADER)
+        try:
+            path.chmod(0o600)
+            self._file.write(HEADER)
+        except OSError:  # a full disk still makes files: each try would leave an empty one
+            self._file.close()
+            path.unlink(missing_ok=True)
+            raise
 
     def write(self, data: bytes) -> int:
         """Append a block; returns its bytes. Raises `OSError`: then its end is not whole, and it must be closed."""
+        if not os.fstat(self._file.fileno()).st_nlink:  # what is written to it would be lost without an error
+            raise FileNotFoundError(errno.ENOENT, "the file was deleted while it was written", str(self.path))
         block = memoryview(self._blocks.pack(data))
         left = block
         while left:  # a raw file may take a part only

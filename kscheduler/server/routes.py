@@ -292,10 +292,18 @@ async def _boundary(request: web.Request, handler: Handler) -> web.StreamRespons
         allow = answer.headers.get(hdrs.ALLOW)
         headers = {} if allow is None else {hdrs.ALLOW: allow}
         return web.Response(text=answer.text, status=answer.status, headers=headers)
-    except Exception:  # noqa: BLE001  # the HTTP handler is a boundary (`logs.caught`)
+    except Exception as failure:  # noqa: BLE001  # the HTTP handler is a boundary (`logs.caught`)
+        if isinstance(failure, ConnectionError) and _is_gone(request):
+            # A closed tab while events are sent, or a body that ends too early: no bug, and nobody reads the answer.
+            return web.Response(text="400: Bad Request", status=400)
         count_caught(Boundary.HTTP)
         _log.exception("http_handler_failed", method=request.method, path=request.path)
         return web.Response(text="500: Internal Server Error", status=500)
+
+
+def _is_gone(request: web.Request) -> bool:
+    """Whether the client has closed the connection, or was cut off."""
+    return request.transport is None or request.transport.is_closing()
 
 
 async def _set_headers(_request: web.Request, response: web.StreamResponse) -> None:

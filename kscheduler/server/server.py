@@ -83,6 +83,7 @@ class Server:
             "access_log": None,
             "keepalive_timeout": self.places.limits.idle_seconds,
             "lingering_time": _LINGERING_SECONDS,
+            "auto_decompress": False,  # such bodies are refused, and one that cannot be unpacked is no error of ours
         }
 
         def protocol() -> asyncio.Protocol:

@@ -158,6 +158,43 @@ async def test_a_thread_that_cannot_keep_up_loses_entries_and_goes_on_with_a_sna
     assert 0 < report.lost <= found.lost
 
 
+async def test_a_directory_that_was_deleted_is_noticed_and_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writing to a deleted file succeeds, and what was written is nowhere."""
+    monkeypatch.setattr(segment_thread, "RETRY_SECONDS", 0.0)
+    directory = tmp_path / "recording"
+    cluster = cluster_with(directory)
+    assert cluster.recorder is not None
+    await play(cluster, 200, {100: lambda: shutil.rmtree(directory)})
+    found = cluster.recorder.statistics()
+    assert found.thread.failures == 1
+    assert found.lost > 0
+    assert found.thread.problem == ""
+    report = replayed(directory).report
+    assert report.is_equal
+    assert report.lost == found.lost
+
+
+@pytest.mark.parametrize("written_bytes", [0, 3000], ids=["no byte has room", "half a snapshot has room"])
+async def test_a_full_disk_is_not_filled_with_segments_that_are_of_no_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written_bytes: int
+) -> None:
+    monkeypatch.setattr(segment_thread, "RETRY_SECONDS", 0.0)
+    real = segment_thread._Segment.write
+
+    def write(segment: Any, data: bytes) -> int:
+        real(segment, data[:written_bytes])
+        raise OSError(28, "No space left on device", str(segment.path))
+
+    monkeypatch.setattr(segment_thread._Segment, "write", write)
+    cluster = cluster_with(tmp_path)
+    assert cluster.recorder is not None
+    await play(cluster, 100, {})
+    assert cluster.recorder.statistics().thread.failures > 1
+    assert segments_in(tmp_path) == []
+
+
 def test_the_recording_keeps_within_its_size(tmp_path: Path) -> None:
     """The oldest segments go, and what is left replays."""
     from tests.recorder import recorded

@@ -129,6 +129,7 @@ def test_after_a_wrong_byte_nothing_is_believed(
     report = replayed(tmp_path).report
     assert report.differing == report.wrong_digests == 0
     assert report.stopped
+    assert not report.is_equal, "a part cannot be followed: exit code 1"
 
 
 def test_the_replay_stops_at_a_time(recording: tuple[Path, RandomCluster]) -> None:

@@ -87,3 +87,29 @@ def test_a_cut_file_says_where_it_stops(recording: Path, tmp_path: Path, capsys:
     cut.write_bytes(name.path.read_bytes()[:-7])
     assert main(["replay", str(cut)]) == 0
     assert "it was cut within block" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("at", [0, 20], ids=["an empty file", "a snapshot that was cut"])
+def test_a_file_without_a_whole_snapshot_is_refused(
+    recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], at: int
+) -> None:
+    name = segments_in(recording)[0]
+    (tmp_path / name.path.name).write_bytes(name.path.read_bytes()[:at])
+    assert main(["replay", str(tmp_path)]) == 2
+    assert "its snapshot is not whole" in capsys.readouterr().err
+
+
+def test_damage_ends_with_1_and_is_told(recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = segments_in(recording)[0]
+    data = bytearray(name.path.read_bytes())
+    data[-5] ^= 0xFF
+    (tmp_path / name.path.name).write_bytes(data)
+    assert main(["replay", str(tmp_path)]) == 1
+    said = capsys.readouterr().out
+    assert "none came out otherwise, but a part could not be followed" in said
+    assert "wrong checksum" in said
+
+
+def test_a_time_before_the_recording_is_told_as_such(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", str(recording), "--until", "1969-12-31T00:00:00Z"]) == 2
+    assert "the recording begins later" in capsys.readouterr().err

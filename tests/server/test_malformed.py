@@ -83,3 +83,16 @@ async def test_http_1_0_needs_no_host(site: Site) -> None:
     async with site.raw() as (reader, writer):
         writer.write(b"GET /livez HTTP/1.0\r\n\r\n")
         assert (await closed_by_server(reader)).startswith(b"HTTP/1.0 200 ")
+
+
+async def test_a_compressed_body_that_is_none_is_refused_without_a_line(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Left to itself, aiohttp unpacks it while it throws it away, and logs a traceback."""
+    with caplog.at_level(logging.WARNING), structlog.testing.capture_logs() as lines:
+        async with site.raw() as (reader, writer):
+            head = b"POST /livez HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 8\r\n\r\n"
+            writer.write(head + b"nonsense")
+            assert b" 415 " in await closed_by_server(reader)
+    assert lines == []
+    assert not caplog.records

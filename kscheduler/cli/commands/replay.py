@@ -26,7 +26,7 @@ Decide a recording again with the same configuration and the same code, and comp
 message. Reads files only: no cluster is asked, and nothing is written."""
 _EPILOG = """\
 Exit codes: 0 every decision came out as recorded, or --until or --config has been answered; 1 some did not, or the
-recording has a part that cannot be followed; 2 flags or files that cannot be used."""
+recording has a part that is damaged or cannot be followed; 2 flags or files that cannot be used."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
@@ -92,6 +92,9 @@ def _run(args: argparse.Namespace) -> int:
         return _compare(args)
     replay = _replayed(args)
     style, is_json = style_of(sys.stdout), args.output == "json"
+    is_begun = replay.report.first > 0
+    if not is_begun and not replay.is_over:
+        return refuse(f"{args.recording}: nothing can be replayed: {'; '.join(replay.report.stopped)}")
     if args.until is None:
         report = replay.report
         print(json_line(replay_tree(report, args.recording)) if is_json else replay_text(report, style))

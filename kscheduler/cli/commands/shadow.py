@@ -17,7 +17,7 @@ from kscheduler.aio import event_loop
 from kscheduler.cli.asking_flags import add_cluster, add_scheduler, by_the_servers_version, serving_of
 from kscheduler.cli.flags import add_feature_gates
 from kscheduler.cli.log_flags import add_log_flags, configure_logs
-from kscheduler.cli.parser import duration, port
+from kscheduler.cli.parser import duration, port, text
 from kscheduler.cli.refusal import refuse
 from kscheduler.cli.serving_flags import address_and_port
 from kscheduler.config.durations import seconds
@@ -58,6 +58,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def _add_followed(group: "argparse._ArgumentGroup") -> None:
     group.add_argument(
         "--follow-scheduler",
+        type=text,
         action="append",
         default=[],
         metavar="NAME",
@@ -98,7 +99,11 @@ def _add_followed(group: "argparse._ArgumentGroup") -> None:
 def _add_answer(group: "argparse._ArgumentGroup") -> None:
     group.add_argument("-o", "--output", choices=("text", "json"), default="text", help="of the report")
     group.add_argument(
-        "--duration", type=duration, metavar="DURATION", default=None, help="end after this time (default: a signal)"
+        "--duration",
+        type=duration,
+        metavar="DURATION",
+        default=None,
+        help="end so long after all was read (default: a signal)",
     )
     group.add_argument(
         "--insecure-port",

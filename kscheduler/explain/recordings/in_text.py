@@ -34,8 +34,10 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
     if report.is_equal and not own:
         judged = report.decisions - sum(report.followed.values())
         yield f"{style.paint('all came out as recorded', GREEN)} ({judged:,} judged), hash {report.digest}"
-    else:
+    elif report.differing:
         yield f"{style.paint(f'{report.differing:,} came out otherwise', RED if report.differing - own else YELLOW)}"
+    else:
+        yield f"{style.paint('none came out otherwise, but a part could not be followed', RED)}: see below"
     yield from _differences(report, style)
     for plugin, count in report.by_plugin.items():
         yield f"{count:,} of them not replayable: {plugin} decides from data that are not in the recording"
@@ -46,7 +48,7 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
     if report.lost:
         yield f"{style.paint('gap', YELLOW)}: {report.lost:,} entries could not be kept when it was recorded"
     for text in report.stopped:
-        yield f"{style.paint('cut', YELLOW)}: {text}; everything before it was replayed"
+        yield f"{style.paint('cut', YELLOW)}: {text}; nothing after it is replayed until the next snapshot"
     for text in dict.fromkeys(report.notes):
         yield f"note: {printable(text)}"
 

@@ -149,7 +149,18 @@ def _plugins_of(served: Serving) -> LoadPlugins:
 
 def _documents(objects: list[dict[str, Any]]) -> Iterator[Document]:
     for index, tree in enumerate(objects):
-        yield from flattened(tree, f"objects[{index}]")
+        for document in flattened(tree, f"objects[{index}]"):
+            _refuse_too_many(document)
+            yield document
+
+
+def _refuse_too_many(document: Document) -> None:
+    """A workload's own count is bounded as `replicas` is: a copy of the service would work on it until it is killed."""
+    spec = document.tree.get("spec")
+    for field in ("replicas", "parallelism") if isinstance(spec, dict) else ():
+        count = spec.get(field, 0)
+        if isinstance(count, int) and not 0 <= count <= MOST_REPLICAS:
+            raise ScenarioError(f"{document.where}: spec.{field}: {count} is not from 0 to {MOST_REPLICAS}")
 
 
 def _named_nodes(request: SimulationRequest) -> Iterator[tuple[str, str]]:

@@ -53,6 +53,8 @@ class BlockReader:
         self._file = file
         self.stopped = ""
         """Why reading ended before the end of the file; empty: it did not, or has not yet."""
+        self.is_damaged = False
+        """It did not merely end too early, as after a kill: what is there is not what was written."""
         self.position = 0
         """Bytes of the file that are good."""
         self._is_cut = False
@@ -79,10 +81,10 @@ class BlockReader:
             try:
                 unpacked = stream.decompress(data, MOST_BLOCK_BYTES)
             except zlib.error as problem:
-                self.stopped = f"block {number} cannot be unpacked: {problem}"
+                self._damaged(f"block {number} cannot be unpacked: {problem}")
                 return
             if stream.unconsumed_tail:
-                self.stopped = f"block {number} is longer than {MOST_BLOCK_BYTES >> 20} MiB"
+                self._damaged(f"block {number} is longer than {MOST_BLOCK_BYTES >> 20} MiB")
                 return
             self.position += _FRAME.size + len(data)
             number += 1
@@ -94,16 +96,19 @@ class BlockReader:
             return None
         length, number, checksum = _FRAME.unpack(frame)
         if number != expected or length > MOST_BLOCK_BYTES:
-            self.stopped = f"block {expected} does not begin where it should"
+            self._damaged(f"block {expected} does not begin where it should")
             return None
         data = self._file.read(length)
         if len(data) < length:
             self._cut(expected)
             return None
         if _checksum(number, data) != checksum:
-            self.stopped = f"block {expected} has a wrong checksum"
+            self._damaged(f"block {expected} has a wrong checksum")
             return None
         return data
+
+    def _damaged(self, how: str) -> None:
+        self.is_damaged, self.stopped = True, how
 
     def _cut(self, number: int) -> None:
         self.stopped = f"it was cut within block {number}"

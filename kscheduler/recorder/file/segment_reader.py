@@ -18,6 +18,8 @@ class SegmentReader:
         self._path = path
         self.stopped = ""
         """Why reading ended before the end of the file, for people; empty: it did not."""
+        self.is_damaged = False
+        """It stopped at something that no recorder has written, and not at an end that came too early."""
 
     def blocks(self) -> Iterator[list[Any]]:
         """The entries of each block. Raises `SegmentError` and `OSError`; a damaged end is no error but `stopped`."""
@@ -30,10 +32,10 @@ class SegmentReader:
                 try:
                     entries = _decode(data)
                 except msgspec.MsgspecError as problem:
-                    self.stopped = f"a block holds no entries: {problem}"
+                    self.is_damaged, self.stopped = True, f"a block holds no entries: {problem}"
                     return
                 if not isinstance(entries, list):
-                    self.stopped = "a block holds no entries"
+                    self.is_damaged, self.stopped = True, "a block holds no entries"
                     return
                 yield entries
-            self.stopped = reader.stopped
+            self.is_damaged, self.stopped = reader.is_damaged, reader.stopped

@@ -63,6 +63,8 @@ class Report:
     """Entries that the recording says are missing."""
     stopped: list[str] = field(default_factory=list)
     """Segments that end before they should: where and why."""
+    damaged: int = 0
+    """How many of them hold something after that which cannot be believed."""
     notes: list[str] = field(default_factory=list)
     first: int = 0
     """Microseconds since the epoch of the first step, and of the last."""
@@ -72,8 +74,8 @@ class Report:
 
     @property
     def is_equal(self) -> bool:
-        """Whether every decision that could be judged came out as recorded."""
-        return not (self.differing - sum(self.by_plugin.values()) or self.astray)
+        """Whether every decision that could be judged came out as recorded, and no part of it could not be followed."""
+        return not (self.differing - sum(self.by_plugin.values()) or self.astray or self.damaged)
 
 
 @dataclass(slots=True)
@@ -188,6 +190,7 @@ class Replay:
         self._was_cut = bool(reader.stopped)
         if reader.stopped:
             self.report.stopped.append(f"{path.name}: {reader.stopped}")
+        self.report.damaged += reader.is_damaged
         if not is_begun:
             self.report.stopped.append(f"{path.name}: its snapshot is not whole")
 

@@ -119,7 +119,7 @@ def _folded(frame: FrameType) -> str:
 
 async def set_verbosity_page(request: web.Request) -> web.StreamResponse:
     """PUT a number."""
-    text = (await request.text()).strip()
+    text = (await request.read()).decode(errors="replace").strip()
     if not (text.isascii() and text.isdecimal()) or int(text) > _LARGEST_VERBOSITY:
         raise web.HTTPBadRequest(text=f"400: the verbosity must be a whole number from 0 to {_LARGEST_VERBOSITY}")
     set_verbosity(int(text))

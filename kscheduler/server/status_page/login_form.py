@@ -1,6 +1,7 @@
 """The form where a browser's user types a token, on the port that has a login (see `server.browser_login`)."""
 
-from typing import Protocol
+from typing import Final, Protocol
+from urllib.parse import parse_qsl
 
 from aiohttp import web
 
@@ -11,6 +12,7 @@ from kscheduler.server.status_page.page_headers import html_page, see_other
 from kscheduler.server.status_page.rendering import Templates
 
 _log = get_logger("server")
+_FORM: Final = "application/x-www-form-urlencoded"
 
 
 class TokenJudge(Protocol):
@@ -46,8 +48,11 @@ class LoginForm:
         """Check the token, and hand it back as a cookie."""
         if not browser_login.comes_from_here(request):
             raise web.HTTPForbidden(text="403: Forbidden: the form was sent from another site")
-        fields = await request.post()
-        token, wanted = str(fields.get("token", "")).strip(), str(fields.get("next", ""))
+        if request.content_type != _FORM:
+            raise web.HTTPUnsupportedMediaType(text=f"415: the body is {_FORM}, as the form sends it")
+        # Not `request.post()`: nobody has logged in yet, and it raises at a bad part or an unknown charset.
+        fields = dict(parse_qsl((await request.read()).decode(errors="replace")))
+        token, wanted = fields.get("token", "").strip(), fields.get("next", "")
         if len(token) > LONGEST_TOKEN:
             return await self._page(wanted, f"Browsers keep tokens of up to {LONGEST_TOKEN} characters as a cookie.")
         if not browser_login.is_token(token):

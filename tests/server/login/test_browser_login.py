@@ -7,6 +7,7 @@ from http.cookies import SimpleCookie
 import aiohttp
 import pytest
 
+from kscheduler.logs.caught import Boundary, caught
 from kscheduler.server import browser_login
 from kscheduler.server.browser_login import COOKIE, LONGEST_TOKEN, local_path
 from tests.server.pki import trusting
@@ -32,7 +33,7 @@ class Browser:
         self._site = site
 
     async def request(
-        self, method: str, path: str, cookie: str = "", form: dict[str, str] | None = None, **headers: str
+        self, method: str, path: str, cookie: str = "", form: dict[str, str] | bytes | None = None, **headers: str
     ) -> Answer:
         url = f"https://127.0.0.1:{self._site.server.port}{path}"
         sent = {**BROWSER, **{name.replace("_", "-"): value for name, value in headers.items()}}
@@ -120,6 +121,28 @@ async def test_a_cookie_that_no_longer_opens_leads_to_the_form(site: SecureSite,
     await site.clock.advance(11)
     assert (await browser.request("GET", "/ui/", token)).location == "/ui/login?next=/ui/"
     assert (await browser.request("GET", "/ui/", "no-token-of-ours")).location == "/ui/login?next=/ui/"
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "status"),
+    [
+        ("multipart/form-data; boundary=x", b"nonsense", 415),
+        ("multipart/form-data", b"nonsense", 415),
+        ("application/json", b"{}", 415),
+        ("application/x-www-form-urlencoded; charset=none-such", b"token=x", 401),
+        ("application/x-www-form-urlencoded", b"token=%ff&&=&\xff", 401),
+        ("application/x-www-form-urlencoded", b"x" * 100_000, 413),
+    ],
+    ids=["a bad part", "no boundary", "another kind", "an unknown charset", "no utf-8", "too large"],
+)
+async def test_a_body_that_is_no_form_is_refused_and_is_no_bug(
+    browser: Browser, content_type: str, body: bytes, status: int
+) -> None:
+    """Whoever reaches the port may send it."""
+    before = caught()[Boundary.HTTP]
+    answer = await browser.request("POST", "/ui/login", form=body, Content_Type=content_type)
+    assert answer.status == status
+    assert caught()[Boundary.HTTP] == before
 
 
 async def test_another_site_can_log_nobody_in_or_out(browser: Browser) -> None:
