@@ -7,7 +7,7 @@ never to a script (HttpOnly), never over plain HTTP (Secure), never with a reque
 """
 
 import re
-from typing import Final
+from typing import Final, Protocol
 
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
@@ -22,6 +22,14 @@ LONGEST_TOKEN: Final = 3_800
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*", re.ASCII)
 """RFC 6750: nothing that a cookie or a header could take for something else."""
+
+
+class TokenJudge(Protocol):
+    """Who says what a token opens: `access.DelegatedAccess`."""
+
+    async def refusal_of_token(self, token: str, path: str) -> str | None:
+        """Why it does not open the path; `None`: it does."""
+        ...
 
 
 def is_of_page(path: str) -> bool:

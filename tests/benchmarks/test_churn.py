@@ -23,6 +23,7 @@ from kscheduler.informers import shared
 from kscheduler.plugins.default_preemption import remembered
 from kscheduler.plugins.pod_topology_spread import deduced, layout
 from kscheduler.scheduling.classes import class_columns, class_engine, pod_templates
+from kscheduler.scheduling.pod_log import recent_attempts
 from kscheduler.state.storage import attached_volumes
 from kscheduler.state.topology import counters as topology
 from kscheduler.state.topology import groups as topology_groups
@@ -42,6 +43,8 @@ BOUNDS = (
     (layout, "_MOST"),
     (per_taint_set, "KEPT_TABLES"),
     (pod_templates, "_KEPT_DRAWERS"),
+    (recent_attempts, "MOST_ATTEMPTS"),
+    (recent_attempts, "MOST_PREEMPTIONS"),
     (remembered, "_MOST_SEEN"),
     (requests._sums, "most"),
     (shared, "_LEAST_SWEPT"),

@@ -177,6 +177,7 @@ ASKED_AGAIN = {
     "loading/reader.py": "a package that cannot be imported is a mistake of the configuration, and told as one",
     "logs/pipeline.py": "a line that cannot be written is written otherwise",
     "testing/trial/findings.py": "what a plugin's refresh raises is a finding, and told",
+    "plugins/dynamic_resources/long_evaluations.py": "what a selector raises in a thread is raised where it is awaited",
     "scheduling/runtime/steps.py": "it is thrown into the plugin's coroutine, and told when it comes out",
     "scheduling/work/workers.py": "whoever waits for the pod meets the failure again, and counts it",
 }

@@ -92,8 +92,7 @@ def _run(args: argparse.Namespace) -> int:
         return _compare(args)
     replay = _replayed(args)
     style, is_json = style_of(sys.stdout), args.output == "json"
-    is_begun = replay.report.first > 0
-    if not is_begun and not replay.is_over:
+    if not replay.report.first and not replay.is_over:
         return refuse(f"{args.recording}: nothing can be replayed: {'; '.join(replay.report.stopped)}")
     if args.until is None:
         report = replay.report

@@ -25,6 +25,8 @@ _USER_FILES = ("client-certificate", "client-key", "tokenFile")
 _DATA = ("certificate-authority-data", "client-certificate-data", "client-key-data")
 _LARGEST_FILE = 4 * 1024 * 1024
 _MOST_NESTED = 100
+_TOO_DEEP = "exceeded maximum nesting depth"
+"""libyaml's own words: it looks ahead, and may say so before we have counted."""
 
 _TEXTS = ("token", "username", "password")
 _USER_INFO = re.compile(r"//[^/?#]*@")
@@ -125,6 +127,8 @@ def _refuse_deep(body: bytes) -> None:
 def _yaml_problem(error: Exception) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = str(getattr(error, "problem", None) or error).splitlines()[0]
+    if problem == _TOO_DEEP:
+        problem = f"nested more than {_MOST_NESTED} deep"
     return f"line {mark.line + 1}: {problem}" if mark is not None else f"not YAML: {problem}"
 
 

@@ -15,7 +15,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -23,6 +23,8 @@ from kscheduler.config.errors import ConfigError, config_error
 
 MAX_BYTES = 2**20
 MAX_DEPTH = 50
+_TOO_DEEP: Final = "exceeded maximum nesting depth"
+"""libyaml's own words since 0.2.6: it looks a thousand characters ahead, and may say so before we have counted."""
 MAX_VALUES = 20_000
 """Names, scalars, lists and objects together. A profile with everything written out has about 500."""
 MAX_UINT64 = 2**64 - 1
@@ -92,6 +94,8 @@ def _text(data: bytes, where: str) -> str:
 
 def _syntax_error(error: yaml.MarkedYAMLError, where: str) -> ConfigError:
     place = _place_of(error.problem_mark or error.context_mark)
+    if error.problem == _TOO_DEEP:
+        return config_error(place, f"nested more than {MAX_DEPTH} deep", where)
     return config_error(place, f"not YAML: {error.problem or error.context}", where)
 
 

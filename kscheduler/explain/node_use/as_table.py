@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from kscheduler.api.well_known import NOT_READY, UNSCHEDULABLE
 from kscheduler.explain.text.layout import BOLD, PLAIN, RED, YELLOW, Style, aligned, nodes
 from kscheduler.explain.text.printable import printable
 from kscheduler.framework.pods.requests import CPU
@@ -75,7 +76,7 @@ def _state(node: Tree) -> str:
 
 def _is_of_state(key: str) -> bool:
     """Taints that say again what `not ready` and `cordoned` say."""
-    return key in ("node.kubernetes.io/unschedulable", "node.kubernetes.io/not-ready")
+    return key in (UNSCHEDULABLE, NOT_READY)
 
 
 def _turned_away(node: Tree) -> str:

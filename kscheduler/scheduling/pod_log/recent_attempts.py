@@ -117,10 +117,12 @@ class FailureKept(Protocol):
 class RecentAttempts:
     """Rings of what happened last; the newest is last."""
 
-    def __init__(self, most_attempts: int = MOST_ATTEMPTS, most_preemptions: int = MOST_PREEMPTIONS) -> None:
-        self.bound: deque[BindingAttempt] = deque(maxlen=most_attempts)
-        self.failed: deque[FailedAttempt] = deque(maxlen=most_attempts)
-        self.preemptions: deque[RecentPreemption] = deque(maxlen=most_preemptions)
+    def __init__(self, most_attempts: int | None = None, most_preemptions: int | None = None) -> None:
+        attempts = MOST_ATTEMPTS if most_attempts is None else most_attempts
+        preemptions = MOST_PREEMPTIONS if most_preemptions is None else most_preemptions
+        self.bound: deque[BindingAttempt] = deque(maxlen=attempts)
+        self.failed: deque[FailedAttempt] = deque(maxlen=attempts)
+        self.preemptions: deque[RecentPreemption] = deque(maxlen=preemptions)
         self.generation = 0
         """Moves with each entry: whoever shows the rings sees by it whether there is anything new."""
 

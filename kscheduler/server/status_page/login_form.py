@@ -1,26 +1,18 @@
 """The form where a browser's user types a token, on the port that has a login (see `server.browser_login`)."""
 
-from typing import Final, Protocol
+from typing import Final
 from urllib.parse import parse_qsl
 
 from aiohttp import web
 
 from kscheduler.logs import get_logger
 from kscheduler.server import browser_login
-from kscheduler.server.browser_login import COOKIE, LONGEST_TOKEN, UI
+from kscheduler.server.browser_login import COOKIE, LONGEST_TOKEN, UI, TokenJudge
 from kscheduler.server.status_page.page_headers import html_page, see_other
 from kscheduler.server.status_page.rendering import Templates
 
 _log = get_logger("server")
 _FORM: Final = "application/x-www-form-urlencoded"
-
-
-class TokenJudge(Protocol):
-    """Who says what a token opens: `access.DelegatedAccess`."""
-
-    async def refusal_of_token(self, token: str, path: str) -> str | None:
-        """Why it does not open the path; `None`: it does."""
-        ...
 
 
 class LoginForm:

@@ -23,7 +23,7 @@ import msgspec
 from aiohttp import hdrs, web
 
 from kscheduler.aio.services import BackgroundService
-from kscheduler.server.browser_login import UI
+from kscheduler.server.browser_login import UI, TokenJudge
 from kscheduler.server.status_page import rendering
 from kscheduler.server.status_page.facts.answer import shown_answer
 from kscheduler.server.status_page.facts.finding import SORTED_BY, find, listed
@@ -33,7 +33,7 @@ from kscheduler.server.status_page.facts.overview import Pending
 from kscheduler.server.status_page.facts.pod_story import pod_story
 from kscheduler.server.status_page.kept_answers import MOST_AT_ONCE, ReasonChanges, SharedAnswers
 from kscheduler.server.status_page.live_view import NAMED_PODS, LiveView
-from kscheduler.server.status_page.login_form import LoginForm, TokenJudge
+from kscheduler.server.status_page.login_form import LoginForm
 from kscheduler.server.status_page.page_headers import HEADERS, HTML, html_page, see_other
 from kscheduler.server.status_page.rendering import Templates, node_url, pod_url
 from kscheduler.server.status_page.sources import NodeVerdict, PageSources, Refused, Tree

@@ -96,6 +96,7 @@ BROAD_HANDLERS = {
     "scheduling/runtime/guard.py": "the three guards: in a cycle, anywhere else, around a coroutine",
     "scheduling/runtime/steps.py": "what is thrown into a coroutine is the coroutine's",
     "scheduling/truth/truth_check.py": "an event handler, at one object",
+    "whatif/shadow/follower.py": "a change of one object costs a shadow one comparison",
     "whatif/listed_kinds.py": "a plugin that is told of an object: a note of the explanation says so",
     "state/queue/heap.py": "an order that raises leaves the heap as it was, and it is raised again",
 }

@@ -13,7 +13,7 @@ import numpy as np
 from kscheduler.api.quantity import Quantity, QuantityError
 from kscheduler.api.quantity import value as whole_value
 from kscheduler.api.storage import BETA_STORAGE_CLASS, STORAGE, PersistentVolume, PersistentVolumeClaim
-from kscheduler.api.well_known import REGION, ZONE
+from kscheduler.api.well_known import BETA_REGION, BETA_ZONE, REGION, ZONE
 from kscheduler.framework.cluster.volumes import BrokenClaimError, claim_name
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.scheduling.cycle.schedule import find_feasible
@@ -23,7 +23,7 @@ from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
 from kscheduler.whatif.suggestions.trials.trial import Trials
 from kscheduler.whatif.suggestions.trials.without_plugin import without_plugin
 
-_ZONES: Final = (ZONE, REGION, "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region")
+_ZONES: Final = (ZONE, REGION, BETA_ZONE, BETA_REGION)
 _ZONES_TRIED: Final = 3
 _SIZES_TRIED: Final = 8
 _NODES_TRIED: Final = 8
@@ -158,7 +158,7 @@ def _in_zone(volume: PersistentVolume, zone: str) -> tuple[Operation, ...]:
     term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}
     required = {"required": {"nodeSelectorTerms": [term]}}
     op = ADD if volume.spec.node_affinity is None else REPLACE
-    labels = {ZONE: zone, "failure-domain.beta.kubernetes.io/zone": zone}
+    labels = {ZONE: zone, BETA_ZONE: zone}
     patch = [Operation(op, "/spec/nodeAffinity", required)]
     for key in (key for key in _ZONES if key in volume.metadata.labels):
         at = pointer("metadata", "labels", key)
