@@ -112,4 +112,4 @@ def test_damage_ends_with_1_and_is_told(recording: Path, tmp_path: Path, capsys:
 
 def test_a_time_before_the_recording_is_told_as_such(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", str(recording), "--until", "1969-12-31T00:00:00Z"]) == 2
-    assert "the recording begins later" in capsys.readouterr().err
+    assert "the recording begins at" in capsys.readouterr().err

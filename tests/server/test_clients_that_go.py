@@ -9,8 +9,9 @@ from aiohttp import web
 from kscheduler.logs.caught import Boundary, caught
 from kscheduler.metrics import Exposition
 from kscheduler.server import Server
+from kscheduler.server.handlers import Handler
 from kscheduler.server.health import Health
-from kscheduler.server.routes import Endpoints, Handler, ServedPage
+from kscheduler.server.routes import Endpoints, ServedPage
 from tests.server.site import PLAIN
 
 
@@ -40,9 +41,15 @@ async def _asked(handler: Handler, sent: bytes, exposition: Exposition, *, goes:
         finally:
             done.set()
 
-    health = {name: Health(name, {}) for name in ("livez", "readyz", "healthz")}
-    pages = {"/page": ServedPage(page, "POST", is_long=True, only_reads=True)}
-    server = Server(Endpoints(**health, exposition=exposition, component_config=lambda: b"{}", pages=pages), PLAIN)
+    endpoints = Endpoints(
+        livez=Health("livez", {}),
+        readyz=Health("readyz", {}),
+        healthz=Health("healthz", {}),
+        exposition=exposition,
+        component_config=lambda: b"{}",
+        pages={"/page": ServedPage(page, "POST", is_long=True, only_reads=True)},
+    )
+    server = Server(endpoints, PLAIN)
     await server.start()
     try:
         with structlog.testing.capture_logs() as lines:

@@ -189,7 +189,8 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
     except LeaseLostError:
         return 1  # the log says why; a fresh process becomes a follower
     except OSError as failure:
-        advice = "; --port=0 takes any that is free" if failure.errno == errno.EADDRINUSE else ""
+        flag = "--insecure-port" if resolved.serving.secure_port is None else "--port"
+        advice = f"; {flag}=0 takes any that is free" if failure.errno == errno.EADDRINUSE else ""
         ports = _ports(resolved.serving, "port" if "port" in args else "secure-port")
         return refuse(f"{ports}: {failure.strerror or failure}{advice}")
     return 0

@@ -103,7 +103,7 @@ def _add_answer(group: "argparse._ArgumentGroup") -> None:
         type=duration,
         metavar="DURATION",
         default=None,
-        help="end so long after all was read (default: a signal)",
+        help="end this long after everything was listed (default: a signal)",
     )
     group.add_argument(
         "--insecure-port",

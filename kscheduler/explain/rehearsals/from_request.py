@@ -157,8 +157,10 @@ def _documents(objects: list[dict[str, Any]]) -> Iterator[Document]:
 def _refuse_too_many(document: Document) -> None:
     """A workload's own count is bounded as `replicas` is: a copy of the service would work on it until it is killed."""
     spec = document.tree.get("spec")
-    for field in ("replicas", "parallelism") if isinstance(spec, dict) else ():
-        count = spec.get(field, 0)
+    if not isinstance(spec, dict):
+        return
+    for field in ("replicas", "parallelism"):
+        count = spec.get(field)
         if isinstance(count, int) and not 0 <= count <= MOST_REPLICAS:
             raise ScenarioError(f"{document.where}: spec.{field}: {count} is not from 0 to {MOST_REPLICAS}")
 
