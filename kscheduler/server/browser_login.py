@@ -16,6 +16,7 @@ UI: Final = "/ui"
 LOGIN: Final = "/ui/login"
 LOGOUT: Final = "/ui/logout"
 ASSETS: Final = "/ui/assets/"
+EVENTS: Final = "/ui/events"
 COOKIE: Final = "__Secure-kscheduler-token"
 LONGEST_TOKEN: Final = 3_800
 """Characters; browsers keep cookies of up to 4,096 bytes with their names."""

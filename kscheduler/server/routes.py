@@ -17,13 +17,12 @@ from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.metrics import Exposition, TextFormat, accepts
 from kscheduler.server.access import HEALTH, Access, DelegatedAccess
-from kscheduler.server.browser_login import UI, TokenJudge
+from kscheduler.server.browser_login import EVENTS, UI, TokenJudge
 from kscheduler.server.connections import ConnectionPlaces
 from kscheduler.server.handlers import Handler
 from kscheduler.server.health import Health
 from kscheduler.server.login.refusals import status_answer
 from kscheduler.server.malformed import SERVED_BY
-from kscheduler.server.status_page.site import EVENTS
 from kscheduler.server.turnstile import Turnstile
 from kscheduler.server.waiting_pods import WAITING_PODS, WaitingPodsEndpoint
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from kscheduler import __version__
-from kscheduler.explain.text.printable import printable
 from kscheduler.scheduling.pod_log.recent_attempts import BindingAttempt
 from kscheduler.server.status_page.facts import in_words
 
@@ -145,4 +144,8 @@ def _clean(value: object) -> object:
     if type(value) is not str:  # Markup is ours
         return value
     text = value if len(value) <= LONGEST_TEXT else cut(value, LONGEST_TEXT)
-    return text if text.isprintable() else printable(text)
+    if text.isprintable():
+        return text
+    from kscheduler.explain.text.printable import printable  # not at the start: a service that nobody asks needs none
+
+    return printable(text)

@@ -23,7 +23,7 @@ import msgspec
 from aiohttp import hdrs, web
 
 from kscheduler.aio.services import BackgroundService
-from kscheduler.server.browser_login import UI, TokenJudge
+from kscheduler.server.browser_login import EVENTS, UI, TokenJudge
 from kscheduler.server.status_page import rendering
 from kscheduler.server.status_page.facts.answer import shown_answer
 from kscheduler.server.status_page.facts.finding import SORTED_BY, find, listed
@@ -38,7 +38,6 @@ from kscheduler.server.status_page.page_headers import HEADERS, HTML, html_page,
 from kscheduler.server.status_page.rendering import Templates, node_url, pod_url
 from kscheduler.server.status_page.sources import NodeVerdict, PageSources, Refused, Tree
 
-EVENTS: Final = "/ui/events"
 RELOAD_SECONDS: Final = 10
 """Where no scripts run, pages that change load themselves anew."""
 _END: Final = b"</section>\n</main>"
@@ -280,4 +279,4 @@ def _markup(html: str) -> Any:
     return Markup(html)  # noqa: S704  rendered by a template that escapes
 
 
-__all__ = ["EVENTS", "StatusPage"]
+__all__ = ["StatusPage"]
