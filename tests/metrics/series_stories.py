@@ -7,6 +7,7 @@ and after. The table of all stories covers every family that is exposed: who add
 import asyncio
 import json
 import resource
+import shutil
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -14,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import aiohttp
 
@@ -142,13 +143,16 @@ def everything() -> Options:
 
 
 def recording() -> Options:
-    """With the flight recorder."""
-    return replace(plain(), record=RecordSettings(Path(FOLDER.name, "recording")))
+    """With the flight recorder; each block is a segment, as the first may be older than the story."""
+    return replace(plain(), record=RecordSettings(Path(FOLDER.name, "recording"), segment_bytes=1))
 
 
-def recording_nowhere() -> Options:
-    """With a flight recorder that cannot write."""
-    return replace(plain(), record=RecordSettings(Path(FOLDER.name, "not", "there")))
+GOES: Final = Path(FOLDER.name, "goes")
+
+
+def recording_where_it_goes() -> Options:
+    """With a flight recorder whose directory the story takes away."""
+    return replace(plain(), record=RecordSettings(GOES))
 
 
 def with_plugin(name: str, point: str, registry: Registry) -> Options:
@@ -892,9 +896,11 @@ async def decisions_are_recorded(world: World) -> None:
     "kscheduler_recorder_failures_total",
     "kscheduler_recorder_lost_entries_total",
     "kscheduler_recorder_recording",
-    options=recording_nowhere,
-    from_start=True,
+    options=recording_where_it_goes,
 )
 async def nothing_can_be_recorded(world: World) -> None:
     put(world.server, "nodes", node_tree("node"))
+    while not list(GOES.glob("*")):  # noqa: ASYNC110  # a directory tells nobody
+        await asyncio.sleep(0.005)
+    shutil.rmtree(GOES)
     put(world.server, "pods", pod_tree("not-recorded"))
