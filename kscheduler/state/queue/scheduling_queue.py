@@ -278,10 +278,10 @@ class SchedulingQueue:
         if self._groups is not None:
             self._groups.group_changed(group, now)
 
-    def group_gone(self, group: GroupKey) -> None:
-        """A group was deleted."""
+    def group_gone(self, root: GroupKey, now: float) -> None:
+        """A group was deleted. `root`: of its tree as it was; of a group without a parent, itself."""
         if self._groups is not None:
-            self._groups.group_gone(group)
+            self._groups.group_gone(root, now)
 
     def begin_scheduling(self) -> None:
         """The cluster's state is known, and nobody was tried yet: gangs that are there in part come first."""
