@@ -44,6 +44,8 @@ class GangScheduling(Plugin):
         del args
         self._groups = handle.pod_groups
         self._waiting = handle.waiting_pods
+        self._known: tuple[tuple[GroupKey, int] | None, Status] = None, SUCCESS
+        """For which tree PreEnqueue was asked last, at which version of the groups, and the answer."""
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Another member, with a node or without, or the group itself may complete a gang; a lower minCount, too."""
@@ -77,9 +79,12 @@ class GangScheduling(Plugin):
         if root is None:
             text = f"failed to build hierarchy snapshot: the groups above pod group {key.text} are not all known"
             return unresolvable(text, plugin=self.name)
-        if has_quorum(self._groups, root, self._groups.count_all):
-            return SUCCESS
-        return unresolvable(_without_quorum(root), plugin=self.name)
+        # The members of a tree are asked about one after the other, and nothing changes in between.
+        asked = root.key, self._groups.version
+        if self._known[0] != asked:
+            is_there = has_quorum(self._groups, root, self._groups.count_all)
+            self._known = asked, SUCCESS if is_there else unresolvable(_without_quorum(root), plugin=self.name)
+        return self._known[1]
 
     def _root(self, key: GroupKey) -> GroupDefinition | None:
         root = self._groups.root_of(key)

@@ -86,6 +86,11 @@ class PodGroupView(Protocol):
         """Whether any pod can be in a group."""
         ...
 
+    @property
+    def version(self) -> int:
+        """Grows with each change of groups or members."""
+        ...
+
     def key_of(self, pod: Pod) -> GroupKey | None:
         """The group that the pod names, known or not; `None`: it is in no group."""
         ...
@@ -139,6 +144,7 @@ class PodGroupView(Protocol):
 
 class _NoPodGroups:
     is_followed = False
+    version = 0
 
     def key_of(self, pod: Pod) -> GroupKey | None:
         del pod
@@ -200,5 +206,11 @@ def has_quorum(groups: PodGroupView, definition: GroupDefinition, count: Callabl
     """
     if not definition.key.is_composite:
         return count(definition.key) >= definition.least
-    ready = sum(has_quorum(groups, child, count) for child in groups.children(definition.key))
-    return ready >= definition.least
+    children, missing = groups.children(definition.key), definition.least
+    # Groups are placed in their order, so the last ones are the last to be ready: a gang of all is decided by those.
+    in_order = children if missing * 2 <= len(children) else reversed(children)
+    for looked_at, child in enumerate(in_order):
+        if not 0 < missing <= len(children) - looked_at:
+            break
+        missing -= has_quorum(groups, child, count)
+    return missing <= 0

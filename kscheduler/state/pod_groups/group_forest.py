@@ -19,6 +19,8 @@ class GroupForest:
         self._definitions: dict[GroupKey, GroupDefinition] = {}
         self._children: dict[GroupKey, set[GroupKey]] = {}
         """By composite group, known or not; none is empty."""
+        self._sorted: dict[GroupKey, tuple[GroupDefinition, ...]] = {}
+        """The same in their order, where somebody has asked since it changed."""
 
     def definition(self, key: GroupKey) -> GroupDefinition | None:
         """What the group asks for; `None`: the watch has not shown it."""
@@ -34,12 +36,14 @@ class GroupForest:
         self._definitions[definition.key] = definition
         if definition.parent is not None:
             self._children.setdefault(definition.parent, set()).add(definition.key)
+            self._sorted.pop(definition.parent, None)
 
     def remove(self, key: GroupKey) -> None:
         """The group is gone; the groups below it still name it."""
         gone = self._definitions.pop(key, None)
         if gone is None or gone.parent is None:
             return
+        self._sorted.pop(gone.parent, None)
         siblings = self._children[gone.parent]
         siblings.discard(key)
         if not siblings:
@@ -50,7 +54,7 @@ class GroupForest:
         definition = self._definitions.get(key)
         if definition is not None:
             others = tuple(known for known in definition.conditions if known.type != condition.type)
-            self._definitions[key] = replace(definition, conditions=(*others, condition))
+            self.put(replace(definition, conditions=(*others, condition)))
 
     def root_of(self, key: GroupKey) -> GroupKey | None:
         """The group at the top of the tree; `None` where a group on the way is unknown or the way is too long.
@@ -80,11 +84,15 @@ class GroupForest:
             at = definition.parent
 
     def children(self, key: GroupKey) -> Sequence[GroupDefinition]:
-        """The groups of a composite group: the oldest first, then by name."""
-        return sorted(
-            (self._definitions[child] for child in self._children.get(key, ())),
-            key=lambda child: (child.created, child.key.name, child.key.is_composite),
-        )
+        """The groups of a composite group: the oldest first, then by name. On the deepest level there are none."""
+        known = self._sorted.get(key)
+        if known is None:
+            found = (self._definitions[child] for child in self._children.get(key, ()))
+            known = tuple(sorted(found, key=lambda child: (child.created, child.key.name, child.key.is_composite)))
+            if known:
+                self._sorted[key] = known
+        # Whoever walks down a tree recursively must come to an end, whatever somebody has made.
+        return known if known and len(list(self.ancestry(key))) < DEEPEST_TREE else ()
 
     def leaves(self, key: GroupKey) -> Sequence[GroupKey]:
         """The groups of pods below a group, in order; levels that are too deep have none."""

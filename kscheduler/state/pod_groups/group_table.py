@@ -49,6 +49,8 @@ class PodGroupTable:
         """Those that are followed; none: groups are off."""
         self._has_composites = _have_composites(self.apis)
         self._forest = GroupForest()
+        self.version = 0
+        """Grows with each change of groups or members."""
         self._members: dict[GroupKey, _Members] = {}
 
     def follow(self, apis: Sequence[GroupAPI]) -> None:
@@ -133,6 +135,7 @@ class PodGroupTable:
             if definition.key.is_composite:
                 return
             definition = replace(definition, parent=None) if definition.parent is not None else definition
+        self.version += 1
         self._forest.put(definition)
 
     def note_condition(self, key: GroupKey, condition: Condition) -> None:
@@ -141,12 +144,14 @@ class PodGroupTable:
 
     def remove(self, key: GroupKey) -> None:
         """The group is gone; its members, and the groups below it, stay."""
+        self.version += 1
         self._forest.remove(key)
 
     def add_member(self, pod: PodInfo) -> None:
         """A pod without a node has appeared, or has changed."""
         key = self.key_of(pod.pod)
         if key is not None:
+            self.version += 1
             members = self._members.setdefault(key, _Members())
             if pod.uid not in members.scheduled:
                 members.unscheduled[pod.uid] = pod
@@ -163,6 +168,7 @@ class PodGroupTable:
         """The pod counts on this node from now on."""
         key = self.key_of(pod.pod)
         if key is not None:
+            self.version += 1
             members = self._members.setdefault(key, _Members())
             members.unscheduled.pop(pod.uid, None)
             members.scheduled[pod.uid] = pod, node_name
@@ -177,6 +183,7 @@ class PodGroupTable:
             self._members.setdefault(key, _Members()).unscheduled[pod.uid] = pod
 
     def _drop(self, key: GroupKey, uid: str) -> None:
+        self.version += 1
         members = self._members.get(key)
         if members is None:
             return
