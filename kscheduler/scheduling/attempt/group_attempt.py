@@ -169,6 +169,8 @@ class GroupAttempts:
         attempts = self._submit(tried, members, result)
         self._report(tried, result, len(attempts))
         self._context.queue.group_attempted(tried.queued, outcome, self._context.clock.time())
+        if result.preemption is not None:
+            self._context.evictions.requeued(result.preemption.uid)
         return attempts
 
     def _observe_placements(self, tried: _Tried, placements: Sequence[TriedPlacement]) -> None:

@@ -299,6 +299,16 @@ class AsyncEvictions:
             if entry.is_open:
                 self._open[entry.preemption.uid] = entry
 
+    def requeued(self, uid: str) -> None:
+        """The group with this UID is back in the queue, where its own attempt has asked whether it must wait.
+
+        No event was missed by that. The victims' ends wake the group, like any that waits for room; if it was woken as
+        soon as they terminate, it would be tried, and told so, while they still hold the room.
+        """
+        entry = self._under_way.get(uid)
+        if entry is not None:
+            entry.kept_out = False
+
     def gave_node_back(self, pod: PodInfo) -> None:
         """A pod that was stopped before it was bound no longer counts on a node."""
         self.sightings.look(pod.key)
@@ -361,7 +371,7 @@ class AsyncEvictions:
                 self._pausing.update(dict.fromkeys(entry.waiting))
             case EvictionStep.FORGOTTEN:
                 self._forget(entry)
-                if entry.kept_out:
+                if entry.kept_out or (entry.stopped and entry.preemption.group is not None):
                     self._ports.activate(entry.waiting)
 
     def _take_apart(self, step: EvictionStep, uid: str = "", keys: Collection[str] = ()) -> None:

@@ -148,15 +148,14 @@ class _CompositeCycle:
         return own
 
     def _place_children(self, inputs: GroupInputs, placement: GroupPlacement, tree: _Results) -> GroupResult:
-        """Try the children one after the other in one placement; what fits stays assumed if the group does."""
-        before, remaining, scheduled = len(self._assumed), len(inputs.children), 0
+        """Try the children one after the other in one placement; the caller undoes what they assume."""
+        remaining, scheduled = len(inputs.children), 0
         status = feasible(inputs, remaining, scheduled)
         if status.code in _STOPS:
             return GroupResult(status)
         for child in inputs.children:
             result = self._place(child, placement, tree)
             if result.status.code is Code.ERROR:
-                self._assumed.undo(before)
                 text = f"composite pod group evaluation failed due to child error: {result.status.message}"
                 return GroupResult(error(text, fault=result.status.fault))
             remaining, scheduled = remaining - 1, scheduled + result.status.is_success
@@ -165,8 +164,6 @@ class _CompositeCycle:
                 break
         if status.code is Code.WAIT:
             status = as_unschedulable(status)
-        if not status.is_success:
-            self._assumed.undo(before)
         return GroupResult(status)
 
     def _assume(self, members: Sequence[MemberResult]) -> GroupResult | None:
