@@ -138,6 +138,8 @@ class EvictionPorts:
     statuses: NominationWriter
     activate: Callable[[Collection[str]], None]
     """Move the pods with these keys to the active queue."""
+    ask_again: Callable[[Collection[str]], None]
+    """Let PreEnqueue judge the groups of the pods with these keys again."""
     observations: Observations
     clock: Clock
     journal: Journal = NO_JOURNAL
@@ -371,8 +373,21 @@ class AsyncEvictions:
                 self._pausing.update(dict.fromkeys(entry.waiting))
             case EvictionStep.FORGOTTEN:
                 self._forget(entry)
-                if entry.kept_out or (entry.stopped and entry.preemption.group is not None):
-                    self._ports.activate(entry.waiting)
+                self._wake(entry)
+
+    def _wake(self, entry: RunningPreemption) -> None:
+        """Wake a preemptor that was kept out when an event came: the event is not repeated.
+
+        A group then waits for the rest of its back-off, as if it had been let in by that event: its other victims may
+        still be there. Victims that were stopped in memory have no such event.
+        """
+        if entry.preemption.group is None:
+            if entry.kept_out:
+                self._ports.activate(entry.waiting)
+        elif entry.stopped:
+            self._ports.activate(entry.waiting)
+        elif entry.kept_out:
+            self._ports.ask_again(entry.waiting)
 
     def _take_apart(self, step: EvictionStep, uid: str = "", keys: Collection[str] = ()) -> None:
         self._ports.journal.evicting(0, step, uid, keys)

@@ -233,6 +233,14 @@ class GroupQueue:
         else:
             self._move(element, QueueingStrategy.IMMEDIATELY, label, now)
 
+    def ask_again(self, keys: Collection[str], now: float) -> None:
+        """Let PreEnqueue judge the groups of these pods again, each once, where they are gated."""
+        groups = {self._group_of[key] for key in keys if key in self._group_of}
+        for root in {self._view.root_of(group) for group in groups} - {None}:
+            element = self._gated.get(root) if root is not None else None
+            if element is not None:
+                self._move(element, QueueingStrategy.AFTER_BACKOFF, events.FORCE_ACTIVATE.label, now)
+
     # --- groups -------------------------------------------------------------------------------------------------------
 
     def group_appeared(self, group: GroupKey, now: float) -> None:

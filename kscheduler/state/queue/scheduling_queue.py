@@ -309,6 +309,11 @@ class SchedulingQueue:
             elif found is not None and found[0] != ACTIVE:
                 self._activate(*found, now)
 
+    def ask_again(self, keys: Collection[str], now: float) -> None:
+        """Let PreEnqueue judge the groups of these pods again; one that is let in waits for the rest of its back-off."""
+        if self._groups is not None:
+            self._groups.ask_again(keys, now)
+
     def adopt(self, policy: QueuePolicy, serves: Callable[[Pod], bool], now: float) -> QueueAdoption:
         """Follow another policy from now on, in one step: other profiles, another order, another back-off.
 

@@ -13,7 +13,7 @@ def add_gang(gangs: GangRoom, name: str, members: int, claim: str, cpu: str) -> 
 
 def test_members_share_a_claim_or_leave_its_devices_alone(own_gangs: GangRoom, devices: DevicesRoom) -> None:
     """Each of two nodes has one device, and room for three of the gang of three, but only for two of the large one."""
-    gangs, scenario = own_gangs, own_gangs.scenario
+    gangs = own_gangs
     for node in ("node-1", "node-2"):
         devices.publish(node, "gpu-0")
     for claim in ("shared", "too-much"):
