@@ -310,7 +310,7 @@ class SchedulingQueue:
                 self._activate(*found, now)
 
     def ask_again(self, keys: Collection[str], now: float) -> None:
-        """Let PreEnqueue judge the groups of these pods again; one that is let in waits for the rest of its back-off."""
+        """Let PreEnqueue judge the groups of these pods again; one that is let in waits until its back-off is over."""
         if self._groups is not None:
             self._groups.ask_again(keys, now)
 

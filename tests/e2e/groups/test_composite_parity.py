@@ -12,6 +12,7 @@ import pytest
 from tests.controlplane import binaries
 from tests.controlplane.controlplane import Settings
 from tests.controlplane.releases import pinned
+from tests.controlplane.rest import Object
 from tests.e2e.groups.gang_room import GangAPI, GangRoom
 from tests.e2e.groups.test_group_parity import PROGRAMS, Play, outcome
 from tests.e2e.scenario import Scenario
@@ -20,6 +21,7 @@ from tests.e2e.servers import RealServer, Server
 GATES: Final = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
 TREES: Final = GangAPI("kubernetes", "scheduling.k8s.io/v1beta1", {}, GATES)
 COMPOSITES: Final = "scheduling.k8s.io/v1alpha3"
+READ: Final = ["list", "watch"]
 REFERENCE: Final = {"workloadName": "training", "templateName": "part"}
 
 pytestmark = [
@@ -41,12 +43,11 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     settings = Settings(apiserver_options=options, controller_options=options[:1])
     with RealServer(binaries.find(), settings) as running:
         running.kscheduler_kubeconfig()
-        rules = (
-            {"apiGroups": ["scheduling.k8s.io"], "resources": [kind], "verbs": ["list", "watch"]}
-            for kind in ("podgroups", "compositepodgroups")
-        )
-        status = {"apiGroups": ["scheduling.k8s.io"], "resources": ["podgroups/status"], "verbs": ["patch"]}
-        running.plane.grant("kscheduler-trees", (*rules, status))
+        kinds: list[Object] = [
+            {"apiGroups": ["scheduling.k8s.io"], "resources": ["podgroups", "compositepodgroups"], "verbs": READ},
+            {"apiGroups": ["scheduling.k8s.io"], "resources": ["podgroups/status"], "verbs": ["patch"]},
+        ]
+        running.plane.grant("kscheduler-trees", tuple(kinds))
         yield running
 
 

@@ -80,7 +80,7 @@ async def test_nothing_of_a_composite_group_may_change(client: Client) -> None:
 
 
 async def test_a_group_may_name_its_parent_with_a_workload(client: Client) -> None:
-    group = {"metadata": {"name": "a"}, "spec": {"schedulingPolicy": {"basic": {}}}}
+    group: Any = {"metadata": {"name": "a"}, "spec": {"schedulingPolicy": {"basic": {}}}}
     group["spec"]["parentCompositePodGroupName"] = "all"
     code, answer = await client.request("POST", f"{BETA}/podgroups", group)
     assert (code, answer["details"]["causes"][0]["field"]) == (422, "spec.workloadRef")
