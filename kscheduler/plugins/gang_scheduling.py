@@ -25,6 +25,8 @@ from kscheduler.framework.status import SUCCESS, Code, Status, error, unresolvab
 
 PERMIT_SECONDS: Final = 300.0
 """How long a member waits for the others."""
+_WOKEN: Final = 8
+"""So many of the waiting members are woken by each one that is held: any of them wakes the whole group."""
 _TOO_FEW: Final = unresolvable(
     "waiting for minCount pods from a gang to appear in scheduling queue", plugin="GangScheduling"
 )
@@ -114,7 +116,7 @@ class GangScheduling(Plugin):
         if group.min_count is None:
             return _LET_GO
         if self._groups.count_scheduled(key) < group.min_count:
-            activate_later(cycle, *self._groups.unscheduled_keys(key))
+            activate_later(cycle, *self._groups.unscheduled_keys(key, _WOKEN))
             return _HELD
         if group.min_count > 1:
             self._let_all_go(key)
@@ -127,7 +129,7 @@ class GangScheduling(Plugin):
             text = f"the groups above pod group {key.text} are not all known"
             return PermitResult(error(f"failed to build hierarchy snapshot: {text}"))
         if not has_quorum(self._groups, root, self._groups.count_scheduled):
-            activate_later(cycle, *self._groups.unscheduled_keys(root.key))
+            activate_later(cycle, *self._groups.unscheduled_keys(root.key, _WOKEN))
             return PermitResult(Status(Code.WAIT, (_without_quorum(root),), self.name), PERMIT_SECONDS)
         self._let_all_go(root.key)
         return _LET_GO

@@ -137,8 +137,8 @@ class PodGroupView(Protocol):
         """The members that count on a node, with its name: an assumed pod does not say it by itself."""
         ...
 
-    def unscheduled_keys(self, key: GroupKey) -> Collection[str]:
-        """Keys (`namespace/name`) of the members without a node."""
+    def unscheduled_keys(self, key: GroupKey, most: int | None = None) -> Collection[str]:
+        """Keys (`namespace/name`) of the members without a node, the last ones first; at most so many."""
         ...
 
 
@@ -190,8 +190,8 @@ class _NoPodGroups:
         del key
         return ()
 
-    def unscheduled_keys(self, key: GroupKey) -> Collection[str]:
-        del key
+    def unscheduled_keys(self, key: GroupKey, most: int | None = None) -> Collection[str]:
+        del key, most
         return ()
 
 

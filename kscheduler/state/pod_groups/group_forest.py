@@ -21,6 +21,8 @@ class GroupForest:
         """By composite group, known or not; none is empty."""
         self._sorted: dict[GroupKey, tuple[GroupDefinition, ...]] = {}
         """The same in their order, where somebody has asked since it changed."""
+        self._leaves_of: dict[GroupKey, Sequence[GroupKey]] = {}
+        """Likewise by composite group all leaves; empty after any change."""
 
     def definition(self, key: GroupKey) -> GroupDefinition | None:
         """What the group asks for; `None`: the watch has not shown it."""
@@ -34,6 +36,7 @@ class GroupForest:
         """Add a group, or replace it."""
         self.remove(definition.key)
         self._definitions[definition.key] = definition
+        self._leaves_of.clear()
         if definition.parent is not None:
             self._children.setdefault(definition.parent, set()).add(definition.key)
             self._sorted.pop(definition.parent, None)
@@ -41,6 +44,7 @@ class GroupForest:
     def remove(self, key: GroupKey) -> None:
         """The group is gone; the groups below it still name it."""
         gone = self._definitions.pop(key, None)
+        self._leaves_of.clear()
         if gone is None or gone.parent is None:
             return
         self._sorted.pop(gone.parent, None)
@@ -96,7 +100,12 @@ class GroupForest:
 
     def leaves(self, key: GroupKey) -> Sequence[GroupKey]:
         """The groups of pods below a group, in order; levels that are too deep have none."""
-        return self._leaves(key, DEEPEST_TREE)
+        if not key.is_composite:
+            return (key,)
+        known = self._leaves_of.get(key)
+        if known is None:
+            known = self._leaves_of[key] = tuple(self._leaves(key, DEEPEST_TREE))
+        return known
 
     def _leaves(self, key: GroupKey, levels: int) -> list[GroupKey]:
         if not key.is_composite:

@@ -15,6 +15,7 @@ Members are those of groups of pods; a composite group has the members of all le
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
@@ -113,9 +114,10 @@ class PodGroupTable:
         """The members that count on a node, with its name: an assumed pod does not say it by itself."""
         return [assigned for each in self._below(key) for assigned in each.scheduled.values()]
 
-    def unscheduled_keys(self, key: GroupKey) -> Collection[str]:
-        """Keys (`namespace/name`) of the members without a node."""
-        return [pod.key for each in self._below(key) for pod in each.unscheduled.values()]
+    def unscheduled_keys(self, key: GroupKey, most: int | None = None) -> Collection[str]:
+        """Keys (`namespace/name`) of the members without a node, the last ones first; at most so many."""
+        pods = (pod for each in reversed(self._below(key)) for pod in reversed(each.unscheduled.values()))
+        return [pod.key for pod in islice(pods, most)]
 
     def groups(self) -> Iterator[GroupDefinition]:
         """All groups that the watch has shown."""
