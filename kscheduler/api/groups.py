@@ -1,10 +1,11 @@
 """Pod groups: pods that are placed together, as Kubernetes has them and as two other projects have had them before.
 
-    scheduling.k8s.io/v1beta1      PodGroup   of Kubernetes 1.37, feature gate GenericWorkload
-    scheduling.x-k8s.io/v1alpha1   PodGroup   of kubernetes-sigs/scheduler-plugins (Coscheduling)
-    scheduling.volcano.sh/v1beta1  PodGroup   of Volcano
+    scheduling.k8s.io/v1beta1      PodGroup            of Kubernetes 1.37, feature gate GenericWorkload
+    scheduling.k8s.io/v1alpha3     CompositePodGroup   a group of groups, feature gate CompositePodGroup
+    scheduling.x-k8s.io/v1alpha1   PodGroup            of kubernetes-sigs/scheduler-plugins (Coscheduling)
+    scheduling.volcano.sh/v1beta1  PodGroup            of Volcano
 
-Only the fields that a decision reads. All three have the same plural and kind; the API group tells them apart.
+Only the fields that a decision reads. The PodGroups have the same plural and kind; the API group tells them apart.
 """
 
 from typing import Final
@@ -72,6 +73,35 @@ class KubernetesPodGroup(KubeObject):
     status: PodGroupStatus = PodGroupStatus()
 
 
+class CompositeGangPolicy(Value, frozen=True):
+    """All or nothing: so many groups at once."""
+
+    min_group_count: int = 1
+
+
+class CompositePolicy(Value, frozen=True):
+    """How the groups below are placed: as a gang, or (`basic`, and where nothing is said) one by one."""
+
+    gang: CompositeGangPolicy | None = None
+
+
+class CompositePodGroupSpec(Value, frozen=True):
+    """What a group of groups asks for."""
+
+    parent_composite_pod_group_name: str | None = None
+    scheduling_policy: CompositePolicy = CompositePolicy()
+    scheduling_constraints: PodGroupConstraints | None = None
+    disruption_mode: DisruptionMode | None = None
+    priority: int | None = None
+    preemption_policy: str | None = None
+
+
+class CompositePodGroup(KubeObject):
+    """A group of PodGroups and of other composite groups. The scheduler writes nothing to it."""
+
+    spec: CompositePodGroupSpec = CompositePodGroupSpec()
+
+
 class MinMemberSpec(Value, frozen=True):
     """What a group of other projects asks for, as far as it decides where pods go."""
 
@@ -92,6 +122,9 @@ class VolcanoPodGroup(KubeObject):
 
 POD_GROUPS: Final = single(
     Kind("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup", KubernetesPodGroup, namespaced=True)
+)
+COMPOSITE_POD_GROUPS: Final = single(
+    Kind("scheduling.k8s.io", "v1alpha3", "compositepodgroups", "CompositePodGroup", CompositePodGroup, namespaced=True)
 )
 SCHEDULER_PLUGINS_POD_GROUPS: Final = Kind(
     "scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", SchedulerPluginsPodGroup, namespaced=True

@@ -115,7 +115,14 @@ class Assembly:
         self.reporter = Reporter(ports.events)
         self.plugin_reports = self._build_plugin_reports()
         self.evictions = evictions_of(
-            self.ports, self.cache, self.waiting, self.in_pre_bind, self.reporter, self._activate, self.clock
+            self.ports,
+            self.cache,
+            self.waiting,
+            self.in_pre_bind,
+            self.reporter,
+            self._activate,
+            self._ask_again,
+            self.clock,
         )
         self.claims = claim_commits_of(self.ports, self.cache, self.reporter, self._activate, self.clock)
         """Writes claims to devices; `None` where nothing can be written."""
@@ -354,6 +361,10 @@ class Assembly:
     def _activate(self, keys: Collection[str]) -> None:
         """Wake these pods. The queue is built after those who call this."""
         self.queue.activate(keys, self.clock.time())
+
+    def _ask_again(self, keys: Collection[str]) -> None:
+        """Let PreEnqueue judge the groups of these pods again."""
+        self.queue.ask_again(keys, self.clock.time())
 
     def _queue_policy(
         self, configuration: KubeSchedulerConfiguration, profiles: Profiles, classes: PodClasses

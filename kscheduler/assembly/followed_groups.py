@@ -1,10 +1,11 @@
 """Which APIs pod groups may come from: Kubernetes' own by its feature gate, others by the configuration."""
 
 from kscheduler.config.loader import LoadedConfig
-from kscheduler.state.pod_groups.group_apis import KUBERNETES, KUBERNETES_WITH_POLICY, OTHER_APIS, GroupAPI
+from kscheduler.state.pod_groups.group_apis import OTHER_APIS, GroupAPI, kubernetes_apis
 
 GATE = "GenericWorkload"
 POLICY_GATE = "PodGroupPreemptionPolicy"
+COMPOSITE_GATE = "CompositePodGroup"
 
 
 def group_apis(config: LoadedConfig) -> tuple[GroupAPI, ...]:
@@ -15,4 +16,5 @@ def group_apis(config: LoadedConfig) -> tuple[GroupAPI, ...]:
 def _own(config: LoadedConfig) -> tuple[GroupAPI, ...]:
     if not config.gates.enabled(GATE):
         return ()
-    return (KUBERNETES_WITH_POLICY if config.gates.enabled(POLICY_GATE) else KUBERNETES,)
+    enabled = config.gates.enabled
+    return kubernetes_apis(has_policy=enabled(POLICY_GATE), has_composites=enabled(COMPOSITE_GATE))

@@ -24,6 +24,7 @@ def evictions_of(
     in_pre_bind: PodsInPreBind | None,
     reporter: Reporter,
     activate: Activate,
+    ask_again: Activate,
     clock: Clock,
 ) -> AsyncEvictions:
     """Who deletes the victims of preemptions."""
@@ -43,6 +44,7 @@ def evictions_of(
             nominator=cache.nominator,
             statuses=ports.statuses,
             activate=activate,
+            ask_again=ask_again,
             observations=ports.observations,
             clock=clock,
             journal=ports.journal,

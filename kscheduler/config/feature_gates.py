@@ -71,6 +71,7 @@ HONOURED: Final = frozenset(
     (
         "ComponentFlagz",
         "ComponentStatusz",
+        "CompositePodGroup",
         "DRAAdminAccess",
         "DRAConsumableCapacity",
         "DRADeviceBindingConditions",
@@ -101,7 +102,6 @@ HONOURED: Final = frozenset(
 
 READ_BY_SCHEDULERS: Final = HONOURED | frozenset(
     (
-        "CompositePodGroup",
         "CoordinatedLeaderElection",
         "DRADerivedAttributes",
         "DRANodeAllocatableResources",
@@ -149,7 +149,6 @@ _NOT_BUILT: Final[Mapping[str, Mapping[str, str]]] = {
         "WorkloadAwarePreemption": _NO_GROUPS,
     },
     "1.37": {
-        "CompositePodGroup": "groups of groups would be decided as if they were apart",
         "DRADerivedAttributes": "device requests would be judged without the values that they derive",
         "DRANodeAllocatableResources": "what devices take of a node's cpu and memory would not be counted",
         "DRAOptionalNodeOperations": "devices would be allocated on nodes that cannot leave out their preparation",

@@ -1,13 +1,15 @@
 """A decision about a pod group as one JSON object, and as text.
 
 `podGroupOutcome` has the shape of the recorded outcomes (tests/vectors): the group's condition and what becomes of each
-member, or what PreEnqueue says of each member if it keeps any of them out.
+member, or what PreEnqueue says of each member if it keeps any of them out. Of a tree of groups, `condition` is that of
+the whole, which nobody writes, and `groups` has those of the groups of pods, as they would be written.
 """
 
 from typing import Any, Final
 
 from kscheduler.api.meta import Condition
 from kscheduler.explain.devices import reserved_devices
+from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.status import Status
 from kscheduler.scheduling.groups.group_cycle import MemberResult, TriedPlacement
 from kscheduler.scheduling.groups.group_outcome import group_condition
@@ -45,8 +47,10 @@ def outcome_tree(decision: GroupDecision) -> Tree:
         return {"preEnqueue": {name: _gate_tree(status) for name, status in decision.pre_enqueue.items()}}
     if decision.status is None:
         return {}
+    groups = {group.key.name: _condition_tree(group_condition(status)) for group, status in decision.groups}
     return {
         "condition": _condition_tree(group_condition(decision.status)),
+        **({"groups": groups} if groups else {}),
         "pods": {member.pod.name: _member_tree(member) for member in decision.members},
     }
 
@@ -126,10 +130,17 @@ def _lines(decision: GroupDecision) -> list[str]:
     head = f"{name}: {condition.reason}" + (f": {condition.message}" if condition.message else "")
     return [
         head,
+        *(_group_line(group, status) for group, status in decision.groups),
         *map(_placement_line, decision.placements),
         *map(_member_line, decision.members),
         *_victim_lines(decision),
     ]
+
+
+def _group_line(group: GroupDefinition, status: Status) -> str:
+    condition = group_condition(status)
+    said = f": {condition.message}" if condition.message else ""
+    return f"  pod group {group.key.text} of the tree: {condition.reason}{said}"
 
 
 def _placement_line(tried: TriedPlacement) -> str:

@@ -33,6 +33,7 @@ class Resource(Enum):
     RESOURCE_SLICE = "resource.k8s.io/ResourceSlice"
     DEVICE_CLASS = "resource.k8s.io/DeviceClass"
     POD_GROUP = "scheduling.k8s.io/PodGroup"
+    COMPOSITE_POD_GROUP = "scheduling.k8s.io/CompositePodGroup"
     PLUGIN_DATA = "PluginData"
     """Data of a plugin's own (`Handle.nodes_changed`): whoever registers it hears of its own. Not in kube-scheduler."""
     WILDCARD = "*"

@@ -1,6 +1,7 @@
 """GangScheduling: the members of a gang are placed together, or none of them.
 
-    PreEnqueue          a member waits until its group is known, and has as many members as it needs at least
+    PreEnqueue          a member waits until its group is known, and has as many members as it needs at least; in a
+                        composite group, until as many groups of the tree have as it needs at least
     PlacementFeasible   while the group is tried: enough members have a node, may still get one, or never will
     Permit              a member that has a node waits until enough of the others have one, too
 
@@ -14,7 +15,7 @@ from typing import Final
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.activation import activate_later
-from kscheduler.framework.cluster.pod_groups import GroupDefinition, PlacementProgress
+from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey, PlacementProgress, has_quorum
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle, PluginArgs
@@ -24,6 +25,8 @@ from kscheduler.framework.status import SUCCESS, Code, Status, error, unresolvab
 
 PERMIT_SECONDS: Final = 300.0
 """How long a member waits for the others."""
+_WOKEN: Final = 8
+"""So many of the waiting members are woken by each one that is held: any of them wakes the whole group."""
 _TOO_FEW: Final = unresolvable(
     "waiting for minCount pods from a gang to appear in scheduling queue", plugin="GangScheduling"
 )
@@ -43,6 +46,8 @@ class GangScheduling(Plugin):
         del args
         self._groups = handle.pod_groups
         self._waiting = handle.waiting_pods
+        self._known: tuple[tuple[GroupKey, int] | None, Status] = None, SUCCESS
+        """For which tree PreEnqueue was asked last, at which version of the groups, and the answer."""
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Another member, with a node or without, or the group itself may complete a gang; a lower minCount, too."""
@@ -64,9 +69,28 @@ class GangScheduling(Plugin):
         if group is None:
             text = f'waiting for pods\'s pod group "{key.name}" to appear in scheduling queue'
             return unresolvable(text, plugin=self.name)
+        if group.parent is not None:
+            return self._whole_tree(key)
         if group.min_count is not None and self._groups.count_all(key) < group.min_count:
             return _TOO_FEW
         return SUCCESS
+
+    def _whole_tree(self, key: GroupKey) -> Status:
+        """Whether the tree has its quorum, with members in any state."""
+        root = self._root(key)
+        if root is None:
+            text = f"failed to build hierarchy snapshot: the groups above pod group {key.text} are not all known"
+            return unresolvable(text, plugin=self.name)
+        # The members of a tree are asked about one after the other, and nothing changes in between.
+        asked = root.key, self._groups.version
+        if self._known[0] != asked:
+            is_there = has_quorum(self._groups, root, self._groups.count_all)
+            self._known = asked, SUCCESS if is_there else unresolvable(_without_quorum(root), plugin=self.name)
+        return self._known[1]
+
+    def _root(self, key: GroupKey) -> GroupDefinition | None:
+        root = self._groups.root_of(key)
+        return None if root is None else self._groups.definition(root)
 
     def placement_feasible(self, group: GroupDefinition, progress: PlacementProgress) -> Status:
         """Success: enough members have a node. Wait: not yet. Unschedulable: there are not enough left."""
@@ -87,20 +111,46 @@ class GangScheduling(Plugin):
         group = self._groups.definition(key)
         if group is None:
             return PermitResult(error(f'failed to get podGroup {key.text}: podgroup "{key.name}" not found'))
+        if group.parent is not None:
+            return self._permit_in_tree(cycle, key)
         if group.min_count is None:
             return _LET_GO
         if self._groups.count_scheduled(key) < group.min_count:
-            activate_later(cycle, *self._groups.unscheduled_keys(key))
+            activate_later(cycle, *self._groups.unscheduled_keys(key, _WOKEN))
             return _HELD
         if group.min_count > 1:
-            for uid in tuple(self._groups.scheduled_uids(key)):
-                held = self._waiting.get(uid)
-                if held is not None:
-                    held.allow(self.name)
+            self._let_all_go(key)
         return _LET_GO
+
+    def _permit_in_tree(self, cycle: CycleState, key: GroupKey) -> PermitResult:
+        """The same for a tree: enough groups of it must have enough members with a node."""
+        root = self._root(key)
+        if root is None:
+            text = f"the groups above pod group {key.text} are not all known"
+            return PermitResult(error(f"failed to build hierarchy snapshot: {text}"))
+        if not has_quorum(self._groups, root, self._groups.count_scheduled):
+            activate_later(cycle, *self._groups.unscheduled_keys(root.key, _WOKEN))
+            return PermitResult(Status(Code.WAIT, (_without_quorum(root),), self.name), PERMIT_SECONDS)
+        self._let_all_go(root.key)
+        return _LET_GO
+
+    def _let_all_go(self, key: GroupKey) -> None:
+        for uid in tuple(self._groups.scheduled_uids(key)):
+            held = self._waiting.get(uid)
+            if held is not None:
+                held.allow(self.name)
 
     def _after_pod(self, pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
         added = new if isinstance(new, Pod) else old
         key = self._groups.key_of(pod.pod)
-        is_same = key is not None and isinstance(added, Pod) and self._groups.key_of(added) == key
+        other = self._groups.key_of(added) if isinstance(added, Pod) else None
+        is_same = key is not None and other is not None and (key == other or self._are_of_one_tree(key, other))
         return QueueingHint.QUEUE if is_same else QueueingHint.SKIP
+
+    def _are_of_one_tree(self, key: GroupKey, other: GroupKey) -> bool:
+        root = self._groups.root_of(key)
+        return root is not None and root == self._groups.root_of(other)
+
+
+def _without_quorum(root: GroupDefinition) -> str:
+    return f'waiting for composite pod group "{root.key.name}" tree to meet quorum'

@@ -32,7 +32,7 @@ from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.refreshing import call_refresh
 from kscheduler.state.cache import Cache
 from kscheduler.state.devices.device_table import DeviceTable
-from kscheduler.state.pod_groups.group_apis import KUBERNETES, GroupAPI
+from kscheduler.state.pod_groups.group_apis import GroupAPI
 from kscheduler.whatif.budgets import listed_budgets
 from kscheduler.whatif.listed_kinds import ListedKinds, OwnObjects
 from kscheduler.whatif.scenario import ClusterObjects, Scenario, ScenarioError
@@ -222,7 +222,7 @@ def cluster_cache(
         elif apis and not other.is_terminal:
             cache.pod_groups.add_member(PodInfo(other))
     for api in apis:
-        for listed in objects.podgroups if api.name == KUBERNETES.name else ():
+        for listed in objects.groups(api.kind):
             cache.pod_groups.put(api.definition_of(listed))
     return cache
 

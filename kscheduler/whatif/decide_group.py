@@ -1,16 +1,17 @@
 """Decide about a pod group in a cluster from a file: PreEnqueue of each member, then the group's cycle, as the service.
 
-The members are tried in the order of the file, as if they had arrived in that order.
+The members are tried in the order of the file, as if they had arrived in that order. A group below a composite one is
+answered with its whole tree, for that is what the service tries.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from kscheduler.api.quantity import QuantityError
 from kscheduler.assembly import group_apis, profiles_over
 from kscheduler.config.errors import ConfigError
 from kscheduler.framework.cluster.cycle_of_group import CycleOfGroup
-from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -19,10 +20,10 @@ from kscheduler.framework.status import Status, error
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.cycle.visiting_ties import TieBreakingSampler
+from kscheduler.scheduling.groups.composite_cycle import place_group, tree_inputs
 from kscheduler.scheduling.groups.group_checks import problem_of
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult, TriedPlacement
 from kscheduler.scheduling.groups.group_outcome import member_verdict
-from kscheduler.scheduling.groups.group_placement import place_group
 from kscheduler.scheduling.groups.group_preemption import run_group_post_filter
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
@@ -48,6 +49,8 @@ class GroupDecision:
     """By member what becomes of it; a success has a node in its record."""
     placements: tuple[TriedPlacement, ...] = ()
     """The placements that it was tried in; none where groups are not tried in placements."""
+    groups: tuple[tuple[GroupDefinition, Status], ...] = ()
+    """Of a tree: its groups of pods, each with how it has ended there; empty for a group without a parent."""
     preemption: Preemption | None = None
     """Whom it would evict."""
     notes: tuple[str, ...] = field(default=())
@@ -69,7 +72,8 @@ def decide_group(scenario: GroupScenario) -> GroupDecision:
     if any(not status.is_success for status in gates.values()):
         return GroupDecision(scenario, pre_enqueue=gates)
     key = cache.pod_groups.key_of(members[0].pod)
-    definition = cache.pod_groups.definition(key) if key is not None else None
+    root = cache.pod_groups.root_of(key) if key is not None else None
+    definition = cache.pod_groups.definition(root) if root is not None else None
     if definition is None:
         return GroupDecision(scenario, error=f"the group {scenario.group} is not among objects.podgroups")
     return _tried(scenario, cache, profiles, definition, members)
@@ -88,16 +92,19 @@ def _tried(
     def judge(pod: PodInfo, rows: Rows | None, trial: CycleOfGroup) -> SchedulingRecord:
         return schedule(alone, pod, cache, sampler=sampler, within=rows, group=trial)
 
-    inputs = GroupInputs(definition, members, profile, cache, judge)
+    inputs = tree_inputs(GroupInputs(definition, members, profile, cache, judge), cache.pod_groups)
     result: GroupResult = place_group(inputs)
     run_group_post_filter(inputs, result, place_group)
-    verdicts = tuple(member_verdict(result, member) for member in result.members)
+    verdicts = tuple(member_verdict(part, member) for part in result.parts for member in part.members)
+    is_tree = definition.key.is_composite
+    groups = [(part.group, part.status) for part in result.parts if is_tree and part.group is not None]
     return GroupDecision(
         scenario,
         status=result.status,
         members=verdicts,
         preemption=result.preemption,
         placements=tuple(result.placements),
+        groups=tuple(groups),
     )
 
 
@@ -113,6 +120,7 @@ def _profiles(scenario: GroupScenario, cache: Cache) -> Profiles:
 def _members(scenario: GroupScenario, cache: Cache, profiles: Profiles) -> list[PodInfo]:
     """The members without a node, in the order in which they are tried; all pods without one are known as members."""
     waiting: list[QueuedPodInfo] = []
+    tree = _tree_of(scenario, cache)
     for index, pod in enumerate(scenario.objects.pods):
         if pod.spec.node_name or pod.is_terminal or pod.spec.scheduler_name not in profiles:
             continue
@@ -125,6 +133,16 @@ def _members(scenario: GroupScenario, cache: Cache, profiles: Profiles) -> list[
             raise ScenarioError(f"{scenario.where}: objects.pods[{index}].{text} ({pod.key})") from None
         cache.pod_groups.add_member(info)
         key = cache.pod_groups.key_of(pod)
-        if key is not None and key.text == scenario.group:
+        if key is not None and (key.text == scenario.group or key in tree):
             waiting.append(QueuedPodInfo(info, timestamp=float(index)))
     return [member.pod for member in sorted(waiting, key=member_order)]
+
+
+def _tree_of(scenario: GroupScenario, cache: Cache) -> Collection[GroupKey]:
+    """The groups of pods in the tree of the group that is asked about; empty if it has no parent, or is in no tree."""
+    groups, asked = cache.pod_groups, scenario.group
+    for definition in groups.groups():
+        root = groups.root_of(definition.key) if definition.key.text == asked else None
+        if root is not None and root.is_composite:
+            return groups.leaves(root)
+    return ()

@@ -13,7 +13,7 @@ from kscheduler.api.codec import UndecodableError, convert
 from kscheduler.api.kinds import KINDS, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
-from kscheduler.state.pod_groups.group_apis import KUBERNETES, OTHER_APIS
+from kscheduler.state.pod_groups.group_apis import OTHER_APIS, kubernetes_apis
 from kscheduler.whatif.priority import SYSTEM_PRIORITIES, default_priority_class
 from kscheduler.whatif.scenario import ClusterObjects, Document, ScenarioError
 from kscheduler.whatif.unknown_fields import misspelt
@@ -23,7 +23,8 @@ DefaultPod = Callable[[Tree], None]
 """Fills the defaults into a pod in place. Raises `TypeError` if a field has the wrong type."""
 
 KIND_BY_NAME: Final[Mapping[str, Kind]] = {kind.name: kind for kind in KINDS.values()}
-_GROUP_APIS: Final = {(api.kind.group_version, api.kind.name): api for api in (KUBERNETES, *OTHER_APIS.values())}
+_OF_KUBERNETES: Final = kubernetes_apis(has_policy=False, has_composites=True)
+_GROUP_APIS: Final = {(api.kind.group_version, api.kind.name): api for api in (*_OF_KUBERNETES, *OTHER_APIS.values())}
 """By `apiVersion` and `kind`."""
 PRIORITY_CLASS: Final = "PriorityClass"
 

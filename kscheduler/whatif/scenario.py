@@ -16,7 +16,7 @@ import gzip
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
@@ -30,7 +30,8 @@ import yaml
 from kscheduler.api.codec import Decoder, UndecodableError
 from kscheduler.api.core import Namespace, Node, Pod
 from kscheduler.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
-from kscheduler.api.groups import KubernetesPodGroup
+from kscheduler.api.groups import POD_GROUPS, CompositePodGroup, KubernetesPodGroup
+from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.api.storage import (
@@ -102,6 +103,14 @@ class ClusterObjects(msgspec.Struct, frozen=True):
     """Read with the gate DRADeviceTaintRules only."""
     podgroups: tuple[KubernetesPodGroup, ...] = ()
     """Of scheduling.k8s.io, with the feature gate GenericWorkload."""
+    compositepodgroups: tuple[CompositePodGroup, ...] = ()
+    """With the feature gate CompositePodGroup."""
+
+    def groups(self, kind: Kind) -> Sequence[KubeObject]:
+        """The pod groups of a kind; those of other projects are not here."""
+        if kind.group != POD_GROUPS.group:
+            return ()
+        return self.podgroups if kind is POD_GROUPS else self.compositepodgroups
 
     def storage(self) -> Iterator[KubeObject]:
         """All that volume plugins read."""

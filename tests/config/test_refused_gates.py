@@ -13,7 +13,7 @@ ON = "GenericWorkload=true"
     [
         (ON, "1.36", "GenericWorkload"),
         (f"{ON},GangScheduling=true", "1.36", "GangScheduling"),
-        (f"{ON},TopologyAwareWorkloadScheduling=true,CompositePodGroup=true", "1.37", "CompositePodGroup"),
+        (f"{ON},DRAWorkloadResourceClaims=true", "1.37", "DRAWorkloadResourceClaims"),
     ],
 )
 def test_what_is_not_built_is_refused_by_name(text: str, version: str, refused: str) -> None:
@@ -23,7 +23,13 @@ def test_what_is_not_built_is_refused_by_name(text: str, version: str, refused: 
 
 @pytest.mark.parametrize(
     ("text", "version"),
-    [(ON, "1.37"), ("", "1.36"), ("GenericWorkload=false", "1.36"), ("AllAlpha=true,GenericWorkload=true", "1.37")],
+    [
+        (ON, "1.37"),
+        (f"{ON},TopologyAwareWorkloadScheduling=true,CompositePodGroup=true", "1.37"),
+        ("", "1.36"),
+        ("GenericWorkload=false", "1.36"),
+        ("AllAlpha=true,GenericWorkload=true", "1.37"),
+    ],
 )
 def test_all_else_is_accepted(text: str, version: str) -> None:
     """`AllAlpha` asks for nothing in particular: it gives a warning."""

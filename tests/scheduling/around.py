@@ -78,6 +78,9 @@ class StartedPreemptions:
         self.on_begin()
         self.preemptions.append(preemption)
 
+    def requeued(self, uid: str) -> None:
+        """Nobody is evicted here."""
+
     def gave_node_back(self, pod: PodInfo) -> None:
         self.given_back.append(pod.key)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from kscheduler.api.core import Pod
+from kscheduler.api.groups import POD_GROUPS
 from kscheduler.api.kinds import KINDS, PODS
 from kscheduler.app.parts import Parts
 from kscheduler.assembly import group_apis
@@ -11,7 +12,6 @@ from kscheduler.explain.in_service import EXTENDER_LINE, NOWHERE, PERMIT, UNDER_
 from kscheduler.explain.questions.running import WHERE, RunningScheduler
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.state.pod_groups.group_apis import KUBERNETES
 from kscheduler.whatif.scenario import ClusterObjects
 
 _PARKED: Final = "unschedulable"
@@ -27,9 +27,8 @@ def live_objects(parts: Parts, *, in_order: bool = False) -> ClusterObjects:
     }
     if in_order:
         objects["pods"] = _in_order(objects["pods"], parts)
-    groups = [api.kind for api in group_apis(parts.assembly.config) if api.name == KUBERNETES.name]
-    for kind in groups:
-        objects["podgroups"] = tuple(parts.informers.informer(kind).store.list())
+    for kind in (api.kind for api in group_apis(parts.assembly.config) if api.kind.group == POD_GROUPS.group):
+        objects[kind.plural] = tuple(parts.informers.informer(kind).store.list())
     return ClusterObjects(**objects)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from kscheduler.api.core import Pod
+from kscheduler.assembly import group_apis
 from kscheduler.explain.questions.as_if import locally_defaulted, question_about_new
 from kscheduler.explain.questions.membership import waiting_group_of
 from kscheduler.explain.questions.question import (
@@ -16,6 +17,7 @@ from kscheduler.explain.questions.question import (
 )
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.framework.cluster.pod_groups import GroupKey
+from kscheduler.state.pod_groups.group_table import PodGroupTable
 from kscheduler.whatif.gate_owners import gate_owners
 from kscheduler.whatif.manifests import DefaultPod, Manifests, sorted_out
 from kscheduler.whatif.new_pods import NewPod, new_pods
@@ -89,12 +91,16 @@ def _in_cluster(
             yield Question(question.scenario, question.situation, (*notes, *question.notes))
         return
     asked: set[GroupKey] = set()
+    """Groups without parents, and roots: a tree is answered as a whole."""
+    known = PodGroupTable(group_apis(served.config))
+    for definition in found.groups:
+        known.put(definition)
     for pod in _selected_pods(objects.pods, path, selection):
         key = waiting_group_of(pod, served)
         if key is None:
             yield question_about(pod, objects, served, path, notes)
-        elif key not in asked:
-            asked.add(key)
+        elif (root := known.root_of(key) or key) not in asked:
+            asked.add(root)
             yield question_about_group(key, objects, found.groups, served, path, notes)
 
 

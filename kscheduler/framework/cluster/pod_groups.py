@@ -2,9 +2,13 @@
 
 A group is a *gang* (so many members at once, or none) or *basic* (its members one by one, but in one attempt). Where
 groups are off, no pod is in any.
+
+A *composite* group has groups in place of pods: a gang of groups (so many of them at once), or a basic one. Its tree is
+tried as one, from its *root*, which has no parent; the *leaves* are the groups with pods. A group without a parent is
+root and leaf at once. What the view tells of a composite group's members is told of all leaves below it.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -14,6 +18,8 @@ from kscheduler.framework.pods.pod_info import PodInfo
 
 DEFAULT_POLICY: Final = "PreemptLowerPriority"
 """The preemption policy of pods and groups that name none."""
+DEEPEST_TREE: Final = 4
+"""So many groups may lie on the way from root to leaf: as many as a Workload may have templates there."""
 
 
 class GroupKey(NamedTuple):
@@ -23,6 +29,8 @@ class GroupKey(NamedTuple):
     """The API group, such as scheduling.k8s.io."""
     namespace: str
     name: str
+    is_composite: bool = False
+    """A group of groups; it may have the same name as a group of pods."""
 
     @property
     def text(self) -> str:
@@ -36,7 +44,7 @@ class GroupDefinition:
 
     key: GroupKey
     min_count: int | None = None
-    """So many members at once; `None`: the group is basic."""
+    """So many members at once, of a composite group so many groups; `None`: the group is basic."""
     priority: int | None = None
     """What each member's priority must be; `None`: members agree among themselves."""
     is_taken_whole: bool = False
@@ -49,10 +57,14 @@ class GroupDefinition:
     generation: int = 0
     conditions: tuple[Condition, ...] = ()
     """What has been reported of it; groups of other APIs than Kubernetes' own have none here."""
+    parent: GroupKey | None = None
+    """The composite group that it is in."""
+    created: str = ""
+    """When it was created, as the API server writes it: groups of one parent are tried in this order, then by name."""
 
     @property
     def least(self) -> int:
-        """How many members must be placed before any is bound."""
+        """How many members (of a composite group: groups) must be placed before any pod is bound."""
         return 1 if self.min_count is None else self.min_count
 
 
@@ -61,9 +73,9 @@ class PlacementProgress:
     """How far an attempt to place a group has come."""
 
     remaining: int
-    """Members that have not been tried yet."""
+    """Members that have not been tried yet; of a composite group, groups."""
     scheduled: int
-    """Members that have a node, in this attempt or before it."""
+    """Members that have a node, in this attempt or before it; of a composite group, groups that were placed in it."""
 
 
 class PodGroupView(Protocol):
@@ -74,12 +86,35 @@ class PodGroupView(Protocol):
         """Whether any pod can be in a group."""
         ...
 
+    @property
+    def version(self) -> int:
+        """Grows with each change of groups or members."""
+        ...
+
     def key_of(self, pod: Pod) -> GroupKey | None:
         """The group that the pod names, known or not; `None`: it is in no group."""
         ...
 
     def definition(self, key: GroupKey) -> GroupDefinition | None:
         """What the group asks for; `None`: the watch has not shown it."""
+        ...
+
+    def root_of(self, key: GroupKey) -> GroupKey | None:
+        """The group at the top of the tree; `None`: the watch has not shown all groups up to it, there is a circle, or
+        the tree is too deep.
+        """
+        ...
+
+    def ancestry(self, key: GroupKey) -> Iterator[GroupDefinition]:
+        """The group and those above it, as far as they are known; at most `DEEPEST_TREE`."""
+        ...
+
+    def children(self, key: GroupKey) -> Sequence[GroupDefinition]:
+        """The groups of a composite group, in the order in which they are tried."""
+        ...
+
+    def leaves(self, key: GroupKey) -> Sequence[GroupKey]:
+        """The groups of pods below a group, in the order in which they are tried; of a group of pods, itself."""
         ...
 
     def count_all(self, key: GroupKey) -> int:
@@ -102,13 +137,14 @@ class PodGroupView(Protocol):
         """The members that count on a node, with its name: an assumed pod does not say it by itself."""
         ...
 
-    def unscheduled_keys(self, key: GroupKey) -> Collection[str]:
-        """Keys (`namespace/name`) of the members without a node."""
+    def unscheduled_keys(self, key: GroupKey, most: int | None = None) -> Collection[str]:
+        """Keys (`namespace/name`) of the members without a node, the last ones first; at most so many."""
         ...
 
 
 class _NoPodGroups:
     is_followed = False
+    version = 0
 
     def key_of(self, pod: Pod) -> GroupKey | None:
         del pod
@@ -117,6 +153,22 @@ class _NoPodGroups:
     def definition(self, key: GroupKey) -> GroupDefinition | None:
         del key
         return None
+
+    def root_of(self, key: GroupKey) -> GroupKey | None:
+        del key
+        return None
+
+    def ancestry(self, key: GroupKey) -> Iterator[GroupDefinition]:
+        del key
+        return iter(())
+
+    def children(self, key: GroupKey) -> Sequence[GroupDefinition]:
+        del key
+        return ()
+
+    def leaves(self, key: GroupKey) -> Sequence[GroupKey]:
+        del key
+        return ()
 
     def count_all(self, key: GroupKey) -> int:
         del key
@@ -138,10 +190,27 @@ class _NoPodGroups:
         del key
         return ()
 
-    def unscheduled_keys(self, key: GroupKey) -> Collection[str]:
-        del key
+    def unscheduled_keys(self, key: GroupKey, most: int | None = None) -> Collection[str]:
+        del key, most
         return ()
 
 
 NO_POD_GROUPS: PodGroupView = _NoPodGroups()
 """Groups are off: no pod is in any."""
+
+
+def has_quorum(groups: PodGroupView, definition: GroupDefinition, count: Callable[[GroupKey], int]) -> bool:
+    """Whether enough members are there: of a composite group, enough groups that have a quorum themselves.
+
+    `count` says how many members of a group of pods count.
+    """
+    if not definition.key.is_composite:
+        return count(definition.key) >= definition.least
+    children, missing = groups.children(definition.key), definition.least
+    # Groups are placed in their order, so the last ones are the last to be ready: a gang of all is decided by those.
+    in_order = children if missing * 2 <= len(children) else reversed(children)
+    for looked_at, child in enumerate(in_order):
+        if not 0 < missing <= len(children) - looked_at:
+            break
+        missing -= has_quorum(groups, child, count)
+    return missing <= 0

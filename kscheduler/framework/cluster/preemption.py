@@ -62,7 +62,9 @@ class Preemption:
     @property
     def kind(self) -> str:
         """As Events and metrics name it."""
-        return "pod" if self.group is None else "podgroup"
+        if self.group is None:
+            return "pod"
+        return "compositepodgroup" if self.group.key.is_composite else "podgroup"
 
     @property
     def waiting(self) -> tuple[PodInfo, ...]:

@@ -71,8 +71,10 @@ class DefaultPreemption(Plugin):
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """A preemptor waits until its victims terminate: before that it would count them, and choose other victims."""
-        key = self._handle.pod_groups.key_of(pod.pod)
-        group = None if key is None else self._handle.pod_groups.definition(key)
+        groups = self._handle.pod_groups
+        key = groups.key_of(pod.pod)
+        root = None if key is None else groups.root_of(key)
+        group = None if root is None else groups.definition(root)
         if group is not None:
             uid = group.uid or group.key.text
             return GROUP_WAITING if self._handle.evictions.is_under_way(uid) else SUCCESS

@@ -46,7 +46,7 @@ class GroupedRows:
         version = int(nodes.pods_version[row])
         known = self._known.get(row)
         if known is None or known[0] != version:
-            found = any(group_of(self._groups, pod)[0] is not None for pod in nodes.info(row).pods.values())
+            found = any(group_of(self._groups, pod) is not None for pod in nodes.info(row).pods.values())
             known = self._known[row] = version, found
         return known[1]
 

@@ -4,7 +4,9 @@
     a member of a group                   itself, by the group's priority
     a member of a `disruptionMode: all`   the group's members on all nodes
 
-More important is the higher priority, then whatever has to do with a group, then more pods, then the earlier start.
+In a tree the priority is that of the highest group, and the highest group with `disruptionMode: all` goes as a whole.
+More important is the higher priority, then a composite group that goes as a whole, then whatever else has to do with a
+group, then more pods, then the earlier start.
 Only Kubernetes' own groups matter: those of other projects are no units.
 """
 
@@ -25,6 +27,8 @@ class VictimUnit:
     priority: int
     is_group: bool
     """It is a group, or a single member of one."""
+    is_composite: bool = False
+    """It is a composite group."""
     started: float = field(init=False)
     """The earliest start, in seconds since 1970; infinity if the kubelet has reported none."""
 
@@ -32,25 +36,26 @@ class VictimUnit:
         object.__setattr__(self, "started", min(map(started_at, self.pods)))
 
     @property
-    def rank(self) -> tuple[int, bool, int, float]:
+    def rank(self) -> tuple[int, int, int, float]:
         """Sorts units, the most important first."""
-        return -self.priority, not self.is_group, -len(self.pods), self.started
+        return -self.priority, -(self.is_group + self.is_composite), -len(self.pods), self.started
 
 
-def group_of(groups: PodGroupView, pod: PodInfo) -> tuple[GroupKey | None, GroupDefinition | None]:
-    """The Kubernetes group that the pod names, and what the group asks for if it is known."""
+def group_of(groups: PodGroupView, pod: PodInfo) -> GroupKey | None:
+    """The Kubernetes group that the pod names."""
     key = groups.key_of(pod.pod)
-    if key is None or key.api != POD_GROUPS.group:
-        return None, None
-    return key, groups.definition(key)
+    return None if key is None or key.api != POD_GROUPS.group else key
 
 
 def worth(groups: PodGroupView, pod: PodInfo) -> int:
-    """The priority by which the pod may be preempted: its group's, or its own."""
+    """The priority by which the pod may be preempted: that of the highest known group above it, or its own."""
     if not groups.is_followed:
         return pod.priority
-    group = group_of(groups, pod)[1]
-    return pod.priority if group is None or group.priority is None else group.priority
+    key = group_of(groups, pod)
+    highest: GroupDefinition | None = None
+    for highest in groups.ancestry(key) if key is not None else ():  # noqa: B007  the last one is what is looked for
+        pass
+    return pod.priority if highest is None or highest.priority is None else highest.priority
 
 
 def units_of(groups: PodGroupView, pods: Iterable[PodInfo]) -> list[VictimUnit]:
@@ -58,14 +63,25 @@ def units_of(groups: PodGroupView, pods: Iterable[PodInfo]) -> list[VictimUnit]:
     units: list[VictimUnit] = []
     taken: set[GroupKey] = set()
     for pod in pods:
-        key, group = group_of(groups, pod)
-        if key is None or group is None or not group.is_taken_whole:
+        key = group_of(groups, pod)
+        whole = None if key is None else _taken_whole(groups, key)
+        if whole is None:
             units.append(VictimUnit((pod,), worth(groups, pod), key is not None))
-        elif key not in taken:
-            taken.add(key)
-            together: Collection[PodInfo] = groups.scheduled(key) or (pod,)
-            units.append(VictimUnit(tuple(together), worth(groups, pod), is_group=True))
+        elif whole not in taken:
+            taken.add(whole)
+            together: Collection[PodInfo] = groups.scheduled(whole) or (pod,)
+            unit = VictimUnit(tuple(together), worth(groups, pod), is_group=True, is_composite=whole.is_composite)
+            units.append(unit)
     return units
+
+
+def _taken_whole(groups: PodGroupView, key: GroupKey) -> GroupKey | None:
+    """The highest group that goes as a whole."""
+    whole = None
+    for group in groups.ancestry(key):
+        if group.is_taken_whole:
+            whole = group.key
+    return whole
 
 
 def count_groups(groups: PodGroupView, victims: Sequence[PodInfo]) -> int:

@@ -271,8 +271,10 @@ class DynamicResources(Plugin):
     def pod_group_post_filter(self, trial: GroupTrial) -> PodGroupPostFilterResult:
         """Request the same for each member. As upstream it says that this is done also where nothing was to be done.
 
-        For a group that was tried in placements it does nothing at all, and says nothing.
+        For a group that was tried in placements, or a composite one, it does nothing at all, and says nothing.
         """
+        if trial.group.key.is_composite:
+            return PodGroupPostFilterResult(unschedulable())
         if trial.group.topology_key and "TopologyAwareWorkloadScheduling" in self._handle.features:
             return PodGroupPostFilterResult(unschedulable())
         states = [(member, trial.state_of(member)) for member in trial.members]

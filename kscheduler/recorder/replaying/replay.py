@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from kscheduler.api.groups import COMPOSITE_POD_GROUPS, POD_GROUPS
 from kscheduler.api.kinds import KINDS, Kind
 from kscheduler.recorder.entries import DECISIONS, OUTCOMES, Digest, Entry, Op, outcome
 from kscheduler.recorder.file.directory import SegmentName, name_of, runs_in
@@ -29,7 +30,7 @@ from kscheduler.recorder.replaying.replayed_scheduler import (
     ReplayedScheduler,
     UnrecordedError,
 )
-from kscheduler.state.pod_groups.group_apis import KUBERNETES, OTHER_APIS
+from kscheduler.state.pod_groups.group_apis import OTHER_APIS
 
 MOST_KEPT: Final = 100
 """Differences that are kept in words; the others are counted."""
@@ -122,7 +123,7 @@ def _kind_of(resource: str) -> Kind:
     return found
 
 
-_OF_GROUPS: Final = tuple(api.kind for api in (KUBERNETES, *OTHER_APIS.values()))
+_OF_GROUPS: Final = (POD_GROUPS, COMPOSITE_POD_GROUPS, *(api.kind for api in OTHER_APIS.values()))
 _KINDS: Final = {kind.resource: kind for kind in (*KINDS.values(), *_OF_GROUPS)}
 
 

@@ -27,10 +27,10 @@ from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.cycle.visiting_ties import TieBreakingSampler
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
+from kscheduler.scheduling.groups.composite_cycle import place_group, tree_inputs
 from kscheduler.scheduling.groups.group_checks import problem_of
-from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult
+from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult, TriedPlacement
 from kscheduler.scheduling.groups.group_outcome import group_condition, member_verdict
-from kscheduler.scheduling.groups.group_placement import place_group
 from kscheduler.scheduling.groups.group_preemption import run_group_post_filter
 from kscheduler.scheduling.observations import GroupAttemptResult
 from kscheduler.scheduling.pod_log.lines import OUTCOMES
@@ -94,7 +94,8 @@ class GroupAttempts:
         table, members = context.cache.pod_groups, group.in_order()
         definition = table.definition(group.key)
         if definition is None:  # it was deleted while its members were on their way
-            self._end_unjudged(group, members, error(f'podgroup.{group.key.api} "{group.key.name}" not found'), None)
+            kind = "compositepodgroup" if group.key.is_composite else "podgroup"
+            self._end_unjudged(group, members, error(f'{kind}.{group.key.api} "{group.key.name}" not found'), None)
             return []
         pods = [queued.pod for queued in members]
         problem = problem_of(definition, pods, table.scheduled(group.key), judges.profiles) or self._unbuilt(pods)
@@ -139,24 +140,25 @@ class GroupAttempts:
             else:
                 self._steps.fail(queued, Failure(status.message, SCHEDULER_ERROR), profile, started)
         if definition is not None:
-            context.group_reports.report(definition, group_condition(status))
+            self._report_to_leaves(definition, status)
         context.queue.group_attempted(group, GroupOutcome.ERROR, context.clock.time())
+
+    def _report_to_leaves(self, definition: GroupDefinition, status: Status) -> None:
+        """Composite groups get no condition, as from kube-scheduler."""
+        table = self._context.cache.pod_groups
+        for key in table.leaves(definition.key):
+            leaf = table.definition(key)
+            if leaf is not None:
+                self._context.group_reports.report(leaf, group_condition(status))
 
     # --- the cycle ----------------------------------------------------------------------------------------------------
 
     def _try(self, tried: _Tried, members: Sequence[QueuedPodInfo]) -> list[Attempt]:
-        inputs = GroupInputs(
-            tried.definition,
-            [queued.pod for queued in members],
-            tried.profile,
-            self._context.cache,
-            partial(self._judge, tried, by_class=True),
-        )
-        result = place_group(inputs)
+        cache, pods = self._context.cache, [queued.pod for queued in members]
+        judge = partial(self._judge, tried, by_class=True)
+        inputs = tree_inputs(GroupInputs(tried.definition, pods, tried.profile, cache, judge), cache.pod_groups)
+        result = place_group(inputs, partial(self._observe_placements, tried))
         self._context.observations.group_algorithm(self._now() - tried.started)
-        self._context.observations.placements(
-            tried.profile.name, [(each.status.is_success, each.seconds) for each in result.placements]
-        )
         outcome = _outcome_of(result.status)
         self._look_for_room(inputs, tried, result)
         if result.preemption is not None:  # before requeueing: PreEnqueue checks whether the members must wait
@@ -167,14 +169,20 @@ class GroupAttempts:
         attempts = self._submit(tried, members, result)
         self._report(tried, result, len(attempts))
         self._context.queue.group_attempted(tried.queued, outcome, self._context.clock.time())
+        if result.preemption is not None:
+            self._context.evictions.requeued(result.preemption.uid)
         return attempts
+
+    def _observe_placements(self, tried: _Tried, placements: Sequence[TriedPlacement]) -> None:
+        evaluations = [(each.status.is_success, each.seconds) for each in placements]
+        self._context.observations.placements(tried.profile.name, evaluations)
 
     def _look_for_room(self, inputs: GroupInputs, tried: _Tried, result: GroupResult) -> None:
         """PodGroupPostFilter, measured."""
         if result.status.code is not Code.UNSCHEDULABLE:
             return
         began, observations = self._now(), self._context.observations
-        by_plugins = replace(inputs, judge=partial(self._judge, tried))
+        by_plugins = inputs.judged_by(partial(self._judge, tried))
         searched = run_group_post_filter(by_plugins, result, place_group)
         seconds = self._now() - began
         if searched:
@@ -209,8 +217,9 @@ class GroupAttempts:
 
     def _submit(self, tried: _Tried, members: Sequence[QueuedPodInfo], result: GroupResult) -> list[Attempt]:
         extenders, attempts = self._judges().extenders, []
-        for queued, member in zip(members, result.members, strict=True):
-            verdict = member_verdict(result, member)
+        waiting = {queued.pod.uid: queued for queued in members}
+        for part, member in ((group, member) for group in result.parts for member in group.members):
+            queued, verdict = waiting[member.pod.uid], member_verdict(part, member)
             started = self._now() - tried.seconds.get(queued.pod.uid, 0.0)
             if not verdict.status.is_success or verdict.record is None:
                 self._steps.fail(queued, _failure_of(verdict), tried.profile, started)
@@ -236,11 +245,12 @@ class GroupAttempts:
 
     def _report(self, tried: _Tried, result: GroupResult, placed: int) -> None:
         context, status = self._context, result.status
-        context.group_reports.report(tried.definition, group_condition(status))
+        for part in result.parts:
+            context.group_reports.report(part.group or tried.definition, group_condition(part.status))
         kind = _result_label(result)
         context.observations.group_attempt(kind, tried.profile.name, self._now() - tried.started)
         if verbose(OUTCOMES):
-            counts = {"placed": placed, "pods": len(result.members), "attempts": tried.queued.attempts}
+            counts = {"placed": placed, "pods": len(result.all_members), "attempts": tried.queued.attempts}
             _log.info("the group was tried", group=tried.definition.key.text, message=status.message, **counts)
 
 

@@ -83,6 +83,10 @@ class PreemptionRunner(Protocol):
         """Start the preemption and return at once. From now on its victims count as terminating."""
         ...
 
+    def requeued(self, uid: str) -> None:
+        """The pod group with this UID is back in the queue, after the attempt that began its preemption."""
+        ...
+
     def gave_node_back(self, pod: PodInfo) -> None:
         """An attempt has ended without a binding: the pod no longer counts on a node."""
         ...

@@ -138,6 +138,8 @@ class EvictionPorts:
     statuses: NominationWriter
     activate: Callable[[Collection[str]], None]
     """Move the pods with these keys to the active queue."""
+    ask_again: Callable[[Collection[str]], None]
+    """Let PreEnqueue judge the groups of the pods with these keys again."""
     observations: Observations
     clock: Clock
     journal: Journal = NO_JOURNAL
@@ -299,6 +301,16 @@ class AsyncEvictions:
             if entry.is_open:
                 self._open[entry.preemption.uid] = entry
 
+    def requeued(self, uid: str) -> None:
+        """The group with this UID is back in the queue, where its own attempt has asked whether it must wait.
+
+        No event was missed by that. The victims' ends wake the group, like any that waits for room; if it was woken as
+        soon as they terminate, it would be tried, and told so, while they still hold the room.
+        """
+        entry = self._under_way.get(uid)
+        if entry is not None:
+            entry.kept_out = False
+
     def gave_node_back(self, pod: PodInfo) -> None:
         """A pod that was stopped before it was bound no longer counts on a node."""
         self.sightings.look(pod.key)
@@ -361,8 +373,21 @@ class AsyncEvictions:
                 self._pausing.update(dict.fromkeys(entry.waiting))
             case EvictionStep.FORGOTTEN:
                 self._forget(entry)
-                if entry.kept_out:
-                    self._ports.activate(entry.waiting)
+                self._wake(entry)
+
+    def _wake(self, entry: RunningPreemption) -> None:
+        """Wake a preemptor that was kept out when an event came: the event is not repeated.
+
+        A group then waits for the rest of its back-off, as if it had been let in by that event: its other victims may
+        still be there. Victims that were stopped in memory have no such event.
+        """
+        if entry.preemption.group is None:
+            if entry.kept_out:
+                self._ports.activate(entry.waiting)
+        elif entry.stopped:
+            self._ports.activate(entry.waiting)
+        elif entry.kept_out:
+            self._ports.ask_again(entry.waiting)
 
     def _take_apart(self, step: EvictionStep, uid: str = "", keys: Collection[str] = ()) -> None:
         self._ports.journal.evicting(0, step, uid, keys)

@@ -87,6 +87,31 @@ class GroupResult:
     """Claims of members that give their devices back, because nodes cannot use them."""
     placements: Sequence[TriedPlacement] = ()
     """The placements that were tried, in this order; empty where groups are not tried in placements."""
+    group: GroupDefinition | None = None
+    """Whose result it is; set when the cycle has ended."""
+    tree: "Sequence[GroupResult]" = ()
+    """Of a composite group: the results of all groups of its tree, its own first."""
+    proposed: Sequence[MemberResult] = ()
+    """Of a composite group: all members for which a node was found, also in groups that failed."""
+
+    @property
+    def parts(self) -> "Sequence[GroupResult]":
+        """The results of all groups of pods: of a group of pods, this one."""
+        return [each for each in self.tree if each.group is not None and not each.group.key.is_composite] or (self,)
+
+    @property
+    def whole(self) -> "Sequence[GroupResult]":
+        """The results of all groups, composite or not."""
+        return self.tree or (self,)
+
+    @property
+    def all_members(self) -> list[MemberResult]:
+        """The members of all groups, in the order in which they were tried."""
+        return [member for part in self.parts for member in part.members]
+
+    def found_nodes(self) -> list[MemberResult]:
+        """The members for which a node was found."""
+        return [member for member in self.proposed or self.members if member.status.is_success]
 
 
 @dataclass(slots=True)
@@ -95,10 +120,16 @@ class GroupInputs:
 
     group: GroupDefinition
     members: Sequence[PodInfo]
-    """Those to be tried, in this order."""
+    """Those to be tried, in this order; of a composite group, those of all groups below it."""
     profile: Profile
     cache: Cache
     judge: JudgeMember
+    children: "Sequence[GroupInputs]" = ()
+    """Of a composite group: its groups, in the order in which they are tried."""
+
+    def judged_by(self, judge: JudgeMember) -> "GroupInputs":
+        """The same with another judge, for the groups below, too."""
+        return replace(self, judge=judge, children=[child.judged_by(judge) for child in self.children])
 
 
 def try_members(inputs: GroupInputs, rows: Rows | None = None) -> GroupResult:
@@ -108,7 +139,7 @@ def try_members(inputs: GroupInputs, rows: Rows | None = None) -> GroupResult:
     before: `do_not_wait_for_each_other`.
     """
     do_not_wait_for_each_other(inputs.cache.nominator, inputs.members)
-    tentative = _Tentative(inputs)
+    tentative = Tentative(inputs)
     try:
         return _try_members(inputs, tentative, rows)
     finally:
@@ -119,12 +150,18 @@ def completed(inputs: GroupInputs, result: GroupResult) -> GroupResult:
     """The result for all members: who was not tried has the group's status. No group is placed without anybody."""
     if result.status.is_success and not any(member.status.is_success for member in result.members):
         result.status = unschedulable(GROUP_UNSCHEDULABLE)
+    return with_untried(inputs, result)
+
+
+def with_untried(inputs: GroupInputs, result: GroupResult) -> GroupResult:
+    """The result with the members that were not tried: they have the group's status."""
     untried = inputs.members[len(result.members) :]
     result.members += [MemberResult(pod, result.status, nominated_node_name=None) for pod in untried]
+    result.group = inputs.group
     return result
 
 
-class _Tentative:
+class Tentative:
     """Members that are assumed for as long as the cycle runs."""
 
     def __init__(self, inputs: GroupInputs) -> None:
@@ -140,9 +177,12 @@ class _Tentative:
             self._undo_last()
         return status
 
-    def undo(self) -> None:
-        """All of it, in reverse."""
-        while self._records:
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def undo(self, until: int = 0) -> None:
+        """All of it, in reverse, or until so many are left."""
+        while len(self._records) > until:
             self._undo_last()
 
     def _undo_last(self) -> None:
@@ -153,11 +193,11 @@ class _Tentative:
             self._inputs.cache.forget_pod(record.pod.uid)
 
 
-def _try_members(inputs: GroupInputs, tentative: _Tentative, rows: Rows | None) -> GroupResult:
+def _try_members(inputs: GroupInputs, tentative: Tentative, rows: Rows | None) -> GroupResult:
     scheduled, remaining = inputs.cache.pod_groups.count_scheduled(inputs.group.key), len(inputs.members)
-    status = _feasible(inputs, remaining, scheduled)
+    status = feasible(inputs, remaining, scheduled)
     if status.code is Code.UNSCHEDULABLE:
-        return GroupResult(_as_unschedulable(status))
+        return GroupResult(as_unschedulable(status))
     if status.code is Code.ERROR:
         return GroupResult(error(f"failed to evaluate placement feasibility: {status.message}", fault=status.fault))
     result, trial = GroupResult(status), CycleOfGroup()
@@ -169,7 +209,7 @@ def _try_members(inputs: GroupInputs, tentative: _Tentative, rows: Rows | None) 
             result.status = error(text, fault=member.status.fault)
             return result
         remaining, scheduled = remaining - 1, scheduled + member.status.is_success
-        result.status = _feasible(inputs, remaining, scheduled)
+        result.status = feasible(inputs, remaining, scheduled)
         if result.status.code is Code.ERROR:
             text = f"failed to evaluate placement feasibility: {result.status.message}"
             result.status = error(text, fault=result.status.fault)
@@ -177,15 +217,16 @@ def _try_members(inputs: GroupInputs, tentative: _Tentative, rows: Rows | None) 
         if result.status.code is Code.UNSCHEDULABLE:
             return result
     if result.status.code is Code.WAIT:
-        result.status = _as_unschedulable(result.status)
+        result.status = as_unschedulable(result.status)
     return result
 
 
-def _as_unschedulable(status: Status) -> Status:
+def as_unschedulable(status: Status) -> Status:
+    """The group is turned down for these reasons."""
     return unschedulable(GROUP_UNSCHEDULABLE, *status.reasons)
 
 
-def _feasible(inputs: GroupInputs, remaining: int, scheduled: int) -> Status:
+def feasible(inputs: GroupInputs, remaining: int, scheduled: int) -> Status:
     """What the plugins say of the progress: the first that is not content decides."""
     progress = PlacementProgress(remaining=remaining, scheduled=scheduled)
     plugins: Sequence[Any] = inputs.profile.instances
@@ -198,7 +239,7 @@ def _feasible(inputs: GroupInputs, remaining: int, scheduled: int) -> Status:
 
 
 def _try_member(
-    inputs: GroupInputs, tentative: _Tentative, trial: CycleOfGroup, pod: PodInfo, rows: Rows | None
+    inputs: GroupInputs, tentative: Tentative, trial: CycleOfGroup, pod: PodInfo, rows: Rows | None
 ) -> MemberResult:
     record = inputs.judge(pod, rows, trial)
     if record.status.is_success:

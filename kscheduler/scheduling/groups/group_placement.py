@@ -26,6 +26,7 @@ from kscheduler.scheduling.groups.group_cycle import (
     GROUP_UNSCHEDULABLE,
     GroupInputs,
     GroupResult,
+    MemberResult,
     TriedPlacement,
     completed,
     try_members,
@@ -36,21 +37,17 @@ from kscheduler.scheduling.runtime.guard import PluginFailure
 _NO_PLACEMENTS: Final = "no feasible placements found"
 
 
-def place_group(inputs: GroupInputs) -> GroupResult:
-    """Find nodes for the members; the cache is as before when this returns."""
-    result = _best_of_placements(inputs) if inputs.profile.tries_placements else try_members(inputs)
+def place_pods(inputs: GroupInputs) -> GroupResult:
+    """Find nodes for the members of a group of pods; the cache is as before when this returns."""
+    result = find_placement(inputs) if inputs.profile.tries_placements else try_members(inputs)
     return completed(inputs, result)
 
 
-def _best_of_placements(inputs: GroupInputs) -> GroupResult:
-    try:
-        placements = _generated(inputs)
-    except PluginFailure as failure:
-        return GroupResult(failure.status)
-    if isinstance(placements, Status):
-        return GroupResult(placements)
-    if not placements:
-        return GroupResult(unschedulable(_NO_PLACEMENTS, plugin=inputs.profile.placement_generate[0].name))
+def find_placement(inputs: GroupInputs, within: GroupPlacement | None = None) -> GroupResult:
+    """The best placement of a group of pods, within one of its parent, or anywhere; the cache is as before."""
+    placements = placements_of(inputs, within)
+    if isinstance(placements, GroupResult):
+        return placements
     tried: list[TriedPlacement] = []
     results: list[GroupResult] = []
     for placement in placements:
@@ -63,23 +60,30 @@ def _best_of_placements(inputs: GroupInputs) -> GroupResult:
         tried.append(TriedPlacement(placement, result.status, perf_counter() - began))
     fitting = [index for index, result in enumerate(results) if result.status.is_success]
     if not fitting:
-        return _none_fits(results[0], tried)
-    try:
-        best = fitting[0] if len(fitting) == 1 else _best(inputs, fitting, results, tried)
-    except PluginFailure as failure:
-        return GroupResult(failure.status, placements=tried)
-    tried[best].is_chosen = True
+        return none_fits(results[0], tried)
+    best = best_of(inputs, [(index, results[index].members) for index in fitting], tried)
+    if isinstance(best, GroupResult):
+        return best
     results[best].placements = tried
     return results[best]
 
 
-def _generated(inputs: GroupInputs) -> Sequence[GroupPlacement] | Status:
-    """The placements to try. Without a plugin that generates them, the whole cluster. Raises `PluginFailure`."""
-    everything = GroupPlacement("", inputs.cache.nodes.rows())
+def placements_of(inputs: GroupInputs, within: GroupPlacement | None = None) -> Sequence[GroupPlacement] | GroupResult:
+    """The placements to try, at least one, or the result of a group that has none.
+
+    Without a plugin that generates them, there is one: that of the parent, or the whole cluster.
+    """
+    parent = within or GroupPlacement("", inputs.cache.nodes.rows())
     if not inputs.profile.placement_generate:
-        return (everything,)
+        return (parent,)
     plugin = inputs.profile.placement_generate[0]
-    return call_generate_placements(plugin, inputs.profile.listener, inputs.group, everything)
+    try:
+        placements = call_generate_placements(plugin, inputs.profile.listener, inputs.group, parent)
+    except PluginFailure as failure:
+        return GroupResult(failure.status)
+    if isinstance(placements, Status):
+        return GroupResult(placements)
+    return placements or GroupResult(unschedulable(_NO_PLACEMENTS, plugin=plugin.name))
 
 
 def _restriction(inputs: GroupInputs, placement: GroupPlacement) -> Rows | None:
@@ -87,7 +91,8 @@ def _restriction(inputs: GroupInputs, placement: GroupPlacement) -> Rows | None:
     return None if len(placement.rows) == len(inputs.cache.nodes) else placement.rows
 
 
-def _none_fits(first: GroupResult, tried: Sequence[TriedPlacement]) -> GroupResult:
+def none_fits(first: GroupResult, tried: Sequence[TriedPlacement]) -> GroupResult:
+    """The result of a group that fits into none of the placements, from that in the first."""
     text = f"0/{len(tried)} placements are available, first placement status: {_cause(first.status)}"
     first.status, first.placements = unschedulable(GROUP_UNSCHEDULABLE, text), tried
     return first
@@ -99,25 +104,43 @@ def _cause(status: Status) -> str:
     return GROUP_UNSCHEDULABLE if is_caused else status.message
 
 
-def _best(
-    inputs: GroupInputs, fitting: Sequence[int], results: Sequence[GroupResult], tried: Sequence[TriedPlacement]
+def best_of(
+    inputs: GroupInputs, fitting: Sequence[tuple[int, Sequence[MemberResult]]], tried: Sequence[TriedPlacement]
+) -> int | GroupResult:
+    """Which of the fitting placements is taken (it is marked so), or the result if a plugin fails.
+
+    `fitting`: indices into `tried`, each with the members that would be placed there.
+    """
+    if len(fitting) == 1:
+        chosen = fitting[0][0]
+    else:
+        try:
+            chosen = _with_most_points(inputs, fitting, tried)
+        except PluginFailure as failure:
+            return GroupResult(failure.status, placements=tried)
+    tried[chosen].is_chosen = True
+    return chosen
+
+
+def _with_most_points(
+    inputs: GroupInputs, fitting: Sequence[tuple[int, Sequence[MemberResult]]], tried: Sequence[TriedPlacement]
 ) -> int:
-    """Which of the fitting placements has the most points. Raises `PluginFailure`."""
-    proposals = [ProposedPlacement(tried[index].placement, _assignments(results[index])) for index in fitting]
+    """Raises `PluginFailure`."""
+    proposals = [ProposedPlacement(tried[index].placement, _assignments(members)) for index, members in fitting]
     totals = np.zeros(len(fitting), dtype=np.int64)
     for weighted in inputs.profile.placement_score:
         listener = inputs.profile.listener
         totals += weighted.weight * call_score_placements(weighted.plugin, listener, inputs.group, proposals)
-    for index, points in zip(fitting, totals.tolist(), strict=True):
+    for (index, _), points in zip(fitting, totals.tolist(), strict=True):
         tried[index].points = points
-    tied = [index for index, points in zip(fitting, totals.tolist(), strict=True) if points == totals.max()]
+    tied = [index for (index, _), points in zip(fitting, totals.tolist(), strict=True) if points == totals.max()]
     hashes = np.array([stable_hash(tried[index].placement.name) for index in tied], dtype=np.uint64)
     return tied[int(mix(hashes, stable_hash(inputs.group.key.text)).argmax())]
 
 
-def _assignments(result: GroupResult) -> list[tuple[PodInfo, str]]:
+def _assignments(members: Sequence[MemberResult]) -> list[tuple[PodInfo, str]]:
     return [
         (member.pod, member.record.node_name)
-        for member in result.members
+        for member in members
         if member.status.is_success and member.record is not None
     ]

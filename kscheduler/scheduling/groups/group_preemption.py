@@ -10,7 +10,8 @@ The plugins are those that the profile names at `podGroupPostFilter`. They look 
 attempt carries out what they have chosen.
 """
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -41,13 +42,29 @@ def run_group_post_filter(inputs: GroupInputs, result: GroupResult, place: Calla
         trial.end()
     result.deallocations = made.deallocations
     if made.status.code is Code.ERROR:
-        result.status = made.status
+        for each in result.whole:
+            each.status = made.status
         return searched
     if made.status.is_success:
-        result.waits_for_preemption, result.preemption = True, made.preemption
-        _nominate(result.members, made)
-    result.status = replace(result.status, reasons=(*result.status.reasons, made.status.message))
+        result.preemption = made.preemption
+        for each in result.whole:
+            each.waits_for_preemption = True
+        _nominate(result.all_members, made)
+    _tell(result.whole, made.status.message)
     return searched
+
+
+def _tell(results: Sequence[GroupResult], message: str) -> None:
+    """Add the answer to what each group is told.
+
+    Groups of a tree that share a status are told once for each of them, all of them: kube-scheduler appends to the one
+    status that they share.
+    """
+    shared = Counter(id(each.status) for each in results)
+    told = {id(each.status): each.status for each in results}
+    for each in results:
+        status = told[id(each.status)]
+        each.status = replace(status, reasons=(*status.reasons, *[message] * shared[id(status)]))
 
 
 def _made_room(inputs: GroupInputs, trial: LiveGroupTrial) -> tuple[PodGroupPostFilterResult, str]:

@@ -16,7 +16,7 @@ the whole cluster.
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class LiveGroupTrial:
         self._inputs = inputs
         self._cache: Cache = inputs.cache
         self._place = place
-        tried = [] if before is None else before.members
+        tried = [] if before is None else before.all_members
         self._states = {each.pod.uid: each.record.state for each in tried if each.record is not None}
         self._out: dict[str, Callable[[], None]] = {}
         """By UID of a pod that is out: puts it back."""
@@ -100,7 +100,7 @@ class LiveGroupTrial:
 
     def place(self) -> Status:
         """Run the group's cycle over the view as it is."""
-        result = self._place(replace(self._inputs, judge=self._judge))
+        result = self._place(self._inputs.judged_by(self._judge))
         if result.status.is_success:
             self._assigned = [
                 _Assigned(
@@ -109,8 +109,8 @@ class LiveGroupTrial:
                     member.record.state.copy(),
                     dry_run_of(self._inputs.profile, member.record, self._cache),
                 )
-                for member in result.members
-                if member.status.is_success and member.record is not None
+                for member in result.found_nodes()
+                if member.record is not None
             ]
             self._looks_at_rows_only = self._all_look_at_rows_only()
         return result.status

@@ -59,7 +59,7 @@ class EmbeddedAPIServer:
             kinds: what is served, and the release that /version names.
         """
         self.store = ObjectStore(history_limit)
-        self.registry = ObjectRegistry(self.store, now, random.Random(seed))
+        self.registry = ObjectRegistry(self.store, now, random.Random(seed), kinds)
         self.faults = Faults(seed or 0)
         self.watches = Watches(self.registry, self.faults, bookmark_seconds)
         self.faults.drop_watches = self.watches.streams.drop

@@ -230,6 +230,14 @@ LATER = (
     ),
     _namespaced("scheduling.k8s.io/v1beta1", "podgroups", "PodGroup", subresources=_STATUS, **_GROUPS),
     _namespaced("scheduling.k8s.io/v1beta1", "workloads", "Workload", **_GROUPS),
+    _namespaced(
+        "scheduling.k8s.io/v1alpha3",
+        "compositepodgroups",
+        "CompositePodGroup",
+        subresources=_STATUS,
+        since="1.37",
+        gate="CompositePodGroup",
+    ),
 )
 """Kinds that later releases serve."""
 
@@ -266,6 +274,7 @@ PRIORITY_CLASSES = BY_KEY["priorityclasses.scheduling.k8s.io"]
 DEVICE_CLASSES = BY_KEY["deviceclasses.resource.k8s.io"]
 DEVICE_TAINT_RULES = BY_KEY["devicetaintrules.resource.k8s.io"]
 POD_GROUPS = BY_KEY["podgroups.scheduling.k8s.io"]
+COMPOSITE_POD_GROUPS = BY_KEY["compositepodgroups.scheduling.k8s.io"]
 RESOURCE_CLAIMS = BY_KEY["resourceclaims.resource.k8s.io"]
 RESOURCE_CLAIM_TEMPLATES = BY_KEY["resourceclaimtemplates.resource.k8s.io"]
 RESOURCE_SLICES = BY_KEY["resourceslices.resource.k8s.io"]

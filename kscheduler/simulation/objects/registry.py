@@ -24,7 +24,15 @@ from kscheduler.simulation.kinds.api_errors import (
 )
 from kscheduler.simulation.kinds.durations import timestamp
 from kscheduler.simulation.kinds.field_rules import bad_value, required
-from kscheduler.simulation.kinds.resources import NAMESPACES, POD_GROUPS, PODS, ServedResource
+from kscheduler.simulation.kinds.resources import (
+    COMPOSITE_POD_GROUPS,
+    NAMESPACES,
+    POD_GROUPS,
+    PODS,
+    USUAL,
+    ServedKinds,
+    ServedResource,
+)
 from kscheduler.simulation.kinds.shapes import check_shape, without_nulls
 from kscheduler.simulation.objects import admission, event_views
 from kscheduler.simulation.objects.defaults import objects as defaults
@@ -66,12 +74,17 @@ class ObjectRegistry:
     """The verbs over a store. Bodies are copied; the value of a record must never be changed in place."""
 
     def __init__(
-        self, store: ObjectStore, now: Callable[[], datetime] = utc_now, random_source: random.Random | None = None
+        self,
+        store: ObjectStore,
+        now: Callable[[], datetime] = utc_now,
+        random_source: random.Random | None = None,
+        kinds: ServedKinds = USUAL,
     ) -> None:
         self.store = store
         self.now = now
         self.deletion = Deletion(store, now)
         self._random = random_source or random.Random()
+        self._has_composites = COMPOSITE_POD_GROUPS in kinds.resources
         for resource, value in admission.initial_objects():
             self.create(resource, "", value)
 
@@ -92,13 +105,13 @@ class ObjectRegistry:
         try:
             defaults.on_create(resource, value)
             stamp_taints(resource, value, timestamp(self.now()))
-            if resource is POD_GROUPS:
+            if resource in (POD_GROUPS, COMPOSITE_POD_GROUPS):
                 admission.admit_priority(self.store, resource, value)
             if resource is PODS:
                 admission.admit_priority(self.store, resource, value)
                 admission.admit_account(self.store, value)
                 admission.admit_runtime_class(self.store, value)
-            validation.check_create(resource, value)
+            validation.check_create(resource, value, has_composites=self._has_composites)
         except _UNREADABLE as error:
             raise validation.malformed(resource, error) from error
         # Storage is what notices a name that is taken, so a bad object is refused for what is wrong with it.

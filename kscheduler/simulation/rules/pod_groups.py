@@ -1,7 +1,9 @@
 """Rules of pod groups and workloads: scheduling.k8s.io/v1beta1 of 1.37.
 
-Composite groups are refused, as by a server whose gate CompositePodGroup is off (it is alpha).
+What has to do with composite groups is in `composite_pod_groups`.
 """
+
+from collections.abc import Callable
 
 from kscheduler.simulation.kinds import field_rules as rules
 from kscheduler.simulation.kinds.api_errors import FieldCause, Object
@@ -11,7 +13,7 @@ Causes = list[FieldCause]
 _MOST_TEMPLATES = 8
 _MOST_CLAIMS = 4
 _HIGHEST_PRIORITY = 1_000_000_000
-_IMMUTABLE = "field is immutable"
+IMMUTABLE = "field is immutable"
 _GROUP_FIELDS = (
     "workloadRef",
     "schedulingConstraints",
@@ -28,9 +30,14 @@ _GROUP_FIELDS = (
 def validate_pod_group(group: Object) -> Causes:
     """All violated rules of a new group."""
     spec = group.get("spec") or {}
-    causes = _group(spec, "spec")
-    if spec.get("parentCompositePodGroupName") is not None:
-        causes.append(rules.forbidden_field("spec.parentCompositePodGroupName", "not enabled"))
+    causes = validate_template(spec, "spec")
+    parent = spec.get("parentCompositePodGroupName")
+    if parent is None:
+        return causes
+    causes += rules.subdomain("spec.parentCompositePodGroupName", parent)
+    if spec.get("workloadRef") is None:
+        reason = "must be set when parentCompositePodGroupName is set"
+        causes.append(rules.required("spec.workloadRef", reason))
     return causes
 
 
@@ -38,7 +45,7 @@ def validate_pod_group_update(old: Object, new: Object) -> Causes:
     """What of a group may not change: all but the number of pods that a gang waits for."""
     before, after = old.get("spec") or {}, new.get("spec") or {}
     causes = [
-        rules.bad_value(f"spec.{name}", after.get(name), _IMMUTABLE)
+        rules.bad_value(f"spec.{name}", after.get(name), IMMUTABLE)
         for name in _GROUP_FIELDS
         if before.get(name) != after.get(name)
     ]
@@ -56,14 +63,18 @@ def validate_status(_: Object, new: Object) -> Causes:
     ]
 
 
-def validate_workload(workload: Object) -> Causes:
-    """All violated rules of a new workload."""
+def validate_workload(workload: Object, composite_templates: Callable[[list[Object]], Causes]) -> Causes:
+    """All violated rules of a new workload. `composite_templates`: those of its trees of templates."""
     spec = workload.get("spec") or {}
     templates = spec.get("podGroupTemplates") or []
-    if spec.get("compositePodGroupTemplates"):
-        return [rules.forbidden_field("spec.compositePodGroupTemplates", "not enabled")]
     if len(templates) > _MOST_TEMPLATES:
         return [rules.too_many("spec.podGroupTemplates", len(templates), _MOST_TEMPLATES)]
+    if spec.get("compositePodGroupTemplates"):
+        if not templates:
+            return composite_templates(spec["compositePodGroupTemplates"])
+        both = "{podGroupTemplates, compositePodGroupTemplates}"
+        reason = "must specify exactly one of: `podGroupTemplates`, `compositePodGroupTemplates`"
+        return [rules.bad_value("spec", both, reason)]
     if not templates:
         return [rules.bad_value("spec", "", "must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`")]
     causes: Causes = []
@@ -74,7 +85,7 @@ def validate_workload(workload: Object) -> Causes:
         if name in seen:
             causes.append(rules.duplicate(path, {"name": name}))
         seen.add(name)
-        causes += _group(template, path)
+        causes += validate_template(template, path)
     if len({(one.get("priorityClassName"), one.get("priority")) for one in templates}) > 1:
         causes.append(rules.bad_value("spec", None, "detected multiple priority configurations"))
     return causes
@@ -90,7 +101,7 @@ def validate_workload_update(old: Object, new: Object) -> Causes:
         path = f"spec.podGroupTemplates[{place}]"
         fields = (was.keys() | now.keys()) - {"schedulingPolicy"}
         causes += [
-            rules.bad_value(f"{path}.{name}", now.get(name), _IMMUTABLE)
+            rules.bad_value(f"{path}.{name}", now.get(name), IMMUTABLE)
             for name in sorted(fields)
             if was.get(name) != now.get(name)
         ]
@@ -98,20 +109,27 @@ def validate_workload_update(old: Object, new: Object) -> Causes:
     return causes
 
 
-def _group(spec: Object, path: str) -> Causes:
-    """What groups and templates of groups have in common."""
-    policy, where = spec.get("schedulingPolicy") or {}, f"{path}.schedulingPolicy"
-    gang, kinds = policy.get("gang"), [name for name in ("basic", "gang") if policy.get(name) is not None]
-    causes: Causes = []
-    if len(kinds) != 1:
-        reason = "must specify one of: `basic`, `gang`" if not kinds else "must specify exactly one of: `basic`, `gang`"
-        causes.append(rules.bad_value(where, "" if not kinds else f"{{{', '.join(kinds)}}}", reason))
+def validate_template(spec: Object, path: str) -> Causes:
+    """What groups of pods and templates of them have in common."""
+    gang, where = (spec.get("schedulingPolicy") or {}).get("gang"), f"{path}.schedulingPolicy"
+    causes = group_of_any_kind(spec, path)
     if gang is not None and (gang.get("minCount") or 0) < 1:
         number = gang.get("minCount") or 0
         causes.append(rules.bad_value(f"{where}.gang.minCount", number, "must be greater than or equal to 1"))
     claims = spec.get("resourceClaims") or ()
     if len(claims) > _MOST_CLAIMS:
         causes.append(rules.too_many(f"{path}.resourceClaims", len(claims), _MOST_CLAIMS))
+    return causes
+
+
+def group_of_any_kind(spec: Object, path: str) -> Causes:
+    """What groups of pods and composite groups have in common."""
+    policy, where = spec.get("schedulingPolicy") or {}, f"{path}.schedulingPolicy"
+    kinds = [name for name in ("basic", "gang") if policy.get(name) is not None]
+    causes: Causes = []
+    if len(kinds) != 1:
+        reason = "must specify one of: `basic`, `gang`" if not kinds else "must specify exactly one of: `basic`, `gang`"
+        causes.append(rules.bad_value(where, "" if not kinds else f"{{{', '.join(kinds)}}}", reason))
     if spec.get("priorityClassName"):
         causes += rules.subdomain(f"{path}.priorityClassName", spec["priorityClassName"])
     if (spec.get("priority") or 0) > _HIGHEST_PRIORITY and not spec.get("priorityClassName", "").startswith("system-"):
@@ -124,4 +142,4 @@ def _same_policy(before: Object, after: Object, path: str) -> Causes:
     policies = [one.get("schedulingPolicy") or {} for one in (before, after)]
     if policies[0].keys() == policies[1].keys():
         return []
-    return [rules.bad_value(f"{path}.schedulingPolicy", policies[1], _IMMUTABLE)]
+    return [rules.bad_value(f"{path}.schedulingPolicy", policies[1], IMMUTABLE)]

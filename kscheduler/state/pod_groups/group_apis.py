@@ -5,19 +5,23 @@
     volcano            annotation scheduling.k8s.io/group-name             scheduling.volcano.sh
 
 A pod that names groups in several of them is in that of Kubernetes, else in the first of the list that is followed.
+No pod names a composite group: groups do (`spec.parentCompositePodGroupName`).
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from kscheduler.api.core import Pod
 from kscheduler.api.groups import (
+    COMPOSITE_POD_GROUPS,
     POD_GROUPS,
     SCHEDULER_PLUGINS_LABEL,
     SCHEDULER_PLUGINS_POD_GROUPS,
     VOLCANO_ANNOTATION,
     VOLCANO_POD_GROUPS,
+    CompositePodGroup,
     KubernetesPodGroup,
 )
 from kscheduler.api.kinds import Kind
@@ -38,7 +42,8 @@ class GroupAPI:
 
     def key_of(self, group: Any) -> GroupKey:
         """The key of a group object."""
-        return GroupKey(self.kind.group, group.metadata.namespace, group.metadata.name)
+        is_composite = self.kind is COMPOSITE_POD_GROUPS
+        return GroupKey(self.kind.group, group.metadata.namespace, group.metadata.name, is_composite)
 
     def definition_of(self, group: Any) -> GroupDefinition:
         """What a group object asks for."""
@@ -50,24 +55,44 @@ def _kubernetes_name(pod: Pod) -> str:
     return (group.pod_group_name or "") if group is not None else ""
 
 
-def _defined_by_kubernetes(group: KubernetesPodGroup, key: GroupKey) -> GroupDefinition:
-    gang, mode = group.spec.scheduling_policy.gang, group.spec.disruption_mode
-    constraints = group.spec.scheduling_constraints
+def _defined_by_kubernetes(
+    group: KubernetesPodGroup, key: GroupKey, *, has_policy: bool = False, has_parent: bool = False
+) -> GroupDefinition:
+    gang, parent = group.spec.scheduling_policy.gang, group.spec.parent_composite_pod_group_name
+    return replace(
+        _common(group, key, has_policy=has_policy),
+        min_count=None if gang is None else gang.min_count,
+        conditions=group.status.conditions,
+        parent=_composite(key, parent) if has_parent else None,
+    )
+
+
+def _defined_composite(group: CompositePodGroup, key: GroupKey, *, has_policy: bool) -> GroupDefinition:
+    gang = group.spec.scheduling_policy.gang
+    return replace(
+        _common(group, key, has_policy=has_policy),
+        min_count=None if gang is None else gang.min_group_count,
+        parent=_composite(key, group.spec.parent_composite_pod_group_name),
+    )
+
+
+def _common(group: KubernetesPodGroup | CompositePodGroup, key: GroupKey, *, has_policy: bool) -> GroupDefinition:
+    """What both kinds of Kubernetes have."""
+    mode, constraints = group.spec.disruption_mode, group.spec.scheduling_constraints
     return GroupDefinition(
         key,
-        min_count=None if gang is None else gang.min_count,
         priority=group.spec.priority or 0,
+        preemption_policy=(group.spec.preemption_policy or DEFAULT_POLICY) if has_policy else "",
         is_taken_whole=mode is not None and mode.all is not None,
         topology_key=constraints.topology[0].key if constraints is not None and constraints.topology else "",
         uid=group.metadata.uid,
         generation=group.metadata.generation,
-        conditions=group.status.conditions,
+        created=group.metadata.creation_timestamp or "",
     )
 
 
-def _defined_with_policy(group: KubernetesPodGroup, key: GroupKey) -> GroupDefinition:
-    policy = group.spec.preemption_policy or DEFAULT_POLICY
-    return replace(_defined_by_kubernetes(group, key), preemption_policy=policy)
+def _composite(child: GroupKey, name: str | None) -> GroupKey | None:
+    return GroupKey(child.api, child.namespace, name, is_composite=True) if name is not None else None
 
 
 def _defined_by_min_member(group: Any, key: GroupKey) -> GroupDefinition:
@@ -75,8 +100,27 @@ def _defined_by_min_member(group: Any, key: GroupKey) -> GroupDefinition:
 
 
 KUBERNETES: Final = GroupAPI("kubernetes", POD_GROUPS, _kubernetes_name, _defined_by_kubernetes)
-KUBERNETES_WITH_POLICY: Final = replace(KUBERNETES, define=_defined_with_policy)
-"""With the gate PodGroupPreemptionPolicy: groups have a preemption policy, which their members must share."""
+COMPOSITE: Final = "kubernetes-composite"
+"""The name of the API of composite groups."""
+
+
+def kubernetes_apis(*, has_policy: bool, has_composites: bool) -> tuple[GroupAPI, ...]:
+    """Kubernetes' own API, and that of its composite groups.
+
+    `has_policy`: with the gate PodGroupPreemptionPolicy, groups have a preemption policy that their members must share.
+    `has_composites`: with the gate CompositePodGroup; without it a group's parent means nothing.
+    """
+    define = partial(_defined_by_kubernetes, has_policy=has_policy, has_parent=has_composites)
+    own = replace(KUBERNETES, define=define)
+    return (own, composite_api(has_policy=has_policy)) if has_composites else (own,)
+
+
+def composite_api(*, has_policy: bool) -> GroupAPI:
+    """The API of composite groups."""
+    define = partial(_defined_composite, has_policy=has_policy)
+    return GroupAPI(COMPOSITE, COMPOSITE_POD_GROUPS, lambda _: "", define)
+
+
 SCHEDULER_PLUGINS: Final = GroupAPI(
     "scheduler-plugins",
     SCHEDULER_PLUGINS_POD_GROUPS,

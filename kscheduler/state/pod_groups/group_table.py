@@ -9,16 +9,20 @@
 
 A member may come before its group, and stay after it. `Cache` moves members between the two states as it counts them on
 nodes, the handler of pods adds and removes those without a node. With no API, nothing is kept and no pod is in a group.
+
+Members are those of groups of pods; a composite group has the members of all leaves below it.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.state.pod_groups.group_apis import GroupAPI
+from kscheduler.state.pod_groups.group_apis import COMPOSITE, GroupAPI
+from kscheduler.state.pod_groups.group_forest import GroupForest
 
 
 @dataclass(slots=True)
@@ -34,18 +38,26 @@ class _Members:
 _NOBODY = _Members()
 
 
+def _have_composites(apis: Sequence[GroupAPI]) -> bool:
+    return any(api.name == COMPOSITE for api in apis)
+
+
 class PodGroupTable:
     """Groups and members. Implements `framework.cluster.pod_groups.PodGroupView`."""
 
     def __init__(self, apis: Sequence[GroupAPI] = ()) -> None:
         self.apis = tuple(apis)
         """Those that are followed; none: groups are off."""
-        self._definitions: dict[GroupKey, GroupDefinition] = {}
+        self._has_composites = _have_composites(self.apis)
+        self._forest = GroupForest()
+        self.version = 0
+        """Grows with each change of groups or members."""
         self._members: dict[GroupKey, _Members] = {}
 
     def follow(self, apis: Sequence[GroupAPI]) -> None:
         """Look for groups in these APIs from now on; before anything is in the table."""
         self.apis = tuple(apis)
+        self._has_composites = _have_composites(self.apis)
 
     @property
     def is_followed(self) -> bool:
@@ -64,58 +76,84 @@ class PodGroupTable:
 
     def definition(self, key: GroupKey) -> GroupDefinition | None:
         """What the group asks for; `None`: the watch has not shown it."""
-        return self._definitions.get(key)
+        return self._forest.definition(key)
+
+    def root_of(self, key: GroupKey) -> GroupKey | None:
+        """The group at the top of the tree; `None`: the tree is not whole, or too deep."""
+        return self._forest.root_of(key)
+
+    def ancestry(self, key: GroupKey) -> Iterator[GroupDefinition]:
+        """The group and those above it, as far as they are known."""
+        return self._forest.ancestry(key)
+
+    def children(self, key: GroupKey) -> Sequence[GroupDefinition]:
+        """The groups of a composite group, in the order in which they are tried."""
+        return self._forest.children(key)
+
+    def leaves(self, key: GroupKey) -> Sequence[GroupKey]:
+        """The groups of pods below a group, in order; of a group of pods, itself."""
+        return self._forest.leaves(key)
 
     def count_all(self, key: GroupKey) -> int:
         """The number of members that the scheduler knows, in any state."""
-        members = self._members.get(key, _NOBODY)
-        return len(members.unscheduled) + len(members.scheduled)
+        return sum(len(each.unscheduled) + len(each.scheduled) for each in self._below(key))
 
     def count_scheduled(self, key: GroupKey) -> int:
         """The number of members that count on a node: bound, or assumed to be."""
-        return len(self._members.get(key, _NOBODY).scheduled)
+        return sum(len(each.scheduled) for each in self._below(key))
 
     def scheduled_uids(self, key: GroupKey) -> Collection[str]:
-        """UIDs of the members that count on a node; do not change the table while iterating."""
-        return self._members.get(key, _NOBODY).scheduled.keys()
+        """UIDs of the members that count on a node."""
+        return [uid for each in self._below(key) for uid in each.scheduled]
 
     def scheduled(self, key: GroupKey) -> Collection[PodInfo]:
         """The members that count on a node."""
-        return [pod for pod, _ in self._members.get(key, _NOBODY).scheduled.values()]
+        return [pod for each in self._below(key) for pod, _ in each.scheduled.values()]
 
     def assignments(self, key: GroupKey) -> Collection[tuple[PodInfo, str]]:
         """The members that count on a node, with its name: an assumed pod does not say it by itself."""
-        return self._members.get(key, _NOBODY).scheduled.values()
+        return [assigned for each in self._below(key) for assigned in each.scheduled.values()]
 
-    def unscheduled_keys(self, key: GroupKey) -> Collection[str]:
-        """Keys (`namespace/name`) of the members without a node."""
-        return [pod.key for pod in self._members.get(key, _NOBODY).unscheduled.values()]
+    def unscheduled_keys(self, key: GroupKey, most: int | None = None) -> Collection[str]:
+        """Keys (`namespace/name`) of the members without a node, the last ones first; at most so many."""
+        pods = (pod for each in reversed(self._below(key)) for pod in reversed(each.unscheduled.values()))
+        return [pod.key for pod in islice(pods, most)]
 
     def groups(self) -> Iterator[GroupDefinition]:
         """All groups that the watch has shown."""
-        return iter(self._definitions.values())
+        return self._forest.definitions()
+
+    def _below(self, key: GroupKey) -> Sequence[_Members]:
+        """The members of a group, or of all leaves below a composite one."""
+        if not key.is_composite:
+            return (self._members.get(key, _NOBODY),)
+        return [self._members.get(leaf, _NOBODY) for leaf in self._forest.leaves(key)]
 
     # --- what the watch shows -----------------------------------------------------------------------------------------
 
     def put(self, definition: GroupDefinition) -> None:
-        """Add a group, or replace it."""
-        self._definitions[definition.key] = definition
+        """Add a group, or replace it. Where composite groups are not followed, nobody has a parent."""
+        if not self._has_composites:
+            if definition.key.is_composite:
+                return
+            definition = replace(definition, parent=None) if definition.parent is not None else definition
+        self.version += 1
+        self._forest.put(definition)
 
     def note_condition(self, key: GroupKey, condition: Condition) -> None:
         """This is being written to the group's status: the next attempt must know before the watch shows it."""
-        definition = self._definitions.get(key)
-        if definition is not None:
-            others = tuple(known for known in definition.conditions if known.type != condition.type)
-            self._definitions[key] = replace(definition, conditions=(*others, condition))
+        self._forest.note_condition(key, condition)
 
     def remove(self, key: GroupKey) -> None:
-        """The group is gone; its members stay."""
-        self._definitions.pop(key, None)
+        """The group is gone; its members, and the groups below it, stay."""
+        self.version += 1
+        self._forest.remove(key)
 
     def add_member(self, pod: PodInfo) -> None:
         """A pod without a node has appeared, or has changed."""
         key = self.key_of(pod.pod)
         if key is not None:
+            self.version += 1
             members = self._members.setdefault(key, _Members())
             if pod.uid not in members.scheduled:
                 members.unscheduled[pod.uid] = pod
@@ -132,6 +170,7 @@ class PodGroupTable:
         """The pod counts on this node from now on."""
         key = self.key_of(pod.pod)
         if key is not None:
+            self.version += 1
             members = self._members.setdefault(key, _Members())
             members.unscheduled.pop(pod.uid, None)
             members.scheduled[pod.uid] = pod, node_name
@@ -146,6 +185,7 @@ class PodGroupTable:
             self._members.setdefault(key, _Members()).unscheduled[pod.uid] = pod
 
     def _drop(self, key: GroupKey, uid: str) -> None:
+        self.version += 1
         members = self._members.get(key)
         if members is None:
             return

@@ -11,17 +11,20 @@ The root is one element of the queue (`QueuedPodGroup`), in the same heaps as po
 keeps the whole group out (gated). A rejected group is never parked: it is tried again when its back-off is over. The
 longest back-off grows with the square root of the number of members.
 
+Of a tree of groups the root is the element, with the members of all its leaves. A member is incomplete until the watch
+has shown every group up to the root; one that goes makes the members below it incomplete, and the others stay.
+
 Pods that are in no group never come here. What is different from kube-scheduler: a member whose binding has failed
 waits for its own back-off before its group is tried again, so a Binding that is refused for ever is no endless loop.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework import events
-from kscheduler.framework.cluster.pod_groups import GroupKey, PodGroupView
+from kscheduler.framework.cluster.pod_groups import GroupKey, PodGroupView, has_quorum
 from kscheduler.framework.events import ClusterEvent
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
@@ -54,16 +57,18 @@ class GroupQueue:
         self._let_in = let_in
         self._enter = enter
         self._elements: dict[GroupKey, QueuedPodGroup] = {}
+        """By root."""
         self._gated: dict[GroupKey, QueuedPodGroup] = {}
         """Of the elements those that are in no heap."""
         self._incomplete: dict[GroupKey, dict[str, QueuedPodInfo]] = {}
         self._pending: dict[GroupKey, dict[str, QueuedPodInfo]] = {}
+        """Both by the group that the pods name. All pending ones are of the tree that is being tried."""
         self._group_of: dict[str, GroupKey] = {}
-        """By key of the pod: everyone who waits here."""
+        """By key of the pod: everyone who waits here, with the group that it names."""
         self._in_attempt: frozenset[str] = frozenset()
         """Keys of the members of that group which are being tried."""
         self._last_popped: GroupKey | None = None
-        """The group that is being tried: deciding about a group never awaits, so there is one at most."""
+        """The root that is being tried: deciding about a group never awaits, so there is one at most."""
 
     # --- looking ------------------------------------------------------------------------------------------------------
 
@@ -84,7 +89,7 @@ class GroupQueue:
         group = self._group_of.get(key)
         if group is None:
             return None
-        element = self._elements.get(group)
+        element = self._element_of(group)
         if element is not None and key in element.members:
             return element.place, element.members[key]
         for place, pods in ((PENDING, self._pending), (INCOMPLETE, self._incomplete)):
@@ -97,8 +102,12 @@ class GroupQueue:
         return key in self._in_attempt
 
     def element(self, key: GroupKey) -> QueuedPodGroup | None:
-        """The waiting element of a group."""
+        """The waiting element of a group that is a root."""
         return self._elements.get(key)
+
+    def _element_of(self, group: GroupKey) -> QueuedPodGroup | None:
+        root = self._view.root_of(group)
+        return None if root is None else self._elements.get(root)
 
     def parked(self) -> Iterator[QueuedPodInfo]:
         """Members that wait for an event."""
@@ -117,11 +126,14 @@ class GroupQueue:
         return sizes
 
     def elements(self) -> dict[str, tuple[int, int]]:
-        """By place of heaps and gate: how many groups are there, and how many members these have."""
+        """By place of heaps and gate: how many groups are there, and how many members these have.
+
+        Members of composite groups are counted, their groups are not: kube-scheduler has no name for these in metrics.
+        """
         counts = dict.fromkeys((ACTIVE, BACKOFF, GATED), (0, 0))
         for element in self._elements.values():
             groups, members = counts[element.place]
-            counts[element.place] = groups + 1, members + len(element)
+            counts[element.place] = groups + (not element.key.is_composite), members + len(element)
         return counts
 
     def has_gated(self) -> bool:
@@ -136,13 +148,14 @@ class GroupQueue:
         if group is None:
             raise ValueError(f"pod {queued.key} is in no group")
         self._group_of[queued.key] = group
-        definition = self._view.definition(group)
-        element = self._elements.get(group)
+        root = self._view.root_of(group)
+        definition = None if root is None else self._view.definition(root)
+        element = None if root is None else self._elements.get(root)
         if definition is None:
             self._incomplete.setdefault(group, {})[queued.key] = queued
         elif element is not None:
             self._join(element, queued, label, now)
-        elif group == self._last_popped:
+        elif root == self._last_popped:
             self._pending.setdefault(group, {})[queued.key] = queued
         else:
             first = queued.initial_attempt_timestamp
@@ -168,7 +181,7 @@ class GroupQueue:
         group = self._group_of.pop(key, None)
         if group is None:
             return None
-        element = self._elements.get(group)
+        element = self._element_of(group)
         if element is None or key not in element.members:
             for pods in (self._pending, self._incomplete):
                 if key in pods.get(group, ()):
@@ -203,13 +216,14 @@ class GroupQueue:
         for event in changes:
             strategy = self._policy.hints.strategy(queued, event, old, pod.pod)
             if strategy is not QueueingStrategy.SKIP:
-                element = self._elements[self._group_of[pod.key]]
-                self._move(element, strategy, event.label, now)
+                element = self._element_of(self._group_of[pod.key])
+                if element is not None:
+                    self._move(element, strategy, event.label, now)
                 return
 
     def activate(self, key: str, now: float) -> None:
         """Try the group of this pod as soon as possible."""
-        element = self._elements.get(self._group_of.get(key, _NO_GROUP))
+        element = self._element_of(self._group_of.get(key, _NO_GROUP))
         if element is None or element.place == ACTIVE:
             return
         label, place = events.FORCE_ACTIVATE.label, element.place
@@ -219,31 +233,63 @@ class GroupQueue:
         else:
             self._move(element, QueueingStrategy.IMMEDIATELY, label, now)
 
+    def ask_again(self, keys: Collection[str], now: float) -> None:
+        """Let PreEnqueue judge the groups of these pods again, each once, where they are gated."""
+        groups = {self._group_of[key] for key in keys if key in self._group_of}
+        for root in {self._view.root_of(group) for group in groups} - {None}:
+            element = self._gated.get(root) if root is not None else None
+            if element is not None:
+                self._move(element, QueueingStrategy.AFTER_BACKOFF, events.FORCE_ACTIVATE.label, now)
+
     # --- groups -------------------------------------------------------------------------------------------------------
 
     def group_appeared(self, group: GroupKey, now: float) -> None:
-        """The watch shows the group: its members are complete."""
-        for queued in self._incomplete.pop(group, {}).values():
-            self.add(queued, events.UNSCHEDULABLE_POD_ADD.label, now)
+        """The watch shows the group: members of its tree are complete once all groups above them are there."""
+        root = self._view.root_of(group)
+        if root is None:
+            return
+        element = self._elements.get(root)
+        for leaf in self._view.leaves(root):
+            for queued in self._incomplete.pop(leaf, {}).values():
+                self.add(queued, events.UNSCHEDULABLE_POD_ADD.label, now)
+        # A group whose members all have a node brings nobody, but it may be the one that its tree has waited for.
+        if element is not None and element.gating_plugin == OWN_GATE and self._elements.get(root) is element:
+            self._move(element, QueueingStrategy.AFTER_BACKOFF, "PodGroupAdd", now)
 
     def group_changed(self, group: GroupKey, now: float) -> None:
         """The group asks for something else: its gate may open. As upstream, its place in a heap stays."""
-        element, definition = self._elements.get(group), self._view.definition(group)
+        element, definition = self._element_of(group), self._view.definition(group)
         if element is None or definition is None:
             return
-        element.definition = definition
+        if element.key == group:
+            element.definition = definition
         if element.place == GATED:
             self._move(element, QueueingStrategy.AFTER_BACKOFF, "PodGroupUpdate", now)
 
-    def group_gone(self, group: GroupKey) -> None:
-        """The group was deleted: its members wait for another one of the same name."""
-        element = self._elements.get(group)
+    def group_gone(self, root: GroupKey, now: float) -> None:
+        """A group of this tree was deleted: the members below it wait for another one of its name.
+
+        `root`: of the tree as it was, with the group.
+        """
+        element = self._elements.get(root)
         if element is not None:
-            self._take_out(element)
-            self._incomplete.setdefault(group, {}).update(element.members)
-        self._incomplete.setdefault(group, {}).update(self._pending.pop(group, {}))
-        if not self._incomplete[group]:
-            del self._incomplete[group]
+            place, lost = element.place, self._lost(element.members)
+            if lost:
+                self._take_out(element)
+                for queued in lost:
+                    del element.members[queued.key]
+                if element.members:
+                    self._place_again(element, place, events.UNSCHEDULABLE_POD_UPDATE.label, now)
+        for pods in list(self._pending.values()):
+            self._lost(pods)
+        self._pending = {group: pods for group, pods in self._pending.items() if self._view.root_of(group) is not None}
+
+    def _lost(self, pods: Mapping[str, QueuedPodInfo]) -> list[QueuedPodInfo]:
+        """Those whose tree is not whole any more; they are incomplete from now on."""
+        lost = [queued for key, queued in pods.items() if self._view.root_of(self._group_of[key]) is None]
+        for queued in lost:
+            self._incomplete.setdefault(self._group_of[queued.key], {})[queued.key] = queued
+        return lost
 
     def finish_first(self) -> None:
         """Scheduling begins: what an earlier scheduler has left of a gang comes before all others of its priority.
@@ -251,8 +297,9 @@ class GroupQueue:
         Its room is still free then. Whoever took it would leave a part of a gang behind, with no room for the rest.
         """
         for element in self._elements.values():
-            begun = self._view.count_scheduled(element.key)
-            if element.place == ACTIVE and 0 < begun < element.definition.least:
+            has_begun = self._view.count_scheduled(element.key) > 0
+            is_over = has_quorum(self._view, element.definition, self._view.count_scheduled)
+            if element.place == ACTIVE and has_begun and not is_over:
                 self._places.take_out(element)
                 element.timestamp = 0.0
                 self._places.put(element, ACTIVE)
@@ -270,12 +317,12 @@ class GroupQueue:
     def attempted(self, tried: QueuedPodGroup, outcome: GroupOutcome, now: float) -> None:
         """The attempt has ended: members that are pending go back as one element."""
         self._last_popped, self._in_attempt = None, frozenset()
-        pending = self._pending.pop(tried.key, None)
-        if not pending:
-            return
+        pending = {key: queued for pods in self._pending.values() for key, queued in pods.items()}
+        self._pending = {}
+        for queued in self._lost(pending):
+            del pending[queued.key]
         definition = self._view.definition(tried.key)
-        if definition is None:
-            self._incomplete.setdefault(tried.key, {}).update(pending)
+        if not pending or definition is None:
             return
         element = QueuedPodGroup(
             definition,
@@ -308,7 +355,8 @@ class GroupQueue:
         What only the group's own gate keeps out hears of its own members alone: in a filling cluster every arriving pod
         would otherwise ask every waiting gang.
         """
-        own = {key for each in (old, new) if isinstance(each, Pod) and (key := self._view.key_of(each)) is not None}
+        keys = (self._view.key_of(each) for each in (old, new) if isinstance(each, Pod))
+        own = {self._view.root_of(key) for key in keys if key is not None}
         for element in list(self._gated.values()):
             if element.gating_plugin == OWN_GATE and element.key not in own:
                 continue

@@ -1,4 +1,7 @@
-"""A pod group in the scheduling queue: its waiting members move and are tried as one."""
+"""A pod group in the scheduling queue: its waiting members move and are tried as one.
+
+Of a composite group: the waiting members of all groups below it.
+"""
 
 from dataclasses import dataclass, field
 from enum import Enum

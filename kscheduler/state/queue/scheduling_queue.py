@@ -278,10 +278,10 @@ class SchedulingQueue:
         if self._groups is not None:
             self._groups.group_changed(group, now)
 
-    def group_gone(self, group: GroupKey) -> None:
-        """A group was deleted."""
+    def group_gone(self, root: GroupKey, now: float) -> None:
+        """A group was deleted. `root`: of its tree as it was; of a group without a parent, itself."""
         if self._groups is not None:
-            self._groups.group_gone(group)
+            self._groups.group_gone(root, now)
 
     def begin_scheduling(self) -> None:
         """The cluster's state is known, and nobody was tried yet: gangs that are there in part come first."""
@@ -308,6 +308,11 @@ class SchedulingQueue:
                 self._groups.activate(key, now)
             elif found is not None and found[0] != ACTIVE:
                 self._activate(*found, now)
+
+    def ask_again(self, keys: Collection[str], now: float) -> None:
+        """Let PreEnqueue judge the groups of these pods again; one that is let in waits until its back-off is over."""
+        if self._groups is not None:
+            self._groups.ask_again(keys, now)
 
     def adopt(self, policy: QueuePolicy, serves: Callable[[Pod], bool], now: float) -> QueueAdoption:
         """Follow another policy from now on, in one step: other profiles, another order, another back-off.

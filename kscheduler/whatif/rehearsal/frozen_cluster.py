@@ -30,7 +30,6 @@ from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
-from kscheduler.state.pod_groups.group_apis import KUBERNETES
 from kscheduler.whatif.decide import scenario_ports
 from kscheduler.whatif.rehearsal.plan import RehearsalPlan
 from kscheduler.whatif.rehearsal.rehearsed import Evicted, Placed, Room, StillPending
@@ -94,7 +93,7 @@ class FrozenCluster:
                     if id(obj) not in known:
                         handlers[kind].on_add(obj, initial=True)
         for api in group_apis(self._plan.config):
-            for group in objects.podgroups if api.name == KUBERNETES.name else ():
+            for group in objects.groups(api.kind):
                 handlers[api.kind].on_add(group, initial=True)
         for definition in self._plan.groups:
             self._assembly.cache.pod_groups.put(definition)

@@ -29,6 +29,8 @@ class GangAPI:
     group_version: str
     fields: dict[str, object]
     """Of the configuration with which kscheduler follows them."""
+    gates: str = "GenericWorkload=true"
+    """Of schedulers that follow Kubernetes' own."""
 
     @property
     def is_kubernetes(self) -> bool:
@@ -52,7 +54,7 @@ APIS: Final = {api.name: api for api in (KUBERNETES, SCHEDULER_PLUGINS, VOLCANO)
 def options(api: GangAPI, program: str, folder: Path, kubeconfig: Path) -> tuple[str, ...]:
     """Flags with which the scheduler follows the groups of this API."""
     if api.is_kubernetes:
-        gate = ("--feature-gates", "GenericWorkload=true")
+        gate = ("--feature-gates", api.gates)
         return (*gate, "--emulated-version", "1.37") if program == NAME else gate
     whole = kube_scheduler.configuration(kubeconfig, NAME, "application/json") | api.fields
     folder.mkdir(parents=True, exist_ok=True)

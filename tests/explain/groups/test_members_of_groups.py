@@ -82,3 +82,55 @@ async def test_a_live_member_is_explained_with_its_group(capsys: pytest.CaptureF
             server.registry.create(PODS, "default", pod_tree(f"m-{number}", schedulingGroup={"podGroupName": "g"}))
         assert await run_beside("default/m-0", "--master", server.url, *AS_1_37) == 0
     assert capsys.readouterr().out == "pod group default/g: Scheduled\n  m-0: goes to a\n  m-1: goes to a\n"
+
+
+TREES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
+
+
+def tree_dump(tmp_path: Path, least: int) -> str:
+    """A cluster with two CPUs and a tree of two gangs of two, of which so many are needed."""
+    beta, alpha = "scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha3"
+    policy = {"schedulingPolicy": {"gang": {"minGroupCount": least}}}
+    whole = {"metadata": {"name": "all", "namespace": "default"}, "spec": policy}
+    items: list[Tree] = [
+        {"apiVersion": "v1", "kind": "Node", **node_tree("a", cpu="2")},
+        {"apiVersion": alpha, "kind": "CompositePodGroup", **whole},
+    ]
+    for name in ("x", "y"):
+        spec = {"schedulingPolicy": {"gang": {"minCount": 2}}, "parentCompositePodGroupName": "all"}
+        metadata = {"name": name, "namespace": "default"}
+        items.append({"apiVersion": beta, "kind": "PodGroup", "metadata": metadata, "spec": spec})
+        for number in range(2):
+            member = pod_tree(f"{name}-{number}", cpu="1", schedulingGroup={"podGroupName": name})
+            items.append({"apiVersion": "v1", "kind": "Pod", **member})
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    return str(path)
+
+
+def test_members_of_a_tree_are_explained_once_with_the_whole_tree(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    as_trees = (*AS_1_37[:3], TREES, *AS_1_37[4:])
+    assert run("--from", tree_dump(tmp_path, 1), *as_trees) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "pod group default/x: Scheduled"
+    assert lines[1] == "  pod group default/x of the tree: Scheduled"
+    assert lines[2].startswith(
+        "  pod group default/y of the tree: Unschedulable: pod group is unschedulable, 0/1 placem"
+    )
+    assert [line for line in lines if "goes to" in line] == ["  x-0: goes to a", "  x-1: goes to a"]
+    run("default/y-1", "--from", tree_dump(tmp_path, 2), *as_trees, "-o", "json")
+    outcome = json.loads(capsys.readouterr().out)["podGroupOutcome"]
+    assert outcome["condition"]["reason"] == "Unschedulable"
+    assert {name: group["reason"] for name, group in outcome["groups"].items()} == {
+        "x": "Unschedulable",
+        "y": "Unschedulable",
+    }
+    assert "node" not in outcome["pods"]["x-0"]
+
+
+def test_without_the_gate_the_groups_of_a_tree_are_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--from", tree_dump(tmp_path, 2), *AS_1_37) == 0
+    heads = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
+    assert [head.split(":")[0] for head in heads if head] == ["pod group default/x", "pod group default/y"]

@@ -129,7 +129,15 @@ class Stage:
             self.writes, self.waiting, self.in_pre_bind, self._pod_of, reporter, self._node_of, log, self.clock
         )
         self.evictions = AsyncEvictions(
-            EvictionPorts(victims, self.nominator, self.statuses, self._activate, self.observations, self.clock)
+            EvictionPorts(
+                victims,
+                self.nominator,
+                self.statuses,
+                self._activate,
+                self._activate,
+                self.observations,
+                self.clock,
+            )
         )
         self.store.on_change = self.evictions.sightings.look
 

@@ -55,11 +55,15 @@ async def test_members_keep_their_nominations_until_the_victims_are_gone() -> No
         for key, node_name in announced.items():
             pod = world.pods[key]
             world.replace_pod(replace(pod, status=replace(pod.status, nominated_node_name=node_name)))
+        told = len(world.groups.conditions)
+        await world.pass_seconds(20)
+        assert world.where("g-0") == "gated"
+        assert len(world.groups.conditions) == told, "it is not tried while all victims hold their room"
+        world.delete("low-0")
         await world.pass_seconds(20)
         assert "pod group preemption: ongoing preemption on nominated nodes" in world.groups.last("g").message
         assert len(world.evicted) == 2, "nobody else is evicted meanwhile"
-        for name in ("low-0", "low-1"):
-            world.delete(name)
+        world.delete("low-1")
         await world.pass_seconds(20)
         assert world.bound() == ["g-0", "g-1"]
 

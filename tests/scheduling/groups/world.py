@@ -11,7 +11,13 @@ from msgspec.structs import replace
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
-from kscheduler.api.groups import KubernetesPodGroup, SchedulerPluginsPodGroup, VolcanoPodGroup
+from kscheduler.api.groups import (
+    COMPOSITE_POD_GROUPS,
+    CompositePodGroup,
+    KubernetesPodGroup,
+    SchedulerPluginsPodGroup,
+    VolcanoPodGroup,
+)
 from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import Condition
 from kscheduler.assembly import Assembly, Ports, group_apis
@@ -38,6 +44,23 @@ def pod_group(name: str, min_count: int | None, *, priority: int = 0, **spec: An
     metadata = {"name": name, "namespace": "default", "uid": f"uid-of-group-{name}"}
     return convert(
         {"metadata": metadata, "spec": {"schedulingPolicy": policy, "priority": priority, **spec}}, KubernetesPodGroup
+    )
+
+
+def composite(
+    name: str, least: int | None, parent: str = "", *, priority: int = 0, created: str = "", **spec: Any
+) -> CompositePodGroup:
+    """A group of groups; without a minimum it is basic."""
+    policy: dict[str, Any] = {"basic": {}} if least is None else {"gang": {"minGroupCount": least}}
+    metadata = {"name": name, "namespace": "default", "uid": f"uid-of-composite-{name}"}
+    above = {"parentCompositePodGroupName": parent} if parent else {}
+    stamp = {"creationTimestamp": created} if created else {}
+    return convert(
+        {
+            "metadata": {**metadata, **stamp},
+            "spec": {"schedulingPolicy": policy, "priority": priority, **above, **spec},
+        },
+        CompositePodGroup,
     )
 
 
@@ -160,6 +183,14 @@ class World:
     def add_group(self, group: KubernetesPodGroup | SchedulerPluginsPodGroup | VolcanoPodGroup, api: int = 0) -> None:
         """A group appears."""
         self.assembly.handlers[self.kinds[api]].on_add(group, initial=False)
+
+    def add_composite(self, group: CompositePodGroup) -> None:
+        """A composite group appears."""
+        self.assembly.handlers[COMPOSITE_POD_GROUPS].on_add(group, initial=False)
+
+    def delete_composite(self, group: CompositePodGroup) -> None:
+        """A composite group goes."""
+        self.assembly.handlers[COMPOSITE_POD_GROUPS].on_delete(group)
 
     def update_group(self, old: KubernetesPodGroup, new: KubernetesPodGroup) -> None:
         """A group changes."""

@@ -100,6 +100,9 @@ async def test_the_usual_server_does_not_know_later_kinds(client: Client) -> Non
         assert code == 404
 
 
+REFERENCE = {"workloadName": "training", "templateName": "workers"}
+
+
 @pytest.fixture
 async def later() -> AsyncIterator[Client]:
     gates = parse_feature_gates("GenericWorkload=true", version="1.37")
@@ -181,7 +184,7 @@ async def test_a_group_gets_its_priority_and_shows_its_condition(later: Client) 
         (group(schedulingPolicy={}), "spec.schedulingPolicy"),
         (group(schedulingPolicy={"gang": {"minCount": 1}, "basic": {}}), "spec.schedulingPolicy"),
         (group(schedulingPolicy={"gang": {"minCount": 0}}), "spec.schedulingPolicy.gang.minCount"),
-        (group(parentCompositePodGroupName="all"), "spec.parentCompositePodGroupName"),
+        (group(parentCompositePodGroupName="all", workloadRef=REFERENCE), "spec.parentCompositePodGroupName"),
     ],
 )
 async def test_a_group_that_cannot_be_is_refused(later: Client, body: Any, field: str) -> None:

@@ -161,7 +161,7 @@ class GroupMachine(RuleBasedStateMachine):
             return
         model.least = 0
         self.table.remove(key)
-        self.queue.group_gone(key)
+        self.queue.group_gone(key, self.now)
         model.waiting |= model.late
         model.late = {}
         model.is_queued = False

@@ -169,6 +169,12 @@ MORE_COLUMNS: Mapping[str, tuple[Column, ...]] = MappingProxyType(
             _text("Status", _group_status),
             AGE,
         ),
+        "compositepodgroups.scheduling.k8s.io": (
+            NAME,
+            _text("Policy", _group_policy),
+            at("Workload", "spec.workloadRef.workloadName", NONE),
+            AGE,
+        ),
         "csinodes.storage.k8s.io": (NAME, _count("Drivers", "spec.drivers"), AGE),
         "csistoragecapacities.storage.k8s.io": (NAME, _CREATED_AT),
         "volumeattachments.storage.k8s.io": (

@@ -17,7 +17,14 @@ from kscheduler.simulation.objects.defaults import workloads as workload_default
 
 _TEMPLATE_KINDS = frozenset({"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet", "Job", "ReplicationController"})
 _STATUS_RESET_ON_CREATE = frozenset(
-    {"DeviceTaintRule", "PodDisruptionBudget", "PodGroup", "ResourceClaim", *_TEMPLATE_KINDS}
+    {
+        "CompositePodGroup",
+        "DeviceTaintRule",
+        "PodDisruptionBudget",
+        "PodGroup",
+        "ResourceClaim",
+        *_TEMPLATE_KINDS,
+    }
 )
 _FIRST_NODE_PORT, _NODE_PORTS = 30000, 2768
 _KEPT_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")

@@ -15,6 +15,7 @@ from kscheduler.simulation.objects.validation import events as event_validation
 from kscheduler.simulation.rules import (
     access,
     cluster,
+    composite_pod_groups,
     device_claims,
     device_slices,
     pod_groups,
@@ -29,9 +30,14 @@ from kscheduler.simulation.rules.metadata import validate_metadata
 _NOT_A_QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 
-def check_create(resource: ServedResource, value: Object) -> None:
-    """Refuse a new object that breaks a rule. Raises 422 with all causes."""
+def check_create(resource: ServedResource, value: Object, *, has_composites: bool = False) -> None:
+    """Refuse a new object that breaks a rule. Raises 422 with all causes.
+
+    `has_composites`: whether the server has composite pod groups; else nothing may name them.
+    """
     causes = validate_metadata(resource, value["metadata"])
+    if not has_composites:
+        causes += composite_pod_groups.forbidden_without_the_gate(resource.key, value)
     rule = _CREATE.get(resource.key)
     if rule is not None:
         causes += rule(value)
@@ -60,6 +66,10 @@ def _main_resource(resource: ServedResource, old: Object, new: Object) -> list[F
         known = {(cause.field, cause.message) for cause in causes}
         causes += [cause for cause in found if (cause.field, cause.message) not in known]
     return causes + _immutable(resource, old, new)
+
+
+def _workload(value: Object) -> list[FieldCause]:
+    return pod_groups.validate_workload(value, composite_pod_groups.validate_composite_templates)
 
 
 def _content(value: Object) -> Object:
@@ -99,7 +109,8 @@ _CREATE: Mapping[str, Callable[[Object], list[FieldCause]]] = MappingProxyType(
         "resourceslices.resource.k8s.io": device_slices.validate_slice,
         "devicetaintrules.resource.k8s.io": device_slices.validate_taint_rule,
         "podgroups.scheduling.k8s.io": pod_groups.validate_pod_group,
-        "workloads.scheduling.k8s.io": pod_groups.validate_workload,
+        "workloads.scheduling.k8s.io": _workload,
+        "compositepodgroups.scheduling.k8s.io": composite_pod_groups.validate_composite,
         "poddisruptionbudgets.policy": cluster.validate_budget,
         "priorityclasses.scheduling.k8s.io": cluster.validate_priority_class,
         "roles.rbac.authorization.k8s.io": access.validate_role,
@@ -120,6 +131,7 @@ _UPDATE: Mapping[str, Callable[[Object, Object], list[FieldCause]]] = MappingPro
         "resourceslices.resource.k8s.io": device_slices.validate_slice_update,
         "podgroups.scheduling.k8s.io": pod_groups.validate_pod_group_update,
         "workloads.scheduling.k8s.io": pod_groups.validate_workload_update,
+        "compositepodgroups.scheduling.k8s.io": composite_pod_groups.validate_composite_update,
         "secrets": access.validate_settings_update,
         "priorityclasses.scheduling.k8s.io": cluster.validate_priority_class_update,
         "rolebindings.rbac.authorization.k8s.io": access.validate_binding_update,

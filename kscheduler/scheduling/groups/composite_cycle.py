@@ -1,0 +1,217 @@
+"""The cycle of a composite group: its groups one after the other, each seeing those before it on their nodes.
+
+    placements of the group, within that of its parent
+    in each placement:  PlacementFeasible? -> for each child: its own cycle, recursively -> PlacementFeasible?
+                                                            |
+                         fits: its pods stay on their nodes until the whole is undone
+    best placement:     its pods are put back on their nodes, for the siblings that follow
+
+Each level counts what is below it: a gang of groups needs so many groups that fit themselves. A group that fails leaves
+nothing behind, one below a group that failed fails with it. In the end all is undone, as for a group of pods.
+
+As in kube-scheduler, a search for victims takes all members that have found a node in the one placement without
+victims, also those in groups that failed there beside others that fit: they are promised room that they may not use.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from time import perf_counter
+
+from kscheduler.framework.cluster.placements import GroupPlacement
+from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey, PodGroupView
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.status import SUCCESS, Code, Status, error, unschedulable
+from kscheduler.scheduling.groups.group_cycle import (
+    GROUP_UNSCHEDULABLE,
+    GroupInputs,
+    GroupResult,
+    MemberResult,
+    Tentative,
+    TriedPlacement,
+    as_unschedulable,
+    feasible,
+    with_untried,
+)
+from kscheduler.scheduling.groups.group_placement import best_of, find_placement, none_fits, place_pods, placements_of
+from kscheduler.scheduling.groups.own_nominations import do_not_wait_for_each_other
+
+_Results = dict[GroupKey, GroupResult]
+Watcher = Callable[[Sequence[TriedPlacement]], None]
+
+
+def tree_inputs(inputs: GroupInputs, view: PodGroupView) -> GroupInputs:
+    """The inputs with those of all groups below, each with its own members in their order."""
+    of_leaf: dict[GroupKey, list[PodInfo]] = {}
+    for pod in inputs.members:
+        leaf = view.key_of(pod.pod)
+        if leaf is not None:
+            of_leaf.setdefault(leaf, []).append(pod)
+
+    def below(group: GroupDefinition) -> GroupInputs:
+        if not group.key.is_composite:
+            return replace(inputs, group=group, members=of_leaf.get(group.key, []))
+        children = [below(child) for child in view.children(group.key)]
+        members = [pod for child in children for pod in child.members]
+        return replace(inputs, group=group, members=members, children=children)
+
+    return below(inputs.group)
+
+
+def place_group(inputs: GroupInputs, on_tried: Watcher | None = None) -> GroupResult:
+    """Find nodes for the members of a group, composite or not; the cache is as before when this returns.
+
+    `on_tried` is called with the placements of each group of pods each time that it was tried in them.
+    """
+    if inputs.group.key.is_composite:
+        return _CompositeCycle(inputs, on_tried).run()
+    result = place_pods(inputs)
+    if on_tried is not None and inputs.profile.tries_placements:
+        on_tried(result.placements)
+    return result
+
+
+class _CompositeCycle:
+    """One run over a tree."""
+
+    def __init__(self, inputs: GroupInputs, on_tried: Watcher | None) -> None:
+        self._inputs = inputs
+        self._on_tried = on_tried
+        self._assumed = Tentative(inputs)
+
+    def run(self) -> GroupResult:
+        inputs, results = self._inputs, _Results()
+        do_not_wait_for_each_other(inputs.cache.nominator, inputs.members)
+        try:
+            own = self._place(inputs, None, results)
+            if own.status.is_success and not self._assumed:
+                own.status = unschedulable(GROUP_UNSCHEDULABLE)
+        finally:
+            self._assumed.undo()
+        proposed = [member for each in _in_order(inputs, results) for member in _placed(each)]
+        _complete(inputs, results, SUCCESS)
+        own = results[inputs.group.key]
+        own.tree, own.proposed = _in_order(inputs, results), proposed
+        return own
+
+    def _place(self, inputs: GroupInputs, within: GroupPlacement | None, results: _Results) -> GroupResult:
+        """Place a group and what is below it. If it fits, its pods are assumed from now on."""
+        if inputs.group.key.is_composite:
+            result = self._place_composite(inputs, within, results)
+        else:
+            result = self._place_leaf(inputs, within)
+        results[inputs.group.key] = result
+        return result
+
+    def _place_leaf(self, inputs: GroupInputs, within: GroupPlacement | None) -> GroupResult:
+        result = find_placement(inputs, within)
+        if self._on_tried is not None:
+            self._on_tried(result.placements)
+        if not result.status.is_success:
+            return result
+        return self._assume(_placed(result)) or result
+
+    def _place_composite(self, inputs: GroupInputs, within: GroupPlacement | None, results: _Results) -> GroupResult:
+        placements = placements_of(inputs, within)
+        if isinstance(placements, GroupResult):
+            return placements
+        tried: list[TriedPlacement] = []
+        trees: list[_Results] = []
+        before = len(self._assumed)
+        for placement in placements:
+            began, tree = perf_counter(), _Results()
+            own = tree[inputs.group.key] = self._place_children(inputs, placement, tree)
+            self._assumed.undo(before)
+            if own.status.code is Code.ERROR:
+                own.placements = tried
+                return own
+            tried.append(TriedPlacement(placement, own.status, perf_counter() - began))
+            trees.append(tree)
+        return self._best(inputs, tried, trees, results)
+
+    def _best(
+        self, inputs: GroupInputs, tried: list[TriedPlacement], trees: Sequence[_Results], results: _Results
+    ) -> GroupResult:
+        """Take the best of the placements: its results are those of the tree, and its pods are assumed."""
+        fitting = [(index, _members_in(inputs, trees[index])) for index, t in enumerate(tried) if t.status.is_success]
+        if not fitting:
+            results.update(trees[0])
+            return none_fits(trees[0][inputs.group.key], tried)
+        best = best_of(inputs, fitting, tried)
+        if isinstance(best, GroupResult):
+            return best
+        failed = self._assume(_members_in(inputs, trees[best]))
+        if failed is not None:
+            return failed
+        results.update(trees[best])
+        own = trees[best][inputs.group.key]
+        own.placements = tried
+        return own
+
+    def _place_children(self, inputs: GroupInputs, placement: GroupPlacement, tree: _Results) -> GroupResult:
+        """Try the children one after the other in one placement; the caller undoes what they assume."""
+        remaining, scheduled = len(inputs.children), 0
+        status = feasible(inputs, remaining, scheduled)
+        if status.code in _STOPS:
+            return GroupResult(status)
+        for child in inputs.children:
+            result = self._place(child, placement, tree)
+            if result.status.code is Code.ERROR:
+                text = f"composite pod group evaluation failed due to child error: {result.status.message}"
+                return GroupResult(error(text, fault=result.status.fault))
+            remaining, scheduled = remaining - 1, scheduled + result.status.is_success
+            status = feasible(inputs, remaining, scheduled)
+            if status.code in _STOPS:
+                break
+        if status.code is Code.WAIT:
+            status = as_unschedulable(status)
+        return GroupResult(status)
+
+    def _assume(self, members: Sequence[MemberResult]) -> GroupResult | None:
+        """Count the members on their nodes again; the result if that fails, with none of them assumed."""
+        before = len(self._assumed)
+        for member in members:
+            if member.record is None:
+                continue
+            status = self._assumed.place(member.record)
+            if not status.is_success:
+                self._assumed.undo(before)
+                return GroupResult(error(f"failed to assume the subtree: {status.message}", fault=status.fault))
+        return None
+
+
+_STOPS = frozenset((Code.UNSCHEDULABLE, Code.ERROR))
+"""What PlacementFeasible says when no further child needs to be tried."""
+
+
+def _placed(result: GroupResult) -> list[MemberResult]:
+    return [member for member in result.members if member.status.is_success and member.record is not None]
+
+
+def _members_in(inputs: GroupInputs, tree: _Results) -> list[MemberResult]:
+    """The members with a node in groups that fit, all the way up to this one."""
+    result = tree.get(inputs.group.key)
+    if result is None or not result.status.is_success:
+        return []
+    return [member for child in inputs.children for member in _members_in(child, tree)] + _placed(result)
+
+
+def _complete(inputs: GroupInputs, results: _Results, parent: Status) -> None:
+    """A result for each group of the tree: who was not tried, or fits below a group that does not, has its status.
+
+    The groups then share one status: `group_preemption` counts on it.
+    """
+    own = results.get(inputs.group.key)
+    if own is None or (not parent.is_success and own.status.is_success):
+        own = results[inputs.group.key] = GroupResult(parent)
+    own.group = inputs.group
+    for child in inputs.children:
+        _complete(child, results, own.status)
+    if not inputs.group.key.is_composite:
+        with_untried(inputs, own)
+
+
+def _in_order(inputs: GroupInputs, results: _Results) -> list[GroupResult]:
+    """The results of a tree, each group before those below it."""
+    own = results.get(inputs.group.key)
+    below = [result for child in inputs.children for result in _in_order(child, results)]
+    return below if own is None else [own, *below]
