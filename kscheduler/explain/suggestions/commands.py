@@ -51,6 +51,11 @@ class _Owner:
 
 def command_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situation: Situation) -> str:
     """A line for a shell; empty where kubectl cannot do it: a new node, a pod that is only a manifest yet."""
+    return " && ".join(commands_of(suggestion, pod, objects, situation))
+
+
+def commands_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situation: Situation) -> list[str]:
+    """The same, one command after the other."""
     key = pod.metadata.namespace, pod.metadata.name
     of_the_pod = [
         change
@@ -58,10 +63,10 @@ def command_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situat
         if change.resource == "pods" and not change.delete and (change.namespace, change.name) == key
     ]
     if of_the_pod and situation.standing is Standing.NEW:
-        return ""
-    parts = [_pod_command(change, suggestion, pod, objects) for change in of_the_pod]
+        return []
+    parts = [part for change in of_the_pod for part in _pod_commands(change, suggestion, pod, objects)]
     parts.extend(_other_command(step) for step in suggestion.steps)
-    return " && ".join(part for part in parts if part) if _is_whole(suggestion) else ""
+    return [part for part in parts if part] if _is_whole(suggestion) else []
 
 
 def _is_whole(suggestion: Suggestion) -> bool:
@@ -72,25 +77,34 @@ def _is_whole(suggestion: Suggestion) -> bool:
 # --- the pod ----------------------------------------------------------------------------------------------------------
 
 
-def _pod_command(change: ObjectChange, suggestion: Suggestion, pod: Pod, objects: ClusterObjects) -> str:
+def _pod_commands(change: ObjectChange, suggestion: Suggestion, pod: Pod, objects: ClusterObjects) -> list[str]:
     kinds = {step.kind for step in suggestion.steps}
     owner = None if ChangeKind.GATE in kinds else _template_owner(pod, objects)
     if owner is not None:
-        return _owner_command(owner, change, pod)
+        return _owner_commands(owner, change, pod)
     if kinds <= set(_IN_PLACE):
-        return _line("patch", "pod", pod.metadata.name, pod, "--type=json", "-p", _json(change.patch))
+        return [_line("patch", "pod", pod.metadata.name, pod, "--type=json", "-p", _json(change.patch))]
     again = _line("get", "pod", pod.metadata.name, pod, "-o", "yaml")
-    return f"{again} | {_local(change)} | kubectl replace --force -f -"
+    return [f"{again} | {_local(change)} | kubectl replace --force -f -"]
 
 
-def _owner_command(owner: _Owner, change: ObjectChange, pod: Pod) -> str:
+def is_made_anew(suggestion: Suggestion, pod: Pod, objects: ClusterObjects) -> bool:
+    """Whether the command deletes the pod and creates it again: without a template a fixed field changes in no other way."""
+    key, kinds = (pod.metadata.namespace, pod.metadata.name), {step.kind for step in suggestion.steps}
+    is_of_the_pod = any(
+        change.resource == "pods" and not change.delete and (change.namespace, change.name) == key
+        for change in suggestion.changes
+    )
+    return is_of_the_pod and not kinds <= set(_IN_PLACE) and _template_owner(pod, objects) is None
+
+
+def _owner_commands(owner: _Owner, change: ObjectChange, pod: Pod) -> list[str]:
     kind = owner.kind.lower()
     command = _set_resources(owner, change.patch, pod) or _line(
         "patch", kind, owner.name, pod, "--type=json", "-p", _json(_of_template(change.patch, pod))
     )
-    if owner.kind in _KEEPS_ITS_PODS:
-        command += f" && {_line('delete', 'pod', pod.metadata.name, pod)}"
-    return command
+    keeps_its_pods = owner.kind in _KEEPS_ITS_PODS
+    return [command, _line("delete", "pod", pod.metadata.name, pod)] if keeps_its_pods else [command]
 
 
 def _set_resources(owner: _Owner, patch: Iterable[Operation], pod: Pod) -> str:

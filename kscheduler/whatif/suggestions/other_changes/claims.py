@@ -51,11 +51,13 @@ def all_elsewhere(trials: Trials) -> Iterator[Step]:
     volumes, pod = trials.cache.volumes, trials.pod.pod
     changes: list[ObjectChange] = []
     names: list[str] = []
+    seen: set[str] = set()  # volumes: of two claims that name one, at most one has it
     for name in dict.fromkeys(claim_name(pod, volume) for volume in pod.spec.volumes):
         claim = volumes.confirmed_claim(pod.metadata.namespace, name) if name is not None else None
         volume = volumes.confirmed_volume(claim.spec.volume_name) if claim is not None else None
         patch = _anywhere(volume) if volume is not None else ()
-        if claim is not None and volume is not None and patch:
+        if claim is not None and volume is not None and patch and volume.metadata.name not in seen:
+            seen.add(volume.metadata.name)
             changes.append(ObjectChange("persistentvolumes", "", volume.metadata.name, patch))
             names.append(claim.metadata.name)
     if len(changes) > 1:

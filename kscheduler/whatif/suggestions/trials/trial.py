@@ -5,7 +5,7 @@ before anybody can look: a trial does not await.
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import cached_property
 
 import msgspec
@@ -18,7 +18,7 @@ from kscheduler.scheduling.cycle.schedule import find_feasible
 from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
 from kscheduler.whatif.suggestions.changed import ObjectChange, Operation, patched
-from kscheduler.whatif.suggestions.trials.changed_cluster import changed, without_pod
+from kscheduler.whatif.suggestions.trials.changed_cluster import changed_meanwhile
 from kscheduler.whatif.suggestions.trials.objections import Objections, objections_to
 from kscheduler.whatif.suggestions.trials.without_plugin import without_plugins
 
@@ -97,11 +97,7 @@ class Trials:
     @contextmanager
     def changed(self, changes: Iterable[ObjectChange], gone: Iterable[PodInfo] = ()) -> Iterator[None]:
         """The cluster is changed meanwhile. Nothing may await."""
-        with ExitStack() as undoing:
-            for change in changes:
-                undoing.callback(changed(self.cache, change))
-            for other in gone:
-                undoing.callback(without_pod(self.cache, other))
+        with changed_meanwhile(self.cache, changes, gone):
             yield
 
     def _is_of_the_pod(self, change: ObjectChange) -> bool:
