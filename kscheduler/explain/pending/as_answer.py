@@ -8,7 +8,7 @@ from typing import Any, Final
 from kscheduler.explain.pending.reasons import PendingVerdict, Reason, counted
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
-from kscheduler.explain.suggestions.commands import command_of
+from kscheduler.explain.suggestions.commands import command_note, command_of
 from kscheduler.explain.suggestions.in_words import suggestion_text
 from kscheduler.explain.text.layout import BOLD, DIM, INDENT, PLAIN, Style, nodes, wrapped
 from kscheduler.explain.text.printable import printable
@@ -51,6 +51,8 @@ def _lines(reasons: Sequence[Reason], objects: ClusterObjects, now: datetime, st
             yield from wrapped(f"{INDENT}{printable(reason.example.key)} would fit: {printable(text)}", style.width)
             if command := command_of(reason.suggestion, reason.example, objects, NO_SITUATION):
                 yield f"{INDENT}{style.paint(printable(command), DIM)}"
+                note = command_note(reason.suggestion, reason.example, objects, NO_SITUATION)
+                yield from wrapped(f"{INDENT}({printable(note)})", style.width) if note else ()
 
 
 def pending_tree(

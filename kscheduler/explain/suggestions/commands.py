@@ -37,6 +37,8 @@ _NOT_BY_KUBECTL: Final = (
     ChangeKind.PLUGIN,
     ChangeKind.EXTENDER,
 )
+_REPLACE: Final = "kubectl replace --force -f -"
+"""Deletes the object and creates it again."""
 _SPEC: Final = "/spec/"
 _APPENDED: Final = "/spec/tolerations/-"
 _OF_ADMISSION: Final = ((NOT_READY, "NoExecute"), (UNREACHABLE, "NoExecute"))
@@ -85,17 +87,21 @@ def _pod_commands(change: ObjectChange, suggestion: Suggestion, pod: Pod, object
     if kinds <= set(_IN_PLACE):
         return [_line("patch", "pod", pod.metadata.name, pod, "--type=json", "-p", _json(change.patch))]
     again = _line("get", "pod", pod.metadata.name, pod, "-o", "yaml")
-    return [f"{again} | {_local(change)} | kubectl replace --force -f -"]
+    return [f"{again} | {_local(change)} | {_REPLACE}"]
 
 
-def is_made_anew(suggestion: Suggestion, pod: Pod, objects: ClusterObjects) -> bool:
-    """Whether the command deletes the pod and creates it again: without a template a fixed field changes in no other way."""
-    key, kinds = (pod.metadata.namespace, pod.metadata.name), {step.kind for step in suggestion.steps}
-    is_of_the_pod = any(
-        change.resource == "pods" and not change.delete and (change.namespace, change.name) == key
-        for change in suggestion.changes
-    )
-    return is_of_the_pod and not kinds <= set(_IN_PLACE) and _template_owner(pod, objects) is None
+def command_note(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situation: Situation) -> str:
+    """What somebody should know before running the command; empty if it does no more than the text says."""
+    anew = {
+        " ".join(command.split()[2:4])
+        for command in commands_of(suggestion, pod, objects, situation)
+        if command.endswith(_REPLACE)
+    }
+    if not anew:
+        return ""
+    what = " and ".join(sorted(anew))
+    them, they = ("it", "it") if len(anew) == 1 else ("them", "they")
+    return f"the command deletes {what} and creates {them} again: {they} cannot be changed in place"
 
 
 def _owner_commands(owner: _Owner, change: ObjectChange, pod: Pod) -> list[str]:
@@ -208,7 +214,7 @@ def _anew(kind: str, change: ObjectChange) -> str:
     """What cannot be changed is made again. A claim loses nothing by that while it has neither volume nor devices."""
     of_namespace = ("-n", change.namespace) if change.namespace else ()
     get = _quoted("kubectl", "get", kind, change.name, *of_namespace, "-o", "yaml")
-    return f"{get} | {_local(change)} | kubectl replace --force -f -"
+    return f"{get} | {_local(change)} | {_REPLACE}"
 
 
 def _local(change: ObjectChange) -> str:

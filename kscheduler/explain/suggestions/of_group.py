@@ -10,7 +10,7 @@ from typing import Any, Final
 from kscheduler.api.core import Pod
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
-from kscheduler.explain.suggestions.commands import command_of, commands_of
+from kscheduler.explain.suggestions.commands import command_note, command_of, commands_of
 from kscheduler.explain.suggestions.in_words import suggestion_text
 from kscheduler.whatif.decide_group import GroupDecision
 from kscheduler.whatif.scenario import Scenario
@@ -41,7 +41,7 @@ def group_suggestion_trees(found: Sequence[Suggestion] | None, decision: GroupDe
     scenario = Scenario(decision.scenario.objects, pods[0], decision.scenario.config)
     trees = suggestion_trees(found, scenario, NO_SITUATION)
     return [
-        {**tree, "text": _text(each), "command": _command(each, decision)}
+        {**tree, "text": _text(each), "command": _command(each, decision), "commandNote": _note(each, decision)}
         for tree, each in zip(trees, found, strict=True)
     ]
 
@@ -58,6 +58,8 @@ def group_suggestion_lines(found: Sequence[Suggestion], decision: GroupDecision)
         yield f"  {number}. {_text(each)} ({facts['placed']} of {facts['waiting']} waiting members, on {where})"
         if command := _command(each, decision):
             yield f"     {command}"
+            if note := _note(each, decision):
+                yield f"     ({note})"
     if len(found) > _MOST:
         yield f"     and {len(found) - _MOST} more with -o json"
 
@@ -78,6 +80,13 @@ def _command(suggestion: Suggestion, decision: GroupDecision) -> str:
     each = [commands_of(suggestion, pod, objects, NO_SITUATION) for pod in pods]
     commands = dict.fromkeys(command for commands in each for command in commands)  # the template is changed once
     return " && ".join(commands) if len(commands) <= _MOST_COMMANDS else ""
+
+
+def _note(suggestion: Suggestion, decision: GroupDecision) -> str:
+    note = command_note(suggestion, _pods(decision)[0], decision.scenario.objects, NO_SITUATION)
+    if not note or not _is_of_members(suggestion):
+        return note
+    return "the command deletes each member and creates it again: a pod cannot be changed so in place"
 
 
 def _pods(decision: GroupDecision) -> list[Pod]:
