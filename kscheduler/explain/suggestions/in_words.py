@@ -145,7 +145,9 @@ def _plugin(facts: Facts, _: Step) -> str:
 
 def _extender(facts: Facts, _: Step) -> str:
     said = "; ".join(facts["messages"])
-    return f"ask whoever runs extender {facts['extender']}, which turned {facts['turnedDown']} nodes down: {said}"
+    nodes = "1 node" if facts["turnedDown"] == 1 else f"{facts['turnedDown']} nodes"
+    unasked = f"; {', '.join(facts['notAsked'])} was not asked yet" if facts["notAsked"] else ""
+    return f"ask whoever runs extender {facts['extender']}, which turned down the last {nodes}: {said}{unasked}"
 
 
 def _taint(taint: Mapping[str, str]) -> str:
