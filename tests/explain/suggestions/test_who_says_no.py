@@ -47,8 +47,15 @@ def with_plugins(tmp_path: Path, capsys: Captured, labels: Tree, *, cpu: str = "
     (tmp_path / "mine.py").write_text(PLUGINS)
     pod = pod_tree(cpu=cpu, **spec)
     pod["metadata"]["labels"] = labels
-    line = scenario_line(pod, nodes=[node_tree("a"), node_tree("b")])
-    found: list[Tree] = explained(tmp_path, capsys, line, "--plugin", str(tmp_path / "mine.py"))["suggestions"]
+    objects = [{"kind": "Pod", **pod}, *({"kind": "Node", **node_tree(name)} for name in "ab")]
+    file = tmp_path / "cluster.json"
+    file.write_text(
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", **each} for each in objects]})
+    )
+    as_default = ("--scheduler-name", "default-scheduler")
+    plugins = ("--plugin", str(tmp_path / "mine.py"))
+    main(["explain", "default/web", "--from", str(file), "-o", "json", *plugins, *as_default])
+    found: list[Tree] = json.loads(capsys.readouterr().out)["suggestions"]
     return found
 
 
