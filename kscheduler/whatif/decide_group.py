@@ -71,8 +71,8 @@ def decide_group(scenario: GroupScenario) -> GroupDecision:
     key = cache.pod_groups.key_of(members[0].pod)
     definition = cache.pod_groups.definition(key) if key is not None else None
     if any(not status.is_success for status in gates.values()):
-        known = None if definition is None else _inputs(definition, members, cache, profiles)
-        return GroupDecision(scenario, pre_enqueue=gates, inputs=known)
+        inputs = None if definition is None else _inputs(definition, members, cache, profiles)
+        return GroupDecision(scenario, pre_enqueue=gates, inputs=inputs)
     if definition is None:
         return GroupDecision(scenario, error=f"the group {scenario.group} is not among objects.podgroups")
     return _tried(scenario, cache, profiles, definition, members)

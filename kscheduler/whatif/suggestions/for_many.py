@@ -127,7 +127,8 @@ class _Placing:
     def _amounts(self, demand: Demand, rows: Rows) -> list[int]:
         """What each of 1, 2, 3, ... pods may request on a node, ascending; less than they request now."""
         shares = room_of(demand, rows, self._trials)[:, None] // np.arange(1, len(self._alike) + 1)
-        return np.unique(shares[(shares > 0) & (shares < demand.facts["amount"])]).tolist()
+        found: list[int] = np.unique(shares[(shares > 0) & (shares < demand.facts["amount"])]).tolist()
+        return found
 
     def _requesting(self, demand: Demand, amount: int, rows: Rows) -> Suggestion:
         return of_demands((requesting(demand, amount, self._trials),), rows, self._trials)

@@ -161,11 +161,13 @@ def test_nothing_is_suggested_where_nothing_can_be_said(scenario: Callable[[], T
 def test_each_suggestion_for_a_random_gang_holds_and_one_node_less_does_not(
     sizes: list[str], members: int, cpu: str, is_apart: bool
 ) -> None:
-    rules = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_apart()]}} if is_apart else {}
+    rules: Tree = (
+        {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_apart()]}} if is_apart else {}
+    )
     nodes = [node_tree(f"n-{number}", cpu=size) for number, size in enumerate(sizes)]
     for node in nodes:
         node["metadata"]["labels"] = {"kubernetes.io/hostname": node["metadata"]["name"]}
-    scenario = gang(members, nodes, cpu=cpu, **({"affinity": rules} if rules else {}))
+    scenario = gang(members, nodes, cpu=cpu, affinity=rules)
     for pod in scenario["objects"]["pods"]:
         pod["metadata"]["labels"] = {"app": "gang"}
     found, _ = asked(scenario)
