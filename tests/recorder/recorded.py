@@ -21,14 +21,17 @@ def record(
     config: LoadedConfig | None = None,
     nodes: int = 6,
     segment_bytes: int = 0,
+    redaction_key: bytes = b"",
+    cluster_type: type[RandomCluster] = RandomCluster,
 ) -> RandomCluster:
     """Let a scheduler work, and record it. Returns the cluster as it is in the end."""
 
     async def play() -> RandomCluster:
-        cluster = RandomCluster(
+        settings = RecordSettings(directory, segment_bytes=segment_bytes, redaction_key=redaction_key)
+        cluster = cluster_type(
             config or default_configuration(),
             seed,
-            recorder=lambda clock: flight_recorder(RecordSettings(directory, segment_bytes=segment_bytes), clock),
+            recorder=lambda clock: flight_recorder(settings, clock),
             nodes=nodes,
         )
         recorder = cluster.recorder

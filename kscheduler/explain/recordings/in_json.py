@@ -17,6 +17,7 @@ def replay_tree(report: Report, where: str) -> Tree:
         "kind": KIND,
         "recording": where,
         "recordedBy": report.kscheduler,
+        "redacted": report.is_redacted,
         "equal": report.is_equal,
         "from": time_text(report.first),
         "until": time_text(report.last),

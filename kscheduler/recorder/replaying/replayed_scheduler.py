@@ -23,6 +23,7 @@ from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.recorder.entries import Digest, Entry, How, Op, Output, Verb
 from kscheduler.recorder.flight_recorder import failed_output, preempts_output
 from kscheduler.recorder.packing import ObjectUnpacker
+from kscheduler.recorder.redaction.pseudonyms import numbers_in
 from kscheduler.recorder.replaying.described import Described, configured_as, read_description
 from kscheduler.recorder.snapshots.putting_back import PuttingBack
 from kscheduler.recorder.step_clock import ReplayedClock
@@ -61,11 +62,13 @@ class Replayed:
 class _Said(Journal):
     """Collects what a step says."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_redacted: bool) -> None:
         self.outputs: list[tuple[Any, ...]] = []
+        self._is_redacted = is_redacted
 
     def failed(self, queued: QueuedPodInfo, failure: AttemptFailure) -> None:
-        self.outputs.append(failed_output(queued, failure))
+        op, pod, message, *rest = failed_output(queued, failure)
+        self.outputs.append((op, pod, numbers_in(message) if self._is_redacted else message, *rest))
 
     def let_go(self, queued: QueuedPodInfo) -> None:
         self.outputs.append((Output.LET_GO, queued.key))
@@ -103,7 +106,8 @@ class ReplayedScheduler:
         self._kinds = list(kinds)
         self._configure = configure
         self._objects = ObjectUnpacker()
-        self._said = _Said()
+        self.is_redacted = description.is_redacted
+        self._said = _Said(is_redacted=self.is_redacted)
         self._preemptions: dict[int, RunningPreemption] = {}
         self._in_line: dict[str, QueuedPodInfo] = {}
         configured = configure(description)
