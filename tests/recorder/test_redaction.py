@@ -18,13 +18,11 @@ from kscheduler.api.selectors import is_label_value, parse_int64
 from kscheduler.cli import main
 from kscheduler.cli.record_flags import RedactionKeyError, add_record_flags, record_settings
 from kscheduler.config.loader import load_bytes
-from kscheduler.recorder.file.blocks import BlockReader
-from kscheduler.recorder.file.directory import segments_in
 from kscheduler.recorder.flight_recorder import RecordSettings
 from kscheduler.recorder.redaction.pseudonyms import Pseudonyms, numbers_in
 from kscheduler.recorder.redaction.redacted_objects import STAY, STAY_OF, ObjectRedaction
 from kscheduler.recorder.replaying.replay import _OF_GROUPS
-from tests.recorder.recorded import record, replayed
+from tests.recorder.recorded import record, replayed, written
 
 KEY = b"0123456789abcdef0123456789abcdef"
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -57,11 +55,11 @@ def test_every_decision_of_a_redacted_recording_comes_out_as_recorded(seed: int,
 
 def test_no_name_is_in_the_file(tmp_path: Path) -> None:
     cluster = record(tmp_path, 250, 1, segment_bytes=3000, redaction_key=KEY)
-    written = b"".join(data for name in segments_in(tmp_path) for data in BlockReader(name.path.open("rb")))
-    assert len(written) > 10_000
-    names = re.findall(rb"(?<!uid-)node-\d+|(?:web|db|job|cache)-\d+|north|south|west|default/|webhook", written)
+    data = written(tmp_path)
+    assert len(data) > 10_000
+    names = re.findall(rb"(?<!uid-)node-\d+|(?:web|db|job|cache)-\d+|north|south|west|default/|webhook", data)
     assert names == []
-    assert NAMES.text("node-1").encode() in written
+    assert NAMES.text("node-1").encode() in data
     assert cluster.pods
 
 
@@ -132,10 +130,10 @@ CANARY = "canary"
     ids=lambda of: of.__name__,
 )
 def test_a_string_of_any_kind_is_hashed_unless_it_is_listed(of: type) -> None:
-    written = msgspec.json.encode(ObjectRedaction(NAMES).redacted(filled(of)))
-    found = {key.decode() for key in re.findall(rb'"(\w+)":"canary', written)}
+    text = msgspec.json.encode(ObjectRedaction(NAMES).redacted(filled(of)))
+    found = {key.decode() for key in re.findall(rb'"(\w+)":"canary', text)}
     assert found <= ({"name"} if of.__name__ in ("CSIDriver", "DeviceClass") else set())
-    assert b"canary" not in written or found
+    assert b"canary" not in text or found
 
 
 def filled(of: type) -> Any:

@@ -1,5 +1,6 @@
 """The outcome of a replay for programs."""
 
+from importlib import resources
 from typing import Any, Final
 
 from kscheduler.explain.recordings.times import time_text
@@ -8,6 +9,11 @@ from kscheduler.recorder.replaying.replay import Report
 Tree = dict[str, Any]
 API_VERSION: Final = "replay.kscheduler.io/v1"
 KIND: Final = "Replay"
+
+
+def replay_schema() -> str:
+    """The JSON Schema of all answers of `kscheduler replay -o json`."""
+    return resources.files("kscheduler.explain.recordings").joinpath("replay.schema.json").read_text("utf-8")
 
 
 def replay_tree(report: Report, where: str) -> Tree:
