@@ -70,8 +70,8 @@ class _GroupTrials:
 
     def suggestion(self, step: Step, result: GroupResult) -> Suggestion:
         """A step that has helped, with how many of the waiting members get a node."""
-        members = [member for part in result.parts for member in part.members]
-        homes = [each.record.node_name for each in members if each.status.is_success and each.record is not None]
+        found = result.all_members
+        homes = [each.record.node_name for each in found if each.status.is_success and each.record is not None]
         facts = {**step.facts, "placed": len(homes), "waiting": len(self.inputs.members)}
         return Suggestion((replace(step, facts=facts),), step.changes, len(set(homes)))
 
