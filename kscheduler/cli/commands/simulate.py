@@ -32,11 +32,18 @@ from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.rehearsals.from_flags import labelled, more_nodes, tainted
 from kscheduler.explain.rehearsals.in_json import simulation_schema, simulation_tree
 from kscheduler.explain.rehearsals.in_text import simulation_text
-from kscheduler.explain.rehearsals.planning import Wishes, cluster_of_file, new_objects_of_file, planned
+from kscheduler.explain.rehearsals.planning import (
+    NewObjectRules,
+    Wishes,
+    cluster_of_file,
+    new_objects_of_file,
+    planned,
+)
 from kscheduler.explain.text.layout import style_of
 from kscheduler.explain.text.printable import printable
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.simulation.objects.defaults.pods import default_new_pod
+from kscheduler.simulation.objects.new_objects import objections
 from kscheduler.upstream.release import VERSION
 from kscheduler.whatif.rehearsal.rehearse import rehearse
 from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
@@ -150,7 +157,8 @@ def _answer(
     where: str,
     notes: Iterable[str],
 ) -> int:
-    plan, more_notes = planned(wishes_of(args), objects, groups, served, where, default_new_pod)
+    rules = NewObjectRules(default_new_pod, objections)
+    plan, more_notes = planned(wishes_of(args), objects, groups, served, where, rules)
     rehearsed = rehearse(plan)
     told = list(dict.fromkeys([*notes, *more_notes]))
     for note in (*told, *rehearsed.notes):

@@ -60,7 +60,7 @@ class Site:
     def kubectl(self, *words: str) -> subprocess.CompletedProcess[str]:
         folders = [str(Path(sys.executable).parent), str(self.plane.binaries.kubectl.parent), os.environ["PATH"]]
         environment = {**os.environ, "PATH": ":".join(folders), "KUBECONFIG": str(self.kubeconfig)}
-        command = [self.plane.binaries.kubectl, *words]
+        command: list[str | Path] = [self.plane.binaries.kubectl, *words]
         finished = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
         assert finished.returncode == 0, finished.stdout + finished.stderr
         return finished
@@ -200,7 +200,7 @@ def _is_told(site: Site) -> bool:
 
 
 def _is_question(request: Tree) -> bool:
-    return request["user"]["username"] == READER and request["requestURI"].startswith(PROXY)
+    return bool(request["user"]["username"] == READER and request["requestURI"].startswith(PROXY))
 
 
 def _stores_nothing(request: Tree) -> bool:
