@@ -20,13 +20,17 @@ from kscheduler.simulation.typed.decoding import Decoding, DecodingError
 _UNREADABLE = (TypeError, AttributeError, KeyError, ValueError)
 _WITH_SPEC = ("pods", "nodes")
 _BY_KIND: Mapping[tuple[str, str], ServedResource] = MappingProxyType(
-    {(resource.group_version, resource.kind): resource for resource in RESOURCES}
+    {
+        (version, resource.kind): resource
+        for resource in reversed(RESOURCES)
+        for version in (resource.group_version, "")  # a manifest without a version is read by its kind
+    }
 )
 
 
 def objections(tree: Object) -> list[str]:
     """Each violated rule as `FIELD: TEXT`; none for a kind that is not served here. The object is not changed."""
-    resource = _BY_KIND.get((str(tree.get("apiVersion")), str(tree.get("kind"))))
+    resource = _BY_KIND.get((str(tree.get("apiVersion") or ""), str(tree.get("kind"))))
     if resource is None:
         return []
     try:

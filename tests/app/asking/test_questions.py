@@ -199,6 +199,7 @@ def _deployment(**spec: Any) -> Tree:
      "objects[0]: spec.template.spec.topologySpreadConstraints[0].maxSkew: Invalid value: 0: must be greater than"),
     ({"objects": [_manifest(priorityClassName="gold")]},
      "objects[0]: priorityClassName: no PriorityClass with name gold is known; no pod of the cluster has it"),
+    ({"objects": [{**_manifest("A B"), "apiVersion": None}]}, 'objects[0]: metadata.name: Invalid value: "A B"'),
     ({"objects": [_manifest(containers=5)]},
      "objects[0]: json: cannot unmarshal number into Go struct field PodSpec.spec.containers of type []v1.Container"),
     ({"labels": [{"node": "node", "labels": {"a b": "c"}}]}, 'node node: metadata.labels: Invalid value: "a b": name'),
