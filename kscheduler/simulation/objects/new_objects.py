@@ -52,8 +52,9 @@ def _refused(resource: ServedResource, tree: Object) -> list[str]:
     check_shape(tree)
     value = without_nulls(deepcopy(tree))
     metadata = value["metadata"] = dict(value.get("metadata") or {})
-    if not metadata.get("name"):
-        metadata["name"] = f"{metadata.get('generateName') or ''}new"
+    if not (metadata.get("name") or metadata.get("generateName")):
+        return ["metadata.name: Required value: name or generateName is required"]
+    metadata["name"] = metadata.get("name") or f"{metadata['generateName']}new"
     metadata.setdefault("uid", "new")  # which a Job's selector is made of
     if resource.key in _WITH_SPEC:
         value.setdefault("spec", {})
