@@ -29,13 +29,14 @@ ROOMY_NODES = 40
 """With the pods of `RandomCluster`: most find a node, some must preempt, some fit nowhere."""
 
 
-async def record(directory: Path, decisions: int, seed: int) -> None:
+async def record(directory: Path, decisions: int, seed: int, redaction_key: bytes) -> None:
     """Play until so many decisions are made."""
+    settings = RecordSettings(directory, 4 << 30, SEGMENT_BYTES, redaction_key=redaction_key)
     cluster = RandomCluster(
         default_configuration(),
         seed,
         clock=QuickClock(60.0),
-        recorder=lambda clock: flight_recorder(RecordSettings(directory, 4 << 30, SEGMENT_BYTES), clock),
+        recorder=lambda clock: flight_recorder(settings, clock),
         nodes=ROOMY_NODES,
         most_pods=ROOMY_NODES * 4,
     )
@@ -85,12 +86,14 @@ def main() -> int:
     parser.add_argument("directory", type=Path)
     parser.add_argument("--replay", action="store_true", help="do not record")
     parser.add_argument("--in-order-only", action="store_true", help="do not replay each segment alone as well")
+    parser.add_argument("--redact", action="store_true", help="record without names")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:  # each refused Binding is a line
         logs.configure(verbosity=0, stream=nowhere, information=nowhere)
         if not args.replay:
-            asyncio.run(record(args.directory, args.decisions, args.seed))
+            key = os.urandom(32) if args.redact else b""
+            asyncio.run(record(args.directory, args.decisions, args.seed, key))
         ways = (False,) if args.in_order_only else (False, True)
         are_equal = [replay(args.directory, each_segment=each) for each in ways]
     return 0 if all(are_equal) else 1
