@@ -60,6 +60,9 @@ class QuickClock(RealClock):
 class RandomCluster:
     """The cluster, its API server and a scheduler."""
 
+    more_kinds: tuple[Kind, ...] = ()
+    """Which stories with pod groups add."""
+
     def __init__(
         self,
         config: LoadedConfig,
@@ -75,7 +78,7 @@ class RandomCluster:
         self._clock = clock or QuickClock(20.0)
         self.recorder = recorder(self._clock) if recorder is not None else None
         self.clock: Clock = self._clock if self.recorder is None else self.recorder.clock
-        self.kinds = tuple(KINDS.values())
+        self.kinds = (*KINDS.values(), *self.more_kinds)
         self.informers = {kind: Informer[Any](kind, clock=self._clock) for kind in self.kinds}
         if self.recorder is not None:
             tap(self.recorder, self.informers, self.kinds)
@@ -293,6 +296,7 @@ class RandomCluster:
             },
         }
         self._constrain(tree["spec"], app)
+        self.tell(tree)
         self._show_pod(_decoded(PODS, tree), "ADDED")
 
     def _constrain(self, spec: dict[str, Any], app: str) -> None:
@@ -315,6 +319,9 @@ class RandomCluster:
             spec["nodeSelector"] = {"disk": "tape"}
         elif chance < 0.46:
             spec["schedulingGates"] = [{"name": "example.com/wait"}]
+
+    def tell(self, pod: dict[str, Any]) -> None:
+        """What a story of its own makes of a new pod's manifest."""
 
     def _remove_pod(self) -> None:
         if self.pods:

@@ -137,7 +137,7 @@ class App:
                     await self._lead(stop, lambda stop: self._keep_cache(stop, self._schedule))
                 else:
                     await self._keep_cache(stop, lambda stop: self._lead(stop, self._catch_up_and_schedule))
-                self.surface.is_stopping = True
+                self.surface.begin_stopping()
 
     async def _keep_cache(self, stop: asyncio.Event, then: _Phase) -> None:
         """Keep informers and cache up to date; `then` runs once they have synced."""
@@ -219,7 +219,7 @@ class App:
             self.surface.is_scheduling = True
             await stop.wait()
             self.diary.stopping(_reason(stop))
-            self.surface.is_stopping = True
+            self.surface.begin_stopping()
 
     def _flight_recorder(self) -> tuple[BackgroundService, ...]:
         """Stops after everything that is recorded."""

@@ -363,6 +363,11 @@ class Surface:
         ]
         return f"handlers are not fully synchronized: {', '.join(waiting)}" if waiting else None
 
+    def begin_stopping(self) -> None:
+        """The service ends: it is not ready any more, and whoever waits for an answer is told at once."""
+        self.is_stopping = True
+        self.live_copy.stop()
+
     def _shutdown_problem(self) -> str | None:
         return "process is shutting down" if self.is_stopping else None
 

@@ -1,6 +1,7 @@
 """The flags of the flight recorder."""
 
 import argparse
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +13,12 @@ if TYPE_CHECKING:
 
 DEFAULT_SIZE: Final = 1 << 30
 LEAST_SIZE: Final = 1 << 20
+_LEAST_KEY_BYTES: Final = 16
+_NEW_KEY_BYTES: Final = 32
+
+
+class RedactionKeyError(ValueError):
+    """The file of a key cannot be used. The message names it."""
 
 
 def add_record_flags(parser: Any, where: str = "") -> None:
@@ -31,6 +38,39 @@ def add_record_flags(parser: Any, where: str = "") -> None:
         default=DEFAULT_SIZE,
         help=f"{where}of all files of --record together: the oldest are deleted (default 1Gi)",
     )
+    parser.add_argument(
+        "--record-redact",
+        action="store_true",
+        help=f"{where}hash the names of pods, nodes, namespaces and all else that --record writes, and values of "
+        "labels, with a key that only this process has; the recording replays all the same",
+    )
+    parser.add_argument(
+        "--record-redact-key",
+        action=StoreText,
+        metavar="FILE",
+        default="",
+        help=f"{where}hash them with the key in this file (16 bytes at least), so that names are equal in the "
+        "recordings of all replicas and after a restart",
+    )
+
+
+def redaction_key(args: argparse.Namespace) -> bytes:
+    """The key of `--record-redact` or `--record-redact-key`; empty: nothing is hashed.
+
+    Raises `RedactionKeyError`, whose message names flag and file.
+    """
+    if not args.record_redact_key:
+        return os.urandom(_NEW_KEY_BYTES) if args.record_redact else b""
+    try:
+        key = Path(args.record_redact_key).read_bytes().strip()
+    except OSError as problem:
+        raise RedactionKeyError(f"--record-redact-key: {args.record_redact_key}: {problem.strerror}") from None
+    if len(key) < _LEAST_KEY_BYTES:
+        raise RedactionKeyError(
+            f"--record-redact-key: {args.record_redact_key}: {len(key)} bytes are too few for a key; write "
+            f"{_LEAST_KEY_BYTES} at least: head -c 32 /dev/urandom | base64 > {args.record_redact_key}"
+        )
+    return key
 
 
 def record_size(text: str) -> int:
@@ -42,7 +82,8 @@ def record_size(text: str) -> int:
 
 
 def record_settings(args: argparse.Namespace) -> "RecordSettings | None":
-    """`None`: nothing is recorded."""
+    """`None`: nothing is recorded. Raises `RedactionKeyError`."""
     from kscheduler.recorder.flight_recorder import RecordSettings
 
-    return RecordSettings(Path(args.record), args.record_max_size) if args.record else None
+    key = redaction_key(args)
+    return RecordSettings(Path(args.record), args.record_max_size, redaction_key=key) if args.record else None

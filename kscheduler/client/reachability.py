@@ -177,6 +177,15 @@ class APIServerReachability:
         silence = f"no request to {self.server} has succeeded and no watch has brought anything"
         return f"{silence} for {_seconds(silent)} s: {self._last_word()}"
 
+    def outage(self, now: float) -> str | None:
+        """What is wrong, as soon as it is beyond doubt; `None`: nothing is."""
+        for trouble in (self._away, self._unauthorized):
+            if trouble.diagnosed is not None and trouble.seconds(now) > 0:
+                return (
+                    f"{self.server} has not served us for {_seconds(trouble.seconds(now))} s: {trouble.diagnosed.text}"
+                )
+        return None
+
     def _last_word(self) -> str:
         """The last failure or refusal, in place of a success."""
         if self._away.diagnosed is not None:

@@ -10,6 +10,7 @@ from kscheduler.explain.questions.question import GroupQuestion, Question
 from kscheduler.explain.situation import NO_SITUATION, Situation
 from kscheduler.explain.suggestions.as_lines import suggestions_text
 from kscheduler.explain.suggestions.asked import suggested
+from kscheduler.explain.suggestions.of_group import suggested_for_group
 from kscheduler.explain.text.as_text import decision_text
 from kscheduler.explain.text.comparison import comparison_text
 from kscheduler.explain.text.layout import PLAIN, Style
@@ -32,13 +33,13 @@ class Answer:
     def as_json(self) -> str:
         """One line."""
         if isinstance(self.decision, GroupDecision):
-            return json_line(group_tree(self.decision, API_VERSION))
+            return json_line(group_tree(self.decision, API_VERSION, self.found))
         return json_line(decision_tree(self.decision, self.situation, self.notes, self.found, self.compared))
 
     def as_text(self, style: Style = PLAIN) -> str:
         """For people, without a final line end and without the notes."""
         if isinstance(self.decision, GroupDecision):
-            return "\n".join(map(printable, group_text(self.decision).splitlines()))
+            return "\n".join(map(printable, group_text(self.decision, self.found).splitlines()))
         text = decision_text(self.decision, style, self.situation)
         if self.compared is not None:
             text += f"\n{comparison_text(self.compared, style)}"
@@ -57,7 +58,8 @@ def answered(
     """The decision with what makes the pod fit, and with another node beside its own."""
     notes = (*question.notes, *decision.notes)
     if isinstance(decision, GroupDecision) or isinstance(question, GroupQuestion):
-        return Answer(decision, notes=notes)
+        helping = suggested_for_group(decision) if with_suggestions and isinstance(decision, GroupDecision) else None
+        return Answer(decision, notes=notes, found=helping)
     situation = question.situation
     found = suggested(decision, situation) if with_suggestions else None
     compared = against(decision, against_node, situation) if against_node else None

@@ -5,15 +5,18 @@ member, or what PreEnqueue says of each member if it keeps any of them out. Of a
 the whole, which nobody writes, and `groups` has those of the groups of pods, as they would be written.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from kscheduler.api.meta import Condition
 from kscheduler.explain.devices import reserved_devices
+from kscheduler.explain.suggestions.of_group import group_suggestion_lines, group_suggestion_trees
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.status import Status
 from kscheduler.scheduling.groups.group_cycle import MemberResult, TriedPlacement
 from kscheduler.scheduling.groups.group_outcome import group_condition
 from kscheduler.whatif.decide_group import GroupDecision
+from kscheduler.whatif.suggestions.suggestion import Suggestion
 
 Tree = dict[str, Any]
 
@@ -23,8 +26,11 @@ _NOTHING: Final[Tree] = dict.fromkeys(
 )
 
 
-def group_tree(decision: GroupDecision, api_version: str) -> Tree:
-    """The decision as plain dicts and lists, always with the same keys."""
+def group_tree(decision: GroupDecision, api_version: str, suggestions: Sequence[Suggestion] | None = None) -> Tree:
+    """The decision as plain dicts and lists, always with the same keys.
+
+    `suggestions`: what would make the group fit; `None` if that was not looked for, or the group fits.
+    """
     return {
         "apiVersion": api_version,
         "kind": KIND,
@@ -37,6 +43,7 @@ def group_tree(decision: GroupDecision, api_version: str) -> Tree:
         "podGroupOutcome": None if decision.error else outcome_tree(decision),
         "devices": _devices_tree(decision),
         "placements": [_placement_tree(tried) for tried in decision.placements],
+        "suggestions": group_suggestion_trees(suggestions, decision),
         "notes": list(decision.notes),
     }
 
@@ -111,9 +118,10 @@ def _member_tree(member: MemberResult) -> Tree:
     return {"code": member.status.code.label, "message": member.message}
 
 
-def group_text(decision: GroupDecision) -> str:
+def group_text(decision: GroupDecision, suggestions: Sequence[Suggestion] | None = None) -> str:
     """The decision in lines."""
-    return "\n".join(_lines(decision))
+    helping = [] if suggestions is None else group_suggestion_lines(suggestions, decision)
+    return "\n".join((*_lines(decision), *helping))
 
 
 def _lines(decision: GroupDecision) -> list[str]:

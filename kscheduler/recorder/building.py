@@ -1,6 +1,8 @@
 """A recorder from settings, and its connection to the parts of a scheduler."""
 
 import os
+import socket
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -11,6 +13,7 @@ from kscheduler.assembly.assembled import Assembly, Informers
 from kscheduler.loading import PluginOrigin
 from kscheduler.recorder.file.directory import new_run
 from kscheduler.recorder.flight_recorder import Attempts, FlightRecorder, RecordSettings
+from kscheduler.recorder.redaction.redacting import NO_REDACTION, KeyedRedaction
 from kscheduler.recorder.replaying.described import described
 from kscheduler.recorder.segment_thread import SegmentThread, WriteSettings
 from kscheduler.recorder.snapshots.taking import take
@@ -23,9 +26,20 @@ _SHARE = 8
 def flight_recorder(settings: RecordSettings, clock: Clock) -> FlightRecorder:
     """A recorder that has not begun."""
     segment = settings.segment_bytes or min(LARGEST_SEGMENT, max(settings.most_bytes // _SHARE, 1))
-    run = new_run(clock.time(), os.getpid())
+    run = new_run(clock.time(), _process())
     write = WriteSettings(settings.directory, run, settings.most_bytes, segment, settings.segment_seconds)
-    return FlightRecorder(SegmentThread(write), clock)
+    key = settings.redaction_key
+    redaction = KeyedRedaction(key) if key else NO_REDACTION
+    return FlightRecorder(SegmentThread(write, redaction), clock, redaction)
+
+
+def _process() -> int:
+    """The process's number; in a container, where each is 1, one that is made of the pod's name.
+
+    So replicas that share a volume and start within a second write different files.
+    """
+    process = os.getpid()
+    return process if process > 1 else zlib.crc32(socket.gethostname().encode())
 
 
 def connect(
@@ -44,5 +58,7 @@ def connect(
         objects = {kind: informers[kind].store.list() for kind in kinds}
         return take(assembly, objects, describe(assembly.config), micros, attempts, number).entries
 
+    if recorder.redaction.is_on:
+        assembly.cache.nodes.tie_name = recorder.redaction.text
     recorder.describe = describe
     recorder.snapshot = snapshot

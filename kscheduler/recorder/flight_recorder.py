@@ -23,6 +23,7 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Status
 from kscheduler.logs import get_logger
 from kscheduler.recorder.entries import How, Op, Output, Verb
+from kscheduler.recorder.redaction.redacting import NO_REDACTION, Redaction
 from kscheduler.recorder.segment_thread import NewSegment, SegmentThread, ThreadStatistics
 from kscheduler.recorder.step_clock import StepClock
 from kscheduler.scheduling.failures.failures import Failure
@@ -48,8 +49,8 @@ class RecordSettings:
     segment_bytes: int = 0
     """After which a new segment begins; 0: an eighth of `most_bytes`, 64 MiB at most."""
     segment_seconds: float = 3600.0
-    redacts: bool = False
-    """Names are hashed."""
+    redaction_key: bytes = b""
+    """Names are hashed with it; empty: they are written as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class FlightRecorder(Journal):
 
     is_on = True
 
-    def __init__(self, thread: SegmentThread, clock: Clock) -> None:
+    def __init__(self, thread: SegmentThread, clock: Clock, redaction: Redaction = NO_REDACTION) -> None:
         self.clock = StepClock(clock)
         """For the scheduler: stands still within a step."""
         self.begins = self.clock.step  # type: ignore[method-assign]  # one call less in each step
@@ -87,6 +88,7 @@ class FlightRecorder(Journal):
         """From a `LoadedConfig` to what is written of it, or to a function that makes that in the thread."""
         self.snapshot: Snapshot = nothing
         """What a new segment begins with; given once all parts are there."""
+        self.redaction = redaction
         self._thread = thread
         self._real = clock
         self._pending: list[tuple[Any, ...]] = []
@@ -150,8 +152,6 @@ class FlightRecorder(Journal):
         micros = self.clock.micros
         entries = self.snapshot(micros, dict(self._under_way), self._attempts)
         self._thread.put(NewSegment(micros, entries, missing), 0)
-        if missing:
-            _log.warning("recording_has_a_gap", entries=missing, advice="a new segment begins with a snapshot")
 
     # --- keeping ------------------------------------------------------------------------------------------------------
 
@@ -176,6 +176,11 @@ class FlightRecorder(Journal):
         self._thread.put(pending, len(pending))
 
     def _lose(self, entries: int) -> None:
+        if not self._missing and self._thread.takes_entries:  # otherwise the thread has said why
+            advice = "scheduling goes on; a new segment begins as soon as everything is written"
+            _log.warning(
+                "recording_interrupted", err=f"{self._thread.waiting} entries wait to be written", advice=advice
+            )
         self._missing += entries
         self._lost += entries
 

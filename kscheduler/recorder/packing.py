@@ -14,7 +14,7 @@ import msgspec
 from kscheduler.api.core import Node, Pod, PodSpec
 from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import KubeObject, ObjectMeta
-from kscheduler.recorder.redaction import Redaction, no_redaction
+from kscheduler.recorder.redaction.redacting import NO_REDACTION, Redaction
 
 MOST_SPECS: Final = 4096
 """Specs of pods that are known by number in a segment; then the numbers begin anew."""
@@ -29,47 +29,49 @@ Packed = Sequence[Any]
 class ObjectPacker:
     """Writes the objects of one segment."""
 
-    def __init__(self, redaction: Redaction = no_redaction) -> None:
-        self._redact = redaction
+    def __init__(self, redaction: Redaction = NO_REDACTION) -> None:
+        self._redaction = redaction
+        self._part = redaction.part
         self._specs: dict[bytes, int] = {}
+        """As they came: names are hashed only in those that are written."""
 
     def whole(self, obj: KubeObject) -> Packed:
         """An object that the reader does not know."""
-        obj = self._redact(obj)
+        part = self._part
         if isinstance(obj, Pod):
-            return [_encode(obj.metadata), obj.spec.node_name, self._spec(obj.spec), _encode(obj.status)]
-        return [_encode(obj)]
+            node_name = self._redaction.text(obj.spec.node_name)
+            return [_encode(part(obj.metadata)), node_name, self._spec(obj.spec), _encode(part(obj.status))]
+        return [_encode(part(obj))]
 
     def update(self, old: KubeObject, new: KubeObject) -> Packed:
         """An object whose version before the reader knows."""
         if type(new) is Pod and type(old) is Pod:
-            return self._pod_update(self._redact(old), self._redact(new))
+            return self._pod_update(old, new)
         if type(new) is Node and type(old) is Node:
-            return self._node_update(self._redact(old), self._redact(new))
+            return self._node_update(old, new)
         return self.whole(new)
 
     def key(self, obj: KubeObject) -> str:
-        """The key of an object that is gone."""
-        key: str = self._redact(obj).key
-        return key
+        """The key of an object."""
+        return self._redaction.key(obj)
 
     def _pod_update(self, old: Any, new: Any) -> Packed:
         before, after = old.spec, new.spec
         if before.node_name != after.node_name:
             before = msgspec.structs.replace(before, node_name=after.node_name)
         return [
-            _metadata(old.metadata, new.metadata),
-            after.node_name if after.node_name != old.spec.node_name else None,
+            self._metadata(old.metadata, new.metadata),
+            self._redaction.text(after.node_name) if after.node_name != old.spec.node_name else None,
             None if before == after else self._spec(after),
-            None if old.status == new.status else _encode(new.status),
+            None if old.status == new.status else _encode(self._part(new.status)),
         ]
 
     def _node_update(self, old: Any, new: Any) -> Packed:
         return [
-            _metadata(old.metadata, new.metadata),
+            self._metadata(old.metadata, new.metadata),
             None,
-            None if old.spec == new.spec else _encode(new.spec),
-            None if old.status == new.status else _encode(new.status),
+            None if old.spec == new.spec else _encode(self._part(new.spec)),
+            None if old.status == new.status else _encode(self._part(new.status)),
         ]
 
     def _spec(self, spec: PodSpec) -> bytes | int:
@@ -83,7 +85,10 @@ class ObjectPacker:
         if len(self._specs) >= MOST_SPECS:
             self._specs.clear()
         self._specs[data] = len(self._specs)
-        return data
+        return _encode(self._part(spec)) if self._redaction.is_on else data
+
+    def _metadata(self, old: ObjectMeta, new: ObjectMeta) -> bytes | str:
+        return new.resource_version if _is_same(old, new) else _encode(self._part(new))
 
 
 class ObjectUnpacker:
@@ -144,9 +149,9 @@ class ObjectUnpacker:
         return decoder.decode(data)
 
 
-def _metadata(old: ObjectMeta, new: ObjectMeta) -> bytes | str:
+def _is_same(old: ObjectMeta, new: ObjectMeta) -> bool:
     """Mostly nothing but the resource version is news."""
-    same = (
+    return (
         old.labels == new.labels
         and old.annotations == new.annotations
         and old.owner_references == new.owner_references
@@ -155,7 +160,6 @@ def _metadata(old: ObjectMeta, new: ObjectMeta) -> bytes | str:
         and old.uid == new.uid
         and old.creation_timestamp == new.creation_timestamp
     )
-    return new.resource_version if same else _encode(new)
 
 
 def _with(before: ObjectMeta, packed: bytes | str) -> ObjectMeta:

@@ -24,7 +24,7 @@ from kscheduler.recorder.entries import UNTIMED, Digest, Op, Verb
 from kscheduler.recorder.file.blocks import HEADER, BlockPacker
 from kscheduler.recorder.file.directory import is_writable, make_room, segment_path
 from kscheduler.recorder.packing import ObjectPacker
-from kscheduler.recorder.redaction import Redaction, no_redaction
+from kscheduler.recorder.redaction.redacting import NO_REDACTION, Redaction
 
 _log = get_logger(__name__)
 
@@ -80,7 +80,7 @@ class WriteSettings:
 class SegmentThread:
     """Writes one recording."""
 
-    def __init__(self, settings: WriteSettings, redaction: Redaction = no_redaction) -> None:
+    def __init__(self, settings: WriteSettings, redaction: Redaction = NO_REDACTION) -> None:
         self._settings = settings
         self._redaction = redaction
         self._queue: queue.SimpleQueue[NewSegment | list[tuple[Any, ...]] | None] = queue.SimpleQueue()
@@ -99,6 +99,8 @@ class SegmentThread:
         """Entries that were handed over and not written; entries that are missing before the next segment."""
         self._problem = ""
         self._try_after = 0.0
+        self._resources: Sequence[str] = ()
+        """What kinds are recorded, by number."""
 
     # --- for the event loop -------------------------------------------------------------------------------------------
 
@@ -191,7 +193,6 @@ class SegmentThread:
             self._failed(problem)
             return
         path = segment_path(settings.directory, settings.run, self._number + 1)
-        self._number += 1
         segment = self._segment = _Segment(path, self._redaction)
         self._make_room(segment.path)
         self._micros = new.micros
@@ -203,7 +204,16 @@ class SegmentThread:
         except OSError:  # without its whole snapshot it is of no use, and the next try would leave one more
             with suppress(OSError):
                 path.unlink()
+            self._number += path.exists()  # the number is free again only if the file is gone
             raise
+        self._number += 1
+        if self._missing:
+            _log.warning(
+                "recording_has_a_gap",
+                entries=self._missing,
+                path=str(path),
+                advice="this segment begins with a snapshot",
+            )
         self._missing = 0
         if self._problem:
             _log.info("recording_resumed", path=str(path))
@@ -242,15 +252,15 @@ class SegmentThread:
         if op is Op.OBJECT:
             _, _, kind, verb, old, new = entry
             if verb is Verb.UPDATED:
-                return op, micros, kind, verb, old.key, objects.update(old, new)
+                return op, micros, kind, verb, objects.key(old), objects.update(old, new)
             if verb is Verb.DELETED:
                 return op, micros, kind, verb, objects.key(old), ()
-            return op, micros, kind, verb, new.key, objects.whole(new)
+            return op, micros, kind, verb, objects.key(new), objects.whole(new)
         if op is Op.CLAIM:
             return op, micros, objects.whole(entry[2])
         if op is Op.ADOPTED:
             return op, micros, self._settings_of(entry[2]), entry[3]
-        packed = (op, micros, *entry[2:])
+        packed = self._redaction.entry((op, micros, *entry[2:]))
         self._digest.add(packed)
         return packed
 
@@ -258,12 +268,14 @@ class SegmentThread:
         if entry[1] in ("objects", "versions"):
             return (*entry[:3], [objects.whole(obj) for obj in entry[3]])
         if entry[1] == "configuration":
+            self._resources = entry[4]
             return (*entry[:2], self._settings_of(entry[2]), *entry[3:])
+        if entry[1] == "state":
+            return (*entry[:2], self._redaction.state(entry[2], self._resources))
         return entry
 
-    @staticmethod
-    def _settings_of(config: Any) -> Any:
-        return config() if callable(config) else config
+    def _settings_of(self, config: Any) -> Any:
+        return self._redaction.settings(config() if callable(config) else config)
 
 
 class _Segment:

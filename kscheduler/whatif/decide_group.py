@@ -54,6 +54,8 @@ class GroupDecision:
     preemption: Preemption | None = None
     """Whom it would evict."""
     notes: tuple[str, ...] = field(default=())
+    inputs: GroupInputs | None = field(default=None, repr=False)
+    """What it was judged on, for further trials; none of a group that is not known or cannot be tried."""
 
 
 def decide_group(scenario: GroupScenario) -> GroupDecision:
@@ -69,11 +71,12 @@ def decide_group(scenario: GroupScenario) -> GroupDecision:
     if not members:
         raise ScenarioError(f"{scenario.where}: podGroup: no pod without a node is in group {scenario.group}")
     gates = {pod.name: profiles[pod.pod.spec.scheduler_name].run_pre_enqueue(pod) for pod in members}
-    if any(not status.is_success for status in gates.values()):
-        return GroupDecision(scenario, pre_enqueue=gates)
     key = cache.pod_groups.key_of(members[0].pod)
     root = cache.pod_groups.root_of(key) if key is not None else None
     definition = cache.pod_groups.definition(root) if root is not None else None
+    if any(not status.is_success for status in gates.values()):
+        inputs = None if definition is None else _inputs(definition, members, cache, profiles)
+        return GroupDecision(scenario, pre_enqueue=gates, inputs=inputs)
     if definition is None:
         return GroupDecision(scenario, error=f"the group {scenario.group} is not among objects.podgroups")
     return _tried(scenario, cache, profiles, definition, members)
@@ -86,13 +89,7 @@ def _tried(
     if problem:
         status = error(problem)
         return GroupDecision(scenario, status=status, members=tuple(MemberResult(pod, status) for pod in members))
-    profile = profiles[members[0].pod.spec.scheduler_name]
-    alone, sampler = replace(profile, post_filter=()), TieBreakingSampler()
-
-    def judge(pod: PodInfo, rows: Rows | None, trial: CycleOfGroup) -> SchedulingRecord:
-        return schedule(alone, pod, cache, sampler=sampler, within=rows, group=trial)
-
-    inputs = tree_inputs(GroupInputs(definition, members, profile, cache, judge), cache.pod_groups)
+    inputs = _inputs(definition, members, cache, profiles)
     result: GroupResult = place_group(inputs)
     run_group_post_filter(inputs, result, place_group)
     verdicts = tuple(member_verdict(part, member) for part in result.parts for member in part.members)
@@ -103,9 +100,20 @@ def _tried(
         status=result.status,
         members=verdicts,
         preemption=result.preemption,
+        inputs=inputs,
         placements=tuple(result.placements),
         groups=tuple(groups),
     )
+
+
+def _inputs(definition: GroupDefinition, members: list[PodInfo], cache: Cache, profiles: Profiles) -> GroupInputs:
+    profile = profiles[members[0].pod.spec.scheduler_name]
+    alone, sampler = replace(profile, post_filter=()), TieBreakingSampler()
+
+    def judge(pod: PodInfo, rows: Rows | None, trial: CycleOfGroup) -> SchedulingRecord:
+        return schedule(alone, pod, cache, sampler=sampler, within=rows, group=trial)
+
+    return tree_inputs(GroupInputs(definition, members, profile, cache, judge), cache.pod_groups)
 
 
 def _profiles(scenario: GroupScenario, cache: Cache) -> Profiles:

@@ -29,6 +29,8 @@ class NewPod:
     besides: list[Document] = field(default_factory=list)
     """Objects that would be created with it: its owner, its claims."""
     notes: list[str] = field(default_factory=list)
+    copies: list[str] = field(default_factory=list)
+    """Names of further pods that are alike but for their names."""
 
 
 def new_pods(documents: list[Document], namespace: str) -> Iterator[NewPod]:
@@ -45,16 +47,19 @@ def new_pods(documents: list[Document], namespace: str) -> Iterator[NewPod]:
 def all_new_pods(documents: list[Document], namespace: str, replicas: int | None = None) -> Iterator[NewPod]:
     """Every pod that the documents would make: as many as their workloads want, or `replicas` of each.
 
-    A DaemonSet yields one; `on_each_node` makes the others. Raises `ScenarioError`.
+    Pods that differ in nothing but their names come as one with `copies`: thousands of replicas are one manifest. A
+    DaemonSet yields one; `on_each_node` makes the others. Raises `ScenarioError`.
     """
     for document in documents:
         kind = str(document.tree.get("kind"))
         if kind == "Pod":
-            yield from _copies_of_pod(document, namespace, 1 if replicas is None else replicas)
+            count = 1 if replicas is None else replicas
+            tree = _placed_in(deepcopy(document.tree), namespace, document.where)
+            name = tree["metadata"]["name"]
+            yield NewPod(tree, "its manifest", document.where, copies=[f"{name}-{nth}" for nth in range(1, count)])
         elif kind in WORKLOADS:
             count = 1 if kind == "DaemonSet" else _wanted(document.tree, kind) if replicas is None else replicas
-            for ordinal in range(count):
-                yield _of_workload(document, kind, namespace, ordinal)
+            yield from _pods_of_workload(document, kind, namespace, count)
 
 
 def on_each_node(new: NewPod, node_names: Iterable[str]) -> Iterator[NewPod]:
@@ -70,12 +75,14 @@ def on_each_node(new: NewPod, node_names: Iterable[str]) -> Iterator[NewPod]:
         yield NewPod(tree, new.origin, new.where, new.besides, new.notes)
 
 
-def _copies_of_pod(document: Document, namespace: str, count: int) -> Iterator[NewPod]:
-    for ordinal in range(count):
-        tree = _placed_in(deepcopy(document.tree), namespace, document.where)
-        if ordinal:
-            tree["metadata"]["name"] += f"-{ordinal}"
-        yield NewPod(tree, "its manifest", document.where)
+def _pods_of_workload(document: Document, kind: str, namespace: str, count: int) -> Iterator[NewPod]:
+    if kind == "StatefulSet":  # each has a label and claims of its own
+        yield from (_of_workload(document, kind, namespace, ordinal) for ordinal in range(count))
+    elif count:
+        first = _of_workload(document, kind, namespace)
+        name = document.tree["metadata"].get("name") or f"{document.tree['metadata']['generateName']}new"
+        first.copies = [_name_of(name, kind, ordinal) for ordinal in range(1, count)]
+        yield first
 
 
 def _wanted(tree: Tree, kind: str) -> int:

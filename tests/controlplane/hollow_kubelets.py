@@ -78,7 +78,8 @@ class HollowKubelets(PodWatch):
             return
         try:
             if pod["metadata"].get("deletionTimestamp"):
-                self.api.delete(pod_path(pod), grace_seconds=0)
+                # by UID: this may be the second sight of a pod that is gone, and its name may be another pod's by now
+                self.api.delete(pod_path(pod), grace_seconds=0, uid=pod["metadata"]["uid"])
             elif pod.get("status", {}).get("phase", "Pending") == "Pending":
                 status = {
                     "metadata": {"uid": pod["metadata"]["uid"]},

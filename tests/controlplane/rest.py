@@ -96,9 +96,13 @@ class Api:
     def patch(self, path: str, body: Object, content_type: str = MERGE_PATCH) -> Object:
         return self.request("PATCH", path, body, content_type)
 
-    def delete(self, path: str, *, grace_seconds: int | None = None, missing_ok: bool = False) -> None:
-        """Deletes the object, or the collection, that `path` names."""
-        body = {} if grace_seconds is None else {"gracePeriodSeconds": grace_seconds}
+    def delete(
+        self, path: str, *, grace_seconds: int | None = None, missing_ok: bool = False, uid: str | None = None
+    ) -> None:
+        """Deletes the object, or the collection, that `path` names; with `uid` only the one that has it (else 409)."""
+        body: Object = {} if grace_seconds is None else {"gracePeriodSeconds": grace_seconds}
+        if uid is not None:
+            body["preconditions"] = {"uid": uid}
         try:
             self.request("DELETE", path, {"apiVersion": "v1", "kind": "DeleteOptions"} | body)
         except ApiStatusError as error:

@@ -2,6 +2,7 @@
 
 pytest tests/e2e --server embedded
 pytest tests/e2e --server real
+pytest tests/e2e --server real --on-it-only                 without tests that bring servers of their own, or need none
 KUBERNETES_VERSION=1.37.1 pytest tests/e2e --server real     on another release (make e2e-versions: on each)
 SCHEDULER=kube-scheduler pytest tests/e2e --server real      the suite itself, tried on the original
 """
@@ -32,6 +33,7 @@ NUMBERS = itertools.count(1)
 def pytest_addoption(parser: pytest.Parser) -> None:
     choices = ("embedded", "real", "both")
     parser.addoption("--server", choices=choices, default="both", help="API server that the suite runs on")
+    parser.addoption("--on-it-only", action="store_true", help="leave out what brings its own servers, or needs none")
     parser.addoption("--record-transcript", action="store_true", help="write tests/e2e/transcripts/transcript.txt anew")
 
 
@@ -62,6 +64,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         chosen = metafunc.config.getoption("--server")
         kinds = ("embedded", "real") if chosen == "both" else (chosen,)
         metafunc.parametrize("server", kinds, indirect=True, scope="session")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--on-it-only"):
+        elsewhere = [item for item in items if "server" not in getattr(item, "fixturenames", ())]
+        config.hook.pytest_deselected(items=elsewhere)
+        items[:] = [item for item in items if item not in elsewhere]
 
 
 @pytest.fixture(scope="session")

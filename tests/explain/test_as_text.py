@@ -31,7 +31,7 @@ def test_says_where_the_pod_goes_and_who_gave_the_points() -> None:
         "    ImageLocality                        0      0",
         "    total                              463    433",
         "",
-        "  second is small: it is 30 points behind large (NodeResourcesFit -22,",
+        "  the best other node is small with 433 points, 30 behind large with 463 (NodeResourcesFit -22,",
         "      NodeResourcesBalancedAllocation -8)",
         "",
         "  NodeUnschedulable turned 1 node down",

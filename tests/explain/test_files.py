@@ -303,7 +303,7 @@ def test_a_group_that_preempts_is_told_with_its_victims(tmp_path: Path, capsys: 
     told = capsys.readouterr().out
     assert "found a placement for podgroup, preempting 1 victims\n" in told
     assert "  m-0: 0/1 nodes are available: 1 Insufficient cpu. (waits for room on a)\n" in told
-    assert told.endswith("it would evict 1 pod:\n  default/low on a, priority 1\n")
+    assert "\nit would evict 1 pod:\n  default/low on a, priority 1\n" in told
     assert run("--from", path, "-o", "json", "--emulated-version", "1.37") == 0
     assert json.loads(capsys.readouterr().out)["preemption"] == {
         "nominatedNodes": {"m-0": "a"},

@@ -5,9 +5,14 @@ from pathlib import Path
 
 from benchmarks.recorder.random_cluster import RandomCluster
 from kscheduler.config.loader import LoadedConfig, default_configuration
+from kscheduler.framework.registry import Registry
 from kscheduler.recorder.building import flight_recorder
+from kscheduler.recorder.file.blocks import BlockReader
+from kscheduler.recorder.file.directory import segments_in
 from kscheduler.recorder.flight_recorder import RecordSettings
+from kscheduler.recorder.replaying.described import configured_as
 from kscheduler.recorder.replaying.replay import Replay, runs_of
+from kscheduler.recorder.replaying.replayed_scheduler import Configure
 
 TEND_EVERY = 50
 """Turns after which the recorder does what is due: the half seconds of a service."""
@@ -21,15 +26,20 @@ def record(
     config: LoadedConfig | None = None,
     nodes: int = 6,
     segment_bytes: int = 0,
+    redaction_key: bytes = b"",
+    cluster_type: type[RandomCluster] = RandomCluster,
+    known: Registry | None = None,
 ) -> RandomCluster:
     """Let a scheduler work, and record it. Returns the cluster as it is in the end."""
 
     async def play() -> RandomCluster:
-        cluster = RandomCluster(
+        settings = RecordSettings(directory, segment_bytes=segment_bytes, redaction_key=redaction_key)
+        cluster = cluster_type(
             config or default_configuration(),
             seed,
-            recorder=lambda clock: flight_recorder(RecordSettings(directory, segment_bytes=segment_bytes), clock),
+            recorder=lambda clock: flight_recorder(settings, clock),
             nodes=nodes,
+            known=known,
         )
         recorder = cluster.recorder
         assert recorder is not None
@@ -39,9 +49,18 @@ def record(
     return asyncio.run(play())
 
 
-def replayed(path: Path, *, each_segment: bool = False) -> Replay:
+def replayed(path: Path, *, each_segment: bool = False, configure: Configure = configured_as) -> Replay:
     """All of it again."""
-    replay = Replay(each_segment=each_segment)
+    replay = Replay(configure, each_segment=each_segment)
     for run in runs_of(path):
         replay.run(run)
     return replay
+
+
+def written(directory: Path) -> bytes:
+    """The data of all blocks."""
+    found = b""
+    for name in segments_in(directory):
+        with name.path.open("rb") as file:
+            found += b"".join(BlockReader(file))
+    return found

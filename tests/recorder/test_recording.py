@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from benchmarks.recorder.random_cluster import RandomCluster
 from kscheduler.aio.clock import VirtualClock
@@ -193,6 +194,49 @@ async def test_a_full_disk_is_not_filled_with_segments_that_are_of_no_use(
     await play(cluster, 100, {})
     assert cluster.recorder.statistics().thread.failures > 1
     assert segments_in(tmp_path) == []
+
+
+async def test_a_gap_is_told_once_when_it_is_over_and_no_number_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_thread, "RETRY_SECONDS", 0.0)
+    is_full = threading.Event()
+    real = segment_thread._Segment.write
+
+    def write(segment: Any, data: bytes) -> int:
+        if is_full.is_set():
+            raise OSError(28, "No space left on device", str(segment.path))
+        return real(segment, data)
+
+    monkeypatch.setattr(segment_thread._Segment, "write", write)
+    cluster = cluster_with(tmp_path)
+    recorder = cluster.recorder
+    assert recorder is not None
+    with capture_logs() as lines:
+        await play(cluster, 200, {60: is_full.set, 140: is_full.clear})
+    said = [line["event"] for line in lines if line["event"].startswith("recording_")]
+    assert said[0] == "recording_interrupted"
+    assert said[-2:] == ["recording_has_a_gap", "recording_resumed"]
+    assert said.count("recording_has_a_gap") == 1
+    assert recorder.statistics().thread.failures > 2
+    assert [name.number for name in segments_in(tmp_path)] == [1, 2]
+    report = replayed(tmp_path).report
+    assert report.is_equal
+    assert report.lost == recorder.statistics().lost > 0
+
+
+def test_what_is_no_segment_is_passed_over_by_name(tmp_path: Path) -> None:
+    record(tmp_path, 60, seed=1, nodes=3)
+    alone = replayed(tmp_path).report
+    (tmp_path / "20260101T000000Z-1-000001.ksrec").mkdir()
+    (tmp_path / "notes.ksrec").write_text("mine")
+    last = segments_in(tmp_path)[-1]
+    foreign = tmp_path / f"{last.run}-000009.ksrec"
+    foreign.write_text("not yours")
+    report = replayed(tmp_path).report
+    assert (report.decisions, report.differing) == (alone.decisions, 0)
+    assert report.stopped == [f"{foreign}: it is no recording of kscheduler"]
+    assert not report.is_equal, "it may be a segment whose beginning is destroyed"
 
 
 def test_the_recording_keeps_within_its_size(tmp_path: Path) -> None:

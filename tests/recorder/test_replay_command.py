@@ -4,11 +4,18 @@ import json
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from kscheduler.cli import build_parser, main
 from kscheduler.cli.commands import replay
+from kscheduler.explain.recordings.in_json import replay_schema
 from kscheduler.recorder.file.directory import segments_in
 from tests.recorder.recorded import record
+
+OTHER = """apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{schedulerName: kscheduler}]
+"""
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +38,31 @@ def test_for_programs_there_is_one_object(recording: Path, capsys: pytest.Captur
     assert tree["equal"] is True
     assert tree["decisions"] > 50
     assert tree["blocksWithAnotherDigest"] == 0
+
+
+def test_each_answer_is_as_its_schema_says(recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "other.yaml"
+    config.write_text(OTHER)
+    assert main(["replay", "--schema"]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    Draft202012Validator.check_schema(schema)
+    answers = {"Replay": [], "ReplayedState": ["--until", "+10m"], "PolicyComparison": ["--config", str(config)]}
+    for kind, flags in answers.items():
+        assert main(["replay", str(recording), *flags, "-o", "json"]) == 0
+        tree = json.loads(capsys.readouterr().out.splitlines()[-1])  # other tests may have switched the log on
+        assert tree["kind"] == kind
+        Draft202012Validator(schema).validate(tree)
+
+
+def test_a_recording_has_to_be_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay"]) == 2
+    assert "which recording?" in capsys.readouterr().err
+
+
+def test_the_page_names_every_key_of_a_replay() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "recorder.md").read_text(encoding="utf-8")
+    keys = json.loads(replay_schema())["$defs"]["replay"]["properties"]
+    assert [key for key in keys if key not in ("apiVersion", "kind") and f"`{key}`" not in page] == []
 
 
 def test_the_state_at_a_time_has_nodes_and_queue(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:

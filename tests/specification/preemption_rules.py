@@ -57,9 +57,9 @@ def started(pod: Pod) -> float:
     return datetime.fromisoformat(text).timestamp() if text else float("inf")
 
 
-def importance(pod: Pod) -> tuple[int, float, str, str]:
+def importance(pod: Pod) -> tuple[int, float, str]:
     """Smallest first: the most important."""
-    return -priority(pod), started(pod), pod.metadata.namespace, pod.metadata.name
+    return -priority(pod), started(pod), pod.metadata.uid
 
 
 # --- does it fit? -----------------------------------------------------------------------------------------------------

@@ -69,6 +69,15 @@ class CopyRefusedError(NoAnswerError):
     retry_after_seconds = 30
 
 
+class CopyStoppedError(CopyRefusedError):
+    """The service ends."""
+
+    retry_after_seconds = 5
+
+    def __init__(self) -> None:
+        super().__init__("the service is stopping: ask the next one")
+
+
 class CopyTimeoutError(NoAnswerError):
     """The copy was killed at its deadline."""
 
@@ -98,6 +107,7 @@ class LiveCopy:
         self._limits = limits or CopyLimits()
         self._turn = asyncio.Lock()
         self._waiting = 0
+        self._is_stopping = False
         self._next_fork_at = 0.0
         self._ended: dict[int, asyncio.Future[int]] = {}
         """By process id of each copy that has not ended: its exit code to come."""
@@ -112,6 +122,8 @@ class LiveCopy:
 
     async def ask(self, question: Question) -> bytes:
         """What the question returns in a copy of this moment. Raises `NoAnswerError`."""
+        if self._is_stopping:
+            raise CopyStoppedError
         if self._waiting > self._limits.waiting:
             raise CopyBusyError(f"{self._waiting} questions wait already")
         self._waiting += 1
@@ -124,8 +136,17 @@ class LiveCopy:
         finally:
             self._waiting -= 1
 
+    def stop(self) -> None:
+        """Kill the copy that is at work, and answer nobody any more: the service must not wait for an answer."""
+        self._is_stopping = True
+        self._kill()
+
     async def aclose(self) -> None:
-        """Kill the copy that is at work, and see it end."""
+        """Stop, and see the copy end."""
+        self.stop()
+        await self._ending()
+
+    async def _ending(self) -> None:
         self._kill()
         if self._ended:
             await asyncio.wait(list(self._ended.values()))
@@ -148,6 +169,8 @@ class LiveCopy:
             raise
 
     async def _answered(self, question: Question) -> bytes:
+        if self._is_stopping:  # while it waited for its turn
+            raise CopyStoppedError
         obstacle = self._room.obstacle()
         if obstacle:
             raise CopyRefusedError(obstacle)
@@ -161,7 +184,9 @@ class LiveCopy:
             text = await self._read(reader)
             return _unpacked(text, await ended)
         except NoAnswerError:
-            await self.aclose()
+            await self._ending()
+            if self._is_stopping:
+                raise CopyStoppedError from None
             raise
         except BaseException:
             self._kill()
@@ -179,6 +204,9 @@ class LiveCopy:
 
         def begin() -> None:
             if begun.cancelled():
+                return
+            if self._is_stopping:
+                begun.set_exception(CopyStoppedError())
                 return
             before = perf_counter()
             try:

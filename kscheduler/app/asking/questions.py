@@ -3,10 +3,13 @@
 Each returns the status of HTTP, a line end and the body; what is wrong with the question is a sentence of text.
 """
 
-from typing import Final
+from collections.abc import Iterable
+from time import perf_counter
+from typing import Any, Final
 
 import numpy.ma  # noqa: F401  `np.unique` imports it when it is first called: each copy would do so anew
 
+from kscheduler.api.core import Pod
 from kscheduler.app.asking.live_state import live_objects, live_pod, running_scheduler
 from kscheduler.app.parts import Parts
 from kscheduler.explain.answering import answered
@@ -16,12 +19,17 @@ from kscheduler.explain.questions.question import GroupQuestion
 from kscheduler.explain.questions.running import WHERE
 from kscheduler.explain.rehearsals.from_request import read_request, serving_of_request, wishes_of
 from kscheduler.explain.rehearsals.in_json import simulation_tree
-from kscheduler.explain.rehearsals.planning import planned
+from kscheduler.explain.rehearsals.planning import NewObjectRules, planned
 from kscheduler.simulation.objects.defaults.pods import default_new_pod
+from kscheduler.simulation.objects.new_objects import objections
 from kscheduler.whatif.rehearsal.plan import HeldCluster
 from kscheduler.whatif.rehearsal.rehearse import rehearse
 from kscheduler.whatif.scenario import ScenarioError
 
+Tree = dict[str, Any]
+
+PLAY_SECONDS: Final = 6.0
+"""Of the deadline of a copy (`CopyLimits.seconds`): the rest is for the answer, on a machine that is busy."""
 _OK: Final = 200
 _BAD_REQUEST: Final = 400
 _NOT_FOUND: Final = 404
@@ -63,17 +71,31 @@ def nodes(parts: Parts) -> bytes:
 
 def simulate(parts: Parts, body: bytes) -> bytes:
     """What would happen if, as `kscheduler simulate -o json` says it."""
+    began = perf_counter()
     try:
         request = read_request(body)
         running = running_scheduler(parts, leads=True, in_order=True)
         wishes = wishes_of(request, (node.metadata.name for node in running.objects.nodes))
         served = serving_of_request(request, running.served)
         cluster = HeldCluster(running.cache, running.objects)
-        plan, notes = planned(wishes, running.objects, running.groups, served, WHERE, default_new_pod, cluster)
+        rules = NewObjectRules(default_new_pod, objections, _priorities_of(running.objects.pods))
+        seconds = PLAY_SECONDS - (perf_counter() - began)
+        plan, notes = planned(wishes, running.objects, running.groups, served, WHERE, rules, cluster, seconds)
         rehearsed = rehearse(plan)
     except ScenarioError as problem:
         return _told(_BAD_REQUEST, str(problem))
     return _told(_OK, f"{json_line(simulation_tree(rehearsed, notes))}\n")
+
+
+def _priorities_of(pods: Iterable[Pod]) -> dict[str, Tree]:
+    """The PriorityClasses that pods have, as far as pods tell. The service reads no others."""
+    found: dict[str, Tree] = {}
+    for pod in pods:
+        name, spec = pod.spec.priority_class_name, pod.spec
+        if name and name not in found:
+            policy = {"preemptionPolicy": spec.preemption_policy} if spec.preemption_policy else {}
+            found[name] = {"metadata": {"name": name}, "value": spec.priority or 0, **policy}
+    return found
 
 
 def _told(status: int, text: str) -> bytes:

@@ -4,7 +4,6 @@ It runs in the copy, and may change what it likes.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 import msgspec
 
@@ -19,14 +18,7 @@ from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.profile import Profile
 from kscheduler.server.status_page.sources import NodeVerdict, Tree
 from kscheduler.whatif.scenario import ClusterObjects, Scenario
-from kscheduler.whatif.suggestions.search import suggestions
-from kscheduler.whatif.suggestions.suggestion import Suggestion
-from kscheduler.whatif.suggestions.trials.trial import Trials
-
-_TRIED_PODS: Final = 20
-"""Of a reason."""
-_TRIED_CHANGES: Final = 3
-"""Of which the one that frees most is told; the smallest first."""
+from kscheduler.whatif.suggestions.for_many import MOST_PODS, help_for_many
 
 
 def _pending(parts: Parts, keys: Iterable[str]) -> Iterable[tuple[PodInfo, Profile]]:
@@ -45,41 +37,16 @@ def helping_changes(parts: Parts, reasons: Iterable[Sequence[str]]) -> dict[str,
     objects = ClusterObjects(replicasets=tuple(parts.informers.informer(REPLICA_SETS).store.list()))
     found: dict[str, Tree] = {}
     for keys in reasons:
-        pods = [*_pending(parts, keys[:_TRIED_PODS])]
+        pods = [*_pending(parts, keys[:MOST_PODS])]
         if not pods or parts.assembly.queue.group_of(pods[0][0].pod) is not None:
             continue  # a group is decided about as a whole
         (example, profile), cache = pods[0], parts.assembly.cache
-        changes = suggestions(profile, example, cache, parts.assembly.ports.budgets)[:_TRIED_CHANGES]
-        alike = [pod for pod, _ in pods if pod.pod.spec == example.pod.spec]
-        freed = [(_freed(Trials(profile, example, cache), change, alike), change) for change in changes]
-        if freed:
-            most, best = max(freed, key=lambda each: each[0])  # the first of equals is the smallest
+        best = help_for_many(profile, [pod for pod, _ in pods], cache, parts.assembly.ports.budgets)
+        if best is not None:
             scenario = Scenario(objects, example.pod, parts.assembly.config)
-            (tree,) = suggestion_trees((best,), scenario, NO_SITUATION)
-            found[example.key] = {**tree, "frees": most, "tried": len(alike)}
+            (tree,) = suggestion_trees((best.suggestion,), scenario, NO_SITUATION)
+            found[example.key] = {**tree, "frees": best.frees, "tried": best.tried}
     return found
-
-
-def _freed(trials: Trials, suggestion: Suggestion, alike: Sequence[PodInfo]) -> int:
-    """How many of like pods would have a node, one after the other, if each of them were changed in this way."""
-    cache, profile = trials.cache, trials.profile
-    deleted = [(change.namespace, change.name) for change in suggestion.changes if change.delete]
-    nodes = [cache.node_info(name) for name in cache.node_names()] if deleted else []
-    on_nodes = [pod for info in nodes if info is not None for pod in info.pods.values()]
-    gone = [pod for pod in on_nodes if (pod.namespace, pod.name) in deleted]
-    assumed: list[str] = []
-    with trials.made(suggestion.changes, gone) as changed:
-        for pod in alike:
-            metadata = pod.pod.metadata
-            this = PodInfo(msgspec.structs.replace(changed.pod, metadata=metadata))
-            record = schedule(profile, this, cache)
-            if not (profile.run_pre_enqueue(this).is_success and record.node_name):
-                break
-            cache.assume_pod(this, record.node_name)
-            assumed.append(this.uid)
-        for uid in assumed:
-            cache.forget_pod(uid)
-    return len(assumed)
 
 
 def verdicts(parts: Parts, node_name: str, keys: Iterable[str]) -> Iterable[NodeVerdict]:

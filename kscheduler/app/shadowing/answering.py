@@ -98,7 +98,9 @@ class ShadowAnswers:
         return msgspec.json.encode(to_tree(without_secrets(self._parts.follower.assembly.config.configuration)))
 
     def _api_server_problem(self) -> str | None:
-        return self._parts.reachability.problem(self._parts.clock.monotonic())
+        """Unlike a scheduler, which keeps deciding for a while, a shadow has nothing to follow at once."""
+        now = self._parts.clock.monotonic()
+        return self._parts.reachability.problem(now) or self._parts.reachability.outage(now)
 
     def _unsynced(self) -> list[InformerStatistics]:
         return [each for each in self._parts.informers.statistics() if not (each.synced or each.resting)]

@@ -13,6 +13,7 @@ from typing import Any, Final
 import structlog
 
 from kscheduler import __version__
+from kscheduler.aio.clock import finishes_within
 from kscheduler.aio.services import BackgroundService, running
 from kscheduler.app import signals
 from kscheduler.app.shadowing.answering import ShadowAnswers
@@ -87,12 +88,17 @@ class ShadowApp:
         self.show_report()
 
     async def _until(self, following: Any, stop: asyncio.Event) -> None:
-        """Follow until `stop`, or until the time is over."""
-        tasks = [asyncio.create_task(following, name="shadow"), asyncio.create_task(stop.wait(), name="stop")]
+        """Follow until `stop`, or until the time is over, whether the API server answers or not."""
+        tasks = [
+            asyncio.create_task(following, name="shadow"),
+            asyncio.create_task(stop.wait(), name="stop"),
+            asyncio.create_task(self._the_time(), name="duration"),
+        ]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if tasks[0].done():
-                tasks[0].result()
+            for task in tasks:
+                if task.done():
+                    task.result()
         finally:
             for task in tasks:
                 task.cancel()
@@ -117,14 +123,22 @@ class ShadowApp:
         async with running(
             BackgroundService("comparisons", follower.run), BackgroundService("sums", self._sum_up_regularly)
         ):
-            await self._the_time()
+            await asyncio.get_running_loop().create_future()
 
     async def _the_time(self) -> None:
-        """As long as was asked for; without that, for ever."""
-        if self._options.seconds is None:
+        """As long as was asked for, from the first comparison on; without that, for ever.
+
+        A silent API server does not make it longer: the first lists have as much time, and `SYNC_SECONDS` at least.
+        """
+        seconds, follower = self._options.seconds, self.parts.follower
+        if seconds is None:
             await asyncio.get_running_loop().create_future()
+            return
+        await finishes_within(follower.begun.wait(), max(seconds, SYNC_SECONDS), self.parts.clock)
+        if follower.begun.is_set():
+            await self.parts.clock.sleep(seconds)
         else:
-            await self.parts.clock.sleep(self._options.seconds)
+            _log.warning("shadow_saw_nothing", advice="the first lists have not come; is the API server there?")
 
     async def _sum_up_regularly(self) -> None:
         while True:

@@ -12,7 +12,7 @@ from kscheduler.cli.interruption import signals_as_usual
 from kscheduler.cli.log_flags import add_log_flags, configure_logs
 from kscheduler.cli.missing_extra import missing_extra
 from kscheduler.cli.parser import port, text
-from kscheduler.cli.record_flags import add_record_flags
+from kscheduler.cli.record_flags import RedactionKeyError, add_record_flags, redaction_key
 from kscheduler.cli.refusal import refuse
 from kscheduler.config.errors import ConfigError
 from kscheduler.upstream.release import VERSION
@@ -172,7 +172,9 @@ def _record_flags(args: argparse.Namespace) -> tuple[str, ...]:
     """The flags of the flight recorder, as the scheduler gets them."""
     if not args.record:
         return ()
-    return (f"--record={args.record}", f"--record-max-size={args.record_max_size}")
+    redact = ("--record-redact",) if args.record_redact else ()
+    key = (f"--record-redact-key={args.record_redact_key}",) if args.record_redact_key else ()
+    return (f"--record={args.record}", f"--record-max-size={args.record_max_size}", *redact, *key)
 
 
 class _Scheduling:
@@ -188,9 +190,14 @@ class _Scheduling:
         """All that is wrong with its flags and files, a line each."""
         flags = {"--scheduler-name": args.scheduler_name, "--config": args.config}
         flags |= {"--plugin": args.plugin, "--plugin-directory": args.plugin_directory, "--record": args.record}
+        flags |= {"--record-redact": args.record_redact, "--record-redact-key": args.record_redact_key}
         if not args.schedule:
             yield from (f"{flag}: needs --schedule" for flag, value in flags.items() if value)
             return
+        try:
+            redaction_key(args)
+        except RedactionKeyError as problem:
+            yield str(problem)
         if args.config and args.scheduler_name:
             yield "--scheduler-name: the file of --config names the profiles; give one of the two"
         if not (args.config or args.plugin):

@@ -39,7 +39,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         allow_abbrev=False,
     )
     parser.add_argument(
-        "recording", metavar="FILE|DIR", help="a directory of --record with all its runs, or one file of it"
+        "recording", metavar="FILE|DIR", nargs="?", help="a directory of --record with all its runs, or one file of it"
     )
     parser.add_argument(
         "--until",
@@ -59,6 +59,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     add_plugin_flags(other)
     add_feature_gates(other, "as recorded, without --config or --plugin")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: one object")
+    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json and end")
     return parser
 
 
@@ -68,6 +69,10 @@ def run(args: argparse.Namespace) -> int:
     from kscheduler.recorder.file.blocks import SegmentError
     from kscheduler.recorder.replaying.replay import RecordingError
 
+    if args.schema:
+        return _print_schema()
+    if args.recording is None:
+        return refuse("FILE|DIR: which recording? Give the directory of --record, or one file of it")
     try:
         return _run(args)
     except (RecordingError, SegmentError, ConfigError) as problem:
@@ -79,6 +84,13 @@ def run(args: argparse.Namespace) -> int:
     except OSError as problem:
         refuse(f"{problem.filename or args.recording}: {problem.strerror or problem}")
     return _BAD_INPUT
+
+
+def _print_schema() -> int:
+    from kscheduler.explain.recordings.in_json import replay_schema
+
+    sys.stdout.write(replay_schema())
+    return _EQUAL
 
 
 def _run(args: argparse.Namespace) -> int:

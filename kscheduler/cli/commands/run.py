@@ -12,7 +12,7 @@ from kscheduler.cli.flags import Resolved, add_flags, feature_gates, read_again,
 from kscheduler.cli.log_flags import add_log_flags, configure_logs, size
 from kscheduler.cli.parser import StoreText, boolean, duration
 from kscheduler.cli.quick_imports import collector_pauses
-from kscheduler.cli.record_flags import add_record_flags, record_settings
+from kscheduler.cli.record_flags import RedactionKeyError, add_record_flags, record_settings
 from kscheduler.cli.refusal import refuse
 from kscheduler.cli.standard_streams import open_missing
 from kscheduler.config.durations import seconds
@@ -139,7 +139,7 @@ def run(args: argparse.Namespace) -> int:
         resolved = resolve(args)
         _warn(resolved)
         return _write_config(resolved, args.write_config_to) if args.write_config_to else _serve(resolved, args)
-    except (ConfigError, ConfigurationError) as failure:
+    except (ConfigError, ConfigurationError, RedactionKeyError) as failure:
         return refuse(failure)
 
 

@@ -8,46 +8,38 @@ docs/simulate.md describes what is played and what is not.
 """
 
 import argparse
-import asyncio
 import sys
-from collections.abc import Iterable
 
-from kscheduler.api.codec import UndecodableError
-from kscheduler.cli.asking_flags import (
-    add_cluster,
-    add_scheduler,
-    by_the_servers_version,
-    serving_of,
-)
+from kscheduler.cli.asked_cluster import EXIT_CODES, asked_cluster, refusing
+from kscheduler.cli.asking_flags import add_cluster, add_scheduler
 from kscheduler.cli.flags import add_feature_gates
 from kscheduler.cli.parser import StoreText
-from kscheduler.cli.refusal import refuse
-from kscheduler.client.access.connection import current_namespace, load_connection
-from kscheduler.client.errors import ClientError, ConfigurationError
-from kscheduler.client.rest import APIClient
-from kscheduler.config.errors import ConfigError
+from kscheduler.client.access.connection import current_namespace
 from kscheduler.explain.as_json import json_line
-from kscheduler.explain.questions.live import read_cluster, read_groups
-from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.rehearsals.from_flags import labelled, more_nodes, tainted
 from kscheduler.explain.rehearsals.in_json import simulation_schema, simulation_tree
 from kscheduler.explain.rehearsals.in_text import simulation_text
-from kscheduler.explain.rehearsals.planning import Wishes, cluster_of_file, new_objects_of_file, planned
+from kscheduler.explain.rehearsals.planning import (
+    NewObjectRules,
+    Wishes,
+    new_objects_of_file,
+    planned,
+)
 from kscheduler.explain.text.layout import style_of
 from kscheduler.explain.text.printable import printable
-from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.simulation.objects.defaults.pods import default_new_pod
+from kscheduler.simulation.objects.new_objects import objections
 from kscheduler.upstream.release import VERSION
 from kscheduler.whatif.rehearsal.rehearse import rehearse
-from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
+from kscheduler.whatif.scenario import ScenarioError
 
-_PLAYED, _FAILED, _BAD_INPUT = 0, 1, 2
+_PLAYED = 0
 
 _DESCRIPTION = """\
 Play what would happen: pods that wait and pods of -f get nodes, nodes come, go, are cordoned or drained; with the
 scheduler's own queue, cycle and preemption over a copy of the cluster in memory. Nothing is written to any cluster."""
-_EPILOG = """\
-Exit codes: 0 played, whoever stays pending; 1 the API server did not answer; 2 flags or files that cannot be used."""
+_EPILOG = f"""\
+Exit codes: 0 played, whoever stays pending; {EXIT_CODES}"""
 
 
 def add_parser(
@@ -108,51 +100,21 @@ def _add_cluster_changes(group: "argparse._ArgumentGroup") -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the answer and return the exit code; a problem is a line on standard error."""
-    try:
-        return _run(args)
-    except (ScenarioError, ConfigError, ConfigurationError) as problem:
-        return _complain(str(problem), _BAD_INPUT)
-    except (ClientError, UndecodableError) as problem:
-        return _complain(str(problem), _FAILED)
+    return refusing(_run, args)
 
 
 def _run(args: argparse.Namespace) -> int:
     if args.schema:
         sys.stdout.write(simulation_schema())
         return _PLAYED
-    if args.source is not None and (args.kubeconfig or args.master or args.context):
-        raise ScenarioError("--kubeconfig, --context and --master go with a live cluster; --from FILE brings its own")
-    served = serving_of(args)
-    if args.source is not None:
-        found = cluster_of_file(args.source, served, default_new_pod)
-        return _answer(args, found.cluster(), found.groups, served, args.source, found.notes)
-    objects, groups, served, notes = asyncio.run(_read(args, served))
-    return _answer(args, objects, groups, served, "cluster", notes)
-
-
-async def _read(
-    args: argparse.Namespace, served: Serving
-) -> tuple[ClusterObjects, list[GroupDefinition], Serving, list[str]]:
-    address = {"master": args.master, "kubeconfig": args.kubeconfig, "context": args.context}
-    args.namespace = args.namespace or current_namespace(**address)
-    notes: list[str] = []
-    async with APIClient(await load_connection(**address)) as client:
-        served = await by_the_servers_version(client, args, served)
-        objects = await read_cluster(client, notes)
-        return objects, await read_groups(client, served, notes), served, notes
-
-
-def _answer(
-    args: argparse.Namespace,
-    objects: ClusterObjects,
-    groups: Iterable[GroupDefinition],
-    served: Serving,
-    where: str,
-    notes: Iterable[str],
-) -> int:
-    plan, more_notes = planned(wishes_of(args), objects, groups, served, where, default_new_pod)
+    if args.source is None:
+        address = {"master": args.master, "kubeconfig": args.kubeconfig, "context": args.context}
+        args.namespace = args.namespace or current_namespace(**address)
+    found = asked_cluster(args, with_groups=True)
+    rules = NewObjectRules(default_new_pod, objections)
+    plan, notes = planned(wishes_of(args), found.objects, found.groups, found.served, found.where, rules)
     rehearsed = rehearse(plan)
-    told = list(dict.fromkeys([*notes, *more_notes]))
+    told = list(dict.fromkeys([*found.notes, *notes]))
     for note in (*told, *rehearsed.notes):
         print(f"kscheduler: {printable(note)}", file=sys.stderr)
     if args.output == "json":
@@ -180,8 +142,3 @@ def wishes_of(args: argparse.Namespace) -> Wishes:
         edits=(*map(labelled, args.label_node), *map(tainted, args.taint_node)),
         capacity=args.capacity,
     )
-
-
-def _complain(problem: str, code: int) -> int:
-    refuse("\n".join(printable(line) for line in problem.splitlines()))
-    return code

@@ -17,7 +17,7 @@ from kscheduler.cli.kubectl.service import (
     service_address,
 )
 from kscheduler.cli.refusal import refuse
-from kscheduler.client.access.connection import load_connection
+from kscheduler.client.access.connection import current_namespace, load_connection
 from kscheduler.client.errors import ClientError, ConfigurationError
 from kscheduler.explain.text.printable import printable
 
@@ -57,6 +57,12 @@ def not_of_the_service(flags: Mapping[str, object]) -> str:
     return f"a question with {given} is not about what the service has" if given else ""
 
 
+def namespace_of(args: argparse.Namespace) -> str:
+    """The one of the flag, or of the kubeconfig's context."""
+    address = {"master": args.master, "kubeconfig": args.kubeconfig, "context": args.context}
+    return args.namespace or current_namespace(**address)
+
+
 def answer(args: argparse.Namespace, asks: Asks, decides: Decides, why_here: str = "") -> int:
     """Let the service answer, or decide here. `why_here`: why the service cannot be asked this at all."""
     if args.direct and args.service is not None:
@@ -75,7 +81,7 @@ def answer(args: argparse.Namespace, asks: Asks, decides: Decides, why_here: str
         if args.service is not None:
             refuse(printable(str(problem)))
             return _FAILED
-        _say(f"decided here, from the objects that you may read: {problem}")
+        _say(f"decided here, from the objects that you may read: {problem.short}")
         return decides(args)
     except (ClientError, ConfigurationError) as problem:
         refuse(printable(str(problem)))

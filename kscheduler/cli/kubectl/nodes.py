@@ -1,47 +1,40 @@
 """`kubectl kscheduler nodes`: how full they are, and who was turned away."""
 
 import argparse
-import asyncio
 import sys
 from typing import Any
 
-from kscheduler.api.codec import UndecodableError
 from kscheduler.assembly import group_apis
-from kscheduler.cli.asking_flags import add_cluster, add_scheduler, by_the_servers_version, serving_of
+from kscheduler.cli.asked_cluster import EXIT_CODES, asked_cluster, refusing
+from kscheduler.cli.asking_flags import add_cluster, add_scheduler
 from kscheduler.cli.flags import add_feature_gates
 from kscheduler.cli.kubectl.choosing import add_choice, answer, not_of_the_service
 from kscheduler.cli.kubectl.service import ServiceDoor
 from kscheduler.cli.parser import StoreText, text
-from kscheduler.cli.refusal import refuse
-from kscheduler.client.access.connection import load_connection
-from kscheduler.client.errors import ClientError, ConfigurationError
-from kscheduler.client.rest import APIClient
-from kscheduler.config.errors import ConfigError
 from kscheduler.explain.as_json import json_line
 from kscheduler.explain.node_use.as_table import ORDERS, uses_text
 from kscheduler.explain.node_use.uses import node_uses, uses_tree
 from kscheduler.explain.pending.reasons import nominate, profiles_of
-from kscheduler.explain.questions.live import read_cluster
-from kscheduler.explain.questions.serving import Serving
-from kscheduler.explain.rehearsals.planning import cluster_of_file
 from kscheduler.explain.text.layout import style_of
 from kscheduler.explain.text.printable import printable
-from kscheduler.simulation.objects.defaults.pods import default_new_pod
 from kscheduler.upstream.release import VERSION
 from kscheduler.whatif.decide import cluster_cache
-from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
 
 Tree = dict[str, Any]
 
-_FAILED = 1
 _DESCRIPTION = """\
 List the nodes: what their pods request of what they have, taints, what is too full, and how many waiting pods each has
 turned away, by plugin. Nothing is written to any cluster."""
 
+_EPILOG = f"""\
+Exit codes: 0 answered; {EXIT_CODES}"""
+
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
     """The flags."""
-    parser = subparsers.add_parser("nodes", help="list the nodes by use", description=_DESCRIPTION, allow_abbrev=False)
+    parser = subparsers.add_parser(
+        "nodes", help="list the nodes by use", description=_DESCRIPTION, epilog=_EPILOG, allow_abbrev=False
+    )
     question = parser.add_argument_group("what is asked")
     question.add_argument("names", nargs="*", type=text, metavar="NODE", help="these nodes alone")
     question.add_argument(
@@ -78,37 +71,17 @@ async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
 
 
 def _decide(args: argparse.Namespace) -> int:
-    try:
-        tree = _tree(args)
-    except (ScenarioError, ConfigError, ConfigurationError) as problem:
-        return refuse("\n".join(printable(line) for line in str(problem).splitlines()))
-    except (ClientError, UndecodableError) as problem:
-        refuse(printable(str(problem)))
-        return _FAILED
-    _print(tree, args)
+    return refusing(_decided, args)
+
+
+def _decided(args: argparse.Namespace) -> int:
+    found = asked_cluster(args)
+    served, where = found.served, found.where
+    cache = cluster_cache(found.objects, None, served.config.gates, where, group_apis(served.config))
+    profiles = profiles_of(found.objects, served, cache, where)
+    nominate(found.objects.pods, cache, profiles)
+    _print(uses_tree(node_uses(cache, profiles, found.objects.pods), found.notes), args)
     return 0
-
-
-def _tree(args: argparse.Namespace) -> Tree:
-    served = serving_of(args)
-    if args.source is not None:
-        found = cluster_of_file(args.source, served, default_new_pod)
-        objects, notes, where = found.cluster(), found.notes, args.source
-    else:
-        objects, served, notes = asyncio.run(_read(args, served))
-        where = "cluster"
-    cache = cluster_cache(objects, None, served.config.gates, where, group_apis(served.config))
-    profiles = profiles_of(objects, served, cache, where)
-    nominate(objects.pods, cache, profiles)
-    return uses_tree(node_uses(cache, profiles, objects.pods), notes)
-
-
-async def _read(args: argparse.Namespace, served: Serving) -> tuple[ClusterObjects, Serving, list[str]]:
-    notes: list[str] = []
-    connection = await load_connection(master=args.master, kubeconfig=args.kubeconfig, context=args.context)
-    async with APIClient(connection) as client:
-        served = await by_the_servers_version(client, args, served)
-        return await read_cluster(client, notes), served, notes
 
 
 def _print(tree: Tree, args: argparse.Namespace) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from kscheduler.cli.commands import pending
-from kscheduler.cli.kubectl.choosing import add_choice, answer
+from kscheduler.cli.kubectl.choosing import add_choice, answer, not_of_the_service
 from kscheduler.cli.kubectl.service import ServiceDoor, WrongQuestionError
 from kscheduler.explain.as_json import json_line
 from kscheduler.explain.pending.as_answer import age_of
@@ -43,10 +43,7 @@ def run(args: argparse.Namespace) -> int:
         "--scheduler-name": args.scheduler_name,
         "--plugin": args.plugin,
     }
-    given = next((flag for flag, value in others.items() if value), "")
-    return answer(
-        args, _ask, pending.run, f"a question with {given} is not about what the service has" if given else ""
-    )
+    return answer(args, _ask, pending.run, not_of_the_service(others))
 
 
 async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:

@@ -37,6 +37,11 @@ Tree = dict[str, Any]
 class NotAskedError(Exception):
     """The service could not be asked. The text says why, and what would help."""
 
+    def __init__(self, short: str, details: str = "") -> None:
+        super().__init__(f"{short}: {details}" if details else short)
+        self.short = short
+        """Without the words of the API server: for whoever gets an answer all the same."""
+
 
 class WrongQuestionError(Exception):
     """The service has answered that the question is wrong, or that there is no such pod."""
@@ -165,9 +170,9 @@ class ServiceDoor:
         if error.code == 401 or (error.code == 403 and is_its_own):
             return NotAskedError(f"{where} does not let you ask: {message}{self._token_hint()}")
         if error.code == 403:
-            return NotAskedError(f"you may not use the API server's proxy to {self._address.text}: {message}")
+            return NotAskedError(f"you may not use the API server's proxy to {self._address.text}", message)
         if error.code == 404:
-            return NotAskedError(f"{where} is not there, or does not answer questions: {message}")
+            return NotAskedError(f"{where} is not there, or does not answer questions", message)
         return NotAskedError(f"{where} does not answer now: {message}")
 
     def _token_hint(self) -> str:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from kscheduler.cli.commands import simulate
-from kscheduler.cli.kubectl.choosing import add_choice, answer, not_of_the_service
+from kscheduler.cli.kubectl.choosing import add_choice, answer, namespace_of, not_of_the_service
 from kscheduler.cli.kubectl.service import ServiceDoor
 from kscheduler.cli.refusal import refuse
-from kscheduler.client.access.connection import current_namespace
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.reading.yaml_tree import parse_yaml
 from kscheduler.explain.as_json import json_line
@@ -47,8 +46,7 @@ def _why_here(args: argparse.Namespace) -> str:
 
 
 async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
-    address = {"master": args.master, "kubeconfig": args.kubeconfig, "context": args.context}
-    args.namespace = args.namespace or current_namespace(**address)
+    args.namespace = namespace_of(args)
     try:
         request = _request(args)
     except (ScenarioError, ConfigError) as problem:

@@ -4,9 +4,8 @@ import argparse
 import sys
 
 from kscheduler.cli.commands import explain
-from kscheduler.cli.kubectl.choosing import add_choice, answer, not_of_the_service
+from kscheduler.cli.kubectl.choosing import add_choice, answer, namespace_of, not_of_the_service
 from kscheduler.cli.kubectl.service import ServiceDoor
-from kscheduler.client.access.connection import current_namespace
 from kscheduler.explain.as_json import json_line
 from kscheduler.explain.text.printable import printable
 
@@ -42,8 +41,7 @@ def _why_here(args: argparse.Namespace) -> str:
 
 
 async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
-    address = {"master": args.master, "kubeconfig": args.kubeconfig, "context": args.context}
-    namespace, name = explain.pod_of(args, args.namespace or current_namespace(**address))
+    namespace, name = explain.pod_of(args, namespace_of(args))
     params = {} if not args.against else {"against": args.against}
     if args.no_suggestions:
         params["suggestions"] = "false"

@@ -8,7 +8,7 @@ from typing import Any, Final
 from kscheduler.explain.pending.reasons import PendingVerdict, Reason, counted
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
-from kscheduler.explain.suggestions.commands import command_of
+from kscheduler.explain.suggestions.commands import command_note, command_of
 from kscheduler.explain.suggestions.in_words import suggestion_text
 from kscheduler.explain.text.layout import BOLD, DIM, INDENT, PLAIN, Style, nodes, wrapped
 from kscheduler.explain.text.printable import printable
@@ -47,10 +47,20 @@ def _lines(reasons: Sequence[Reason], objects: ClusterObjects, now: datetime, st
             advice = f"if that is your scheduler: --scheduler-name {name}, or --config with the file it runs with"
             yield from wrapped(f"{INDENT}{advice}", style.width)
         if reason.suggestion is not None and reason.example is not None:
-            text = f"{suggestion_text(reason.suggestion)} ({nodes(reason.suggestion.nodes)})"
+            text = f"{suggestion_text(reason.suggestion)} ({nodes(reason.suggestion.nodes)}{_freed(reason)})"
             yield from wrapped(f"{INDENT}{printable(reason.example.key)} would fit: {printable(text)}", style.width)
             if command := command_of(reason.suggestion, reason.example, objects, NO_SITUATION):
                 yield f"{INDENT}{style.paint(printable(command), DIM)}"
+                note = command_note(reason.suggestion, reason.example, objects, NO_SITUATION)
+                yield from wrapped(f"{INDENT}({printable(note)})", style.width) if note else ()
+
+
+def _freed(reason: Reason) -> str:
+    """How many of the pods like the example the change would free, where there are several."""
+    helped = reason.help
+    if helped is None or helped.tried == 1:
+        return ""
+    return f"; frees {'all' if helped.frees == helped.tried else f'{helped.frees} of'} {helped.tried} that were tried"
 
 
 def pending_tree(
@@ -72,7 +82,9 @@ def _reason(reason: Reason, objects: ClusterObjects, config: Any) -> Tree:
     if reason.suggestion is not None and reason.example is not None:
         scenario = Scenario(objects, reason.example, config)
         (tree,) = suggestion_trees((reason.suggestion,), scenario, NO_SITUATION)
-        suggestion = {"pod": reason.example.key, **tree}
+        helped = reason.help
+        freed = {} if helped is None else {"frees": helped.frees, "tried": helped.tried}
+        suggestion = {"pod": reason.example.key, **tree, **freed}
     return {
         "verdict": reason.verdict.value,
         "message": reason.message,

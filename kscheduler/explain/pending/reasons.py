@@ -1,4 +1,4 @@
-"""The pending pods of a cluster by reason, each reason with the smallest change that would help one of them.
+"""The pending pods of a cluster by reason, each reason with the change that would help most of them.
 
 Pods of one template are judged once, all of them over one copy of the cluster: a thousand replicas cost as much as one.
 """
@@ -22,7 +22,7 @@ from kscheduler.scheduling.profiles import Profiles
 from kscheduler.state.cache import Cache
 from kscheduler.whatif.decide import cluster_cache, scenario_ports
 from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
-from kscheduler.whatif.suggestions.search import suggestions
+from kscheduler.whatif.suggestions.for_many import HelpForMany, help_for_many
 from kscheduler.whatif.suggestions.suggestion import Suggestion
 
 
@@ -52,9 +52,14 @@ class Reason:
     """Who turned nodes, or the pod, down; sorted."""
     pods: tuple[Pod, ...]
     """The oldest first."""
-    suggestion: Suggestion | None = None
-    """The smallest change for `example`."""
+    help: HelpForMany | None = None
+    """The change for `example` that frees most of the pods like it."""
     example: Pod | None = None
+
+    @property
+    def suggestion(self) -> Suggestion | None:
+        """The change itself."""
+        return None if self.help is None else self.help.suggestion
 
     @property
     def since(self) -> str:
@@ -132,9 +137,10 @@ def _reason(
     if not (with_suggestions and helps):
         return reason
     example = ordered[0]
+    served = [PodInfo(pod) for pod in ordered if pod.spec.scheduler_name == example.spec.scheduler_name]
     budgets = scenario_ports(objects).budgets
-    changes = suggestions(profiles[example.spec.scheduler_name], PodInfo(example), cache, budgets)
-    return replace(reason, suggestion=changes[0] if changes else None, example=example)
+    best = help_for_many(profiles[example.spec.scheduler_name], served, cache, budgets)
+    return replace(reason, help=best, example=example)
 
 
 def profiles_of(objects: ClusterObjects, served: Serving, cache: Cache, where: str) -> Profiles:

@@ -1,5 +1,6 @@
 """The outcome of a replay for programs."""
 
+from importlib import resources
 from typing import Any, Final
 
 from kscheduler.explain.recordings.times import time_text
@@ -10,6 +11,11 @@ API_VERSION: Final = "replay.kscheduler.io/v1"
 KIND: Final = "Replay"
 
 
+def replay_schema() -> str:
+    """The JSON Schema of all answers of `kscheduler replay -o json`."""
+    return resources.files("kscheduler.explain.recordings").joinpath("replay.schema.json").read_text("utf-8")
+
+
 def replay_tree(report: Report, where: str) -> Tree:
     """Always with the same keys."""
     return {
@@ -17,6 +23,7 @@ def replay_tree(report: Report, where: str) -> Tree:
         "kind": KIND,
         "recording": where,
         "recordedBy": report.kscheduler,
+        "redacted": report.is_redacted,
         "equal": report.is_equal,
         "from": time_text(report.first),
         "until": time_text(report.last),

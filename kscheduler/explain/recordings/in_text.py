@@ -49,6 +49,8 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
         yield f"{style.paint('gap', YELLOW)}: {report.lost:,} entries could not be kept when it was recorded"
     for text in report.stopped:
         yield f"{style.paint('cut', YELLOW)}: {text}; nothing after it is replayed until the next snapshot"
+    if report.is_redacted:
+        yield "names are hashed in this recording; of conditions the numbers are compared"
     for text in dict.fromkeys(report.notes):
         yield f"note: {printable(text)}"
 

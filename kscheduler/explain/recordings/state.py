@@ -1,12 +1,14 @@
 """Cache and queue as they were: plain values for text and JSON."""
 
-from typing import Any
+from typing import Any, Final
 
 from kscheduler.assembly import Assembly
 from kscheduler.explain.recordings.times import MICROS, time_text
 from kscheduler.state.queue.queue_snapshot import FACTS
 
 Tree = dict[str, Any]
+API_VERSION: Final = "replay.kscheduler.io/v1"
+KIND: Final = "ReplayedState"
 
 
 def state_tree(assembly: Assembly, micros: int) -> Tree:
@@ -19,6 +21,8 @@ def state_tree(assembly: Assembly, micros: int) -> Tree:
     ]
     nominations = (cache.nominator.nomination(uid) for uid in cache.nominator.nominated())
     return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
         "time": time_text(micros),
         "nodes": [_node(assembly, name) for name in sorted(cache.node_names())],
         "queue": waiting,

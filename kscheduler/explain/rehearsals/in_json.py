@@ -56,6 +56,7 @@ def simulation_tree(rehearsed: Rehearsed, notes: Iterable[str] = ()) -> Tree:
         "capacity": None
         if rehearsed.capacity is None
         else {"pods": rehearsed.capacity, "isMore": rehearsed.capacity_is_more},
+        "complete": rehearsed.is_whole,
         "notes": [*notes, *rehearsed.notes],
     }
 
@@ -92,6 +93,7 @@ def rehearsed_of(tree: Tree) -> Rehearsed:
         capacity=capacity.get("pods"),
         capacity_is_more=bool(capacity.get("isMore")),
         notes=tuple(tree["notes"]),
+        is_whole=bool(tree.get("complete", True)),  # an older service always played to the end
     )
 
 

@@ -1,7 +1,10 @@
 """What a rehearsal is to be about, over the objects of a file or of a cluster."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
+from time import perf_counter
+from typing import Any, Final
 
 import msgspec
 
@@ -12,9 +15,25 @@ from kscheduler.explain.questions.serving import Serving
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.whatif.manifests import KIND_BY_NAME, DefaultPod, Manifests, read_object, sorted_out
 from kscheduler.whatif.new_pods import NewPod, all_new_pods, on_each_node
+from kscheduler.whatif.priority import SYSTEM_PRIORITIES
 from kscheduler.whatif.rehearsal.plan import HeldCluster, MoreNodes, NodeEdit, RehearsalPlan
 from kscheduler.whatif.scenario import ClusterObjects, Document, ScenarioError, read_source
 from kscheduler.whatif.unreadable import unreadable_quantity
+
+Tree = dict[str, Any]
+MOST_NEW_PODS: Final = 20_000
+"""Of one question."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewObjectRules:
+    """What new objects must be like."""
+
+    default_pod: DefaultPod
+    objections: Callable[[Tree], Sequence[str]]
+    """What an API server would say against an object, each as `FIELD: TEXT`."""
+    priorities: Mapping[str, Tree] | None = None
+    """The PriorityClasses that are known, by name: others are refused. `None`: others are noted, and count as 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +88,34 @@ def planned(
     groups: Iterable[GroupDefinition],
     served: Serving,
     where: str,
-    default_pod: DefaultPod,
+    rules: NewObjectRules,
     running: HeldCluster | None = None,
+    seconds: float = inf,
 ) -> tuple[RehearsalPlan, list[str]]:
     """The plan, and notes for the reader. Raises `ScenarioError`.
 
-    `running`: a service's own cache, which holds these objects.
+    `running`: a service's own cache, which holds these objects. `seconds`: how long it may be played.
     """
-    added = Manifests()
+    ends_at = perf_counter() + seconds
+    _refuse_what_a_server_would(wishes, rules)
+    added = Manifests(priority_classes=dict(rules.priorities or {}))
     pods: list[Pod] = []
     for manifests in wishes.new_objects:
-        for new in _new_of(manifests, wishes, objects, added, default_pod):
-            pod = locally_defaulted(new, added, default_pod)
+        for new in _new_of(manifests, wishes, objects, added, rules.default_pod):
+            if rules.priorities is not None:
+                _refuse_unknown_priority(new, added)
+            if len(pods) + len(new.copies) >= MOST_NEW_PODS:
+                raise ScenarioError(f"{new.where}: more than {MOST_NEW_PODS} new pods: ask for fewer")
+            if perf_counter() > ends_at:
+                raise ScenarioError(
+                    f"{new.where}: to make the new pods alone takes more than {seconds:.1f} s: ask for fewer"
+                )
+            pod = locally_defaulted(new, added, rules.default_pod)
             problem = unreadable_quantity(pod)
             if problem:
                 raise ScenarioError(f"{new.where}: {problem}")
             pods.append(pod)
+            pods.extend(_named(pod, name) for name in new.copies)
             added.notes.extend(new.notes)
     pods = _named_apart(pods, objects)
     cluster = merged(objects, added)
@@ -104,10 +135,46 @@ def planned(
         edits=wishes.edits,
         capacity_of=pods[0] if wishes.capacity else None,
         running=running,
+        seconds=ends_at - perf_counter(),
     )
     plan.nodes()
     notes = [*added.notes, *_not_served(pods, served)]
     return plan, notes
+
+
+def _refuse_what_a_server_would(wishes: Wishes, rules: NewObjectRules) -> None:
+    """Raises `ScenarioError`."""
+    named = rules.objections({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": wishes.namespace}})
+    if named:
+        raise ScenarioError(f"namespace: {named[0].removeprefix('metadata.name: ')}")
+    for edit in wishes.edits:
+        found = rules.objections(_as_node(edit))
+        if found:
+            raise ScenarioError(f"node {edit.node}: {'; '.join(found)}")
+    for manifests in wishes.new_objects:
+        for document in manifests.documents:
+            found = rules.objections(document.tree)
+            if found:
+                raise ScenarioError(f"{document.where}: {'; '.join(found)}")
+
+
+def _as_node(edit: NodeEdit) -> Tree:
+    """A node with nothing but what is set."""
+    labels = {key: value or "" for key, value in (edit.labels or {}).items()}
+    tree: Tree = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": edit.node, "labels": labels}}
+    if edit.taint is not None and not edit.removes_taint:
+        tree["spec"] = {"taints": [msgspec.to_builtins(edit.taint)]}
+    return tree
+
+
+def _refuse_unknown_priority(new: NewPod, known: Manifests) -> None:
+    """Raises `ScenarioError`."""
+    name = new.tree["spec"].get("priorityClassName")
+    if not name or new.tree["spec"].get("priority") is not None:
+        return
+    if name not in known.priority_classes and name not in SYSTEM_PRIORITIES:
+        hint = "no pod of the cluster has it: add the PriorityClass to the objects"
+        raise ScenarioError(f"{new.where}: priorityClassName: no PriorityClass with name {name} is known; {hint}")
 
 
 def _new_of(
@@ -131,6 +198,10 @@ def _new_of(
     if not news and not others.objects["nodes"]:
         raise ScenarioError(f"{given.where}: no pod and nothing that makes pods")
     return news
+
+
+def _named(pod: Pod, name: str) -> Pod:
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, name=name))
 
 
 def _named_apart(pods: Sequence[Pod], objects: ClusterObjects) -> list[Pod]:

@@ -96,7 +96,7 @@ def _example(verdict: Tree) -> Iterator[str]:
     theirs, ours = printable(verdict["theirs"]), printable(verdict["ours"] or "no node")
     yield f"{printable(verdict['pod'])}: it went to {theirs}; ours: {ours}"
     if verdict["order"] is not None:
-        yield f"{INDENT}{printable(verdict['order']['text'])} (view {verdict['order']['tries']} of those tried)"
+        yield f"{INDENT}{printable(verdict['order']['text'])} (found with try {verdict['order']['tries']})"
     if verdict["ours"] is None and verdict["message"]:
         yield f"{INDENT}{printable(verdict['message'])}"
     against = verdict["against"]

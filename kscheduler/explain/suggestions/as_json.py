@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from kscheduler.explain.situation import Situation
-from kscheduler.explain.suggestions.commands import command_of
+from kscheduler.explain.suggestions.commands import command_note, command_of
 from kscheduler.explain.suggestions.in_words import suggestion_text
 from kscheduler.whatif.scenario import Scenario
 from kscheduler.whatif.suggestions.suggestion import Suggestion
@@ -25,6 +25,7 @@ def _tree(suggestion: Suggestion, scenario: Scenario, situation: Situation) -> T
         "text": suggestion_text(suggestion),
         "nodes": suggestion.nodes,
         "command": command_of(suggestion, scenario.pod, scenario.objects, situation),
+        "commandNote": command_note(suggestion, scenario.pod, scenario.objects, situation),
         "changes": [msgspec.to_builtins(change.tree) for change in suggestion.changes],
         "steps": [
             {"kind": step.kind.value, "facts": msgspec.to_builtins(dict(step.facts))} for step in suggestion.steps

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kscheduler.explain.situation import Situation
-from kscheduler.explain.suggestions.commands import command_of
+from kscheduler.explain.suggestions.commands import command_note, command_of
 from kscheduler.explain.suggestions.in_words import suggestion_text
 from kscheduler.explain.text.layout import BOLD, DIM, INDENT, Style, nodes, wrapped
 from kscheduler.explain.text.printable import printable
@@ -32,6 +32,8 @@ def _lines(suggestions: Sequence[Suggestion], scenario: Scenario, situation: Sit
         command = command_of(suggestion, scenario.pod, scenario.objects, situation)
         if command:
             yield f"{INDENT}   {style.paint(printable(command), DIM)}"
+            note = command_note(suggestion, scenario.pod, scenario.objects, situation)
+            yield from wrapped(f"{INDENT}   ({printable(note)})", style.width) if note else ()
     if len(suggestions) > len(shown):
         yield f"{INDENT}   and {len(suggestions) - len(shown)} more with -o json"
 

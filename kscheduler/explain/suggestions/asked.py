@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from kscheduler.explain.extenders import extender_roles
 from kscheduler.explain.outcome import Outcome, cycle_outcome
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -28,16 +29,22 @@ def suggested(decision: Decision, situation: Situation = NO_SITUATION) -> Sequen
 
 
 def _of_extenders(decision: Decision) -> Iterator[Suggestion]:
-    """The extenders that were asked and turned down what the plugins have left: no object changes that."""
+    """The last extender that turned nodes down: those before it and the plugins had left these. No object changes that.
+
+    An extender before it may be in the way, too, but what the later ones think of its nodes nobody has asked them.
+    """
     answers = decision.answers
     if answers is None or decision.record is None or len(decision.record.feasible):
         return
-    by = answers.turned_down_by
-    for name in dict.fromkeys(by.values()):
-        nodes = [node for node, extender in by.items() if extender == name]
+    filtering = [role for role in extender_roles(decision) if "filter" in role.verbs]
+    last = next((role.url for role in reversed(filtering) if role.turned_down), "")
+    nodes = [node for node, extender in answers.turned_down_by.items() if extender == last]
+    if nodes:
         messages = dict.fromkeys(answers.turned_down[node].message for node in nodes if node in answers.turned_down)
-        facts = {"extender": name, "turnedDown": len(nodes), "messages": list(messages)[:_MOST_MESSAGES]}
-        yield Suggestion((Step(ChangeKind.EXTENDER, (), 1.0, facts),), (), len(nodes))
+        unasked = [role.url for role in filtering if not role.was_asked]
+        facts = {"extender": last, "turnedDown": len(nodes), "messages": list(messages)[:_MOST_MESSAGES]}
+        step = Step(ChangeKind.EXTENDER, (), 1.0, {**facts, "notAsked": unasked})
+        yield Suggestion((step,), (), len(nodes))
 
 
 def _with_owners(suggestion: Suggestion, owners: Sequence[str]) -> Suggestion:

@@ -37,6 +37,8 @@ _NOT_BY_KUBECTL: Final = (
     ChangeKind.PLUGIN,
     ChangeKind.EXTENDER,
 )
+_REPLACE: Final = "kubectl replace --force -f -"
+"""Deletes the object and creates it again."""
 _SPEC: Final = "/spec/"
 _APPENDED: Final = "/spec/tolerations/-"
 _OF_ADMISSION: Final = ((NOT_READY, "NoExecute"), (UNREACHABLE, "NoExecute"))
@@ -51,6 +53,11 @@ class _Owner:
 
 def command_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situation: Situation) -> str:
     """A line for a shell; empty where kubectl cannot do it: a new node, a pod that is only a manifest yet."""
+    return " && ".join(commands_of(suggestion, pod, objects, situation))
+
+
+def commands_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situation: Situation) -> list[str]:
+    """The same, one command after the other."""
     key = pod.metadata.namespace, pod.metadata.name
     of_the_pod = [
         change
@@ -58,10 +65,10 @@ def command_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situat
         if change.resource == "pods" and not change.delete and (change.namespace, change.name) == key
     ]
     if of_the_pod and situation.standing is Standing.NEW:
-        return ""
-    parts = [_pod_command(change, suggestion, pod, objects) for change in of_the_pod]
+        return []
+    parts = [part for change in of_the_pod for part in _pod_commands(change, suggestion, pod, objects)]
     parts.extend(_other_command(step) for step in suggestion.steps)
-    return " && ".join(part for part in parts if part) if _is_whole(suggestion) else ""
+    return [part for part in parts if part] if _is_whole(suggestion) else []
 
 
 def _is_whole(suggestion: Suggestion) -> bool:
@@ -72,25 +79,38 @@ def _is_whole(suggestion: Suggestion) -> bool:
 # --- the pod ----------------------------------------------------------------------------------------------------------
 
 
-def _pod_command(change: ObjectChange, suggestion: Suggestion, pod: Pod, objects: ClusterObjects) -> str:
+def _pod_commands(change: ObjectChange, suggestion: Suggestion, pod: Pod, objects: ClusterObjects) -> list[str]:
     kinds = {step.kind for step in suggestion.steps}
     owner = None if ChangeKind.GATE in kinds else _template_owner(pod, objects)
     if owner is not None:
-        return _owner_command(owner, change, pod)
+        return _owner_commands(owner, change, pod)
     if kinds <= set(_IN_PLACE):
-        return _line("patch", "pod", pod.metadata.name, pod, "--type=json", "-p", _json(change.patch))
+        return [_line("patch", "pod", pod.metadata.name, pod, "--type=json", "-p", _json(change.patch))]
     again = _line("get", "pod", pod.metadata.name, pod, "-o", "yaml")
-    return f"{again} | {_local(change)} | kubectl replace --force -f -"
+    return [f"{again} | {_local(change)} | {_REPLACE}"]
 
 
-def _owner_command(owner: _Owner, change: ObjectChange, pod: Pod) -> str:
+def command_note(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situation: Situation) -> str:
+    """What somebody should know before running the command; empty if it does no more than the text says."""
+    anew = {
+        " ".join(command.split()[2:4])
+        for command in commands_of(suggestion, pod, objects, situation)
+        if command.endswith(_REPLACE)
+    }
+    if not anew:
+        return ""
+    what = " and ".join(sorted(anew))
+    them, they = ("it", "it") if len(anew) == 1 else ("them", "they")
+    return f"the command deletes {what} and creates {them} again: {they} cannot be changed in place"
+
+
+def _owner_commands(owner: _Owner, change: ObjectChange, pod: Pod) -> list[str]:
     kind = owner.kind.lower()
     command = _set_resources(owner, change.patch, pod) or _line(
         "patch", kind, owner.name, pod, "--type=json", "-p", _json(_of_template(change.patch, pod))
     )
-    if owner.kind in _KEEPS_ITS_PODS:
-        command += f" && {_line('delete', 'pod', pod.metadata.name, pod)}"
-    return command
+    keeps_its_pods = owner.kind in _KEEPS_ITS_PODS
+    return [command, _line("delete", "pod", pod.metadata.name, pod)] if keeps_its_pods else [command]
 
 
 def _set_resources(owner: _Owner, patch: Iterable[Operation], pod: Pod) -> str:
@@ -194,7 +214,7 @@ def _anew(kind: str, change: ObjectChange) -> str:
     """What cannot be changed is made again. A claim loses nothing by that while it has neither volume nor devices."""
     of_namespace = ("-n", change.namespace) if change.namespace else ()
     get = _quoted("kubectl", "get", kind, change.name, *of_namespace, "-o", "yaml")
-    return f"{get} | {_local(change)} | kubectl replace --force -f -"
+    return f"{get} | {_local(change)} | {_REPLACE}"
 
 
 def _local(change: ObjectChange) -> str:

@@ -97,8 +97,12 @@ def _claim(facts: Facts) -> str:
 
 
 def _group_members(facts: Facts, _: Step) -> str:
-    missing = f"{facts['missing']} more {'member' if facts['missing'] == 1 else 'members'}"
+    missing = _members(facts["missing"]).replace(" ", " more ")
     return f"create {missing} of pod group {facts['group']}: it needs {facts['minCount']} and has {facts['members']}"
+
+
+def _members(count: int) -> str:
+    return "1 member" if count == 1 else f"{count} members"
 
 
 def _labels(labels: Mapping[str, str | None]) -> str:
@@ -141,7 +145,9 @@ def _plugin(facts: Facts, _: Step) -> str:
 
 def _extender(facts: Facts, _: Step) -> str:
     said = "; ".join(facts["messages"])
-    return f"ask whoever runs extender {facts['extender']}, which turned {facts['turnedDown']} nodes down: {said}"
+    nodes = "1 node" if facts["turnedDown"] == 1 else f"{facts['turnedDown']} nodes"
+    unasked = f"; {', '.join(facts['notAsked'])} was not asked yet" if facts["notAsked"] else ""
+    return f"ask whoever runs extender {facts['extender']}, which turned down the last {nodes}: {said}{unasked}"
 
 
 def _taint(taint: Mapping[str, str]) -> str:
@@ -186,7 +192,7 @@ _TEXTS: Final[Mapping[ChangeKind, Callable[[Facts, Step], str]]] = {
     ChangeKind.DEVICE_TOLERATION: _device_toleration,
     ChangeKind.DEVICE_CLASS: _device_class,
     ChangeKind.GROUP_MIN_COUNT: lambda facts, _: (
-        f"let pod group {facts['group']} need {facts['to']} members instead of {facts['minCount']}"
+        f"let pod group {facts['group']} need {_members(facts['to'])} instead of {facts['minCount']}"
     ),
     ChangeKind.GROUP_MEMBERS: _group_members,
     ChangeKind.NAMESPACE_LABEL: lambda facts, _: f"label namespace {facts['namespace']}: {_labels(facts['labels'])}",

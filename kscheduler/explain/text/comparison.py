@@ -24,7 +24,7 @@ def runner_up_lines(compared: Against | None) -> Iterator[str]:
     differing.sort(key=lambda each: -abs(each.other - each.chosen))
     by = ", ".join(f"{each.plugin} {_signed(each.other - each.chosen)}" for each in differing[:_MOST])
     yield ""
-    yield f"second is {printable(compared.node)}: {_verdict(compared)}{f' ({by})' if by else ''}"
+    yield f"the best other node is {_beside(compared)}{f' ({by})' if by else ''}"
 
 
 def _lines(compared: Against, style: Style) -> Iterator[str]:
@@ -42,7 +42,7 @@ def _lines(compared: Against, style: Style) -> Iterator[str]:
     elif not compared.points:
         yield f"{INDENT}{title}: it fits there, and {chosen or 'no node'} was not scored beside it"
     else:
-        yield f"{INDENT}{title}: {_verdict(compared)}"
+        yield f"{INDENT}{title}: {_beside(compared)}"
         rows = [("points", chosen, node, "difference")]
         rows += [
             (_label(each.plugin, each.weight), str(each.chosen), str(each.other), _signed(each.other - each.chosen))
@@ -52,13 +52,15 @@ def _lines(compared: Against, style: Style) -> Iterator[str]:
         yield from (f"{INDENT}{INDENT}{line}" for line in aligned(rows, {1, 2, 3}))
 
 
-def _verdict(compared: Against) -> str:
-    behind = compared.behind
+def _beside(compared: Against) -> str:
+    """The points of both nodes, for this pod in the cluster as it is now."""
+    node, chosen, behind = printable(compared.node), printable(compared.chosen), compared.behind
+    points = sum(each.other for each in compared.points)
     if not behind:
-        return "both have the same points; the highest mix of pod UID and node name decides"
+        return f"{node}, with as many points as {chosen} ({points}): the highest mix of pod UID and node name decides"
     if behind > 0:
-        return f"it is {behind} points behind {printable(compared.chosen)}"
-    return f"it would be {-behind} points ahead now; the pod went to {printable(compared.chosen)} earlier"
+        return f"{node} with {points} points, {behind} behind {chosen} with {points + behind}"
+    return f"{node}: decided now, it has {points} points, {-behind} more than {chosen}, where the pod went earlier"
 
 
 def _label(plugin: str, weight: int) -> str:

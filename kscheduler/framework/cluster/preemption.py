@@ -6,7 +6,7 @@ cycle starts it; the preemptor stays out of the queue while it is under way. A c
 (what-if, explain) reads the record and evicts no pod.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -95,6 +95,11 @@ class PreemptionSearch:
     candidates: Callable[[], tuple[Candidate, ...]]
     """Computes all tried nodes where preemption would help, in the order of the table."""
     chosen: Candidate
+
+
+def outbid_by(preemptor: PodInfo, nominated: Iterable[PodInfo]) -> tuple[PodInfo, ...]:
+    """Of the pods that are nominated to a node: those that lose their nomination to the preemptor."""
+    return tuple(other for other in nominated if other.priority < preemptor.priority)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ int64 and saturate (exact sums are in `NodeInfo`), and they change in place: cop
 Two lookups are sparse because nearly all rows are empty there: images by name, and host ports by (protocol, port).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from hashlib import blake2b
 from itertools import chain, count
@@ -104,6 +104,9 @@ class NodeTable:
         """The features that kubelets declare (`status.declaredFeatures`); numbered in the same way."""
         self.name_hash: NDArray[np.uint64] = np.zeros(self.capacity, dtype=np.uint64)
         """A stable hash of the name, for breaking ties."""
+        self.tie_name: Callable[[str], str] = str
+        """The name that breaks ties: a recording without names needs another (`recorder.redaction`). Set before there
+        are nodes."""
         self.generation: NDArray[np.int64] = np.zeros(self.capacity, dtype=np.int64)
         self.last_generation = 0
         self.pods_version: NDArray[np.int64] = np.zeros(self.capacity, dtype=np.int64)
@@ -337,7 +340,7 @@ class NodeTable:
         self.unschedulable[row] = node.spec.unschedulable
         self.taint_set[row] = self.taint_sets.put(row, node.spec.taints)
         self.feature_set[row] = self.feature_sets.put(row, frozenset(node.status.declared_features))
-        self.name_hash[row] = stable_hash(info.name)
+        self.name_hash[row] = stable_hash(self.tie_name(info.name))
         self.images.add(row, node.status.images)
         for key, column in list(self._labels.items()):
             column.set(row, node.metadata.labels.get(key))

@@ -226,16 +226,16 @@ class OccupantColumns:
 
 
 def ordered(pods: Iterable[PodInfo]) -> list[PodInfo]:
-    """The pods, the most important first: higher priority, then earlier start, then namespace and name.
+    """The pods, the most important first: higher priority, then earlier start, then UID.
 
-    The last rule is our own; kube-scheduler leaves the order of such pods undefined.
+    The last rule is our own; kube-scheduler leaves the order of such pods undefined. No names, which a redacted
+    recording does not have.
     """
     return sorted(pods, key=_rank)
 
 
-def _rank(pod: PodInfo) -> tuple[int, float, str, str]:
-    meta = pod.pod.metadata
-    return -pod.priority, started_at(pod), meta.namespace, meta.name
+def _rank(pod: PodInfo) -> tuple[int, float, str]:
+    return -pod.priority, started_at(pod), pod.uid
 
 
 def started_at(pod: PodInfo) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from kscheduler.api.meta import KubeObject
 from kscheduler.config.plugin_args import DefaultPreemptionArgs
 from kscheduler.framework.cluster.group_preemption import GroupTrial, PodGroupPostFilterResult
-from kscheduler.framework.cluster.preemption import Candidate, Preemption, PreemptionSearch, VictimReview
+from kscheduler.framework.cluster.preemption import Candidate, Preemption, PreemptionSearch, VictimReview, outbid_by
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
@@ -196,7 +196,7 @@ class DefaultPreemption(Plugin):
         nominator = self._handle.nominator
         if nominator is None:
             return ()
-        return tuple(other for other in nominator.nominated_pods(node_name) if other.priority < pod.priority)
+        return outbid_by(pod, nominator.nominated_pods(node_name))
 
 
 def _never(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:

@@ -155,6 +155,8 @@ def compared(segments: Sequence[SegmentName], other: Configured) -> PolicyCompar
         measured.append(run.end())
     before, after = measured
     notes = [*recorded.notes, *_unserved(description.configuration, other)]
+    if description.is_redacted:
+        notes.append("names are hashed in this recording: a label's value in the other configuration meets no node")
     return PolicyComparison(before, after, recorded.beginning.micros, last, notes)
 
 

@@ -42,8 +42,8 @@ def segment_path(directory: Path, run: str, number: int) -> Path:
 
 
 def segments_in(directory: Path) -> list[SegmentName]:
-    """All segments, by run and number; other files are left out. Raises `OSError`."""
-    return sorted(name for path in directory.iterdir() if (name := name_of(path)) is not None)
+    """All segments, by run and number; other files and directories are left out. Raises `OSError`."""
+    return sorted(name for path in directory.iterdir() if (name := name_of(path)) is not None and path.is_file())
 
 
 def runs_in(directory: Path) -> Iterator[list[SegmentName]]:

@@ -8,6 +8,7 @@ from kscheduler import __version__
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import LoadedConfig, dump
 from kscheduler.loading import ConfigurationReader, Configured, PluginOrigin
+from kscheduler.recorder.redaction.redacting import REDACTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class Described:
     has_classes: bool
     version: str
     """Of kscheduler."""
+    is_redacted: bool = False
+    """Names are pseudonyms, and messages are their numbers."""
 
 
 def described(config: LoadedConfig, origins: Sequence[PluginOrigin], *, has_classes: bool) -> Mapping[str, Any]:
@@ -49,6 +52,7 @@ def read_description(tree: Mapping[str, Any]) -> Described:
         tuple(PluginOrigin(*each) for each in tree["plugins"]),
         tree["has_classes"],
         tree["version"],
+        bool(tree.get(REDACTED)),
     )
 
 

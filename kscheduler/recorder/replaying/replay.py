@@ -13,6 +13,7 @@ from typing import Any, Final
 from kscheduler.api.groups import COMPOSITE_POD_GROUPS, POD_GROUPS
 from kscheduler.api.kinds import KINDS, Kind
 from kscheduler.recorder.entries import DECISIONS, OUTCOMES, Digest, Entry, Op, outcome
+from kscheduler.recorder.file.blocks import SegmentError
 from kscheduler.recorder.file.directory import SegmentName, name_of, runs_in
 from kscheduler.recorder.file.segment_reader import SegmentReader
 from kscheduler.recorder.packing import ObjectUnpacker
@@ -72,6 +73,8 @@ class Report:
     last: int = 0
     kscheduler: str = ""
     """The version that recorded."""
+    is_redacted: bool = False
+    """Names are pseudonyms; of messages the numbers are compared."""
 
     @property
     def is_equal(self) -> bool:
@@ -183,6 +186,11 @@ class Replay:
                         is_begun = True
                     elif self._take(entry, path):
                         return
+        except SegmentError as problem:  # somebody else's file, or its beginning is destroyed
+            self.report.stopped.append(str(problem))
+            self.report.damaged += 1
+            self._was_cut = True
+            return
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as problem:
             problem.add_note(f"in {path}")
             raise RecordingError(
@@ -204,6 +212,7 @@ class Replay:
             return
         scheduler = ReplayedScheduler(beginning.description, beginning.kinds, self._configure)
         self.report.kscheduler = beginning.description.version
+        self.report.is_redacted = self.report.is_redacted or beginning.description.is_redacted
         self.report.notes += [
             note for note in changed_plugins(beginning.description, scheduler.origins) if note not in self.report.notes
         ]
@@ -277,11 +286,17 @@ class Replay:
 
 
 def _outside(scheduler: ReplayedScheduler, profile: str) -> str:
-    """The plugins of a profile that decide from data which are not in the recording."""
+    """The plugins of a profile that decide from data which are not in the recording.
+
+    Where names are hashed, these are all plugins of your own: what they do with a name or a label's value is not known.
+    """
     found = scheduler.assembly.profiles.get(profile)
     if found is None:
         return ""
-    return ", ".join(sorted(name for name, traits in found.traits.items() if traits.is_refreshed))
+    own = scheduler.is_redacted
+    return ", ".join(
+        sorted(name for name, of in found.traits.items() if of.is_refreshed or (own and not of.is_in_tree))
+    )
 
 
 def beginning_of(segments: Sequence[SegmentName]) -> int:

@@ -14,16 +14,18 @@ from kscheduler.api.kinds import POD_DISRUPTION_BUDGETS, PODS, RESOURCE_CLAIMS, 
 from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.assembly.profiles_over import that_only_decide
-from kscheduler.framework.cluster.preemption import Preemption
+from kscheduler.framework.cluster.preemption import Preemption, outbid_by
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Code, Fault, Status
 from kscheduler.informers.store import Store
 from kscheduler.loading import Configured
 from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.plugins.default_preemption import DefaultPreemption
 from kscheduler.recorder.entries import Digest, Entry, How, Op, Output, Verb
-from kscheduler.recorder.flight_recorder import failed_output, preempts_output
 from kscheduler.recorder.packing import ObjectUnpacker
 from kscheduler.recorder.replaying.described import Described, configured_as, read_description
+from kscheduler.recorder.replaying.ports_of_replay import RecordedLister, SaidInReplay
 from kscheduler.recorder.snapshots.putting_back import PuttingBack
 from kscheduler.recorder.step_clock import ReplayedClock
 from kscheduler.scheduling.attempt.surroundings import Attempt
@@ -31,7 +33,7 @@ from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
-from kscheduler.scheduling.journal import AttemptFailure, EvictionStep, Journal
+from kscheduler.scheduling.journal import EvictionStep
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.queue.queued_group import QueuedPodGroup
 
@@ -58,39 +60,6 @@ class Replayed:
     """Why it was followed and not judged; empty: it was judged."""
 
 
-class _Said(Journal):
-    """Collects what a step says."""
-
-    def __init__(self) -> None:
-        self.outputs: list[tuple[Any, ...]] = []
-
-    def failed(self, queued: QueuedPodInfo, failure: AttemptFailure) -> None:
-        self.outputs.append(failed_output(queued, failure))
-
-    def let_go(self, queued: QueuedPodInfo) -> None:
-        self.outputs.append((Output.LET_GO, queued.key))
-
-    def preempting(self, preemption: Preemption) -> None:
-        self.outputs.append(preempts_output(preemption))
-
-    def take(self) -> list[tuple[Any, ...]]:
-        """What was said since the last call."""
-        outputs, self.outputs = self.outputs, []
-        return outputs
-
-
-class _Listed:
-    """Objects of a kind, for plugins; nothing is heard of changes. Implements `framework.cluster.lister.Lister`."""
-
-    has_synced = True
-
-    def __init__(self, store: Store[Any]) -> None:
-        self.get, self.list = store.get, store.list
-
-    def on_change(self, call: Any) -> None:
-        """What plugins follow by themselves is not in the recording."""
-
-
 class ReplayedScheduler:
     """From one snapshot on."""
 
@@ -103,7 +72,8 @@ class ReplayedScheduler:
         self._kinds = list(kinds)
         self._configure = configure
         self._objects = ObjectUnpacker()
-        self._said = _Said()
+        self.is_redacted = description.is_redacted
+        self._said = SaidInReplay(is_redacted=self.is_redacted)
         self._preemptions: dict[int, RunningPreemption] = {}
         self._in_line: dict[str, QueuedPodInfo] = {}
         configured = configure(description)
@@ -147,7 +117,7 @@ class ReplayedScheduler:
             pod_of=self.stores[PODS].get,
             workloads=workloads,
             budgets=None if budgets is None else StoredBudgets(budgets),
-            lister=lambda kind: _Listed(self.stores.get(kind, empty)),
+            lister=lambda kind: RecordedLister(self.stores.get(kind, empty)),
             journal=self._said,
         )
 
@@ -273,6 +243,7 @@ class ReplayedScheduler:
         recorded = (Op.LATER, number, key, has_node, node, outputs)
         attempt = self.attempts.pop(number, None)
         if attempt is not None:
+            self._make_room(attempt.queued.pod, outputs)
             self._follow(attempt.queued, number, node, outputs)
         return Replayed(recorded, "" if attempt is None else attempt.profile.name, _why_awaited(How.AWAITED))
 
@@ -309,6 +280,19 @@ class ReplayedScheduler:
             if not assembly.queue.is_in_flight(queued.pod.uid):
                 assembly.queue.resume(queued)
         self._follow(queued, number, node, outputs)
+
+    def _make_room(self, preemptor: PodInfo, outputs: Sequence[Any]) -> None:
+        """Begin the recorded preemption of a decision that is not made again."""
+        cache = self.assembly.cache
+        for output in outputs:
+            if output[0] != Output.PREEMPTS:
+                continue
+            _, _, node_name, keys = output
+            info = cache.node_info(node_name)
+            there = {pod.key: pod for pod in info.pods.values()} if info is not None else {}
+            victims = tuple(there[key] for key in keys if key in there)
+            outbid = outbid_by(preemptor, cache.nominator.nominated_pods(node_name))
+            self.assembly.evictions.begin(Preemption(preemptor, node_name, victims, DefaultPreemption.name, outbid))
 
     def _follow(self, queued: QueuedPodInfo, number: int, node: str, outputs: Sequence[Any]) -> None:
         assembly, now = self.assembly, self.clock.time()

@@ -134,8 +134,9 @@ def _with_most_points(
     for (index, _), points in zip(fitting, totals.tolist(), strict=True):
         tried[index].points = points
     tied = [index for (index, _), points in zip(fitting, totals.tolist(), strict=True) if points == totals.max()]
-    hashes = np.array([stable_hash(tried[index].placement.name) for index in tied], dtype=np.uint64)
-    return tied[int(mix(hashes, stable_hash(inputs.group.key.text)).argmax())]
+    name = inputs.cache.nodes.tie_name
+    hashes = np.array([stable_hash(name(tried[index].placement.name)) for index in tied], dtype=np.uint64)
+    return tied[int(mix(hashes, stable_hash(name(inputs.group.key.text))).argmax())]
 
 
 def _assignments(members: Sequence[MemberResult]) -> list[tuple[PodInfo, str]]:

@@ -7,6 +7,7 @@ import msgspec
 from aiohttp import web
 
 from kscheduler.server.handlers import Handler
+from kscheduler.server.pages.parameters import unknown_parameter
 
 
 def pending_page(tree: Callable[[str], Awaitable[dict[str, Any]]]) -> Handler:
@@ -18,6 +19,9 @@ def pending_page(tree: Callable[[str], Awaitable[dict[str, Any]]]) -> Handler:
 
     async def handle(request: web.Request) -> web.StreamResponse:
         nonlocal is_busy
+        unknown = unknown_parameter(request, ("namespace",))
+        if unknown is not None:
+            return unknown
         if is_busy:
             raise web.HTTPTooManyRequests(text="429: the answer to another request is being made")
         is_busy = True

@@ -16,10 +16,11 @@ from aiohttp import hdrs, web
 
 from kscheduler.server.handlers import Handler
 from kscheduler.server.login.refusals import status_answer
+from kscheduler.server.pages.parameters import unknown_parameter
 
 BODY_BYTES: Final = 1 << 20
 """Of a request to simulate: some hundred manifests."""
-_PARAMETERS: Final = ("pod", "against", "suggestions", "pretty", "timeout")
+_PARAMETERS: Final = ("pod", "against", "suggestions")
 _LONGEST_NAME: Final = 512
 _WORDS: Final[Mapping[str, bool]] = {"true": True, "false": False, "1": True, "0": False}
 
@@ -55,11 +56,9 @@ def explain_page(questions: Questions) -> Handler:
     """GET."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        unknown = [name for name in request.query if name not in _PARAMETERS]
-        if unknown:
-            return status_answer(
-                request, 400, f"unknown parameter {unknown[0]}: there are {', '.join(_PARAMETERS[:3])}"
-            )
+        unknown = unknown_parameter(request, _PARAMETERS)
+        if unknown is not None:
+            return unknown
         key, against = request.query.get("pod", ""), request.query.get("against", "")
         namespace, slash, name = key.partition("/")
         if not (slash and namespace and name) or "/" in name or len(key) > _LONGEST_NAME:
@@ -78,6 +77,9 @@ def simulate_page(questions: Questions) -> Handler:
     """POST."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
+        unknown = unknown_parameter(request)
+        if unknown is not None:
+            return unknown
         if request.content_type not in ("application/json", "application/octet-stream"):
             return status_answer(request, 415, f"the body is JSON, not {request.content_type}")
         answer = await questions.simulate(await request.clone(client_max_size=BODY_BYTES).read())
@@ -90,6 +92,9 @@ def nodes_page(questions: Questions) -> Handler:
     """GET."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
+        unknown = unknown_parameter(request)
+        if unknown is not None:
+            return unknown
         return _response(request, await questions.nodes(), "application/json")
 
     return handle

@@ -26,8 +26,9 @@ from kscheduler.simulation.apiserver.fault_injection import FaultGate
 from kscheduler.simulation.apiserver.faults import FaultRequest, Faults
 from kscheduler.simulation.apiserver.handlers import Handlers, respond, respond_error
 from kscheduler.simulation.apiserver.rendering import encode
+from kscheduler.simulation.apiserver.service_proxy import ServiceProxy
 from kscheduler.simulation.apiserver.watch_handler import Watches
-from kscheduler.simulation.kinds.api_errors import Object, bad_request
+from kscheduler.simulation.kinds.api_errors import ApiError, Object, bad_request
 from kscheduler.simulation.kinds.resources import USUAL, ServedKinds
 from kscheduler.simulation.objects.registry import ObjectRegistry, utc_now
 from kscheduler.simulation.objects.store import ObjectStore
@@ -69,7 +70,8 @@ class EmbeddedAPIServer:
         self._handlers = Handlers(
             self.registry, self.watches, Discovery(kinds, partial(openapi.document, kinds)), kinds
         )
-        self._gate = FaultGate(self.faults, self._handlers.handle)
+        self._proxy = ServiceProxy(self.store)
+        self._gate = FaultGate(self.faults, self._handle)
         self._admin = admin
         self._runner: web.ServerRunner | None = None
         self._address = ("", 0)
@@ -134,6 +136,13 @@ class EmbeddedAPIServer:
         if self._admin and request.path == "/_faults":
             return await self._obey(request)
         return await self._gate.handle(request)
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            proxied = await self._proxy.answer(request) if "/proxy" in request.path else None
+        except ApiError as error:
+            return respond_error(error)
+        return proxied or await self._handlers.handle(request)
 
     async def _obey(self, request: web.BaseRequest) -> web.Response:
         """The admin endpoint: POST changes the faults, other methods show them."""

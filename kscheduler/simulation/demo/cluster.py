@@ -124,8 +124,16 @@ async def _scheduler(options: ClusterOptions, url: str, folder: str) -> AsyncIte
         explain = f"kscheduler explain NAMESPACE/POD --master {url} {flags}"
         *others, last = options.scheduler_names
         names = f"{', '.join(others)} and {last}" if others else last
-        pages = f"{own_url}/ui/\n  {own_url}/metrics"
-        yield f"kscheduler schedules the pods for {names}\n  {pages}\n  its log: {log}\n  {pending}\n  {explain}\n"
+        rows = (
+            ("status page", f"{own_url}/ui/"),
+            ("metrics", f"{own_url}/metrics"),
+            ("its log", str(log)),
+            ("why pending", pending),
+            ("why a pod", explain),
+            ("by kubectl", f"kubectl kscheduler top --master {url}"),
+        )
+        lines = (f"  {name}: {text}\n" for name, text in rows)
+        yield f"kscheduler schedules the pods for {names}\n{''.join(lines)}"
 
 
 def _kubeconfig_path(options: ClusterOptions, folder: str) -> Path:

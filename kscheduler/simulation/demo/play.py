@@ -248,6 +248,7 @@ def _addresses(url: str, own_url: str, folder: Path) -> str:
         ("kubectl", f"kubectl --server {url} get pods -o wide"),
         ("kubeconfig", f"export KUBECONFIG={folder / 'kubeconfig'}"),
         ("why pending", f"{_own_command()} pending --kubeconfig {folder / 'kubeconfig'}"),
+        ("its screen", f"kubectl kscheduler top --kubeconfig {folder / 'kubeconfig'}"),
         ("status page", f"{own_url}/ui/"),
         ("metrics", f"{own_url}/metrics"),
         ("readiness", f"{own_url}/readyz?verbose"),

@@ -7,11 +7,13 @@ import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Final
 
 from kscheduler.aio import BackgroundService, running
 from kscheduler.client import APIClient, APIError, ClientError, plain_connection
 from kscheduler.simulation.demo.processes import START_SECONDS, ChildProcess, DemoFailedError
 
+NAMESPACE: Final = "kscheduler-system"
 _LISTENING = "http_server_listening"
 _POLL_SECONDS = 0.05
 
@@ -32,7 +34,23 @@ async def scheduler_process(url: str, log: Path, flags: Sequence[str] = ()) -> A
         port = await child.wait_for("its HTTP server", lambda: _port_of(child.lines()), START_SECONDS)
         own_url = f"http://127.0.0.1:{port}"
         await _until_ready(own_url, child)
+        await _behind_a_service(url, port)
         yield own_url
+
+
+async def _behind_a_service(url: str, port: int) -> None:
+    """The Service of the chart, with the process behind it: `kubectl kscheduler` asks it as in a real cluster."""
+    named = {"apiVersion": "v1", "metadata": {"name": "kscheduler"}}
+    place = {"addresses": [{"ip": "127.0.0.1"}], "ports": [{"name": "https", "port": port, "appProtocol": "http"}]}
+    inside = f"/api/v1/namespaces/{NAMESPACE}"
+    bodies = {
+        "/api/v1/namespaces": {**named, "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+        f"{inside}/services": {**named, "kind": "Service", "spec": {"ports": [{"name": "https", "port": 10259}]}},
+        f"{inside}/endpoints": {**named, "kind": "Endpoints", "subsets": [place]},
+    }
+    async with APIClient(plain_connection(url)) as client:
+        for path, body in bodies.items():
+            await client.post(path, json.dumps(body).encode())
 
 
 def _port_of(lines: Iterable[str]) -> int | None:

@@ -37,6 +37,8 @@ class DecodingError(ValueError):
     def __init__(self, message: str, conversion: str = "") -> None:
         super().__init__(message)
         self.conversion = conversion
+        self.field = ""
+        """The path of a value with its own decoding, which Go's message does not name."""
 
 
 class Decoding:
@@ -80,7 +82,11 @@ class Decoding:
         elif form is JsonForm.MAP:
             self._map(kind, value, where, path, shown)
         elif form in _SELF_DECODING:
-            _SELF_DECODING[form](value, where, form)
+            try:
+                _SELF_DECODING[form](value, where, form)
+            except DecodingError as error:
+                error.field = shown
+                raise
         elif form is not JsonForm.ANY:
             self._scalar(kind, value, where)
 

@@ -75,5 +75,5 @@ class QueuedPodGroup:
 
 
 def member_order(queued: QueuedPodInfo) -> tuple[int, int, float, str]:
-    """Highest priority first, then who has been tried more often, who has waited longer, and by name."""
-    return -queued.pod.priority, -queued.attempts, queued.timestamp, queued.pod.name
+    """Highest priority first, then who has been tried more often, who has waited longer, and by UID."""
+    return -queued.pod.priority, -queued.attempts, queued.timestamp, queued.pod.uid

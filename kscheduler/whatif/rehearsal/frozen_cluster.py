@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from time import perf_counter
 from typing import Any, Final
 
 import msgspec
@@ -43,6 +44,7 @@ _BACKOFF_SECONDS: Final = 10.0
 _MOST_ROUNDS: Final = 60
 """Back-offs that are waited for: ten minutes of the service's time. Whoever moves then still, moves for ever."""
 _NEW, _PENDING = "new", "pending"
+_TO_BE_TRIED: Final = ("active", "backoff")
 
 
 class FrozenCluster:
@@ -51,6 +53,7 @@ class FrozenCluster:
     def __init__(self, plan: RehearsalPlan) -> None:
         """Raises `ScenarioError` where the configuration cannot be used."""
         self.clock = VirtualClock()
+        self._ends_at = perf_counter() + plan.seconds
         self._pods: dict[str, Pod] = {}
         self._origins: dict[str, str] = {}
         self._conditions: dict[str, Condition] = {}
@@ -199,6 +202,7 @@ class FrozenCluster:
 
     async def bind(self, pod: Pod, node_name: str) -> Status:
         """The Binding succeeds, and the watch shows it."""
+        self._look_at_the_time()
         before = self._pods.get(pod.key, pod)
         spec = msgspec.structs.replace(before.spec, node_name=node_name)
         bound = self._pods[pod.key] = msgspec.structs.replace(before, spec=spec)
@@ -224,6 +228,7 @@ class FrozenCluster:
 
     def report(self, pod: Pod, condition: Condition) -> None:
         """A condition that would be written."""
+        self._look_at_the_time()
         self._conditions[pod.key] = condition
 
     async def nominate(self, pod: Pod, node_name: str) -> None:
@@ -233,6 +238,11 @@ class FrozenCluster:
             status = msgspec.structs.replace(before.status, nominated_node_name=node_name)
             after = self._pods[pod.key] = msgspec.structs.replace(before, status=status)
             asyncio.get_running_loop().call_soon(self._assembly.pod_handler.on_update, before, after)
+
+    def _look_at_the_time(self) -> None:
+        """In virtual time no slice of the workers ever ends, so that the play would not notice its own end."""
+        if self.is_out_of_time:
+            self._workers.end_slice()
 
     # --- the play -----------------------------------------------------------------------------------------------------
 
@@ -252,10 +262,20 @@ class FrozenCluster:
             await asyncio.wait(tasks)
             await self._assembly.scheduler.awaited.drain(0.0)
 
+    @property
+    def is_out_of_time(self) -> bool:
+        """Whether the play must end where it is."""
+        return perf_counter() >= self._ends_at
+
     async def until_quiet(self) -> bool:
-        """Until every pod has a node or waits for something that will not happen. False if something moves for ever."""
+        """Until every pod has a node or waits for something that will not happen.
+
+        False if something moves for ever, or if the time is up.
+        """
         for _ in range(_MOST_ROUNDS):
             await self._turns()
+            if self.is_out_of_time:
+                return False
             statistics = self._assembly.queue.statistics()
             if not (statistics.active or statistics.backoff or statistics.in_flight):
                 return True
@@ -265,7 +285,7 @@ class FrozenCluster:
     async def _turns(self) -> None:
         """Until nobody decides any more."""
         quiet = 0
-        while quiet < _QUIET_TURNS:
+        while quiet < _QUIET_TURNS and not self.is_out_of_time:
             before = len(self._placed), len(self._evicted)
             await asyncio.sleep(0)
             statistics = (
@@ -301,6 +321,8 @@ class FrozenCluster:
         if found is None:
             return "it waits for a plugin (Permit)"
         place, queued = found
+        if place in _TO_BE_TRIED and self.is_out_of_time:
+            return "not tried: the play was ended before"
         gate = self._assembly.profiles[queued.pod.pod.spec.scheduler_name].run_pre_enqueue(queued.pod)
         return f"{place}: {gate.message}" if gate.message else place
 

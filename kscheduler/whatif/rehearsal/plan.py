@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import inf
 
 import msgspec
 
@@ -64,6 +65,8 @@ class RehearsalPlan:
     """Count how many more pods like this would fit in the end."""
     running: HeldCluster | None = None
     """A service's own cache, to be changed; `None`: one is made of the objects."""
+    seconds: float = inf
+    """How long it may be played, of real time: then it ends where it is."""
 
     def nodes(self) -> tuple[Node, ...]:
         """The nodes as they would be at the beginning, by name; those to be drained are cordoned.

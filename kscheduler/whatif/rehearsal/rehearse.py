@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from itertools import takewhile
 from typing import Final
 
 import msgspec
@@ -32,10 +33,13 @@ async def rehearsal(plan: RehearsalPlan) -> Rehearsed:
         cluster.show(pod, _NEW)
     notes: list[str] = []
     async with cluster.at_work():
-        if not await cluster.until_quiet():
+        if not await cluster.until_quiet() and not cluster.is_out_of_time:
             notes.append("some pods still move after ten minutes of the scheduler's time")
         budgets = Budgets(plan.objects.poddisruptionbudgets)
-        drains = [await drain(cluster, name, budgets) for name in plan.drained]
+        drains = [
+            await drain(cluster, name, budgets)
+            for name in takewhile(lambda _: not cluster.is_out_of_time, plan.drained)
+        ]
         served = [profile.scheduler_name for profile in plan.config.configuration.profiles]
         answer = Rehearsed(
             placed=cluster.placed(),
@@ -46,16 +50,22 @@ async def rehearsal(plan: RehearsalPlan) -> Rehearsed:
             after=cluster.room(),
             notes=tuple(notes),
         )
-        if plan.capacity_of is None:
-            return answer
-        count, is_more = await _capacity(cluster, plan.capacity_of)
-        return replace(answer, capacity=count, capacity_is_more=is_more)
+        if plan.capacity_of is not None:
+            count, is_more = await _capacity(cluster, plan.capacity_of)
+            answer = replace(answer, capacity=count, capacity_is_more=is_more)
+    if not cluster.is_out_of_time:
+        return answer
+    return replace(answer, is_whole=False, notes=(*answer.notes, _cut_short(plan)))
+
+
+def _cut_short(plan: RehearsalPlan) -> str:
+    return f"the play was ended after {plan.seconds:.1f} s: what would have come then is not told; ask for less"
 
 
 async def _capacity(cluster: FrozenCluster, pod: Pod) -> tuple[int, bool]:
     """How many more pods like this one fit, none of which preempts anybody."""
     count = 0
-    while count < _MOST:
+    while count < _MOST and not cluster.is_out_of_time:
         keys = []
         for number in range(count, count + _AT_ONCE):
             name = f"{pod.metadata.name}-more-{number}"
@@ -64,7 +74,8 @@ async def _capacity(cluster: FrozenCluster, pod: Pod) -> tuple[int, bool]:
             another = msgspec.structs.replace(pod, metadata=metadata, spec=spec)
             cluster.show(another, _CAPACITY)
             keys.append(another.key)
-        await cluster.until_quiet()
+        if not await cluster.until_quiet():
+            return count, True
         fitting = sum(cluster.is_placed(key) for key in keys)
         count += fitting
         if fitting < _AT_ONCE:

@@ -78,3 +78,5 @@ class Rehearsed:
     capacity_is_more: bool = False
     """At least so many: the count was ended."""
     notes: tuple[str, ...] = ()
+    is_whole: bool = True
+    """Played to its end; else the time was up."""

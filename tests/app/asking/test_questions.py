@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +162,15 @@ def _manifest(name: str = "new", cpu: str = "1", **spec: Any) -> Tree:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": whole}
 
 
+_ALL_ON_ONE = {"maxSkew": 0, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+
+
+def _deployment(**spec: Any) -> Tree:
+    template = {"metadata": {"labels": {"app": "d"}}, "spec": _manifest(**spec)["spec"]}
+    whole = {"selector": {"matchLabels": {"app": "d"}}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": whole}
+
+
 @pytest.mark.parametrize(("request_", "message"), [
     ({"drian": ["a"]}, "object contains unknown field drian: do you mean drain?"),
     ({"drain": ["nodes"]}, "drain[0]: there is no node nodes: do you mean node?"),
@@ -167,7 +178,7 @@ def _manifest(name: str = "new", cpu: str = "1", **spec: Any) -> Tree:
     ({"addNodes": [{"count": 20000, "like": "node"}]}, "addNodes: 20000 nodes are more than 10000"),
     ({"taints": [{"node": "node", "key": "a", "effect": "Never"}]}, "taints[0].effect: 'Never' is none of NoSchedule"),
     ({"capacity": True}, "capacity counts pods like the first new one: give one"),
-    ({"replicas": 3, "objects": [{"kind": "Pod", "metadata": {}}]}, "objects[0]: metadata.name: is missing"),
+    ({"replicas": 3, "objects": [{"kind": "Pod", "metadata": {}}]}, "objects[0]: metadata.name: Required value"),
     ({"objects": [{"apiVersion": "v1"}]}, "objects[0]: kind: is missing"),
     ({"objects": [_manifest(cpu="1x")]}, "objects[0]: spec.containers[0].resources.requests.cpu"),
     ({"objects": [{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
@@ -180,6 +191,20 @@ def _manifest(name: str = "new", cpu: str = "1", **spec: Any) -> Tree:
     ({"config": {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
                  "pluginSources": [{"module": "antigravity"}]}},
      "config.pluginSources: a request loads no plugins"),
+    ({"namespace": "A B/../"}, 'namespace: Invalid value: "A B/../": a lowercase RFC 1123 label must consist of'),
+    ({"objects": [_manifest("A B")]}, 'objects[0]: metadata.name: Invalid value: "A B": a lowercase RFC 1123 sub'),
+    ({"objects": [_manifest(cpu="-5")]},
+     'objects[0]: spec.containers[0].resources.requests[cpu]: Invalid value: "-5": must be greater than or equal to 0'),
+    ({"objects": [_deployment(topologySpreadConstraints=[_ALL_ON_ONE])]},
+     "objects[0]: spec.template.spec.topologySpreadConstraints[0].maxSkew: Invalid value: 0: must be greater than"),
+    ({"objects": [_manifest(priorityClassName="gold")]},
+     "objects[0]: priorityClassName: no PriorityClass with name gold is known; no pod of the cluster has it"),
+    ({"objects": [{**_manifest("A B"), "apiVersion": None}]}, 'objects[0]: metadata.name: Invalid value: "A B"'),
+    ({"objects": [_manifest(containers=5)]},
+     "objects[0]: json: cannot unmarshal number into Go struct field PodSpec.spec.containers of type []v1.Container"),
+    ({"labels": [{"node": "node", "labels": {"a b": "c"}}]}, 'node node: metadata.labels: Invalid value: "a b": name'),
+    ({"taints": [{"node": "node", "key": "a b", "effect": "NoSchedule"}]}, "node node: metadata.taints[0].key: Inv"),
+    ({"objects": [_manifest("a"), _manifest("b")], "replicas": 10_001}, "objects[1]: more than 20000 new pods"),
     ({"apiVersion": "v1"}, "apiVersion, kind: expected simulate.kscheduler.io/v1, SimulationRequest"),
 ])  # fmt: skip
 async def test_what_is_wrong_with_a_rehearsal_is_said_with_its_field(request_: Tree, message: str) -> None:
@@ -188,6 +213,49 @@ async def test_what_is_wrong_with_a_rehearsal_is_said_with_its_field(request_: T
         await until_true(lambda: app.surface.is_scheduling and len(app.parts.assembly.cache.nodes) == 1)
         tree = await simulated(app, 400, **request_)
         assert message in tree["message"]
+
+
+async def test_a_priority_class_is_known_from_the_pods_that_have_it_and_from_the_request() -> None:
+    async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
+        put(server, "nodes", node_tree("node", cpu="1"))
+        put(server, "pods", pod_tree("low", requests={"cpu": "1"}, priorityClassName="gold", priority=100))
+        await until(server, lambda: bool(node_of(server, "low")))
+        same = await simulated(app, objects=[_manifest(priorityClassName="gold")])
+        platinum = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "platinum"}}
+        higher = await simulated(app, objects=[{**platinum, "value": 200}, _manifest(priorityClassName="platinum")])
+        assert (same["placed"], same["evicted"]) == ([], [])
+        assert [each["pod"] for each in higher["evicted"]] == ["default/low"]
+
+
+async def test_a_play_whose_time_is_up_tells_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kscheduler.whatif.rehearsal.frozen_cluster.perf_counter", lambda: inf)
+    async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
+        put(server, "nodes", node_tree("node"))
+        await until_true(lambda: app.surface.is_scheduling and len(app.parts.assembly.cache.nodes) == 1)
+        tree = await simulated(app, objects=[_manifest()], replicas=3, capacity=True, drain=["node"])
+        assert not tree["complete"]
+        assert {each["message"] for each in tree["pending"]} == {"not tried: the play was ended before"}
+        assert (len(tree["pending"]), tree["drains"], tree["capacity"]) == (3, [], {"pods": 0, "isMore": True})
+        assert tree["notes"][-1].startswith("the play was ended after ")
+        monkeypatch.undo()
+        assert (await simulated(app, objects=[_manifest()]))["complete"]
+
+
+@pytest.mark.parametrize("path", ["/nodes?sort=cpu", "/pending?ns=shop"])
+async def test_an_unknown_parameter_is_refused_by_name(path: str) -> None:
+    async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
+        await until_true(lambda: app.surface.is_scheduling)
+        status, text = await answer(app, path)
+        assert (status, json.loads(text)["message"].partition(":")[0]) == (
+            400,
+            f"unknown parameter {path.partition('?')[2].partition('=')[0]}",
+        )
+        url = f"http://127.0.0.1:{app.server.port}/simulate?dryRun=All"
+        async with aiohttp.ClientSession() as session, session.post(url, json={}) as response:
+            assert (response.status, (await response.json())["message"]) == (
+                400,
+                "unknown parameter dryRun: there are none here",
+            )
 
 
 async def test_a_body_that_is_too_large_or_no_json_is_refused() -> None:
@@ -340,3 +408,17 @@ async def test_too_many_questions_and_those_that_take_too_long_are_told_when_to_
         metrics = (await answer(app, "/metrics"))[1]
         assert 'kscheduler_questions_total{outcome="busy",question="simulate"} 2.0' in metrics
         assert 'kscheduler_questions_total{outcome="timeout",question="simulate"} 1.0' in metrics
+
+
+async def test_the_end_of_the_service_does_not_wait_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one whose copy is at work and the one that waits for its turn are told, and nobody after them is asked."""
+    monkeypatch.setattr("kscheduler.app.asking.questions.nodes", lambda _: time.sleep(60))
+    async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
+        await until_true(lambda: app.surface.is_scheduling)
+        questions, live = app.surface.questions, app.surface.live_copy
+        asked = [asyncio.create_task(questions.nodes()) for _ in range(2)]
+        await until_true(lambda: live.waiting == 2 and live.forks == 1)
+        app.surface.begin_stopping()
+        answers = [*await asyncio.gather(*asked), await questions.nodes()]
+        assert {(each.status, each.body) for each in answers} == {(503, b"the service is stopping: ask the next one")}
+        assert live.forks == 1

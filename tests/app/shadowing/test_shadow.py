@@ -10,9 +10,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from kscheduler.app.shadowing import ShadowApp, ShadowOptions
+from kscheduler.app.shadowing import ShadowApp, ShadowOptions, service
 from kscheduler.app.shadowing.options import following
 from kscheduler.client.access.connection import plain_connection
+from kscheduler.client.reachability import DOUBT_SECONDS
 from kscheduler.client.reading import WriteRefusedError
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import LoadedConfig, default_configuration, from_tree
@@ -151,6 +152,32 @@ async def test_a_shadow_ends_by_itself_when_its_time_is_over() -> None:
         async with asyncio.timeout(SECONDS):
             await ShadowApp(options, plain_connection(server.url)).run(asyncio.Event())
     assert [report["compared"] for report in reports] == [0]
+
+
+async def test_its_time_is_over_at_an_api_server_that_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "SYNC_SECONDS", 0.1)
+    reports: list[dict[str, Any]] = []
+    options = ShadowOptions(default_configuration(), seconds=0.05, report=reports.append)
+    callers: list[asyncio.StreamWriter] = []
+    silent = await asyncio.start_server(lambda _reader, writer: callers.append(writer), "127.0.0.1", 0)
+    async with silent, asyncio.timeout(SECONDS):
+        port = silent.sockets[0].getsockname()[1]
+        await ShadowApp(options, plain_connection(f"http://127.0.0.1:{port}")).run(asyncio.Event())
+        for writer in callers:
+            writer.close()
+            await writer.wait_closed()
+    assert callers
+    assert [report["compared"] for report in reports] == [0]
+
+
+async def test_it_is_not_ready_as_soon_as_the_api_server_has_gone() -> None:
+    async with EmbeddedAPIServer(seed=1) as server, shadowing(server) as shadow:
+        assert (await page(shadow, "/readyz?verbose"))[0] == 200
+        reachability, now = shadow.parts.reachability, shadow.parts.clock.monotonic()
+        reachability.failed(ConnectionRefusedError(), now - DOUBT_SECONDS)
+        status, text, _ = await page(shadow, "/readyz?verbose")
+    assert status == 500
+    assert "has not served us for 2" in text
 
 
 async def test_what_is_left_pending_by_the_other_is_reported() -> None:

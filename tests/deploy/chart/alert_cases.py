@@ -399,6 +399,12 @@ CASES: Final = (
         **growing("kscheduler_leader_election_renewal_age_seconds", 'name="kscheduler"', "8x60", "1x18 8 1x60"),
     ),
     AlertCase(
+        "KschedulerRecordingStopped",
+        "20m",
+        labels=INSTANCE,
+        **growing("kscheduler_recorder_recording", "", "1x10 0x60", "1x10 0x4 1x60"),
+    ),
+    AlertCase(
         "KschedulerConfigRefused",
         "20m",
         labels=INSTANCE,

@@ -59,9 +59,10 @@ IN_USE: Final = frozenset(
         *("kscheduler_config_reload_last_successful", "kscheduler_config_reload_info"),
         "kscheduler_serving_certificate_expiration_timestamp_seconds",
         "kscheduler_serving_certificate_reloads_total",
+        *("kscheduler_recorder_recording", "kscheduler_recorder_lost_entries_total"),
     }
 )
-"""Series that are there only where leader election, a configuration file or a certificate is in use."""
+"""Series that are there only where leader election, a configuration file, a certificate or a recorder is in use."""
 
 
 class Neighbour(http.server.BaseHTTPRequestHandler):

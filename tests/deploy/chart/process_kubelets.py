@@ -173,7 +173,11 @@ class PodRun:
         self.process.stop(self.pod["spec"].get("terminationGracePeriodSeconds", 30))
         if self._is_abandoned:
             return
-        self._gone(lambda: self._api.delete(pod_path(self.pod), grace_seconds=0, missing_ok=True))
+        self._gone(
+            lambda: self._api.delete(
+                pod_path(self.pod), grace_seconds=0, missing_ok=True, uid=self.pod["metadata"]["uid"]
+            )
+        )
         self._api.close()
 
     def _passes(self, name: str) -> bool:

@@ -29,6 +29,7 @@ RENDERED: Final[dict[str, list[helm.Object]]] = {}
 
 Object = dict[str, Any]
 
+ASK_ROLE: Final = "ask-kscheduler"
 GROUPS: Final = ("pod-groups", "default")
 each_value_set = pytest.mark.parametrize("values", VALUE_SETS)
 
@@ -297,11 +298,25 @@ def test_an_upgrade_of_the_chart_alone_restarts_no_pod(values: str) -> None:
 def test_bindings_and_flow_schemas_name_the_account_of_the_pods(values: str) -> None:
     account = (pod_template(values)["spec"]["serviceAccountName"], helm.NAMESPACE)
     for one in of_kind(values, "ClusterRoleBinding") + of_kind(values, "RoleBinding"):
-        if not one["metadata"]["name"].endswith("metrics-reader"):
+        if not one["metadata"]["name"].endswith(("metrics-reader", "asker")) and one["roleRef"]["name"] != ASK_ROLE:
             assert [(who["name"], who["namespace"]) for who in one["subjects"]] == [account]
     for one in of_kind(values, "FlowSchema"):
         (who,) = (subject["serviceAccount"] for rule in one["spec"]["rules"] for subject in rule["subjects"])
         assert (who["name"], who["namespace"]) == account
+
+
+def test_who_may_ask_is_as_in_the_example() -> None:
+    example = [*yaml.safe_load_all((helm.CHART.parents[1] / "examples" / "askers.yaml").read_text())]
+    wanted = [{**one, "metadata": None} for one in example]
+    for one in example:
+        found = [
+            each
+            for each in of_kind("askers", one["kind"])
+            if (each["metadata"]["name"], each["metadata"].get("namespace"))
+            == (one["metadata"]["name"], one["metadata"].get("namespace"))
+        ]
+        assert [{**each, "metadata": None} for each in found] == [wanted.pop(0)]
+    assert [one for one in rendered("default") if "ask" in one["metadata"]["name"]] == []
 
 
 def test_a_shadow_may_read_and_nothing_else() -> None:

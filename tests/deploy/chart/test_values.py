@@ -40,6 +40,21 @@ WRONG: Final[dict[str, Refusal]] = {
         {"config.existingConfigMap": "mine", "config.profiles": [{"schedulerName": "a"}]},
         "one or the other",
     ),
+    "a recording of what is not decided": (
+        {
+            "mode": "shadow",
+            "replicas": 1,
+            "leaderElection.enabled": False,
+            "server.scheme": "HTTP",
+            "recorder.enabled": True,
+        },
+        "decides nothing that could be recorded",
+    ),
+    "a recording on two volumes": (
+        {"recorder.volume": {"emptyDir": {}, "hostPath": {"path": "/var"}}},
+        "one source",
+    ),
+    "a recording without a size": ({"recorder.maxSize": "much"}, "maxSize"),
     "a plugin that is no module": ({"plugins": {"my-plugin.py": "x = 1"}}, "plugins"),
     "plugins beside a configuration of the user's": (
         {"config.existingConfigMap": "mine", "plugins": {"cheap.py": "x = 1"}},

@@ -1,6 +1,5 @@
 """Gangs all the way, of each API that has them: all members of a gang get a node, or nobody does."""
 
-import os
 from typing import Any
 
 import pytest
@@ -95,9 +94,6 @@ def test_members_beyond_the_minimum_come_as_there_is_room(scenario: Scenario, ga
 
 
 def test_members_that_are_made_anew_join_those_that_stayed(scenario: Scenario, gangs: GangRoom) -> None:
-    if gangs.api.name == "scheduler-plugins" and os.environ.get("KSCHEDULER_LONG") != "1":
-        # Open: one run in three ends with three of the four members on nodes, and why is not known yet.
-        pytest.skip("KSCHEDULER_LONG=1 runs it: at times a member is left without a node, and why is open")
     gangs.add_gang("train", 4)
     gangs.start()
     gangs.wait_whole("train")

@@ -56,6 +56,8 @@ def test_pods_are_grouped_by_reason(dump: str, capsys: pytest.CaptureFixture[str
     assert [each["name"] for each in first["pods"]] == ["large-2", "large-1", "large-0"]
     assert first["suggestion"]["pod"] == "shop/large-2"
     assert first["suggestion"]["kind"] == "request"
+    assert (first["suggestion"]["frees"], first["suggestion"]["tried"]) == (3, 3)
+    assert first["suggestion"]["steps"][0]["facts"]["to"] == 333
     verdicts = {each["verdict"]: each["pods"][0]["name"] for each in tree["reasons"][1:]}
     assert verdicts == {"Unschedulable": "picky", "Gated": "gated", "NotServed": "other", "Fits": "fits"}
     assert tree["byPlugin"] == {"NodeResourcesFit": 3, "NodeAffinity": 1, "SchedulingGates": 1}
@@ -71,7 +73,9 @@ def test_the_text(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pending", "--from", dump]) == 0
     text = capsys.readouterr().out
     assert text.startswith("7 pods are pending\n\n3  Unschedulable, the oldest for ")
-    assert "shop/large-2 would fit: request 1 of cpu instead of 9 (1 node)" in text
+    said = "shop/large-2 would fit: request 333m of cpu instead of 9 (1 node; frees all 3 that were tried)"
+    assert said in " ".join(text.split())
+    assert "the command deletes pod large-2 and creates it again" in text
     assert "     kubectl" not in text
     assert (
         "not served here: spec.schedulerName is default-scheduler\n  if that is your scheduler: --scheduler-name"

@@ -26,7 +26,8 @@ def test_a_node_with_fewer_points_is_behind_by_plugin() -> None:
     assert (found.chosen, found.status) == ("b", None)
     assert found.behind == sum(each.chosen - each.other for each in found.points) > 0
     text = comparison_text(found)
-    assert f"why not a: it is {found.behind} points behind b" in text
+    total = sum(each.chosen for each in found.points)
+    assert f"why not a: a with {total - found.behind} points, {found.behind} behind b with {total}" in text
     assert "NodeResourcesFit" in text
 
 
@@ -44,7 +45,9 @@ def test_a_bound_pod_is_compared_with_the_node_that_it_is_on() -> None:
     bound = Situation(standing=Standing.BOUND, node_name="a")
     found = compared("b", situation=bound)
     assert (found.chosen, found.behind < 0) == ("a", True)
-    assert f"it would be {-found.behind} points ahead now; the pod went to a earlier" in comparison_text(found)
+    points = sum(each.other for each in found.points)
+    said = f"b: decided now, it has {points} points, {-found.behind} more than a, where the pod went earlier"
+    assert said in comparison_text(found)
     assert "that is where it is, or goes" in comparison_text(compared("a", situation=bound))
 
 

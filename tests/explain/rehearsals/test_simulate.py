@@ -41,10 +41,11 @@ def workload(kind: str, replicas: int | None = None, **spec: Any) -> Tree:
     if replicas is not None:
         whole["parallelism" if kind == "Job" else "replicas"] = replicas
     container = {"name": "main", "image": "app", "resources": {"requests": {"cpu": "1", "memory": "64Mi"}}}
-    template = {
-        "metadata": {"labels": {"app": "new"}},
-        "spec": {"schedulerName": "kscheduler", "containers": [container]},
-    }
+    pod_spec = {"schedulerName": "kscheduler", "containers": [container]}
+    if kind == "Job":
+        whole = {"parallelism": replicas}
+        pod_spec["restartPolicy"] = "Never"
+    template = {"metadata": {"labels": {"app": "new"}}, "spec": pod_spec}
     version = "batch/v1" if kind == "Job" else "apps/v1"
     return {
         "apiVersion": version,

@@ -50,7 +50,7 @@ def test_ages_have_two_units_at_most(seconds: float, text: str) -> None:
 
 def test_amounts_are_short() -> None:
     assert [short_seconds(each) for each in (0.0000123, 0.00456, 1.5, 4000)] == ["12.3 us", "4.56 ms", "1.5 s", "1h 6m"]
-    assert [share_text(each) for each in (0, 0.034, 0.87, 1.2)] == ["0 %", "3.4 %", "87 %", "120 %"]
+    assert [share_text(each) for each in (0, 0.034, 0.58, 0.999, 1.2)] == ["0 %", "3.4 %", "58 %", "99 %", "120 %"]
 
 
 def test_addresses_hold_any_name() -> None:

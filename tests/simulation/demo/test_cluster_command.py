@@ -1,5 +1,6 @@
 """`kscheduler cluster` on the command line: what it refuses, what it says of scheduling, and that it schedules."""
 
+import asyncio
 import os
 import re
 import shlex
@@ -10,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kscheduler.cli import main
+from kscheduler.cli import kubectl_plugin, main
 from kscheduler.client import APIClient, plain_connection
 from tests.simulation.cluster_client import pod
 from tests.simulation.demo.programs import answers, children, command_of, kscheduler
@@ -116,7 +117,9 @@ async def test_the_greeting_says_that_nobody_schedules_and_how_to_start_a_schedu
             assert await scheduler.end() == 0, scheduler.output
 
 
-async def test_with_schedule_pods_of_both_names_are_bound_and_all_ends_together() -> None:
+async def test_with_schedule_pods_of_both_names_are_bound_and_all_ends_together(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     async with kscheduler("cluster", "--nodes", "2", "--port", "0", "--schedule") as cluster:
         await cluster.until("its log: ")
         assert "kscheduler schedules the pods for default-scheduler and kscheduler" in cluster.output
@@ -129,6 +132,16 @@ async def test_with_schedule_pods_of_both_names_are_bound_and_all_ends_together(
                 await client.post(PODS, manifest(name, name))
                 assert await bound_node(client, name)
         assert size_of(log) > 0
+        flags = ["--master", f"http://127.0.0.1:{api_port}"]
+        assert await asyncio.to_thread(kubectl_plugin.main, ["top", "--once", *flags]) == 0
+        told = capsys.readouterr()
+        assert "2 scheduled" in told.out
+        assert "answered by the service kscheduler-system/kscheduler:10259" in told.err
+        pod = ["default/kscheduler", *flags]
+        assert (
+            await asyncio.to_thread(kubectl_plugin.main, ["why", *pod, "--service", "kscheduler-system/other:1"]) == 1
+        )
+        assert 'services "other" not found' in capsys.readouterr().err
         cluster.process.send_signal(signal.SIGINT)
         assert await cluster.end() == 0, cluster.output
     assert not runs(scheduler)

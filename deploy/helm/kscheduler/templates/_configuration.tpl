@@ -136,6 +136,13 @@ pluginSources:
 {{- if has "kubernetes" .Values.podGroups }}
 - --emulated-version=1.37
 {{- end }}
+{{- if .Values.recorder.enabled }}
+- --record=/var/lib/kscheduler/recording
+- --record-max-size={{ .Values.recorder.maxSize }}
+{{- if .Values.recorder.redact }}
+- --record-redact
+{{- end }}
+{{- end }}
 - --logging-format={{ .Values.logs.format }}
 - --v={{ .Values.logs.level }}
 {{- with .Values.extraArgs }}
@@ -193,6 +200,9 @@ pluginSources:
 {{- if .Values.metrics.prometheusRule.enabled }}
 {{- fail "mode: shadow: the alerts are about a scheduler that decides; leave metrics.prometheusRule.enabled false, and look at kscheduler_shadow_differences_total" }}
 {{- end }}
+{{- if .Values.recorder.enabled }}
+{{- fail "mode: shadow decides nothing that could be recorded: leave recorder.enabled false" }}
+{{- end }}
 {{- if or .Values.repairOverfilledNodes .Values.flowSchema.enabled }}
 {{- fail "mode: shadow evicts nobody, and does not go before others at the API server: set repairOverfilledNodes and flowSchema.enabled to false (ci/shadow.yaml)" }}
 {{- end }}
@@ -208,6 +218,9 @@ pluginSources:
 {{- end }}
 {{- if and .Values.tls.certManager.enabled (not .Values.tls.certManager.issuerRef.name) }}
 {{- fail "tls.certManager.issuerRef.name: which issuer?" }}
+{{- end }}
+{{- if gt (len .Values.recorder.volume) 1 }}
+{{- fail "recorder.volume: a volume has one source" }}
 {{- end }}
 {{- if and .Values.metrics.serviceMonitor.enabled (not .Values.service.enabled) }}
 {{- fail "metrics.serviceMonitor.enabled needs service.enabled; metrics.podMonitor works without a Service" }}

@@ -187,11 +187,13 @@
   const heat = document.getElementById("heat");
   if (cell && heat) {
     let names = null;
-    const fetchNames = async () => {
-      if (names) return;
-      names = [];
-      const answer = await fetch(`/ui/nodes.json?cells=${heat.dataset.cells}`);
-      if (answer.ok) names = (await answer.json()).names;
+    let fetching = null;
+    const fetchNames = () => {
+      fetching ??= fetch(`/ui/nodes.json?cells=${heat.dataset.cells}`)
+        .then((answer) => answer.ok ? answer.json() : Promise.reject(answer.status))
+        .then((tree) => { names = tree.names; })
+        .catch(() => { fetching = null; }); // the next movement tries again
+      return fetching;
     };
     const nameAt = (svg, event) => {
       const box = svg.getBoundingClientRect();
@@ -204,12 +206,13 @@
     cell.textContent = cell.dataset.hint;
     for (const svg of heat.querySelectorAll("svg.cells")) {
       svg.classList.add("pointed");
-      svg.addEventListener("pointerenter", () => { fetchNames().catch(() => { names = null; }); });
+      svg.addEventListener("pointerenter", fetchNames);
       svg.addEventListener("pointermove", (event) => {
         const name = names && nameAt(svg, event);
         cell.textContent = name || cell.dataset.hint;
       });
-      svg.addEventListener("click", (event) => {
+      svg.addEventListener("click", async (event) => {
+        await fetchNames(); // a tap comes before the names do
         const name = names && nameAt(svg, event);
         if (name) location.assign(`/ui/nodes/${encodeURIComponent(name)}`);
       });

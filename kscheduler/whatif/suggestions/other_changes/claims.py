@@ -16,12 +16,10 @@ from kscheduler.api.storage import BETA_STORAGE_CLASS, STORAGE, PersistentVolume
 from kscheduler.api.well_known import BETA_REGION, BETA_ZONE, REGION, ZONE
 from kscheduler.framework.cluster.volumes import BrokenClaimError, claim_name
 from kscheduler.framework.nodes.node_table import Rows
-from kscheduler.scheduling.cycle.schedule import find_feasible
 from kscheduler.whatif.suggestions.changed import ADD, REMOVE, REPLACE, ObjectChange, Operation, pointer
 from kscheduler.whatif.suggestions.pod_changes.requests_lowered import quantity_text
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
 from kscheduler.whatif.suggestions.trials.trial import Trials
-from kscheduler.whatif.suggestions.trials.without_plugin import without_plugin
 
 _ZONES: Final = (ZONE, REGION, BETA_ZONE, BETA_REGION)
 _ZONES_TRIED: Final = 3
@@ -53,11 +51,13 @@ def all_elsewhere(trials: Trials) -> Iterator[Step]:
     volumes, pod = trials.cache.volumes, trials.pod.pod
     changes: list[ObjectChange] = []
     names: list[str] = []
+    seen: set[str] = set()  # volumes: of two claims that name one, at most one has it
     for name in dict.fromkeys(claim_name(pod, volume) for volume in pod.spec.volumes):
         claim = volumes.confirmed_claim(pod.metadata.namespace, name) if name is not None else None
         volume = volumes.confirmed_volume(claim.spec.volume_name) if claim is not None else None
         patch = _anywhere(volume) if volume is not None else ()
-        if claim is not None and volume is not None and patch:
+        if claim is not None and volume is not None and patch and volume.metadata.name not in seen:
+            seen.add(volume.metadata.name)
             changes.append(ObjectChange("persistentvolumes", "", volume.metadata.name, patch))
             names.append(claim.metadata.name)
     if len(changes) > 1:
@@ -179,10 +179,8 @@ def _zones(trials: Trials, rows: Rows) -> list[str]:
 
 def _detached(trials: Trials) -> Iterator[Step]:
     """Attachments that no pod of the node uses, on nodes where only the number of volumes is in the way."""
-    unlimited = without_plugin(trials.profile, "NodeVolumeLimits")
-    record = find_feasible(unlimited, trials.pod, trials.cache)
     volumes, nodes = trials.cache.volumes, trials.cache.nodes
-    for row in record.feasible[:_NODES_TRIED].tolist() if record.status.is_success else ():
+    for row in trials.rows_without(("NodeVolumeLimits",), trials.pod)[:_NODES_TRIED].tolist():
         node_name = nodes.name_of(row)
         attached = volumes.attachments_on(node_name)
         used = _used_on(trials, node_name) if attached else frozenset[str]()

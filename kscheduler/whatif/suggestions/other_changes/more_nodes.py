@@ -57,6 +57,17 @@ def copied(node: Node, number: int, nodes: NodeTable) -> Node:
     return msgspec.structs.replace(node, metadata=metadata, spec=spec)
 
 
+def copies(node: Node, count: int, nodes: NodeTable) -> list[Node]:
+    """Several such nodes."""
+    found: list[Node] = []
+    number = 0
+    while len(found) < count:
+        number += 1
+        if nodes.row_of(f"{node.metadata.name}-copy-{number}") < 0:
+            found.append(copied(node, number, nodes))
+    return found
+
+
 def _shapes(trials: Trials) -> list[tuple[int, int]]:
     """A row of each shape with the number of its rows, the shape of most rows first; of equals the first name."""
     nodes = trials.cache.nodes

@@ -1,6 +1,7 @@
 """Labels of namespaces, which the namespace selectors of affinity terms match.
 
-the pod's affinity           a namespace with pods that would do, so that the selector takes it in
+the pod's affinity           a namespace with pods that would do, so that the selector takes it in; or one with pods
+                             that cannot be joined, so that it leaves it out and the pod is the first of its kind
 the pod's anti-affinity      a namespace with pods in the way, so that the selector leaves it out
 anti-affinity of other pods  the pod's own namespace, so that their selectors leave it out
 """
@@ -45,6 +46,13 @@ def _wanted(trials: Trials) -> Iterator[tuple[str, Labels]]:
             yield from (
                 (namespace, labels) for labels in _leaving_out(term.match, namespace, counters.namespace_labels)
             )
+    # The first pod of all that a term matches needs no neighbour: see to it that the term matches none that is there.
+    for term in terms.required_affinity:
+        if counters.selects(term.match, trials.pod.pod):
+            for namespace in names:
+                yield from (
+                    (namespace, labels) for labels in _leaving_out(term.match, namespace, counters.namespace_labels)
+                )
     own = trials.pod.namespace
     for held in counters.required_anti_affinity(trials.pod):
         yield from ((own, labels) for labels in _leaving_out(held.match, own, counters.namespace_labels))

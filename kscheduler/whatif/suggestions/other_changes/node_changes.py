@@ -24,8 +24,8 @@ from kscheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kscheduler.whatif.suggestions.changed import ADD, REMOVE, REPLACE, ObjectChange, Operation, pointer
 from kscheduler.whatif.suggestions.other_changes.missing_labels import Labels, missing_labels
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
+from kscheduler.whatif.suggestions.trials.objections import OF_PODS, OF_VOLUMES
 from kscheduler.whatif.suggestions.trials.trial import Trials
-from kscheduler.whatif.suggestions.trials.without_plugin import without_plugin
 
 _TRIED: Final = 3
 """Nodes that are tried for each kind of change, those that need least first."""
@@ -58,7 +58,8 @@ def pairs_of_a_node(trials: Trials) -> Iterator[tuple[Step, Step]]:
         return
     rules, found = _rules(trials), []
     other = _without_node_rules(_tolerating(trials.pod.pod))
-    for node in _candidates(trials, other, partial(_unmet, trials, rules), NodeAffinity.name):
+    needs, moved = partial(_unmet, trials, rules), _readers_of_labels(trials)
+    for node in _candidates(trials, other, needs, (NodeAffinity.name,), moved):
         labels, (cordoned, taints) = missing_labels(rules, node), _in_the_way(trials, node)
         if any(taint.key.startswith(_OF_CONTROLLERS) for taint in taints):
             continue
@@ -81,7 +82,7 @@ def _shown(trials: Trials) -> int:
 
 def _without_taints(trials: Trials) -> Iterator[Step]:
     cordoned, tainted = [], []
-    for node in _candidates(trials, _tolerating(trials.pod.pod), partial(_untolerated, trials)):
+    for node in _candidates(trials, _tolerating(trials.pod.pod), partial(_untolerated, trials), (), _spread_of(trials)):
         is_cordoned, others = _in_the_way(trials, node)
         if any(taint.key.startswith(_OF_CONTROLLERS) for taint in others):
             continue
@@ -134,11 +135,14 @@ def _without(node: Node, taints: list[Taint]) -> tuple[Operation, ...]:
 
 def _labels(trials: Trials) -> Iterator[Step]:
     rules = _rules(trials)
+    other, needs, moved = (
+        _without_node_rules(trials.pod.pod),
+        partial(_unmet, trials, rules),
+        _readers_of_labels(trials),
+    )
     wanted = [
         (len(labels), node, labels)
-        for node in _candidates(
-            trials, _without_node_rules(trials.pod.pod), partial(_unmet, trials, rules), NodeAffinity.name
-        )
+        for node in _candidates(trials, other, needs, (NodeAffinity.name,), moved)
         if (labels := missing_labels(rules, node)) and _may_be_labelled(node, labels)
     ]
     for _, node, labels in sorted(wanted, key=lambda entry: entry[0])[: _shown(trials)]:
@@ -175,21 +179,37 @@ def _rules(trials: Trials) -> list[Sequence[NodeTerm]]:
     return [terms for terms in (*own, added) if terms is not None]
 
 
-def _candidates(trials: Trials, pod: Pod, needs: Needs, *plugins: str) -> Iterator[Node]:
-    """Nodes that this version of the pod fits on; then those that only its spread constraints forbid.
+def _candidates(trials: Trials, pod: Pod, needs: Needs, settled: Sequence[str], moved: Sequence[str]) -> Iterator[Node]:
+    """Nodes that this version of the pod fits on without the `settled` plugins; then those that only `moved` forbid.
 
-    Such constraints may leave out nodes that the pod's own rules forbid. A pod without these rules is spread over more
-    nodes than the real one, so they may forbid what would do. Of very many nodes those that need least, by `needs`.
+    The change of the node may change the verdict of the `moved` plugins, too, in either direction. Spread constraints
+    may leave out nodes that the pod's own rules forbid: a pod without these rules is spread over more nodes than the
+    real one. A volume or another pod's anti-affinity may look at the very label that the node is to get. Of very many
+    nodes those that need least, by `needs`.
     """
-    profile = trials.profile
-    for name in plugins:
-        profile = without_plugin(profile, name)
-    strict = Trials(profile, trials.pod, trials.cache).rows_of(PodInfo(pod))
+    version = PodInfo(pod)
+    strict = trials.rows_without(settled, version)
     yield from _least(trials, strict, needs)
-    if pod.spec.topology_spread_constraints:
-        spread_out = without_plugin(profile, PodTopologySpread.name)
-        loose = Trials(spread_out, trials.pod, trials.cache).rows_of(PodInfo(pod))
+    if moved:
+        loose = trials.rows_without((*settled, *moved), version)
         yield from _least(trials, np.setdiff1d(loose, strict, assume_unique=True), needs)
+
+
+def _spread_of(trials: Trials) -> list[str]:
+    """The plugin of the spread constraints, if the pod has any."""
+    return [PodTopologySpread.name] if trials.pod.pod.spec.topology_spread_constraints else []
+
+
+def _readers_of_labels(trials: Trials) -> list[str]:
+    """The plugins, beside that of the pod's own node rules, that may judge a node otherwise by its labels."""
+    pod, terms = trials.pod, trials.pod.affinity_terms
+    names = _spread_of(trials)
+    if pod.pod.spec.volumes:
+        names += OF_VOLUMES
+    of_others = trials.cache.counters.required_anti_affinity(pod)
+    if terms.required_affinity or terms.required_anti_affinity or of_others:
+        names.append(OF_PODS)
+    return names
 
 
 def _least(trials: Trials, rows: Rows, needs: Needs) -> list[Node]:

@@ -9,7 +9,6 @@ from typing import Any, Final
 from kscheduler.scheduling.cycle.schedule import find_feasible
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
 from kscheduler.whatif.suggestions.trials.trial import Trials
-from kscheduler.whatif.suggestions.trials.without_plugin import without_plugin
 
 _MOST_MESSAGES: Final = 3
 
@@ -20,7 +19,7 @@ def refusals(trials: Trials) -> Iterator[Suggestion]:
     points: Sequence[Sequence[Any]] = (profile.pre_enqueue, profile.pre_filter, profile.filter)
     names = dict.fromkeys(plugin.name for plugins in points for plugin in plugins)
     for name in (name for name in names if not profile.traits[name].is_in_tree):
-        rows = Trials(without_plugin(profile, name), trials.pod, trials.cache).rows_of(trials.pod)
+        rows = trials.rows_without((name,), trials.pod)
         if len(rows):
             facts = {"plugin": name, "messages": _messages(trials, name)}
             yield Suggestion((Step(ChangeKind.PLUGIN, (), 1.0, facts),), (), len(rows))

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.plugins.pod_topology_spread.filtering import HardSpread
+from kscheduler.scheduling.cycle.schedule import find_feasible
 from kscheduler.whatif.suggestions.changed import ObjectChange, Operation
 from kscheduler.whatif.suggestions.pod_changes.demand import Demand, Patch
 from kscheduler.whatif.suggestions.pod_changes.pod_relaxations import MOST_SKEW
@@ -39,7 +41,7 @@ def smallest(
     if demand.kind is ChangeKind.REQUEST:
         return _largest_request(demand, widest, rows_of, trials, beside)
     if demand.kind is ChangeKind.MAX_SKEW:
-        return _smallest_skew(demand, rows_of)
+        return _smallest_skew(demand, rows_of, _expected_skew(demand, widest, trials, beside))
     return demand, widest
 
 
@@ -103,7 +105,22 @@ def _steps(free: NDArray[np.int64], amount: int) -> list[int]:
     return sorted((value for value in found if 0 < value < amount), reverse=True)[:_MORE_STEPS]
 
 
-def _smallest_skew(demand: Demand, rows_of: RowsOf) -> tuple[Demand, Rows]:
+def _expected_skew(demand: Demand, widest: Rows, trials: Trials, beside: Beside) -> int:
+    """The maxSkew that the counts of the filter ask for on the best of the rows; 0 if there are none.
+
+    It says where to look first. What other changes do to the counts it need not know: the cycle decides.
+    """
+    with trials.changed(*beside):
+        state = find_feasible(trials.profile, trials.patched(demand.patch), trials.cache).state
+    spread = state.find(HardSpread)
+    counts = next((each for each in spread.counts if each.constraint.max_skew == MOST_SKEW), None) if spread else None
+    if counts is None:
+        return 0
+    pods, minimum = counts.seen_from(widest)
+    return int((pods + counts.is_own - minimum).min())
+
+
+def _smallest_skew(demand: Demand, rows_of: RowsOf, expected: int) -> tuple[Demand, Rows]:
     found: dict[int, Rows] = {}
 
     def helps(skew: int) -> bool:
@@ -112,10 +129,15 @@ def _smallest_skew(demand: Demand, rows_of: RowsOf) -> tuple[Demand, Rows]:
             found[skew] = rows
         return len(rows) > 0
 
-    low, step = demand.skew, 1
-    while low + step < MOST_SKEW and not helps(low + step):
-        low, step = low + step, step * 2
-    high = min(low + step, MOST_SKEW)
+    low, step, high = demand.skew, 1, MOST_SKEW
+    if low < expected < MOST_SKEW and helps(expected):
+        # Nearly always one less does not help, and this is the answer.
+        high = expected
+        low, high = (low, high - 1) if high - 1 > low and helps(high - 1) else (high - 1, high)
+    else:
+        while low + step < MOST_SKEW and not helps(low + step):
+            low, step = low + step, step * 2
+        high = min(low + step, MOST_SKEW)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if helps(middle) else (middle, high)

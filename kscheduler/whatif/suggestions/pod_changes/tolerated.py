@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+import numpy as np
+
 from kscheduler.api.core import Pod, Taint
 from kscheduler.api.well_known import UNSCHEDULABLE
 from kscheduler.framework.nodes.node_table import NodeTable
@@ -48,11 +50,7 @@ def _taint_sets(nodes: NodeTable) -> Iterator[tuple[tuple[Taint, ...], int]]:
     cordoned = int(nodes.unschedulable[rows].sum())
     if cordoned:
         yield (_CORDON,), cordoned
-    counts: dict[int, int] = {}
-    example: dict[int, int] = {}
-    for row, number in zip(rows.tolist(), nodes.taint_set[rows].tolist(), strict=True):
-        counts[number] = counts.get(number, 0) + 1
-        example[number] = row
-    for number, row in example.items():
+    _, first, counts = np.unique(nodes.taint_set[rows], return_index=True, return_counts=True)
+    for row, count in zip(rows[first].tolist(), counts.tolist(), strict=True):
         if taints := nodes.info(row).taints:
-            yield tuple(taint for taint in taints if not (cordoned and taint == _CORDON)), counts[number]
+            yield tuple(taint for taint in taints if not (cordoned and taint == _CORDON)), count

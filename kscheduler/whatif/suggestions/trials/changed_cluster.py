@@ -1,6 +1,7 @@
 """Changes of objects in the state cache, and how each is taken back."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import msgspec
@@ -18,6 +19,17 @@ Undo = Callable[[], None]
 def changed(cache: Cache, change: ObjectChange) -> Undo:
     """Change an object; returns what changes it back. The object is there, or the change makes it."""
     return _MAKERS[change.resource](cache, change)
+
+
+@contextmanager
+def changed_meanwhile(cache: Cache, changes: Iterable[ObjectChange], gone: Iterable[PodInfo] = ()) -> Iterator[None]:
+    """The cluster with these changes, and without these pods. Nothing may await."""
+    with ExitStack() as undoing:
+        for change in changes:
+            undoing.callback(changed(cache, change))
+        for other in gone:
+            undoing.callback(without_pod(cache, other))
+        yield
 
 
 def without_pod(cache: Cache, pod: PodInfo) -> Undo:

@@ -30,14 +30,14 @@ from kscheduler.state.cache import Cache
 from kscheduler.whatif.suggestions.suggestion import ChangeKind
 
 _SPREAD: Final = "PodTopologySpread"
-_AFFINITY: Final = "InterPodAffinity"
-_VOLUMES: Final = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone")
+OF_PODS: Final = "InterPodAffinity"
+OF_VOLUMES: Final = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone")
 _TAINTS: Final = ("NodeUnschedulable", "TaintToleration")
-_ASKED: Final = (*_TAINTS, "NodeName", "NodeAffinity", "NodePorts", "NodeResourcesFit", *_VOLUMES, _SPREAD, _AFFINITY)
+_ASKED: Final = (*_TAINTS, "NodeName", "NodeAffinity", "NodePorts", "NodeResourcesFit", *OF_VOLUMES, _SPREAD, OF_PODS)
 # Spread constraints leave out nodes by the pod's selectors and, if they say so, by its tolerations.
 _BY_TAINTS: Final = frozenset((*_TAINTS, _SPREAD))
 _BY_SELECTORS: Final = frozenset(("NodeAffinity", _SPREAD))
-_BY_VOLUMES: Final = frozenset(_VOLUMES)
+_BY_VOLUMES: Final = frozenset(OF_VOLUMES)
 _ALL: Final = frozenset(_ASKED)
 
 TOUCHED: Final[Mapping[ChangeKind, frozenset[str]]] = MappingProxyType(
@@ -47,8 +47,8 @@ TOUCHED: Final[Mapping[ChangeKind, frozenset[str]]] = MappingProxyType(
         ChangeKind.TOLERATION: _BY_TAINTS,
         ChangeKind.NODE_SELECTOR: _BY_SELECTORS,
         ChangeKind.NODE_AFFINITY: _BY_SELECTORS,
-        ChangeKind.POD_AFFINITY: frozenset((_AFFINITY,)),
-        ChangeKind.POD_ANTI_AFFINITY: frozenset((_AFFINITY,)),
+        ChangeKind.POD_AFFINITY: frozenset((OF_PODS,)),
+        ChangeKind.POD_ANTI_AFFINITY: frozenset((OF_PODS,)),
         ChangeKind.MAX_SKEW: frozenset((_SPREAD,)),
         ChangeKind.SPREAD_CONSTRAINT: frozenset((_SPREAD,)),
         ChangeKind.HOST_PORT: frozenset(("NodePorts",)),
@@ -57,10 +57,10 @@ TOUCHED: Final[Mapping[ChangeKind, frozenset[str]]] = MappingProxyType(
         ChangeKind.CLAIM_ZONE: _BY_VOLUMES,
         ChangeKind.CLASS_TOPOLOGY: _BY_VOLUMES,
         ChangeKind.DETACH_VOLUME: _BY_VOLUMES,
-        ChangeKind.NAMESPACE_LABEL: frozenset((_AFFINITY,)),
+        ChangeKind.NAMESPACE_LABEL: frozenset((OF_PODS,)),
         ChangeKind.UNCORDON: _BY_TAINTS,
         ChangeKind.TAINT: _BY_TAINTS,
-        ChangeKind.NODE_LABEL: frozenset(("NodeAffinity", _SPREAD, _AFFINITY, *_VOLUMES)),
+        ChangeKind.NODE_LABEL: frozenset(("NodeAffinity", _SPREAD, OF_PODS, *OF_VOLUMES)),
         ChangeKind.DELETE_PODS: _ALL - {*_TAINTS, "NodeName", "NodeAffinity"},
         ChangeKind.ADD_NODE: _ALL,
     }

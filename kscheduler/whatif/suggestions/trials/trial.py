@@ -5,7 +5,7 @@ before anybody can look: a trial does not await.
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import cached_property
 
 import msgspec
@@ -18,8 +18,9 @@ from kscheduler.scheduling.cycle.schedule import find_feasible
 from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
 from kscheduler.whatif.suggestions.changed import ObjectChange, Operation, patched
-from kscheduler.whatif.suggestions.trials.changed_cluster import changed, without_pod
+from kscheduler.whatif.suggestions.trials.changed_cluster import changed_meanwhile
 from kscheduler.whatif.suggestions.trials.objections import Objections, objections_to
+from kscheduler.whatif.suggestions.trials.without_plugin import without_plugins
 
 _NOWHERE: Rows = np.zeros(0, dtype=np.intp)
 
@@ -34,6 +35,7 @@ class Trials:
         self.profile, self.cache = profile, cache
         self.shapes: list[tuple[int, int]] | None = None
         """A row of each shape of node, with the number of its rows, once somebody has worked them out."""
+        self._reduced: dict[frozenset[str], Profile] = {}
 
     @cached_property
     def objections(self) -> Objections:
@@ -44,7 +46,16 @@ class Trials:
         """The same for another version of the pod, with what is known of the objections to it."""
         other = Trials(self.profile, self.patched(patch), self.cache)
         other.objections, other.shapes = objections, self.shapes  # a pod that asks for less cannot tell more apart
+        other._reduced = self._reduced
         return other
+
+    def rows_without(self, plugins: Iterable[str], pod: PodInfo) -> Rows:
+        """The rows that a version of the pod would fit on if these plugins turned nobody down."""
+        names = frozenset(plugins)
+        profile = self._reduced.get(names)
+        if profile is None:  # a profile reads the methods of all its plugins when it is made: a millisecond
+            profile = self._reduced[names] = without_plugins(self.profile, names)
+        return Trials(profile, pod, self.cache).rows_of(pod)
 
     def of_pod(self, patch: Iterable[Operation]) -> ObjectChange:
         """A change of the pod."""
@@ -86,11 +97,7 @@ class Trials:
     @contextmanager
     def changed(self, changes: Iterable[ObjectChange], gone: Iterable[PodInfo] = ()) -> Iterator[None]:
         """The cluster is changed meanwhile. Nothing may await."""
-        with ExitStack() as undoing:
-            for change in changes:
-                undoing.callback(changed(self.cache, change))
-            for other in gone:
-                undoing.callback(without_pod(self.cache, other))
+        with changed_meanwhile(self.cache, changes, gone):
             yield
 
     def _is_of_the_pod(self, change: ObjectChange) -> bool:

@@ -1,0 +1,75 @@
+"""The cluster that a question is about, as the flags say: objects from a file, or those of a live cluster."""
+
+import argparse
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from kscheduler.api.codec import UndecodableError
+from kscheduler.cli.asking_flags import by_the_servers_version, serving_of
+from kscheduler.cli.refusal import refuse
+from kscheduler.client.access.connection import load_connection
+from kscheduler.client.errors import ClientError, ConfigurationError
+from kscheduler.client.rest import APIClient
+from kscheduler.config.errors import ConfigError
+from kscheduler.explain.questions.live import read_cluster, read_groups
+from kscheduler.explain.questions.serving import Serving
+from kscheduler.explain.rehearsals.planning import cluster_of_file
+from kscheduler.explain.text.printable import printable
+from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.simulation.objects.defaults.pods import default_new_pod
+from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
+
+FAILED, BAD_INPUT = 1, 2
+EXIT_CODES: Final = "1 the API server did not answer; 2 flags or files that cannot be used."
+
+
+@dataclass(slots=True)
+class AskedCluster:
+    """What was read."""
+
+    objects: ClusterObjects
+    served: Serving
+    """Who would schedule; of a live cluster by its server's version."""
+    where: str
+    """The source of the objects, for messages."""
+    notes: list[str]
+    """What could not be read or had to be presumed."""
+    groups: list[GroupDefinition] = field(default_factory=list)
+
+
+def asked_cluster(args: argparse.Namespace, *, with_groups: bool = False) -> AskedCluster:
+    """The cluster of `--from`, or the live one. Raises what `refusing` answers."""
+    if args.source is not None and (args.kubeconfig or args.master or args.context):
+        raise ScenarioError("--kubeconfig, --context and --master go with a live cluster; --from FILE brings its own")
+    served = serving_of(args)
+    if args.source is None:
+        return asyncio.run(_live(args, served, with_groups=with_groups))
+    found = cluster_of_file(args.source, served, default_new_pod)
+    return AskedCluster(found.cluster(), served, args.source, found.notes, found.groups)
+
+
+async def _live(args: argparse.Namespace, served: Serving, *, with_groups: bool) -> AskedCluster:
+    notes: list[str] = []
+    connection = await load_connection(master=args.master, kubeconfig=args.kubeconfig, context=args.context)
+    async with APIClient(connection) as client:
+        served = await by_the_servers_version(client, args, served)
+        objects = await read_cluster(client, notes)
+        groups = await read_groups(client, served, notes) if with_groups else []
+    return AskedCluster(objects, served, "cluster", notes, groups)
+
+
+def refusing(answer: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
+    """The exit code of an answer; a problem is told on standard error."""
+    try:
+        return answer(args)
+    except (ScenarioError, ConfigError, ConfigurationError) as problem:
+        return _complain(str(problem), BAD_INPUT)
+    except (ClientError, UndecodableError) as problem:
+        return _complain(str(problem), FAILED)
+
+
+def _complain(problem: str, code: int) -> int:
+    refuse("\n".join(printable(line) for line in problem.splitlines()))
+    return code

@@ -1,0 +1,93 @@
+"""What would make a waiting pod group fit: for people and for programs.
+
+Changes of what the members ask for are made in each of them, so their command is that of their controller, once, or one
+for each pod.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from kscheduler.api.core import Pod
+from kscheduler.explain.situation import NO_SITUATION
+from kscheduler.explain.suggestions.as_json import suggestion_trees
+from kscheduler.explain.suggestions.commands import command_note, command_of, commands_of
+from kscheduler.explain.suggestions.in_words import suggestion_text
+from kscheduler.whatif.decide_group import GroupDecision
+from kscheduler.whatif.scenario import Scenario
+from kscheduler.whatif.suggestions.group_search import group_suggestions
+from kscheduler.whatif.suggestions.suggestion import ChangeKind, Suggestion
+
+Tree = dict[str, Any]
+
+_MOST: Final = 5
+_MOST_COMMANDS: Final = 8
+"""Of more pods without a controller the command would be a page."""
+_OF_THE_GROUP: Final = (ChangeKind.GROUP_MIN_COUNT, ChangeKind.GROUP_MEMBERS)
+
+
+def suggested_for_group(decision: GroupDecision) -> Sequence[Suggestion] | None:
+    """The suggestions for a group that does not fit, the smallest first; `None` for any other."""
+    fits = decision.status is not None and decision.status.is_success
+    if decision.error or fits or decision.inputs is None or not len(decision.inputs.cache.nodes):
+        return None
+    return group_suggestions(decision.inputs)
+
+
+def group_suggestion_trees(found: Sequence[Suggestion] | None, decision: GroupDecision) -> list[Tree] | None:
+    """As of a pod; `nodes`: on how many nodes the members would be."""
+    pods = _pods(decision)
+    if found is None or not pods:
+        return None
+    scenario = Scenario(decision.scenario.objects, pods[0], decision.scenario.config)
+    trees = suggestion_trees(found, scenario, NO_SITUATION)
+    return [
+        {**tree, "text": _text(each), "command": _command(each, decision), "commandNote": _note(each, decision)}
+        for tree, each in zip(trees, found, strict=True)
+    ]
+
+
+def group_suggestion_lines(found: Sequence[Suggestion], decision: GroupDecision) -> Iterator[str]:
+    """Lines below the group's own."""
+    if not found:
+        yield "no change of one thing that was tried makes it fit"
+        return
+    yield "what would make it fit, the smallest change first, each tried:"
+    for number, each in enumerate(found[:_MOST], 1):
+        facts = each.steps[0].facts
+        where = "1 node" if each.nodes == 1 else f"{each.nodes} nodes"
+        yield f"  {number}. {_text(each)} ({facts['placed']} of {facts['waiting']} waiting members, on {where})"
+        if command := _command(each, decision):
+            yield f"     {command}"
+            if note := _note(each, decision):
+                yield f"     ({note})"
+    if len(found) > _MOST:
+        yield f"     and {len(found) - _MOST} more with -o json"
+
+
+def _text(suggestion: Suggestion) -> str:
+    text = suggestion_text(suggestion)
+    return f"in each member: {text}" if _is_of_members(suggestion) else text
+
+
+def _is_of_members(suggestion: Suggestion) -> bool:
+    return suggestion.changes[0].resource == "pods" and suggestion.steps[0].kind not in _OF_THE_GROUP
+
+
+def _command(suggestion: Suggestion, decision: GroupDecision) -> str:
+    objects, pods = decision.scenario.objects, _pods(decision)
+    if not _is_of_members(suggestion):
+        return command_of(suggestion, pods[0], objects, NO_SITUATION)
+    each = [commands_of(suggestion, pod, objects, NO_SITUATION) for pod in pods]
+    commands = dict.fromkeys(command for commands in each for command in commands)  # the template is changed once
+    return " && ".join(commands) if len(commands) <= _MOST_COMMANDS else ""
+
+
+def _note(suggestion: Suggestion, decision: GroupDecision) -> str:
+    note = command_note(suggestion, _pods(decision)[0], decision.scenario.objects, NO_SITUATION)
+    if not note or not _is_of_members(suggestion):
+        return note
+    return "the command deletes each member and creates it again: a pod cannot be changed so in place"
+
+
+def _pods(decision: GroupDecision) -> list[Pod]:
+    return [] if decision.inputs is None else [member.pod for member in decision.inputs.members]

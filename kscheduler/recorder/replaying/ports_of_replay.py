@@ -1,0 +1,49 @@
+"""What a replayed scheduler is connected to: a journal that collects, and objects for plugins to read."""
+
+from typing import Any
+
+from kscheduler.framework.cluster.preemption import Preemption
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.informers.store import Store
+from kscheduler.recorder.entries import Output
+from kscheduler.recorder.flight_recorder import failed_output, preempts_output
+from kscheduler.recorder.redaction.pseudonyms import numbers_in
+from kscheduler.scheduling.journal import AttemptFailure, Journal
+
+
+class SaidInReplay(Journal):
+    """Collects what a step says."""
+
+    def __init__(self, *, is_redacted: bool) -> None:
+        self.outputs: list[tuple[Any, ...]] = []
+        self._is_redacted = is_redacted
+
+    def failed(self, queued: QueuedPodInfo, failure: AttemptFailure) -> None:
+        """Note it, as the recorder does."""
+        op, pod, message, *rest = failed_output(queued, failure)
+        self.outputs.append((op, pod, numbers_in(message) if self._is_redacted else message, *rest))
+
+    def let_go(self, queued: QueuedPodInfo) -> None:
+        """Likewise."""
+        self.outputs.append((Output.LET_GO, queued.key))
+
+    def preempting(self, preemption: Preemption) -> None:
+        """Likewise."""
+        self.outputs.append(preempts_output(preemption))
+
+    def take(self) -> list[tuple[Any, ...]]:
+        """What was said since the last call."""
+        outputs, self.outputs = self.outputs, []
+        return outputs
+
+
+class RecordedLister:
+    """Objects of a kind, for plugins; nothing is heard of changes. Implements `framework.cluster.lister.Lister`."""
+
+    has_synced = True
+
+    def __init__(self, store: Store[Any]) -> None:
+        self.get, self.list = store.get, store.list
+
+    def on_change(self, call: Any) -> None:
+        """What plugins follow by themselves is not in the recording."""

@@ -1,0 +1,20 @@
+"""The query of a request: a parameter that a page does not know is refused by its name, not passed over."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from aiohttp import web
+
+from kscheduler.server.login.refusals import status_answer
+
+_EVERYWHERE: Final = ("pretty", "timeout")
+"""Which clients of API servers add by themselves; without effect here."""
+
+
+def unknown_parameter(request: web.Request, known: Sequence[str] = ()) -> web.Response | None:
+    """The refusal, if the request has a parameter that is not known."""
+    unknown = next((name for name in request.query if name not in known and name not in _EVERYWHERE), None)
+    if unknown is None:
+        return None
+    some = f"there {'is' if len(known) == 1 else 'are'} {', '.join(known)}" if known else "there are none here"
+    return status_answer(request, 400, f"unknown parameter {unknown}: {some}")

@@ -1,0 +1,71 @@
+"""What the API server would say against a new object, without a server: types, defaults, then the rules of its kind.
+
+For programs that are given manifests and answer "what if": an answer about an object that nobody can create helps
+nobody. Not asked is what needs other objects: whether the namespace, the account or the claim exists.
+"""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from types import MappingProxyType
+
+from kscheduler.simulation.kinds.api_errors import ApiError, Object
+from kscheduler.simulation.kinds.field_rules import dns_label
+from kscheduler.simulation.kinds.resources import RESOURCES, ServedResource
+from kscheduler.simulation.kinds.shapes import check_shape, without_nulls
+from kscheduler.simulation.objects.defaults import objects as defaults
+from kscheduler.simulation.objects.validation.objects import check_create, malformed
+from kscheduler.simulation.typed.api_types import type_of_resource
+from kscheduler.simulation.typed.decoding import Decoding, DecodingError
+
+_UNREADABLE = (TypeError, AttributeError, KeyError, ValueError)
+_WITH_SPEC = ("pods", "nodes")
+_BY_KIND: Mapping[tuple[str, str], ServedResource] = MappingProxyType(
+    {
+        (version, resource.kind): resource
+        for resource in reversed(RESOURCES)
+        for version in (resource.group_version, "")  # a manifest without a version is read by its kind
+    }
+)
+
+
+def objections(tree: Object) -> list[str]:
+    """Each violated rule as `FIELD: TEXT`; none for a kind that is not served here. The object is not changed."""
+    resource = _BY_KIND.get((str(tree.get("apiVersion") or ""), str(tree.get("kind"))))
+    if resource is None:
+        return []
+    try:
+        return _wrong_namespace(resource, tree) + _refused(resource, tree)
+    except ApiError as refusal:
+        causes = refusal.details.get("causes")
+        return [f"{cause['field']}: {cause['message']}" for cause in causes] if causes else [refusal.message]
+
+
+def _wrong_namespace(resource: ServedResource, tree: Object) -> list[str]:
+    metadata = tree.get("metadata")
+    namespace = metadata.get("namespace") if isinstance(metadata, dict) and resource.namespaced else None
+    found = dns_label("metadata.namespace", namespace) if namespace else []
+    return [f"{cause.field}: {cause.message}" for cause in found]
+
+
+def _refused(resource: ServedResource, tree: Object) -> list[str]:
+    """Raises `ApiError`."""
+    check_shape(tree)
+    value = without_nulls(deepcopy(tree))
+    metadata = value["metadata"] = dict(value.get("metadata") or {})
+    if not (metadata.get("name") or metadata.get("generateName")):
+        return ["metadata.name: Required value: name or generateName is required"]
+    metadata["name"] = metadata.get("name") or f"{metadata['generateName']}new"
+    metadata.setdefault("uid", "new")  # which a Job's selector is made of
+    if resource.key in _WITH_SPEC:
+        value.setdefault("spec", {})
+    kind = type_of_resource(resource)
+    try:
+        if kind is not None:
+            Decoding().read(kind, value)
+        defaults.on_create(resource, value)
+        check_create(resource, value)
+    except DecodingError as error:
+        return [f"{error.field}: {error}" if error.field else str(error)]
+    except _UNREADABLE as error:
+        raise malformed(resource, error) from error
+    return []

@@ -1,0 +1,244 @@
+"""What would have to change for a waiting pod group to fit as a whole.
+
+The group's cycle is the judge here, as a pod's is in `search`: nodes that are enough for each member alone may not be
+enough for all of them. Proposed are changes of the group (a smaller gang, the members that it lacks), of all members
+alike (they give up one demand, or request less), and nodes of a shape that there is: as many as it takes.
+
+A trial places all members, so trials are counted: `_MOST_PLACED` members in all, then what was found is all there is.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
+
+from kscheduler.api.groups import POD_GROUPS
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.requests import CPU
+from kscheduler.scheduling.groups.composite_cycle import place_group, tree_inputs
+from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult
+from kscheduler.whatif.suggestions.changed import ADD, REPLACE, ObjectChange, Operation
+from kscheduler.whatif.suggestions.other_changes.group_rest import group_changes
+from kscheduler.whatif.suggestions.other_changes.more_nodes import copies, more_nodes
+from kscheduler.whatif.suggestions.pod_changes.demand import Demand
+from kscheduler.whatif.suggestions.pod_changes.pod_relaxations import demands
+from kscheduler.whatif.suggestions.pod_changes.requests_lowered import lowered
+from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
+from kscheduler.whatif.suggestions.trials.changed_cluster import changed_meanwhile
+from kscheduler.whatif.suggestions.trials.trial import Trials
+
+_MOST_PLACED: Final = 20_000
+"""Members that all trials together find a place for: some seconds."""
+_MOST_MEMBERS: Final = 256
+"""A change of more members than that is a change of their template, and its list of changes helps nobody."""
+_SHAPES_TRIED: Final = 4
+_FINEST: Final = 4096
+"""Requests are lowered in so many steps at least: of 4 Gi in steps of 1 Mi, of less than 4 CPUs in thousandths."""
+
+
+def group_suggestions(inputs: GroupInputs) -> list[Suggestion]:
+    """The changes after which the group's cycle finds nodes for the group, the smallest first; empty if none was found.
+
+    For a group that does not fit as it is. `nodes` of a suggestion: on how many nodes the members would be. The cache
+    is changed on the way, and is as before in the end.
+    """
+    trials = _GroupTrials(inputs)
+    found = [*_of_the_group(trials), *_of_all_members(trials), *_more_nodes(trials)]
+    return sorted(found, key=lambda each: each.order)
+
+
+class _GroupTrials:
+    """Tries changes for a group; finds nothing more once the trials have cost too much."""
+
+    def __init__(self, inputs: GroupInputs) -> None:
+        self.inputs, self.cache = inputs, inputs.cache
+        self.one = Trials(inputs.profile, inputs.members[0], inputs.cache)
+        """For what is proposed: by a member."""
+        self._placed = 0
+
+    def result(self, changes: Iterable[ObjectChange]) -> GroupResult | None:
+        """What becomes of the group with these changes, if it fits."""
+        listed = tuple(changes)
+        if self._placed > _MOST_PLACED:
+            return None
+        with self._made(listed) as inputs:
+            self._placed += len(inputs.members)
+            if not all(inputs.profile.run_pre_enqueue(member).is_success for member in inputs.members):
+                return None
+            result = place_group(inputs)
+        return result if result.status.is_success else None
+
+    def suggestion(self, step: Step, result: GroupResult) -> Suggestion:
+        """A step that has helped, with how many of the waiting members get a node."""
+        found = result.all_members
+        homes = [each.record.node_name for each in found if each.status.is_success and each.record is not None]
+        facts = {**step.facts, "placed": len(homes), "waiting": len(self.inputs.members)}
+        return Suggestion((replace(step, facts=facts),), step.changes, len(set(homes)))
+
+    @contextmanager
+    def _made(self, changes: Sequence[ObjectChange]) -> Iterator[GroupInputs]:
+        own = {(member.namespace, member.name): number for number, member in enumerate(self.inputs.members)}
+        members = list(self.inputs.members)
+        others: list[ObjectChange] = []
+        for change in changes:
+            number = own.get((change.namespace, change.name)) if change.resource == "pods" else None
+            if number is not None:
+                members[number] = Trials(self.inputs.profile, members[number], self.cache).patched(change.patch)
+                continue
+            others.append(change)
+            if change.resource == "pods":
+                members.append(PodInfo(change.patch[0].value))
+        with changed_meanwhile(self.cache, others):
+            group = self.cache.pod_groups.definition(self.inputs.group.key) or self.inputs.group
+            yield tree_inputs(replace(self.inputs, group=group, members=members, children=()), self.cache.pod_groups)
+
+
+# --- the group --------------------------------------------------------------------------------------------------------
+
+
+def _of_the_group(trials: _GroupTrials) -> Iterator[Suggestion]:
+    for step in group_changes(trials.one):  # of a gang that lacks members
+        if (result := trials.result(step.changes)) is not None:
+            yield trials.suggestion(step, result)
+            return
+    group = trials.inputs.group
+    # Where other APIs keep the size of a gang is not known here, and a group of groups has none of its own.
+    keys = {trials.cache.pod_groups.key_of(member.pod) for member in trials.inputs.members}
+    if group.min_count is None or group.key.api != POD_GROUPS.group or keys != {group.key}:
+        return
+
+    def smaller(count: int) -> Step:
+        patch = (Operation(REPLACE, "/spec/schedulingPolicy/gang/minCount", count),)
+        change = ObjectChange(POD_GROUPS.plural, group.key.namespace, group.key.name, patch)
+        asked = group.min_count or 1
+        facts = {"group": group.key.text, "minCount": asked, "to": count}
+        return Step(ChangeKind.GROUP_MIN_COUNT, (change,), (asked - count) / asked, facts)
+
+    best = _largest(group.min_count - 1, lambda count: trials.result(smaller(count).changes))
+    if best is not None:
+        yield trials.suggestion(smaller(best[0]), best[1])
+
+
+# --- all members alike ------------------------------------------------------------------------------------------------
+
+
+def _of_all_members(trials: _GroupTrials) -> Iterator[Suggestion]:
+    members = trials.inputs.members
+    first = members[0].pod
+    if len(members) > _MOST_MEMBERS or any(member.pod.spec != first.spec for member in members):
+        return  # what one of them gives up, another may not have
+    helped: set[str] = set()
+    for demand in demands(members[0], trials.cache.nodes):
+        if demand.is_last_resort and demand.family in helped:
+            continue
+        step = _given_up(demand, demand.patch, trials)
+        result = trials.result(step.changes)
+        if result is None:
+            continue
+        helped.add(demand.family)
+        if demand.kind is ChangeKind.REQUEST:
+            step, result = _requesting_most(demand, step, result, trials)
+        elif demand.kind is ChangeKind.MAX_SKEW:
+            continue  # without effect is not the smallest: the constraint as a wish says the same
+        yield trials.suggestion(step, result)
+
+
+def _requesting_most(
+    demand: Demand, nothing: Step, widest: GroupResult, trials: _GroupTrials
+) -> tuple[Step, GroupResult]:
+    asked = int(demand.facts["amount"])
+    # A power of two, so that what is shown is a round number of Mi or Ki.
+    unit = 1 if demand.resource == CPU else 1 << (max(asked // _FINEST, 1).bit_length() - 1)
+
+    def requesting(count: int) -> Step | None:
+        amount = count * unit
+        patch = lowered(trials.inputs.members[0].pod, demand.resource, amount)
+        if patch is None:
+            return None
+        less = replace(demand, facts={**demand.facts, "to": amount}, size=(asked - amount) / asked)
+        return _given_up(less, patch, trials)
+
+    def tried(count: int) -> GroupResult | None:
+        step = requesting(count)
+        return None if step is None else trials.result(step.changes)
+
+    best = _largest((asked - 1) // unit, tried)
+    step = requesting(best[0]) if best is not None else None
+    if best is None or step is None:
+        return replace(nothing, facts={**demand.facts, "to": 0}), widest
+    return step, best[1]
+
+
+def _given_up(demand: Demand, patch: tuple[Operation, ...], trials: _GroupTrials) -> Step:
+    changes = tuple(ObjectChange("pods", each.namespace, each.name, patch) for each in trials.inputs.members)
+    return Step(demand.kind, changes, demand.size, demand.facts)
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+
+
+def _more_nodes(trials: _GroupTrials) -> Iterator[Suggestion]:
+    """The fewest nodes of one shape; with a node for each member more of that shape do not help."""
+    found: Suggestion | None = None
+    for shape in _shapes(trials):
+
+        def tried(count: int, shape: Step = shape) -> GroupResult | None:
+            return trials.result(_nodes_like(shape, count, trials).changes)
+
+        most = len(trials.inputs.members) if found is None else len(found.changes) - 1
+        best = _smallest(most, tried)
+        if best is not None:
+            found = trials.suggestion(_nodes_like(shape, best[0], trials), best[1])
+        if found is not None and len(found.changes) == 1:
+            break
+    if found is not None:
+        yield found
+
+
+def _shapes(trials: _GroupTrials) -> list[Step]:
+    """Shapes that some member would fit on, each once."""
+    found: dict[str, Step] = {}
+    versions: list[PodInfo] = []
+    for member in trials.inputs.members:
+        if len(versions) < _SHAPES_TRIED and all(member.pod.spec != known.pod.spec for known in versions):
+            versions.append(member)
+            for step in more_nodes(Trials(trials.inputs.profile, member, trials.cache)):
+                found.setdefault(step.facts["like"], step)
+    return list(found.values())[:_SHAPES_TRIED]
+
+
+def _nodes_like(shape: Step, count: int, trials: _GroupTrials) -> Step:
+    nodes = trials.cache.nodes
+    node = nodes.info(nodes.row_of(shape.facts["like"])).node
+    changes = tuple(
+        ObjectChange("nodes", "", copy.metadata.name, (Operation(ADD, "", copy),))
+        for copy in (copies(node, count, nodes) if node is not None else ())
+    )
+    return replace(shape, changes=changes, facts={**shape.facts, "count": count})
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+Tried = Callable[[int], GroupResult | None]
+
+
+def _smallest(most: int, tried: Tried) -> tuple[int, GroupResult] | None:
+    """The smallest number from 1 to `most` that helps, presuming that more never helps less; each was tried."""
+    low, found = 0, None
+    while most > low and (found is None or found[0] - low > 1):
+        # First the most; then halves: of (low, found] low does not help, and found does.
+        number = most if found is None else (low + found[0]) // 2
+        result = tried(number)
+        if result is not None:
+            found = number, result
+        elif found is None:
+            return None
+        else:
+            low = number
+    return found
+
+
+def _largest(most: int, tried: Tried) -> tuple[int, GroupResult] | None:
+    """The largest number from 1 to `most` that helps, presuming that less never helps less; each was tried."""
+    mirrored = _smallest(most, lambda number: tried(most + 1 - number))
+    return None if mirrored is None else (most + 1 - mirrored[0], mirrored[1])

@@ -1,0 +1,182 @@
+"""What would make a gang fit: each suggestion, applied to the JSON, gives the gang nodes, and nothing less does."""
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import jsonpatch
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
+from kscheduler.config.loader import default_configuration
+from kscheduler.explain.answering import answered
+from kscheduler.explain.questions.question import GroupQuestion
+from kscheduler.whatif.decide_group import GroupDecision, decide_group
+from kscheduler.whatif.scenario import GroupScenario, parse_line
+from tests.explain.scenarios import Tree, node_tree, pod_tree
+from tests.explain.suggestions.random_scenarios import AS_1_37
+
+GATES = {"GenericWorkload": True}
+
+
+def gang(members: int, nodes: list[Tree], *, cpu: str = "2", needs: int | None = None, **more: Any) -> Tree:
+    """A gang that needs all of its members, unless `needs` says otherwise; `more` is in each member's spec."""
+    pods = [member(f"m-{number}", cpu=cpu, **more) for number in range(members)]
+    count = members if needs is None else needs
+    group = {
+        "metadata": {"name": "gang", "namespace": "default", "uid": "gang"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": count}}},
+    }
+    objects = {"nodes": nodes, "pods": pods, "podgroups": [group]}
+    return {"id": "one", "config": None, "gates": GATES, "objects": objects, "podGroup": "default/gang"}
+
+
+def member(name: str, *, cpu: str = "2", **more: Any) -> Tree:
+    return pod_tree(name, cpu=cpu, schedulingGroup={"podGroupName": "gang"}, **more)
+
+
+def decided(scenario: Tree) -> tuple[GroupScenario, GroupDecision]:
+    built_in = default_configuration(DEFAULT_SCHEDULER_NAME, AS_1_37)
+    question = parse_line(json.dumps(scenario).encode(), "test:1", built_in)
+    assert isinstance(question, GroupScenario)
+    return question, decide_group(question)
+
+
+def asked(scenario: Tree) -> tuple[list[Tree] | None, str]:
+    """The suggestions as `-o json` prints them, and the text."""
+    question, decision = decided(scenario)
+    answer = answered(GroupQuestion(question), decision)
+    return json.loads(answer.as_json())["suggestions"], answer.as_text()
+
+
+def fits(scenario: Tree) -> bool:
+    _, decision = decided(scenario)
+    return decision.pre_enqueue is None and decision.status is not None and decision.status.is_success
+
+
+def after(scenario: Tree, changes: list[Tree]) -> Tree:
+    """The scenario with the changes."""
+    changed: Tree = copy.deepcopy(scenario)
+    for change in changes:
+        listed = changed["objects"][change["resource"]]
+        at = [number for number, obj in enumerate(listed) if obj["metadata"]["name"] == change["name"]]
+        if at:
+            listed[at[0]] = jsonpatch.apply_patch(listed[at[0]], change["patch"])
+        else:
+            listed.append(jsonpatch.apply_patch({}, change["patch"]))
+    return changed
+
+
+def by_kind(scenario: Tree) -> dict[str, Tree]:
+    """The best suggestion of each kind. Each of them holds."""
+    found, _ = asked(scenario)
+    assert found
+    for suggestion in found:
+        assert fits(after(scenario, suggestion["changes"])), suggestion["text"]
+    return {suggestion["kind"]: suggestion for suggestion in reversed(found)}
+
+
+def test_as_many_nodes_are_added_as_the_whole_gang_needs_and_no_more() -> None:
+    scenario = gang(7, [node_tree("a", cpu="4")])
+    suggestion = by_kind(scenario)["addNode"]
+    assert suggestion["text"] == "add 3 nodes like a"
+    assert [change["name"] for change in suggestion["changes"]] == ["a-copy-1", "a-copy-2", "a-copy-3"]
+    assert (suggestion["nodes"], suggestion["steps"][0]["facts"]["placed"]) == (4, 7)
+    assert not fits(after(scenario, suggestion["changes"][:2]))
+
+
+def test_of_two_shapes_the_one_is_added_of_which_fewer_are_needed() -> None:
+    nodes = [node_tree("small-1", cpu="2"), node_tree("small-2", cpu="2"), node_tree("large", cpu="8")]
+    assert by_kind(gang(12, nodes))["addNode"]["text"] == "add 2 nodes like large"
+
+
+def test_a_copy_gets_a_name_that_no_node_has() -> None:
+    nodes = [node_tree("a", cpu="2"), node_tree("a-copy-2", cpu="2")]
+    names = [change["name"] for change in by_kind(gang(4, nodes))["addNode"]["changes"]]
+    assert names == ["a-copy-1", "a-copy-3"]
+
+
+def test_a_gang_could_be_smaller_by_the_members_that_find_no_node() -> None:
+    found = by_kind(gang(5, [node_tree("a", cpu="4"), node_tree("b", cpu="2")]))
+    assert found["groupMinCount"]["text"] == "let pod group default/gang need 3 members instead of 5"
+    assert found["groupMinCount"]["command"].startswith("kubectl patch podgroup gang -n default --type=json")
+
+
+def test_all_members_could_request_less() -> None:
+    scenario = gang(3, [node_tree("a", cpu="4")])
+    suggestion = by_kind(scenario)["request"]
+    assert suggestion["text"].startswith("in each member: request 1333m of cpu")
+    assert len(suggestion["changes"]) == 3
+
+
+def test_the_command_is_one_of_the_controller_that_makes_all_members() -> None:
+    scenario = gang(3, [node_tree("a", cpu="4")])
+    for pod in scenario["objects"]["pods"]:
+        owner = {"kind": "StatefulSet", "name": "train", "controller": True, "apiVersion": "apps/v1", "uid": "u"}
+        pod["metadata"]["ownerReferences"] = [owner]
+    command = by_kind(scenario)["request"]["command"]
+    assert command.count("kubectl set resources statefulset train") == 1
+    assert all(f"m-{number}" in command for number in range(3))
+
+
+def test_all_members_could_tolerate_a_taint() -> None:
+    taint = {"key": "gpu", "value": "", "effect": "NoSchedule"}
+    found = by_kind(gang(2, [node_tree("a", cpu="4", taints=[taint])]))
+    assert found["toleration"]["text"] == "in each member: tolerate the taint gpu:NoSchedule"
+
+
+def test_a_gang_that_lacks_members_could_get_them_and_is_tried_as_a_whole() -> None:
+    found = by_kind(gang(2, [node_tree("a", cpu="4")], needs=4, cpu="1"))
+    assert found["groupMinCount"]["steps"][0]["facts"]["to"] == 2
+
+
+def test_the_text_says_how_many_members_get_a_node() -> None:
+    _, text = asked(gang(3, [node_tree("a", cpu="2")]))
+    assert "what would make it fit, the smallest change first, each tried:" in text
+    assert "add 2 nodes like a (3 of 3 waiting members, on 3 nodes)" in text
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        pytest.param(lambda: gang(2, [node_tree("a", cpu="4")]), id="a gang that fits"),
+        pytest.param(lambda: gang(2, []), id="no nodes at all"),
+    ],
+)
+def test_nothing_is_suggested_where_nothing_can_be_said(scenario: Callable[[], Tree]) -> None:
+    found, _ = asked(scenario())
+    assert found is None
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.sampled_from(["1", "2", "3", "5"]), min_size=1, max_size=4),
+    st.integers(1, 9),
+    st.sampled_from(["1", "2", "3"]),
+    st.booleans(),
+)
+def test_each_suggestion_for_a_random_gang_holds_and_one_node_less_does_not(
+    sizes: list[str], members: int, cpu: str, is_apart: bool
+) -> None:
+    rules: Tree = (
+        {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_apart()]}} if is_apart else {}
+    )
+    nodes = [node_tree(f"n-{number}", cpu=size) for number, size in enumerate(sizes)]
+    for node in nodes:
+        node["metadata"]["labels"] = {"kubernetes.io/hostname": node["metadata"]["name"]}
+    scenario = gang(members, nodes, cpu=cpu, affinity=rules)
+    for pod in scenario["objects"]["pods"]:
+        pod["metadata"]["labels"] = {"app": "gang"}
+    found, _ = asked(scenario)
+    assert (found is None) == fits(scenario)
+    for suggestion in found or ():
+        assert fits(after(scenario, suggestion["changes"])), suggestion["text"]
+        if suggestion["kind"] == "addNode":
+            assert not fits(after(scenario, suggestion["changes"][:-1]))
+
+
+def _apart() -> Tree:
+    return {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "gang"}}}

@@ -1,0 +1,229 @@
+"""Stories with what takes more than one step: pod groups, Permit, volumes that are bound first, extenders."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from benchmarks.recorder.random_cluster import ZONES, RandomCluster
+from kscheduler.api.codec import convert
+from kscheduler.api.core import Pod
+from kscheduler.api.groups import POD_GROUPS, KubernetesPodGroup
+from kscheduler.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
+from kscheduler.api.storage import BIND_COMPLETED, PersistentVolume, PersistentVolumeClaim, StorageClass
+from kscheduler.assembly import Ports
+from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
+from kscheduler.config.loader import default_configuration
+from kscheduler.framework.cluster.preemption import Candidate
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.status import Status, unschedulable
+from kscheduler.loading import ConfigurationReader
+from kscheduler.recorder.replaying.described import configured_as
+from kscheduler.recorder.replaying.replay import Report
+from kscheduler.scheduling.extenders.answers import UNASKED, ExtenderAnswers, VictimAnswers
+from tests.recorder.recorded import record, replayed, written
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+GROUPS = ("red", "green", "blue", "black")
+KEYS = pytest.mark.parametrize("key", [b"", b"0123456789abcdef"], ids=["with names", "redacted"])
+Tree = dict[str, Any]
+
+
+def assert_equal(report: Report) -> None:
+    assert report.differences == []
+    assert report.astray == []
+    assert report.is_equal
+    assert report.wrong_digests == 0 < report.digests
+
+
+# --- pod groups -------------------------------------------------------------------------------------------------------
+
+
+class GroupStory(RandomCluster):
+    """Two of five pods are of a group: gangs of several sizes, and a basic one."""
+
+    more_kinds = (POD_GROUPS,)
+
+    def populate(self) -> None:
+        super().populate()
+        for number, name in enumerate(GROUPS):
+            policy: Tree = {"gang": {"minCount": 2 + number}} if number else {"basic": {}}
+            metadata = {"name": name, "namespace": "default", "uid": f"group-{number}"}
+            group = {"metadata": metadata, "spec": {"schedulingPolicy": policy}}
+            self._show(POD_GROUPS, "ADDED", convert(group, KubernetesPodGroup))
+
+    def tell(self, pod: Tree) -> None:
+        if self._random.random() < 0.4:
+            pod["spec"]["schedulingGroup"] = {"podGroupName": self._random.choice(GROUPS)}
+            pod["spec"]["priority"] = 0
+
+
+@KEYS
+def test_pod_groups_are_decided_as_recorded(key: bytes, tmp_path: Path) -> None:
+    config = default_configuration("kscheduler", parse_feature_gates("GenericWorkload=true", version="1.37"))
+    record(tmp_path, 250, 7, config=config, cluster_type=GroupStory, redaction_key=key)
+    report = replayed(tmp_path).report
+    assert_equal(report)
+    assert report.decisions > 80
+
+
+# --- volumes ----------------------------------------------------------------------------------------------------------
+
+
+class VolumeStory(RandomCluster):
+    """Claims wait for their first pod; the volumes are there, each in a zone. Implements `VolumeWriter`."""
+
+    volumes = 0
+
+    def _ports(self, journal: Any) -> Ports:
+        return replace(super()._ports(journal), volume_writer=self)
+
+    def populate(self) -> None:
+        super().populate()
+        local = StorageClass(provisioner="kubernetes.io/no-provisioner", volume_binding_mode="WaitForFirstConsumer")
+        local.metadata.name = "local"
+        self._show(STORAGE_CLASSES, "ADDED", local)
+
+    def tell(self, pod: Tree) -> None:
+        if self._random.random() < 0.7:
+            return
+        self.volumes += 1
+        number, name = self.volumes, f"disk-{self.volumes}"
+        term = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [self._random.choice(ZONES)]}
+        of_both = {"accessModes": ["ReadWriteOnce"], "storageClassName": "local"}
+        volume = {
+            "metadata": {"name": name, "uid": f"pv-{number:04}"},
+            "spec": {
+                **of_both,
+                "capacity": {"storage": f"{number}Gi"},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [term]}]}},
+            },
+            "status": {"phase": "Available"},
+        }
+        size = self._random.randrange(1, number + 1)
+        claim = {
+            "metadata": {"name": name, "namespace": "default", "uid": f"pvc-{number:04}"},
+            "spec": {**of_both, "resources": {"requests": {"storage": f"{size}Gi"}}},
+            "status": {"phase": "Pending"},
+        }
+        self._show(PERSISTENT_VOLUMES, "ADDED", convert(volume, PersistentVolume))
+        self._show(PERSISTENT_VOLUME_CLAIMS, "ADDED", convert(claim, PersistentVolumeClaim))
+        pod["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
+
+    async def bind_volume(self, volume: PersistentVolume) -> PersistentVolume | Status:
+        taken = msgspec.structs.replace(volume, metadata=msgspec.structs.replace(volume.metadata))
+        self._show(PERSISTENT_VOLUMES, "MODIFIED", taken)
+        self._soon(lambda: self._bind_claim(taken))
+        return taken
+
+    def _bind_claim(self, volume: PersistentVolume) -> None:
+        """As the controller of volumes does."""
+        reference = volume.spec.claim_ref
+        assert reference is not None
+        claim = self.informers[PERSISTENT_VOLUME_CLAIMS].store.get(f"default/{reference.name}")
+        if claim is not None and not claim.spec.volume_name:
+            metadata = msgspec.structs.replace(claim.metadata, annotations={BIND_COMPLETED: "yes"})
+            spec = msgspec.structs.replace(claim.spec, volume_name=volume.metadata.name)
+            bound = msgspec.structs.replace(claim, metadata=metadata, spec=spec)
+            self._show(PERSISTENT_VOLUME_CLAIMS, "MODIFIED", bound)
+
+    async def select_node(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim | Status:
+        raise AssertionError(f"{claim.key}: no volume is provisioned in this story")
+
+
+@KEYS
+def test_pods_whose_volumes_are_bound_first_are_decided_as_recorded(key: bytes, tmp_path: Path) -> None:
+    cluster = record(tmp_path, 250, 8, cluster_type=VolumeStory, redaction_key=key)
+    claims = cluster.informers[PERSISTENT_VOLUME_CLAIMS].store.list()
+    assert len([claim for claim in claims if claim.spec.volume_name]) > 5
+    assert_equal(replayed(tmp_path).report)
+
+
+# --- Permit -----------------------------------------------------------------------------------------------------------
+
+HOLDS = """
+from kscheduler.framework.plugin import PermitResult, Plugin
+from kscheduler.framework.status import SUCCESS, Code, Status
+
+class Holds(Plugin):
+    name = "Holds"
+
+    def __init__(self, args, handle):
+        pass
+
+    def permit(self, cycle, pod, node_name):
+        waits = pod.priority == 0 and pod.name[-1] in "13579"
+        return PermitResult(Status(Code.WAIT) if waits else SUCCESS, 1.0)
+"""
+WITH_HOLDS = """apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{schedulerName: kscheduler, plugins: {permit: {enabled: [{name: Holds}]}}}]
+"""
+
+
+def test_waits_for_permit_that_are_over_are_decided_as_recorded(tmp_path: Path) -> None:
+    plugin = tmp_path / "holds.py"
+    plugin.write_text(HOLDS)
+    with_it = ConfigurationReader(FeatureGates(), (str(plugin),)).read_bytes(WITH_HOLDS.encode(), "test")
+    directory = tmp_path / "recording"
+    record(directory, 250, 9, config=with_it.config, known=with_it.registry)
+    report = replayed(directory, configure=partial(configured_as, plugins=(str(plugin),))).report
+    assert_equal(report)
+    assert b"timeout" in written(directory)
+
+
+# --- extenders --------------------------------------------------------------------------------------------------------
+
+
+class Judges:
+    """Turns down nodes for web pods. Implements `Extenders`."""
+
+    def first_answers(self, pod: PodInfo) -> ExtenderAnswers | None:
+        return UNASKED if pod.labels["app"] == "web" else None
+
+    def line_of(self, pod: PodInfo) -> str:
+        del pod
+        return "http://judge"
+
+    def binder_of(self, pod: Pod) -> str:
+        del pod
+        return ""
+
+    async def about_nodes(self, pod: PodInfo, names: Sequence[str]) -> ExtenderAnswers:
+        del pod
+        asked = frozenset(names)
+        left = frozenset(name for name in names if name[-1] in "02468")
+        no = dict.fromkeys(asked - left, unschedulable("odd", plugin="Extender"))
+        return ExtenderAnswers(asked, left, no, turned_down_by=dict.fromkeys(no, "http://judge"))
+
+    async def about_victims(
+        self, pod: PodInfo, candidates: Sequence[Candidate], pods_on: Mapping[str, Mapping[str, PodInfo]]
+    ) -> VictimAnswers:
+        del pod, candidates, pods_on
+        return VictimAnswers()
+
+    async def bind(self, pod: Pod, node_name: str) -> Status | None:
+        del pod, node_name
+        return None
+
+
+class ExtenderStory(RandomCluster):
+    """Some pods are judged by an extender too."""
+
+    def _ports(self, journal: Any) -> Ports:
+        return replace(super()._ports(journal), extenders=lambda _: Judges())
+
+
+@KEYS
+def test_pods_that_concern_extenders_are_followed_and_all_others_decided_as_recorded(
+    key: bytes, tmp_path: Path
+) -> None:
+    record(tmp_path, 250, 10, cluster_type=ExtenderStory, redaction_key=key)
+    report = replayed(tmp_path).report
+    assert_equal(report)
+    assert 0 < sum(report.followed.values()) < report.decisions
+    assert all("extenders" in reason for reason in report.followed)
