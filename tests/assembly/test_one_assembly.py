@@ -57,6 +57,7 @@ EXCEPTIONS = {
     "tests/scheduling/runtime/test_slow_plugins.py": (("PluginReports",), "what is written, by itself"),
     "tests/state/queue/test_queue_against_model.py": (("SchedulingQueue",), "the queue against a naive model"),
     "tests/state/queue/test_groups_against_model.py": (("SchedulingQueue",), "pod groups against a naive model"),
+    "tests/state/queue/test_trees_against_model.py": (("SchedulingQueue",), "pod groups against a naive model"),
     "tests/state/queue/test_queue_cases.py": (("SchedulingQueue",), "the queue by itself"),
     "tests/state/queue/test_queue_of_classes.py": (("SchedulingQueue",), "the queue by itself"),
     "tests/state/queue/test_sort_order.py": (("SchedulingQueue",), "the queue with a sort key that fails"),
