@@ -91,7 +91,7 @@ class GroupAttempts:
     def decide(self, group: QueuedPodGroup) -> list[Attempt]:
         """Find nodes for the group's members, and reserve them; the attempts of those that have one, to be bound."""
         context, judges, started = self._context, self._judges(), self._now()
-        table, members = context.cache.pod_groups, group.in_order()
+        table, members = context.cache.pod_groups, group.in_order(context.cache.nodes.tie_name)
         definition = table.definition(group.key)
         if definition is None:  # it was deleted while its members were on their way
             kind = "compositepodgroup" if group.key.is_composite else "podgroup"

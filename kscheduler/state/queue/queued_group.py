@@ -3,6 +3,7 @@
 Of a composite group: the waiting members of all groups below it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar
@@ -69,11 +70,11 @@ class QueuedPodGroup:
             info.priority = max(member.pod.priority for member in self.members.values())
         return QueuedPodInfo(info, timestamp=self.timestamp, attempts=self.attempts)
 
-    def in_order(self) -> list[QueuedPodInfo]:
-        """The members in the order in which they are tried."""
-        return sorted(self.members.values(), key=member_order)
+    def in_order(self, tie_name: Callable[[str], str] = str) -> list[QueuedPodInfo]:
+        """The members in the order in which they are tried; `tie_name`: of `NodeTable`."""
+        return sorted(self.members.values(), key=lambda queued: member_order(queued, tie_name))
 
 
-def member_order(queued: QueuedPodInfo) -> tuple[int, int, float, str]:
-    """Highest priority first, then who has been tried more often, who has waited longer, and by UID."""
-    return -queued.pod.priority, -queued.attempts, queued.timestamp, queued.pod.uid
+def member_order(queued: QueuedPodInfo, tie_name: Callable[[str], str] = str) -> tuple[int, int, float, str]:
+    """Highest priority first, then who has been tried more often, who has waited longer, and by name."""
+    return -queued.pod.priority, -queued.attempts, queued.timestamp, tie_name(queued.pod.name)
