@@ -135,13 +135,13 @@ def _compare(args: argparse.Namespace) -> int:
     from kscheduler.explain.recordings.other_policy import comparison_text, comparison_tree
     from kscheduler.explain.text.layout import style_of
     from kscheduler.recorder.alternatives.comparing import compared
-    from kscheduler.recorder.replaying.replay import RecordingError, runs_of
+    from kscheduler.recorder.replaying.replay import RecordingError, last_run_of
 
     if args.until is not None:
         raise RecordingError("--until shows what was recorded; it does not go with --config or --plugin")
     reader = configuration_reader(args, feature_gates(args))
     other = reader.read_file(args.config) if args.config else reader.default()
-    *_, segments = runs_of(Path(args.recording))
+    segments = last_run_of(Path(args.recording))
     found = compared(segments, other)
     if args.output == "json":
         print(json_line(comparison_tree(found, args.recording)))
