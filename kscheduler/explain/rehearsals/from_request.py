@@ -85,6 +85,8 @@ def read_request(body: bytes) -> SimulationRequest:
         raise ScenarioError(f"the body is not JSON: {problem}") from None
     if request.api_version != API_VERSION or request.kind != KIND:
         raise ScenarioError(f"apiVersion, kind: expected {API_VERSION}, {KIND}")
+    if request.replicas is not None and not request.objects:
+        raise ScenarioError("replicas: so many pods of each of the objects, and there are none: give objects")
     added = sum(each.count for each in request.add_nodes)
     if added > MOST_NEW_NODES:
         raise ScenarioError(f"addNodes: {added} nodes are more than {MOST_NEW_NODES}")

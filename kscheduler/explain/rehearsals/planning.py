@@ -14,7 +14,7 @@ from kscheduler.explain.questions.as_if import locally_defaulted, merged
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.whatif.manifests import KIND_BY_NAME, DefaultPod, Manifests, read_object, sorted_out
-from kscheduler.whatif.new_pods import NewPod, all_new_pods, on_each_node
+from kscheduler.whatif.new_pods import NewPod, all_new_pods, misspelt_in_new, on_each_node
 from kscheduler.whatif.priority import SYSTEM_PRIORITIES
 from kscheduler.whatif.rehearsal.plan import HeldCluster, MoreNodes, NodeEdit, RehearsalPlan
 from kscheduler.whatif.scenario import ClusterObjects, Document, ScenarioError, read_source
@@ -181,6 +181,8 @@ def _new_of(
     given: NewObjects, wishes: Wishes, objects: ClusterObjects, added: Manifests, default_pod: DefaultPod
 ) -> Iterable[NewPod]:
     documents = list(given.documents)
+    for document in documents:
+        added.notes.extend(misspelt_in_new(document))
     others = sorted_out([each for each in documents if each.tree.get("kind") != PODS.name], default_pod)
     added.priority_classes |= others.priority_classes
     added.groups.extend(others.groups)

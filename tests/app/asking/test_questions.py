@@ -178,6 +178,7 @@ def _deployment(**spec: Any) -> Tree:
     ({"addNodes": [{"count": 20000, "like": "node"}]}, "addNodes: 20000 nodes are more than 10000"),
     ({"taints": [{"node": "node", "key": "a", "effect": "Never"}]}, "taints[0].effect: 'Never' is none of NoSchedule"),
     ({"capacity": True}, "capacity counts pods like the first new one: give one"),
+    ({"replicas": 3}, "replicas: so many pods of each of the objects, and there are none: give objects"),
     ({"replicas": 3, "objects": [{"kind": "Pod", "metadata": {}}]}, "objects[0]: metadata.name: Required value"),
     ({"objects": [{"apiVersion": "v1"}]}, "objects[0]: kind: is missing"),
     ({"objects": [_manifest(cpu="1x")]}, "objects[0]: spec.containers[0].resources.requests.cpu"),

@@ -254,3 +254,13 @@ def test_pods_of_other_schedulers_are_left_alone(play: Play, capsys: pytest.Capt
 def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--schema"]) == 0
     Draft202012Validator.check_schema(json.loads(capsys.readouterr().out))
+
+
+def test_a_misspelt_field_of_a_new_pod_is_noted_once_with_its_path(play: Play) -> None:
+    many = workload("StatefulSet", 2)
+    many["spec"]["template"]["spec"]["nodeSelectr"] = {"disk": "ssd"}
+    single = pod("single", nodeSelectr={"disk": "ssd"})
+    tree = play("-f", play.write("new.yaml", many, single), objects=[node("a")])
+    about = [note.partition("): ")[2] for note in tree["notes"] if "nodeSelectr" in note]
+    hint = "nodeSelectr is not a field: do you mean nodeSelector?"
+    assert about == [f"spec.template.spec.{hint}", f"spec.{hint}"]
