@@ -1,16 +1,32 @@
 """Child processes of the demo: output goes to a file, an unexpected end is an error that shows it."""
 
 import asyncio
+import os
 import signal
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from kscheduler.client import ClientError
 
 T = TypeVar("T")
 
+_TIED: Final = """\
+import ctypes, os, signal, sys
+try:
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+except (ImportError, OSError, AttributeError):
+    pass
+if os.getppid() != int(sys.argv[1]):
+    sys.exit(1)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""Becomes the command, which the kernel ends (PR_SET_PDEATHSIG, 1) with its parent: a demo that is killed leaves none.
+
+In a process of its own rather than between fork and exec, where locks of other threads could be held.
+"""
 _STOP_SECONDS = 12.0
 """The time limit after SIGTERM; the scheduler may take 10 s to finish binds in flight."""
 _POLL_SECONDS = 0.02
@@ -38,7 +54,11 @@ class ChildProcess:
         with self.log.open("wb") as output:
             # A session of its own: Ctrl-C reaches only the demo, which ends its programs in order.
             self._process = process = await asyncio.create_subprocess_exec(
-                *self._command, stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+                *(sys.executable, "-I", "-S", "-c", _TIED, str(os.getpid()), *self._command),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
             )
         try:
             code = await process.wait()

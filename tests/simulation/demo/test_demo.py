@@ -131,6 +131,28 @@ async def test_a_program_that_ends_by_itself_shows_the_end_of_its_log(tmp_path: 
         await child.run()
 
 
+async def test_a_program_ends_with_its_parent_even_if_that_is_killed(tmp_path: Path) -> None:
+    """A pipe says when: its end comes as soon as the program no longer holds it."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    program = f"import signal; held = open({str(pipe)!r}, 'w'); print('alive', file=held, flush=True); signal.pause()"
+    parent = (
+        "import asyncio, sys; from pathlib import Path; from kscheduler.simulation.demo.processes import ChildProcess\n"
+        f"asyncio.run(ChildProcess('x', [sys.executable, '-c', {program!r}], Path({str(tmp_path / 'log')!r})).run())"
+    )
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", parent)
+
+    def read() -> str:
+        with pipe.open() as held:
+            assert held.readline() == "alive\n"
+            process.kill()
+            return held.read()
+
+    async with asyncio.timeout(60):
+        assert await asyncio.to_thread(read) == ""
+        await process.wait()
+
+
 def bound_pod(node: str) -> Object:
     containers = [{"name": "main", "image": "example/app:1"}]
     header = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}
