@@ -273,7 +273,8 @@ def _admitted(access: Access) -> Middleware:
 
 async def _answer(request: web.Request, handler: Handler, most_bytes: int) -> web.StreamResponse:
     if (request.content_length or 0) > most_bytes:
-        response: web.StreamResponse = web.Response(text="413: Request Entity Too Large", status=413)
+        text = f"the body of {request.content_length} bytes is larger than the limit of {most_bytes}"
+        response: web.StreamResponse = status_answer(request, 413, text)
     else:
         response = await handler(request)
     if request.can_read_body:
@@ -286,6 +287,8 @@ async def _boundary(request: web.Request, handler: Handler) -> web.StreamRespons
     """Turn aiohttp's exceptions into answers, and a bug into a log line and a 500 without details."""
     try:
         return await handler(request)
+    except web.HTTPRequestEntityTooLarge as answer:  # a body that did not say its size; the text names the limit
+        return status_answer(request, 413, answer.text or "the body is too large")
     except web.HTTPException as answer:
         allow = answer.headers.get(hdrs.ALLOW)
         headers = {} if allow is None else {hdrs.ALLOW: allow}

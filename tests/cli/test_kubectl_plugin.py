@@ -1,5 +1,7 @@
 """`kubectl kscheduler`: its verbs, its help, and what it completes."""
 
+from pathlib import Path
+
 import pytest
 
 from kscheduler.cli.kubectl_plugin import VERBS, complete, main
@@ -49,3 +51,15 @@ def test_an_address_in_the_environment_that_is_none_is_refused_in_a_line_that_na
     assert capsys.readouterr().err.splitlines() == [
         "kscheduler: KSCHEDULER_SERVICE: 'xx' is not NAMESPACE/NAME:PORT, such as kscheduler-system/kscheduler:10259"
     ]
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_a_node_that_is_not_there_ends_with_1(output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "nodes.yaml"
+    file.write_text("apiVersion: v1\nkind: Node\nmetadata: {name: there}\nstatus: {allocatable: {cpu: 1, pods: 9}}\n")
+    words = ["nodes", "--from", str(file), "-o", output]
+    assert main([*words, "there"]) == 0
+    capsys.readouterr()
+    assert main([*words, "there", "nope"]) == 1
+    said = capsys.readouterr()
+    assert "there is no node nope" in (said.out if output == "text" else said.err)

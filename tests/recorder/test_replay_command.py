@@ -113,6 +113,17 @@ def test_a_directory_without_recordings_and_another_file_are_refused(
     assert "notes.txt" in capsys.readouterr().err
 
 
+def test_a_plugin_of_the_other_configuration_that_is_not_known_is_told_with_the_file(
+    recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text(OTHER.replace("kscheduler}", "kscheduler, plugins: {filter: {enabled: [{name: Nope}]}}}"))
+    assert main(["replay", str(recording), "--config", str(other)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"kscheduler: {other}: ")
+    assert "Nope" in said
+
+
 def test_a_cut_file_says_where_it_stops(recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (name,) = segments_in(recording)
     cut = tmp_path / name.path.name

@@ -123,6 +123,9 @@ async def test_a_body_that_says_it_is_too_long_is_refused_and_the_connection_end
     async with site.client.post("/livez", data=b"x" * 100_000) as response:
         assert response.status == 413
         assert response.headers["Connection"] == "close"
+        told = await response.json()
+    assert (told["reason"], told["code"]) == ("RequestEntityTooLarge", 413)
+    assert told["message"] == "the body of 100000 bytes is larger than the limit of 65536"
 
 
 async def test_a_body_is_never_taken_for_the_next_request(site: Site) -> None:

@@ -131,16 +131,21 @@ def _why_no_state(replay: "Replay", args: argparse.Namespace) -> str:
 
 def _compare(args: argparse.Namespace) -> int:
     """Raises as `_replayed`."""
+    from kscheduler.config.errors import ConfigError
     from kscheduler.explain.as_json import json_line
     from kscheduler.explain.recordings.other_policy import comparison_text, comparison_tree
     from kscheduler.explain.text.layout import style_of
     from kscheduler.recorder.alternatives.comparing import compared
     from kscheduler.recorder.replaying.replay import RecordingError, last_run_of
+    from kscheduler.whatif.profile_check import profile_problems
 
     if args.until is not None:
         raise RecordingError("--until shows what was recorded; it does not go with --config or --plugin")
     reader = configuration_reader(args, feature_gates(args))
     other = reader.read_file(args.config) if args.config else reader.default()
+    problems = profile_problems(other.config, other.registry)  # found here, they have the file
+    if problems:
+        raise ConfigError(problems, args.config)
     segments = last_run_of(Path(args.recording))
     found = compared(segments, other)
     if args.output == "json":

@@ -27,7 +27,8 @@ List the nodes: what their pods request of what they have, taints, what is too f
 turned away, by plugin. Nothing is written to any cluster."""
 
 _EPILOG = f"""\
-Exit codes: 0 answered; {EXIT_CODES}"""
+Exit codes: 0 answered; 1 a NODE that was named is not there; {EXIT_CODES}"""
+_NO_SUCH_NODE = 1
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
@@ -66,8 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
-    _print(await door.get_json("/nodes"), args)
-    return 0
+    return _print(await door.get_json("/nodes"), args)
 
 
 def _decide(args: argparse.Namespace) -> int:
@@ -80,11 +80,11 @@ def _decided(args: argparse.Namespace) -> int:
     cache = cluster_cache(found.objects, None, served.config.gates, where, group_apis(served.config))
     profiles = profiles_of(found.objects, served, cache, where)
     nominate(found.objects.pods, cache, profiles)
-    _print(uses_tree(node_uses(cache, profiles, found.objects.pods), found.notes), args)
-    return 0
+    return _print(uses_tree(node_uses(cache, profiles, found.objects.pods), found.notes), args)
 
 
-def _print(tree: Tree, args: argparse.Namespace) -> None:
+def _print(tree: Tree, args: argparse.Namespace) -> int:
+    """Print the nodes that were asked for; returns the exit code."""
     for note in dict.fromkeys(tree["notes"]):
         print(f"kscheduler: {printable(note)}", file=sys.stderr)
     if args.output == "json":
@@ -93,3 +93,7 @@ def _print(tree: Tree, args: argparse.Namespace) -> None:
     else:
         print(uses_text(tree, args.sort_by, args.names, style_of(sys.stdout)))
     sys.stdout.flush()
+    unknown = set(args.names) - {each["name"] for each in tree["nodes"]}
+    if unknown and args.output == "json":  # the text has said it
+        print(f"kscheduler: there is no node {printable(', '.join(sorted(unknown)))}", file=sys.stderr)
+    return _NO_SUCH_NODE if unknown else 0

@@ -15,6 +15,7 @@ _REASONS = {
     403: "Forbidden",
     404: "NotFound",
     406: "NotAcceptable",
+    413: "RequestEntityTooLarge",
     415: "UnsupportedMediaType",
     422: "Invalid",
     429: "TooManyRequests",
