@@ -11,6 +11,7 @@ import msgspec
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
 from kscheduler.explain.questions.as_if import locally_defaulted, merged
+from kscheduler.explain.questions.membership import unfollowed
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.whatif.manifests import KIND_BY_NAME, DefaultPod, Manifests, read_object, sorted_out
@@ -138,7 +139,8 @@ def planned(
         seconds=ends_at - perf_counter(),
     )
     plan.nodes()
-    notes = [*added.notes, *_not_served(pods, served)]
+    concerned = (pod for pod in (*pods, *objects.pods) if not pod.is_terminal)
+    notes = [*added.notes, *_not_served(pods, served), *unfollowed(concerned, served.config)]
     return plan, notes
 
 
