@@ -10,6 +10,7 @@ import msgspec
 
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
+from kscheduler.api.meta import KubeObject
 from kscheduler.explain.questions.as_if import locally_defaulted, merged
 from kscheduler.explain.questions.membership import unfollowed
 from kscheduler.explain.questions.serving import Serving
@@ -130,6 +131,7 @@ def planned(
         groups=tuple(groups),
         plugins=served.registry,
         more_nodes=wishes.more_nodes,
+        given_nodes=_names(added.objects["nodes"]) - _names(objects.nodes),
         gone_nodes=wishes.gone_nodes,
         cordoned=wishes.cordoned,
         drained=wishes.drained,
@@ -142,6 +144,10 @@ def planned(
     concerned = (pod for pod in (*pods, *objects.pods) if not pod.is_terminal)
     notes = [*added.notes, *_not_served(pods, served), *unfollowed(concerned, served.config)]
     return plan, notes
+
+
+def _names(nodes: Iterable[KubeObject]) -> frozenset[str]:
+    return frozenset(node.metadata.name for node in nodes)
 
 
 def _refuse_what_a_server_would(wishes: Wishes, rules: NewObjectRules) -> None:

@@ -154,12 +154,20 @@ def test_nodes_are_added_removed_cordoned_labelled_and_tainted(play: Play) -> No
     assert nodes_of(play("--cordon", "b", objects=objects)) == {"shop/waits": "a"}
     tree = play("--add-nodes", "2:a", objects=objects)
     assert nodes_of(tree)["shop/waits"] in ("a", "a-new-1", "a-new-2")
-    assert tree["room"]["before"]["cpu"]["allocatable"] == 16_000
+    assert tree["addedNodes"] == ["a-new-1", "a-new-2"]
+    assert tree["room"]["before"]["cpu"] == {"allocatable": 8_000, "requested": 3_000}
+    assert tree["room"]["after"]["cpu"]["allocatable"] == 16_000
+    assert "2 nodes added: a-new-1, a-new-2\n" in play.text("--add-nodes", "2:a", objects=objects)
     tree = play("--remove-node", "b", "--label-node", "a:disk=ssd", objects=objects)
     assert tree["evicted"] == [
         {"pod": "shop/runs", "node": "b", "by": "removal", "priority": 0, "replacement": "shop/runs-again-1"}
     ]
     assert len(tree["placed"]) + len(tree["pending"]) == 3
+    assert tree["room"]["before"]["cpu"] == {"allocatable": 8_000, "requested": 3_000}
+    assert tree["room"]["before"]["pods"] == {"allocatable": 220, "requested": 1}
+    assert tree["room"]["after"]["cpu"]["allocatable"] == 4_000
+    given = play("-f", play.write("new.yaml", node("c")), objects=objects)
+    assert (given["addedNodes"], given["room"]["before"]["cpu"]["allocatable"]) == (["c"], 8_000)
     tree = play("--taint-node", "a:team=ml:NoSchedule", "--label-node", "b:disk=ssd", objects=objects)
     assert nodes_of(tree) == {"shop/picky": "b"}
     tainted = [node("a", taints=[{"key": "team", "value": "ml", "effect": "NoSchedule"}]), pod("waits")]
