@@ -240,12 +240,18 @@ def test_another_configuration(play: Play) -> None:
     (("--label-node", "a"), "--label-node a: NODE:KEY=VALUE or NODE:KEY- was expected"),
     (("--taint-node", "a:team=ml"), "--taint-node a:team=ml: NODE:KEY=VALUE:EFFECT was expected"),
     (("--capacity",), "--capacity counts pods like the first of -f FILE: give one"),
+    (("--replicas", "3"), "--replicas is how many pods each manifest of -f FILE makes: give one"),
     (("--replicas", "0"), "--replicas: a number above 0 was expected"),
     (("--master", "http://127.0.0.1:1"), "--kubeconfig, --context and --master go with a live cluster"),
     (("-f", "missing.yaml"), "missing.yaml: cannot be read"),
 ])  # fmt: skip
 def test_flags_that_cannot_be_used(play: Play, flags: tuple[str, ...], problem: str) -> None:
     assert problem in play.refused(*flags, objects=[node("a")])
+
+
+def test_flags_are_looked_at_before_any_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--add-nodes", "3", "--kubeconfig", "not-there", "--from", "not-there"]) == 2
+    assert "--add-nodes 3: COUNT:NODE was expected" in capsys.readouterr().err
 
 
 def test_a_new_pod_with_a_taken_name_is_refused(play: Play) -> None:
