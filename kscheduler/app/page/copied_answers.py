@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from kscheduler.api.core import Pod
-from kscheduler.api.kinds import PODS, REPLICA_SETS
+from kscheduler.api.kinds import PODS, REPLICA_SETS, STATEFUL_SETS
 from kscheduler.app.parts import Parts
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
@@ -34,7 +34,10 @@ def _pending(parts: Parts, keys: Iterable[str]) -> Iterable[tuple[PodInfo, Profi
 
 def helping_changes(parts: Parts, reasons: Iterable[Sequence[str]]) -> dict[str, Tree]:
     """The change that frees most pods of each reason, by the key of the reason's first pod."""
-    objects = ClusterObjects(replicasets=tuple(parts.informers.informer(REPLICA_SETS).store.list()))
+    objects = ClusterObjects(
+        replicasets=tuple(parts.informers.informer(REPLICA_SETS).store.list()),
+        statefulsets=tuple(parts.informers.informer(STATEFUL_SETS).store.list()),
+    )
     found: dict[str, Tree] = {}
     for keys in reasons:
         pods = [*_pending(parts, keys[:MOST_PODS])]

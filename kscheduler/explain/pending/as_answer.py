@@ -51,8 +51,8 @@ def _lines(reasons: Sequence[Reason], objects: ClusterObjects, now: datetime, st
             yield from wrapped(f"{INDENT}{printable(reason.example.key)} would fit: {printable(text)}", style.width)
             if command := command_of(reason.suggestion, reason.example, objects, NO_SITUATION):
                 yield f"{INDENT}{style.paint(printable(command), DIM)}"
-                note = command_note(reason.suggestion, reason.example, objects, NO_SITUATION)
-                yield from wrapped(f"{INDENT}({printable(note)})", style.width) if note else ()
+            note = command_note(reason.suggestion, reason.example, objects, NO_SITUATION)
+            yield from wrapped(f"{INDENT}({printable(note)})", style.width) if note else ()
 
 
 def _freed(reason: Reason) -> str:

@@ -1,7 +1,7 @@
 """What would make a waiting pod group fit: for people and for programs.
 
 Changes of what the members ask for are made in each of them, so their command is that of their controller, once, or one
-for each pod.
+for each pod; none where a Job makes them, or another controller whose template kubectl cannot change.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,8 +10,9 @@ from typing import Any, Final
 from kscheduler.api.core import Pod
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
-from kscheduler.explain.suggestions.commands import command_note, command_of, commands_of
+from kscheduler.explain.suggestions.commands import command_note, command_of, commands_of, maker_in_the_way
 from kscheduler.explain.suggestions.in_words import suggestion_text
+from kscheduler.explain.suggestions.makers import Maker, nothing_to_run
 from kscheduler.whatif.decide_group import GroupDecision
 from kscheduler.whatif.scenario import Scenario
 from kscheduler.whatif.suggestions.group_search import group_suggestions
@@ -58,8 +59,8 @@ def group_suggestion_lines(found: Sequence[Suggestion], decision: GroupDecision)
         yield f"  {number}. {_text(each)} ({facts['placed']} of {facts['waiting']} waiting members, on {where})"
         if command := _command(each, decision):
             yield f"     {command}"
-            if note := _note(each, decision):
-                yield f"     ({note})"
+        if note := _note(each, decision):
+            yield f"     ({note})"
     if len(found) > _MOST:
         yield f"     and {len(found) - _MOST} more with -o json"
 
@@ -77,16 +78,28 @@ def _command(suggestion: Suggestion, decision: GroupDecision) -> str:
     objects, pods = decision.scenario.objects, _pods(decision)
     if not _is_of_members(suggestion):
         return command_of(suggestion, pods[0], objects, NO_SITUATION)
+    if _makers_in_the_way(suggestion, decision):
+        return ""
     each = [commands_of(suggestion, pod, objects, NO_SITUATION) for pod in pods]
     commands = dict.fromkeys(command for commands in each for command in commands)  # the template is changed once
     return " && ".join(commands) if len(commands) <= _MOST_COMMANDS else ""
 
 
 def _note(suggestion: Suggestion, decision: GroupDecision) -> str:
+    if makers := _makers_in_the_way(suggestion, decision):
+        return nothing_to_run(makers)
     note = command_note(suggestion, _pods(decision)[0], decision.scenario.objects, NO_SITUATION)
     if not note or not _is_of_members(suggestion):
         return note
     return "the command deletes each member and creates it again: a pod cannot be changed so in place"
+
+
+def _makers_in_the_way(suggestion: Suggestion, decision: GroupDecision) -> list[Maker]:
+    if not _is_of_members(suggestion):
+        return []
+    objects = decision.scenario.objects
+    found = (maker_in_the_way(suggestion, pod, objects) for pod in _pods(decision))
+    return [maker for maker in found if maker is not None]
 
 
 def _pods(decision: GroupDecision) -> list[Pod]:

@@ -122,6 +122,24 @@ def test_the_command_is_one_of_the_controller_that_makes_all_members() -> None:
     assert all(f"m-{number}" in command for number in range(3))
 
 
+def test_members_that_jobs_make_get_no_command_but_are_told_whose_template_to_change() -> None:
+    scenario = gang(4, [node_tree("a", cpu="4")])
+    for number, pod in enumerate(scenario["objects"]["pods"]):
+        owner = {
+            "kind": "Job",
+            "name": f"train-{number // 2}",
+            "controller": True,
+            "apiVersion": "batch/v1",
+            "uid": "u",
+        }
+        pod["metadata"]["ownerReferences"] = [owner]
+    found, text = asked(scenario)
+    (request,) = [each for each in found or () if each["kind"] == "request"]
+    assert request["command"] == ""
+    assert "job/train-0, job/train-1 make their pods anew" in request["commandNote"]
+    assert request["commandNote"] in text
+
+
 def test_all_members_could_tolerate_a_taint() -> None:
     taint = {"key": "gpu", "value": "", "effect": "NoSchedule"}
     found = by_kind(gang(2, [node_tree("a", cpu="4", taints=[taint])]))
