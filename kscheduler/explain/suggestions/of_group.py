@@ -13,6 +13,7 @@ from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.explain.suggestions.commands import command_note, command_of, commands_of, maker_in_the_way
 from kscheduler.explain.suggestions.in_words import suggestion_text
 from kscheduler.explain.suggestions.makers import Maker, nothing_to_run
+from kscheduler.explain.text.layout import nodes
 from kscheduler.whatif.decide_group import GroupDecision
 from kscheduler.whatif.scenario import Scenario
 from kscheduler.whatif.suggestions.group_search import group_suggestions
@@ -42,7 +43,12 @@ def group_suggestion_trees(found: Sequence[Suggestion] | None, decision: GroupDe
     scenario = Scenario(decision.scenario.objects, pods[0], decision.scenario.config)
     trees = suggestion_trees(found, scenario, NO_SITUATION)
     return [
-        {**tree, "text": _text(each), "command": _command(each, decision), "commandNote": _note(each, decision)}
+        {
+            **tree,
+            "text": _text(each, decision),
+            "command": _command(each, decision),
+            "commandNote": _note(each, decision),
+        }
         for tree, each in zip(trees, found, strict=True)
     ]
 
@@ -55,8 +61,8 @@ def group_suggestion_lines(found: Sequence[Suggestion], decision: GroupDecision)
     yield "what would make it fit, the smallest change first, each tried:"
     for number, each in enumerate(found[:_MOST], 1):
         facts = each.steps[0].facts
-        where = "1 node" if each.nodes == 1 else f"{each.nodes} nodes"
-        yield f"  {number}. {_text(each)} ({facts['placed']} of {facts['waiting']} waiting members, on {where})"
+        where = f"{facts['placed']} of {facts['waiting']} waiting members, on {nodes(each.nodes)}"
+        yield f"  {number}. {_text(each, decision)} ({where})"
         if command := _command(each, decision):
             yield f"     {command}"
         if note := _note(each, decision):
@@ -65,9 +71,17 @@ def group_suggestion_lines(found: Sequence[Suggestion], decision: GroupDecision)
         yield f"     and {len(found) - _MOST} more with -o json"
 
 
-def _text(suggestion: Suggestion) -> str:
+def _text(suggestion: Suggestion, decision: GroupDecision) -> str:
     text = suggestion_text(suggestion)
-    return f"in each member: {text}" if _is_of_members(suggestion) else text
+    return f"in {_whom(suggestion, decision)}: {text}" if _is_of_members(suggestion) else text
+
+
+def _whom(suggestion: Suggestion, decision: GroupDecision) -> str:
+    """Which of the members change."""
+    count, first = len(suggestion.changes), suggestion.changes[0].name
+    if count == len(_pods(decision)):
+        return "each member"
+    return first if count == 1 else f"the {count} members like {first}"
 
 
 def _is_of_members(suggestion: Suggestion) -> bool:
@@ -88,10 +102,16 @@ def _command(suggestion: Suggestion, decision: GroupDecision) -> str:
 def _note(suggestion: Suggestion, decision: GroupDecision) -> str:
     if makers := _makers_in_the_way(suggestion, decision):
         return nothing_to_run(makers)
-    note = command_note(suggestion, _pods(decision)[0], decision.scenario.objects, NO_SITUATION)
-    if not note or not _is_of_members(suggestion):
-        return note
-    return "the command deletes each member and creates it again: a pod cannot be changed so in place"
+    if not _is_of_members(suggestion):
+        return command_note(suggestion, _pods(decision)[0], decision.scenario.objects, NO_SITUATION)
+    changed = {change.name for change in suggestion.changes}
+    of_changed = (pod for pod in _pods(decision) if pod.metadata.name in changed)
+    if not any(command_note(suggestion, pod, decision.scenario.objects, NO_SITUATION) for pod in of_changed):
+        return ""
+    if len(changed) == 1:
+        return f"the command deletes {changed.pop()} and creates it again: a pod cannot be changed so in place"
+    each = "each member" if len(changed) == len(_pods(decision)) else "each of them"
+    return f"the command deletes {each} and creates it again: a pod cannot be changed so in place"
 
 
 def _makers_in_the_way(suggestion: Suggestion, decision: GroupDecision) -> list[Maker]:
