@@ -14,7 +14,7 @@ import msgspec
 from kscheduler.api.core import Pod
 from kscheduler.api.well_known import NOT_READY, UNREACHABLE
 from kscheduler.explain.situation import Situation, Standing
-from kscheduler.explain.suggestions.makers import Maker, maker_of, nothing_to_run
+from kscheduler.explain.suggestions.makers import PodMaker, maker_of, nothing_to_run
 from kscheduler.whatif.scenario import ClusterObjects
 from kscheduler.whatif.suggestions.changed import ADD, ObjectChange, Operation
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
@@ -77,7 +77,7 @@ def _pod_commands(change: ObjectChange, suggestion: Suggestion, pod: Pod, object
     return [f"{again} | {_local(change)} | {_REPLACE}"]
 
 
-def maker_in_the_way(suggestion: Suggestion, pod: Pod, objects: ClusterObjects) -> Maker | None:
+def maker_in_the_way(suggestion: Suggestion, pod: Pod, objects: ClusterObjects) -> PodMaker | None:
     """Who would make the pod anew, without the change, if it were replaced."""
     maker = maker_of(pod, objects)
     if maker is None or not _is_whole(suggestion) or not _changes_of(pod, suggestion) or _is_in_place(suggestion):
@@ -120,7 +120,7 @@ def command_note(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situ
     return f"the command deletes {what} and creates {them} again: {they} cannot be changed in place"
 
 
-def _maker_commands(maker: Maker, change: ObjectChange, pod: Pod) -> list[str]:
+def _maker_commands(maker: PodMaker, change: ObjectChange, pod: Pod) -> list[str]:
     kind = maker.kind.lower()
     command = _set_resources(maker, change.patch, pod) or _line(
         "patch", kind, maker.name, pod, "--type=json", "-p", _json(_of_template(change.patch, pod))
@@ -129,7 +129,7 @@ def _maker_commands(maker: Maker, change: ObjectChange, pod: Pod) -> list[str]:
     return [command, _line("delete", "pod", pod.metadata.name, pod)] if keeps_its_pods else [command]
 
 
-def _set_resources(maker: Maker, patch: Iterable[Operation], pod: Pod) -> str:
+def _set_resources(maker: PodMaker, patch: Iterable[Operation], pod: Pod) -> str:
     """`kubectl set resources`, which reads better, where all that changes is one request of one container."""
     operations = tuple(patch)
     steps = operations[0].path.split("/")[1:] if len(operations) == 1 else []

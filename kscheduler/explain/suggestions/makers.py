@@ -26,7 +26,7 @@ _NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Maker:
+class PodMaker:
     """The controller whose template a pod comes from."""
 
     kind: str
@@ -40,7 +40,7 @@ class Maker:
         return f"{self.kind.lower()}/{self.name}"
 
 
-def maker_of(pod: Pod, objects: ClusterObjects) -> Maker | None:
+def maker_of(pod: Pod, objects: ClusterObjects) -> PodMaker | None:
     """Who makes the pod; above a ReplicaSet or StatefulSet that is known its own controller, a Deployment say."""
     owner = _controller(pod)
     if owner is None:
@@ -49,10 +49,10 @@ def maker_of(pod: Pod, objects: ClusterObjects) -> Maker | None:
     key = f"{pod.metadata.namespace}/{owner.name}"
     owners = (_controller(each) for each in listed if each.key == key)
     top = next((above for above in owners if above is not None), owner)
-    return Maker(top.kind, top.name, _is_changeable(top))
+    return PodMaker(top.kind, top.name, _is_changeable(top))
 
 
-def nothing_to_run(makers: Sequence[Maker]) -> str:
+def nothing_to_run(makers: Sequence[PodMaker]) -> str:
     """Why there is no command for pods of makers whose template kubectl cannot change, and what to do instead."""
     names = list(dict.fromkeys(maker.text for maker in makers))
     them = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

@@ -12,7 +12,7 @@ from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.explain.suggestions.commands import command_note, command_of, commands_of, maker_in_the_way
 from kscheduler.explain.suggestions.in_words import suggestion_text
-from kscheduler.explain.suggestions.makers import Maker, nothing_to_run
+from kscheduler.explain.suggestions.makers import PodMaker, nothing_to_run
 from kscheduler.explain.text.layout import nodes
 from kscheduler.whatif.decide_group import GroupDecision
 from kscheduler.whatif.scenario import Scenario
@@ -114,7 +114,7 @@ def _note(suggestion: Suggestion, decision: GroupDecision) -> str:
     return f"the command deletes {each} and creates it again: a pod cannot be changed so in place"
 
 
-def _makers_in_the_way(suggestion: Suggestion, decision: GroupDecision) -> list[Maker]:
+def _makers_in_the_way(suggestion: Suggestion, decision: GroupDecision) -> list[PodMaker]:
     if not _is_of_members(suggestion):
         return []
     objects = decision.scenario.objects
