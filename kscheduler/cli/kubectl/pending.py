@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from kscheduler.cli.commands import pending
-from kscheduler.cli.kubectl.choosing import add_choice, answer, not_of_the_service
+from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, not_of_the_service
 from kscheduler.cli.kubectl.service import ServiceDoor, WrongQuestionError
 from kscheduler.explain.as_json import json_line
 from kscheduler.explain.groups import KIND as OF_A_GROUP
@@ -31,7 +31,7 @@ _QUEUES: Final = {
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
     """The flags of `kscheduler pending`, and who answers."""
-    parser = pending.add_parser(subparsers, "pending")
+    parser = pending.add_parser(subparsers, "pending", WHO_DECIDES)
     add_choice(parser)
     return parser
 

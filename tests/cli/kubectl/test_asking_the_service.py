@@ -150,6 +150,11 @@ async def test_what_if_pending_nodes_and_top_are_answered_by_the_service(
         assert len(_answer_in(capsys.readouterr().out)["placed"]) == 3
         assert await plugin(front, "whatif", *flags, "--taint-node", "node:a=b:NoSchedule", "-o", "json") == 0
         assert len(_answer_in(capsys.readouterr().out)["pending"]) == 4
+        capsys.readouterr()
+        assert await plugin(front, "whatif", "--remove-node", "gone") == 2
+        assert "--remove-node: there is no node gone" in capsys.readouterr().err
+        assert await plugin(front, "whatif", "--replicas", "3") == 2
+        assert "--replicas is how many pods each manifest of -f FILE makes" in capsys.readouterr().err
         assert await plugin(front, "whatif", "--drain", "node") == 0
         assert "drain of node: empty" in capsys.readouterr().out
         assert await plugin(front, "pending") == 0

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kscheduler.api.groups import SCHEDULER_PLUGINS_LABEL
+from kscheduler.cli import main
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.kinds.resources import NODES, POD_GROUPS, PODS, served_kinds
 from tests.explain.scenarios import Tree, node_tree, pod_tree
@@ -145,3 +146,20 @@ def test_without_the_gate_the_groups_of_a_tree_are_apart(tmp_path: Path, capsys:
     assert run("--from", tree_dump(tmp_path, 2), *AS_1_37) == 0
     heads = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
     assert [head.split(":")[0] for head in heads if head] == ["pod group default/x", "pod group default/y"]
+
+
+UNFOLLOWED = "groups are not followed here: --emulated-version 1.37 --feature-gates GenericWorkload=true"
+
+
+@pytest.mark.parametrize("command", ["explain", "pending", "simulate"])
+def test_a_group_that_is_not_followed_is_told(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, name = tree_dump(tmp_path, 2), ("default/x-0",) if command == "explain" else ()
+    flags = ("--from", path, "--scheduler-name", "default-scheduler", "-o", "json")
+    assert main([command, *name, *flags]) == 0
+    out, err = capsys.readouterr()
+    more = "" if name else " (3 more pods name one)"
+    (note,) = (each for each in json.loads(out)["notes"] if "groups are" in each)
+    assert note == f"pod default/x-0 is in group x{more}, and {UNFOLLOWED}"
+    assert f"kscheduler: {note}\n" in err
+    assert main([command, *name, *flags, *AS_1_37[:4]]) == 0
+    assert UNFOLLOWED not in capsys.readouterr().err
