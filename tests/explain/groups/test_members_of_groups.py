@@ -115,7 +115,7 @@ def test_members_of_a_tree_are_explained_once_with_the_whole_tree(
     as_trees = (*AS_1_37[:3], TREES, *AS_1_37[4:])
     assert run("--from", tree_dump(tmp_path, 1), *as_trees) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "pod group default/x: Scheduled"
+    assert lines[0] == "composite pod group default/all, with pod group default/x: Scheduled"
     assert lines[1] == "  pod group default/x of the tree: Scheduled"
     assert lines[2].startswith(
         "  pod group default/y of the tree: Unschedulable: pod group is unschedulable, 0/1 placem"
@@ -129,6 +129,17 @@ def test_members_of_a_tree_are_explained_once_with_the_whole_tree(
         "y": "Unschedulable",
     }
     assert "node" not in outcome["pods"]["x-0"]
+
+
+def test_of_a_tree_that_does_not_fit_each_text_is_said_once_and_nothing_twice_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    as_trees = (*AS_1_37[:3], TREES, *AS_1_37[4:])
+    run("default/y-1", "--from", tree_dump(tmp_path, 2), *as_trees, "--no-suggestions")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("composite pod group default/all, with pod group default/y: Unschedulable: ")
+    assert all(line.count("No preemption victims found") <= 1 for line in lines)
+    assert [line.partition(":")[0] for line in lines[4:]] == ["  2 members (x-0, x-1)", "  y-0", "  y-1"]
 
 
 def test_without_the_gate_the_groups_of_a_tree_are_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
