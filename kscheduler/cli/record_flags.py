@@ -18,7 +18,7 @@ _NEW_KEY_BYTES: Final = 32
 
 
 class RedactionKeyError(ValueError):
-    """The file of a key cannot be used. The message names it."""
+    """The flags of a key cannot be used. The message names flag and file."""
 
 
 def add_record_flags(parser: Any, where: str = "") -> None:
@@ -54,11 +54,21 @@ def add_record_flags(parser: Any, where: str = "") -> None:
     )
 
 
+def lacking_record(args: argparse.Namespace) -> str:
+    """Why flags of a recording cannot be used: who asks for one without names must not believe that there is one."""
+    flags = {"--record-redact": args.record_redact, "--record-redact-key": args.record_redact_key}
+    given = next((flag for flag, value in flags.items() if value), "")
+    return f"{given}: needs --record, which says where to record" if given and not args.record else ""
+
+
 def redaction_key(args: argparse.Namespace) -> bytes:
     """The key of `--record-redact` or `--record-redact-key`; empty: nothing is hashed.
 
-    Raises `RedactionKeyError`, whose message names flag and file.
+    Raises `RedactionKeyError`, whose message names flag and file; also if there is no `--record`.
     """
+    lacking = lacking_record(args)
+    if lacking:
+        raise RedactionKeyError(lacking)
     if not args.record_redact_key:
         return os.urandom(_NEW_KEY_BYTES) if args.record_redact else b""
     try:

@@ -218,6 +218,11 @@ class SegmentThread:
         if self._problem:
             _log.info("recording_resumed", path=str(path))
             self._problem = ""
+        elif self._number == 1:
+            is_redacted = self._redaction.is_on
+            _log.info(
+                "recording_started", directory=str(path.parent), max_bytes=settings.most_bytes, redacted=is_redacted
+            )
 
     def _close(self) -> None:
         segment, self._segment = self._segment, None

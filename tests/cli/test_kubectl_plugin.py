@@ -47,3 +47,14 @@ def test_completion(words: list[str], found: list[str], last: str, capsys: pytes
     assert complete(words) == 0
     *lines, directive = capsys.readouterr().out.splitlines()
     assert ([line.partition("\t")[0] for line in lines], directive) == (found, last)
+
+
+@pytest.mark.parametrize("verb", [["pending"], ["nodes"], ["why", "web-0"]], ids=lambda words: words[0])
+def test_an_address_in_the_environment_that_is_none_is_refused_in_a_line_that_names_the_variable(
+    verb: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KSCHEDULER_SERVICE", "xx")
+    assert main(verb) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "kscheduler: KSCHEDULER_SERVICE: 'xx' is not NAMESPACE/NAME:PORT, such as kscheduler-system/kscheduler:10259"
+    ]

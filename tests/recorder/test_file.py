@@ -95,4 +95,6 @@ def test_the_oldest_segments_go_but_never_the_one_being_written(tmp_path: Path) 
 
 def test_a_directory_whose_parent_is_missing_is_named(tmp_path: Path) -> None:
     assert is_writable(tmp_path / "new") == ""
+    (tmp_path / "file").touch()
+    assert is_writable(tmp_path / "file") == f"{tmp_path / 'file'}: is not a directory"
     assert "not/there" in is_writable(tmp_path / "not" / "there")

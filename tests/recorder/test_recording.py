@@ -11,7 +11,9 @@ from structlog.testing import capture_logs
 
 from benchmarks.recorder.random_cluster import RandomCluster
 from kscheduler.aio.clock import VirtualClock
+from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
+from kscheduler.plugins.in_tree import registry
 from kscheduler.recorder import flight_recorder as recorder_module
 from kscheduler.recorder import segment_thread
 from kscheduler.recorder.building import flight_recorder
@@ -19,6 +21,7 @@ from kscheduler.recorder.entries import Op
 from kscheduler.recorder.file.directory import segments_in
 from kscheduler.recorder.file.segment_reader import SegmentReader
 from kscheduler.recorder.flight_recorder import FlightRecorder, RecordSettings
+from kscheduler.recorder.replaying.replay import last_run_of, runs_of
 from kscheduler.recorder.step_clock import StepClock
 from tests.recorder.recorded import record, replayed
 
@@ -229,14 +232,54 @@ def test_what_is_no_segment_is_passed_over_by_name(tmp_path: Path) -> None:
     record(tmp_path, 60, seed=1, nodes=3)
     alone = replayed(tmp_path).report
     (tmp_path / "20260101T000000Z-1-000001.ksrec").mkdir()
-    (tmp_path / "notes.ksrec").write_text("mine")
+    mine = tmp_path / "notes.ksrec"
+    mine.write_text("mine")
+    (tmp_path / "notes.txt").write_text("nobody takes this for a recording")
     last = segments_in(tmp_path)[-1]
     foreign = tmp_path / f"{last.run}-000009.ksrec"
     foreign.write_text("not yours")
     report = replayed(tmp_path).report
     assert (report.decisions, report.differing) == (alone.decisions, 0)
-    assert report.stopped == [f"{foreign}: it is no recording of kscheduler"]
+    assert report.stopped == [f"{path}: it is no recording of kscheduler" for path in (foreign, mine)]
     assert not report.is_equal, "it may be a segment whose beginning is destroyed"
+
+
+def test_the_start_of_a_recording_is_logged_once_with_its_place_and_size(tmp_path: Path) -> None:
+    with capture_logs() as lines:
+        record(tmp_path, 60, seed=1, nodes=3)
+    (line,) = (line for line in lines if line["event"] == "recording_started")
+    assert (line["directory"], line["max_bytes"], line["redacted"]) == (str(tmp_path), 1 << 30, False)
+
+
+def test_a_version_that_is_followed_is_no_other_configuration(tmp_path: Path) -> None:
+    before, now = (default_configuration(gates=parse_feature_gates("", version=each)) for each in ("1.36", "1.37"))
+
+    async def go() -> None:
+        cluster = RandomCluster(
+            before, 1, recorder=lambda clock: flight_recorder(RecordSettings(tmp_path), clock), nodes=3
+        )
+        assembly = cluster.assembly
+
+        def follow(turn: int) -> None:
+            if turn in (20, 40):
+                assembly.adopt(assembly.draft(now, registry()), [])
+
+        await cluster.play(60, follow)
+
+    asyncio.run(go())
+    notes = [note for note in replayed(tmp_path).report.notes if "version" in note or "configuration" in note]
+    assert notes == ["followed version: 1.37, as the API server; 1.36 before", "another configuration was taken over"]
+
+
+def test_a_copy_is_found_under_any_name_and_in_its_place_in_time(tmp_path: Path) -> None:
+    record(tmp_path, 60, seed=1, nodes=3)
+    (name,) = segments_in(tmp_path)
+    alone = replayed(tmp_path).report
+    copy = name.path.rename(tmp_path / "monday of the incident")
+    assert replayed(tmp_path).report.decisions == alone.decisions
+    (tmp_path / "a.ksrec").write_text("mine")
+    assert [run[0].path for run in runs_of(tmp_path)] == [copy, tmp_path / "a.ksrec"]
+    assert last_run_of(tmp_path)[0].path == copy
 
 
 def test_the_recording_keeps_within_its_size(tmp_path: Path) -> None:

@@ -196,6 +196,14 @@ def test_the_key_of_a_file_is_the_same_each_time(tmp_path: Path) -> None:
     assert settings(f"--record-redact-key={tmp_path / 'key'}").redaction_key == KEY
 
 
+@pytest.mark.parametrize("flag", ["--record-redact", "--record-redact-key=key"])
+def test_who_wants_no_names_in_a_recording_is_told_that_nothing_is_recorded(flag: str) -> None:
+    parser = argparse.ArgumentParser()
+    add_record_flags(parser)
+    with pytest.raises(RedactionKeyError, match=f"^{flag.partition('=')[0]}: needs --record, "):
+        record_settings(parser.parse_args([flag]))
+
+
 @pytest.mark.parametrize("content", [None, b"short\n"], ids=["not there", "too short"])
 def test_a_key_that_cannot_be_used_is_named(content: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "key"

@@ -140,12 +140,11 @@ def _compare(args: argparse.Namespace) -> int:
     from kscheduler.explain.recordings.other_policy import comparison_text, comparison_tree
     from kscheduler.explain.text.layout import style_of
     from kscheduler.recorder.alternatives.comparing import Recorded, compared
-    from kscheduler.recorder.replaying.replay import RecordingError, runs_of
+    from kscheduler.recorder.replaying.replay import RecordingError, last_run_of
 
     if args.until is not None:
         raise RecordingError("--until shows what was recorded; it does not go with --config or --plugin")
-    *_, segments = runs_of(Path(args.recording))
-    recorded = Recorded(segments)
+    recorded = Recorded(last_run_of(Path(args.recording)))
     reader = configuration_reader(args, _gates_of_other(args, recorded.description.feature_gates))
     other = reader.read_file(args.config) if args.config else reader.default()
     found = compared(recorded, other)

@@ -72,7 +72,10 @@ def answer(args: argparse.Namespace, asks: Asks, decides: Decides, why_here: str
         return refuse(f"--service: {why_here}")
     if args.direct or why_here:
         return decides(args)
-    address = args.service or _default()
+    try:
+        address = args.service or _default()
+    except ValueError as problem:
+        return refuse(f"{ENVIRONMENT}: {problem}")
     try:
         code = asyncio.run(_asked(args, asks, address))
     except WrongQuestionError as problem:
@@ -103,6 +106,7 @@ def _say(text: str) -> None:
 
 
 def _default() -> ServiceAddress:
+    """Of the environment, if it names one. Raises `ValueError`."""
     return service_address(os.environ.get(ENVIRONMENT) or DEFAULT_SERVICE)
 
 

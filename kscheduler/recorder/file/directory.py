@@ -1,6 +1,8 @@
 """The directory of a recording: segments of one run after another, the oldest of which make room.
 
 20261124T153000Z-4711-000003.ksrec        when the run began, its process, the segment's number in the run
+
+Who reads also finds a copy under another name, by what it begins with. Who writes deletes files with such names only.
 """
 
 import os
@@ -11,6 +13,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Final
+
+from kscheduler.recorder.file.blocks import MAGIC
 
 SUFFIX: Final = ".ksrec"
 _NAME: Final = re.compile(r"(?P<run>\d{8}T\d{6}Z-\d+)-(?P<number>\d{6,})\.ksrec")
@@ -52,6 +56,20 @@ def runs_in(directory: Path) -> Iterator[list[SegmentName]]:
         yield list(segments)
 
 
+def others_in(directory: Path) -> list[SegmentName]:
+    """Files with other names that begin as segments do, or end in `.ksrec`: each a run of its own. Raises `OSError`."""
+    paths = (path for path in directory.iterdir() if name_of(path) is None and path.is_file())
+    return sorted(SegmentName(path.name, 1, path) for path in paths if path.suffix == SUFFIX or _begins_as_ours(path))
+
+
+def _begins_as_ours(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False  # somebody else's file, which we may not read
+
+
 def make_room(directory: Path, most_bytes: int, spared: Path) -> list[Path]:
     """Delete the oldest segments until all are within `most_bytes`, except the one being written. Returns the deleted.
 
@@ -73,6 +91,8 @@ def is_writable(directory: Path) -> str:
     """Why nothing can be written there; empty: it can. The directory is made if its parent is there."""
     try:
         directory.mkdir(mode=0o700, exist_ok=True)
+    except FileExistsError:
+        return f"{directory}: is not a directory"
     except OSError as problem:
         return f"{directory}: {problem.strerror or problem}"
     return "" if os.access(directory, os.W_OK | os.X_OK) else f"{directory}: it cannot be written to"

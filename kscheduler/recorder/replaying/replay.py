@@ -7,6 +7,7 @@ that was cut or is missing, and where the replay went astray. All differences ar
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from kscheduler.api.groups import COMPOSITE_POD_GROUPS, POD_GROUPS
 from kscheduler.api.kinds import KINDS, Kind
 from kscheduler.recorder.entries import DECISIONS, OUTCOMES, Digest, Entry, Op, outcome
 from kscheduler.recorder.file.blocks import SegmentError
-from kscheduler.recorder.file.directory import SegmentName, name_of, runs_in
+from kscheduler.recorder.file.directory import SegmentName, name_of, others_in, runs_in
 from kscheduler.recorder.file.segment_reader import SegmentReader
 from kscheduler.recorder.packing import ObjectUnpacker
 from kscheduler.recorder.replaying.comparing import DecisionDifference, in_words, subject_of
@@ -311,10 +312,25 @@ def beginning_of(segments: Sequence[SegmentName]) -> int:
 def runs_of(path: Path) -> Iterator[list[SegmentName]]:
     """The runs of a directory, or the one segment of a file. Raises `RecordingError` and `OSError`."""
     if path.is_dir():
-        found = list(runs_in(path))
-        if not found:
-            raise RecordingError(f"{path}: there is no recording (*.ksrec) in this directory")
-        yield from found
+        found, others = list(runs_in(path)), [[name] for name in others_in(path)]
+        if not found and not others:
+            raise RecordingError(f"{path}: there is no recording in this directory")
+        # The name of a copy does not say when it began; what cannot be read is told last.
+        yield from sorted([*found, *others], key=_begins) if others else found
         return
     name = name_of(path) or SegmentName(path.stem, 1, path)
     yield [name]
+
+
+def last_run_of(path: Path) -> list[SegmentName]:
+    """The newest run whose beginning can be read. Raises as `runs_of`."""
+    runs = list(runs_of(path))
+    return next((run for run in reversed(runs) if _begins(run) < inf), runs[-1])
+
+
+def _begins(run: Sequence[SegmentName]) -> float:
+    """In microseconds since the epoch; infinite if nobody can say."""
+    try:
+        return beginning_of(run)
+    except (RecordingError, SegmentError, OSError):
+        return inf

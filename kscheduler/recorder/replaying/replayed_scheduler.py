@@ -14,6 +14,7 @@ from kscheduler.api.kinds import POD_DISRUPTION_BUDGETS, PODS, RESOURCE_CLAIMS, 
 from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.assembly.profiles_over import that_only_decide
+from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.cluster.preemption import Preemption, outbid_by
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
@@ -358,9 +359,10 @@ class ReplayedScheduler:
 
     def _adopted(self, description: Mapping[str, Any], quarantined: Sequence[Sequence[str]]) -> None:
         configured = self._configure(read_description(description))
+        before = self.assembly.config
         ruleset = self.assembly.draft(configured.config, configured.registry)
         self.assembly.adopt(ruleset, self.stores[PODS].list())
-        self.notes.append("another configuration was taken over")
+        self.notes.append(_taken_over(before, configured.config))
         for profile, plugin in quarantined:
             self.notes.append(f"plugin {plugin} of profile {profile} was quarantined, and is called here")
 
@@ -388,3 +390,10 @@ def _why_awaited(how: int) -> str:
 
 def _same(one: Entry, other: Entry) -> bool:
     return Digest.of(one) == Digest.of(other)
+
+
+def _taken_over(before: LoadedConfig, now: LoadedConfig) -> str:
+    """A service that is given no version begins with one and follows the API server's as soon as it knows it."""
+    if before.gates.version == now.gates.version:
+        return "another configuration was taken over"
+    return f"followed version: {now.gates.version}, as the API server; {before.gates.version} before"

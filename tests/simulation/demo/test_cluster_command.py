@@ -61,6 +61,7 @@ def test_what_cannot_be_is_refused(
         (["--emulated-version", "1.20"], "is none of the versions that are followed"),
         (["--feature-gates", "NoSuchGate=true"], "NoSuchGate"),
         (["--plugin", "x.py"], "--plugin: needs --schedule"),
+        (["--schedule", "--record-redact"], "--record-redact: needs --record"),
         (["--schedule", "--plugin", "/nope/x.py"], "--plugin: /nope/x.py cannot be read"),
         (["--schedule", "--scheduler-name", ""], "argument --scheduler-name: it is empty"),
         (["--schedule", "--config", "/nope/x"], "--config /nope/x: "),
