@@ -72,7 +72,7 @@ from kscheduler.server.pages.debugging import ProfilePage, dump_page, set_verbos
 from kscheduler.server.pages.openapi import openapi_page
 from kscheduler.server.pages.pending import pending_page
 from kscheduler.server.pages.pod_resources import pod_resources
-from kscheduler.server.pages.questions import BODY_BYTES, explain_page, nodes_page, simulate_page
+from kscheduler.server.pages.questions import BODY_BYTES, explain_page, helping_changes, nodes_page, simulate_page
 from kscheduler.server.pages.zpages import flagz, statusz
 from kscheduler.server.serving import LOOPBACK
 from kscheduler.server.status_page.site import StatusPage
@@ -309,10 +309,11 @@ class Surface:
         config = self._options.config
         pods = self._parts.informers.informer(PODS).store
         resources = pod_resources(lambda: _objects(pods), lambda: self.is_scheduling)
+        changes = helping_changes(self.questions) if self._options.answers_questions else None
         pages = {
             "/metrics/resources": ServedPage(resources, is_long=True),
             "/openapi.json": ServedPage(openapi_page()),
-            "/pending": ServedPage(pending_page(self._waiting().tree), is_long=True),
+            "/pending": ServedPage(pending_page(self._waiting().tree, changes), is_long=True),
         }
         if self._options.answers_questions:
             simulates = simulate_page(self.questions)

@@ -14,6 +14,7 @@ from kscheduler.client.errors import ClientError, ConfigurationError
 from kscheduler.client.rest import APIClient
 from kscheduler.config.errors import ConfigError
 from kscheduler.explain.questions.live import read_cluster, read_groups
+from kscheduler.explain.questions.membership import unfollowed
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.rehearsals.planning import cluster_of_file
 from kscheduler.explain.text.printable import printable
@@ -37,6 +38,11 @@ class AskedCluster:
     notes: list[str]
     """What could not be read or had to be presumed."""
     groups: list[GroupDefinition] = field(default_factory=list)
+
+    def note_unfollowed_groups(self) -> None:
+        """Say of pods that wait and name a group that it is not followed, where that is so."""
+        waiting = (pod for pod in self.objects.pods if not (pod.spec.node_name or pod.is_terminal))
+        self.notes.extend(unfollowed(waiting, self.served.config))
 
 
 def asked_cluster(args: argparse.Namespace, *, with_groups: bool = False) -> AskedCluster:

@@ -5,7 +5,8 @@ member, or what PreEnqueue says of each member if it keeps any of them out. Of a
 the whole, which nobody writes, and `groups` has those of the groups of pods, as they would be written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from kscheduler.api.meta import Condition
@@ -21,6 +22,8 @@ from kscheduler.whatif.suggestions.suggestion import Suggestion
 Tree = dict[str, Any]
 
 KIND: Final = "PodGroupExplanation"
+_MOST_NAMED: Final = 3
+_GOES_TO: Final = "goes to "
 _NOTHING: Final[Tree] = dict.fromkeys(
     ("preEnqueue", "preFilter", "preFilterNodes", "filter", "feasible", "scores", "best")
 )
@@ -125,29 +128,57 @@ def group_text(decision: GroupDecision, suggestions: Sequence[Suggestion] | None
 
 
 def _lines(decision: GroupDecision) -> list[str]:
-    name = f"pod group {decision.scenario.group}"
+    name = _name(decision)
     if decision.error:
         return [f"{name}: {decision.error}"]
     if decision.pre_enqueue is not None:
         gates = [
-            f"  {pod}: {'ready' if status.is_success else f'{status.message} ({status.plugin})'}"
+            (pod, "ready" if status.is_success else f"{status.message} ({status.plugin})")
             for pod, status in decision.pre_enqueue.items()
         ]
-        return [f"{name} is not tried: some of its members may not enter the queue", *gates]
+        return [f"{name} is not tried: some of its members may not enter the queue", *_each_text_once(gates)]
     condition = group_condition(decision.status or Status())
-    head = f"{name}: {condition.reason}" + (f": {condition.message}" if condition.message else "")
+    head = f"{name}: {condition.reason}" + (f": {_said_once(condition.message)}" if condition.message else "")
     return [
         head,
         *(_group_line(group, status) for group, status in decision.groups),
         *map(_placement_line, decision.placements),
-        *map(_member_line, decision.members),
+        *_each_text_once((member.pod.name, _member_text(member)) for member in decision.members),
         *_victim_lines(decision),
     ]
 
 
+def _name(decision: GroupDecision) -> str:
+    """The group that was asked about; below a composite one the root, which is decided about with all that is below."""
+    group = decision.scenario.group
+    root = decision.inputs.group.key.text if decision.inputs is not None and decision.groups else group
+    return f"pod group {group}" if root == group else f"composite pod group {root}, with pod group {group}"
+
+
+def _each_text_once(texts: Iterable[tuple[str, str]]) -> list[str]:
+    """Lines of members, each with its text; of those with the same text one line. Whoever gets a node has its own."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for name, text in texts:
+        names.setdefault((text, name if text.startswith(_GOES_TO) else ""), []).append(name)
+    return [f"  {_named(same)}: {text}" for (text, _), same in names.items()]
+
+
+def _named(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return names[0]
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{len(names)} members ({', '.join(names[:_MOST_NAMED])}{more})"
+
+
+def _said_once(message: str) -> str:
+    """Each level of a tree puts the same words beside what the level below says: people read them once."""
+    parts = message.split(", ")
+    return ", ".join(part for before, part in pairwise(("", *parts)) if part != before)
+
+
 def _group_line(group: GroupDefinition, status: Status) -> str:
     condition = group_condition(status)
-    said = f": {condition.message}" if condition.message else ""
+    said = f": {_said_once(condition.message)}" if condition.message else ""
     return f"  pod group {group.key.text} of the tree: {condition.reason}{said}"
 
 
@@ -169,11 +200,11 @@ def _victim_lines(decision: GroupDecision) -> list[str]:
     return [head, *(f"  {pod.key} on {pod.node_name}, priority {pod.priority}" for pod in preemption.victims)]
 
 
-def _member_line(member: MemberResult) -> str:
+def _member_text(member: MemberResult) -> str:
     tree = _member_tree(member)
     if "node" in tree:
         devices = [] if member.record is None else reserved_devices(member.record)
         named = ", ".join(f"{each.text} ({each.claim}, {each.request})" for each in devices)
-        return f"  {member.pod.name}: goes to {tree['node']}{f' with {named}' if named else ''}"
+        return f"{_GOES_TO}{tree['node']}{f' with {named}' if named else ''}"
     waits = f" (waits for room on {member.nominated_node_name})" if member.nominated_node_name else ""
-    return f"  {member.pod.name}: {tree['message']}{waits}"
+    return f"{_said_once(tree['message'])}{waits}"

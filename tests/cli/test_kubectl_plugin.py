@@ -25,6 +25,15 @@ def test_help_and_unknown_verbs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "'wy' is no verb" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("verb", ["why", "pending"])
+def test_help_says_who_decides(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([verb, "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "the running service is asked first; where it cannot be asked, this process decides by itself." in told
+    assert "no service has to run" not in told
+
+
 @pytest.mark.parametrize(("words", "found", "last"), [
     ([""], ["why", "whatif", "pending", "nodes", "top"], ":4"),
     (["wh"], ["why", "whatif"], ":4"),

@@ -36,7 +36,9 @@ def test_what_is_written_passes_its_test_and_its_check(tmp_path: Path, capsys: C
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_prefer_new_nodes.py"]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "2 passed" in ran.stdout, ran.stdout
-    capsys.readouterr()
+    steps = capsys.readouterr().out
+    assert "pip install pytest" in steps
+    assert f"kscheduler cluster --schedule --plugin {tmp_path / 'prefer_new_nodes.py'}" in steps
     assert main(["plugin", "check", str(tmp_path / "prefer_new_nodes.py")]) == 0
     assert capsys.readouterr().out == "PreferNewNodes: nothing found\n"
 

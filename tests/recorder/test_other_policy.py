@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import load_bytes
 from kscheduler.explain.recordings.other_policy import comparison_text, comparison_tree
 from kscheduler.loading import Configured
-from kscheduler.recorder.alternatives.comparing import PolicyComparison, compared
+from kscheduler.recorder.alternatives.comparing import PolicyComparison, Recorded, compared, rules_apart
 from kscheduler.recorder.replaying.replay import runs_of
 from tests.recorder.recorded import record
 
@@ -36,7 +37,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def against(recording: Path, text: str) -> PolicyComparison:
     head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
     (run,) = runs_of(recording)
-    return compared(run, Configured(load_bytes((head + text).encode(), "other")))
+    return compared(Recorded(run), Configured(load_bytes((head + text).encode(), "other")))
 
 
 def test_the_same_configuration_makes_no_difference(recording: Path) -> None:
@@ -72,3 +73,18 @@ def test_both_answers_name_the_same_pods(recording: Path) -> None:
 def test_a_profile_that_was_another_scheduler_s_is_named(recording: Path) -> None:
     found = against(recording, "profiles: [{schedulerName: other}]")
     assert any("other" in note for note in found.notes)
+    assert found.after.placed == {}
+    (line,) = (note for note in found.notes if "no profile of OTHER" in note)
+    count, _, rest = line.partition(" ")
+    assert rest == "pods of kscheduler: no profile of OTHER has this name"
+    assert int(count) >= len(found.before.placed)
+
+
+def test_gates_and_version_that_differ_are_told() -> None:
+    recorded = parse_feature_gates("GenericWorkload=true", version="1.37")
+    assert list(rules_apart(recorded, recorded)) == []
+    assert list(rules_apart(recorded, parse_feature_gates("", version="1.37"))) == [
+        "OTHER has the feature gates GenericWorkload=false, the recorded one GenericWorkload=true"
+    ]
+    version, _ = rules_apart(recorded, parse_feature_gates("", version="1.36"))
+    assert version == "OTHER decides as kube-scheduler 1.36, the recorded one as 1.37"

@@ -8,6 +8,8 @@ from jsonschema import Draft202012Validator
 
 from kscheduler.cli import build_parser, main
 from kscheduler.cli.commands import replay
+from kscheduler.config.feature_gates import parse_feature_gates
+from kscheduler.config.loader import default_configuration
 from kscheduler.explain.recordings.in_json import replay_schema
 from kscheduler.recorder.file.directory import segments_in
 from tests.recorder.recorded import record
@@ -16,6 +18,7 @@ OTHER = """apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles: [{schedulerName: kscheduler}]
 """
+GATE = "InPlacePodVerticalScalingSchedulerPreemption"
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +55,27 @@ def test_each_answer_is_as_its_schema_says(recording: Path, tmp_path: Path, caps
         tree = json.loads(capsys.readouterr().out.splitlines()[-1])  # other tests may have switched the log on
         assert tree["kind"] == kind
         Draft202012Validator(schema).validate(tree)
+
+
+def test_the_recorded_gates_hold_for_the_other_configuration_unless_flags_say_otherwise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "other.yaml"
+    config.write_text(OTHER)
+    gates = parse_feature_gates(f"{GATE}=true", version="1.37")
+    record(tmp_path / "recorded", 30, seed=3, nodes=2, config=default_configuration(gates=gates))
+
+    def told(*flags: str) -> list[str]:
+        assert main(["replay", str(tmp_path / "recorded"), "--config", str(config), "-o", "json", *flags]) == 0
+        return [note for note in json.loads(capsys.readouterr().out.splitlines()[-1])["notes"] if "OTHER" in note]
+
+    assert told() == []
+    off = f"OTHER has the feature gates {GATE}=false, the recorded one {GATE}=true"
+    assert told("--feature-gates", f"{GATE}=false") == [off]
+    assert main(["replay", str(tmp_path / "recorded"), "--config", str(config), "--emulated-version", "1.36"]) == 2
+    assert GATE in capsys.readouterr().err
+    assert main(["replay", str(tmp_path / "recorded"), "--emulated-version", "1.36"]) == 2
+    assert "give --config or --plugin" in capsys.readouterr().err
 
 
 def test_a_recording_has_to_be_named(capsys: pytest.CaptureFixture[str]) -> None:

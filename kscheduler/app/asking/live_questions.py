@@ -2,7 +2,7 @@
 
 import asyncio
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Final
 
@@ -18,8 +18,8 @@ _log = get_logger("kscheduler")
 
 QUESTIONS: Final = MetricSeries(
     "kscheduler_questions_total",
-    "Questions of /explain, /nodes and /simulate by outcome: answered, wrong (a mistake in the question), busy, "
-    "refused (no memory), timeout, too_large, failed.",
+    "Questions of /explain, /nodes, /pending and /simulate by outcome: answered, wrong (a mistake in the question), "
+    "busy, refused (no memory), timeout, too_large, failed.",
     ("question", "outcome"),
 )
 SECONDS: Final = MetricSeries(
@@ -81,6 +81,15 @@ class LiveQuestions:
             return text
 
         return await self._answered("nodes", question)
+
+    async def helping_changes(self, reasons: Sequence[Sequence[str]]) -> QuestionAnswer:
+        """What would help most of the pods of each reason."""
+
+        def question(code: ModuleType) -> bytes:
+            text: bytes = code.helping_changes(self._parts, reasons)
+            return text
+
+        return await self._answered("pending", question, reasons=len(reasons))
 
     async def _answered(self, name: str, question: Callable[[ModuleType], bytes], **fields: object) -> QuestionAnswer:
         if not self._has_synced():

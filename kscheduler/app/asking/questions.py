@@ -3,13 +3,14 @@
 Each returns the status of HTTP, a line end and the body; what is wrong with the question is a sentence of text.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from time import perf_counter
 from typing import Any, Final
 
 import numpy.ma  # noqa: F401  `np.unique` imports it when it is first called: each copy would do so anew
 
 from kscheduler.api.core import Pod
+from kscheduler.app.asking.helping import helping_changes as of_reasons
 from kscheduler.app.asking.live_state import live_objects, live_pod, running_scheduler
 from kscheduler.app.parts import Parts
 from kscheduler.explain.answering import answered
@@ -67,6 +68,11 @@ def nodes(parts: Parts) -> bytes:
     assembly = parts.assembly
     uses = node_uses(assembly.cache, assembly.profiles, live_objects(parts).pods)
     return _told(_OK, f"{json_line(uses_tree(uses))}\n")
+
+
+def helping_changes(parts: Parts, reasons: Sequence[Sequence[str]]) -> bytes:
+    """The change that frees most pods of each reason, by the key of its first pod: as on the status page."""
+    return _told(_OK, json_line(of_reasons(parts, reasons)))
 
 
 def simulate(parts: Parts, body: bytes) -> bytes:

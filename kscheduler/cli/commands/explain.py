@@ -47,8 +47,7 @@ _POD_PREFIXES = ("pod", "pods", "po")
 
 _DESCRIPTION = """\
 Decide where a pod goes, with the scheduler's own rules, and say why: which nodes fit, the points of each plugin, which
-plugins turned the other nodes down and what exactly was wrong with them. Nothing is written to any cluster, and no
-service has to run."""
+plugins turned the other nodes down and what exactly was wrong with them. Nothing is written to any cluster, and {}."""
 _EPILOG = """\
 Exit codes: 0 explained, whether the pod fits or not; 1 the API server did not answer, has no such pod, or the pod could
 not be judged (an unknown scheduler name in a scenario, a plugin that failed); 2 flags or files that cannot be used."""
@@ -62,13 +61,15 @@ class RefusedError(ValueError):
 
 
 def add_parser(
-    subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str = "explain"
+    subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    name: str = "explain",
+    who: str = "no service has to run",
 ) -> argparse.ArgumentParser:
-    """Add the subcommand; kubectl has another name for it."""
+    """Add the subcommand; kubectl has another name for it. `who` decides: the end of the description."""
     parser = subparsers.add_parser(
         name,
         help="say where a pod goes and why",
-        description=_DESCRIPTION,
+        description=_DESCRIPTION.format(who),
         epilog=_EPILOG,
         allow_abbrev=False,
     )

@@ -24,18 +24,24 @@ _ANSWERED = 0
 
 _DESCRIPTION = """\
 List the pods that have no node, by reason: how many, since when, in kube-scheduler's words, and for the oldest of each
-the smallest change that would give it a node. Nothing is written to any cluster, and no service has to run."""
+the smallest change that would give it a node. Nothing is written to any cluster, and {}."""
 
 _EPILOG = f"""\
 Exit codes: 0 answered, whoever is pending; {EXIT_CODES}"""
 
 
 def add_parser(
-    subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str = "pending"
+    subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    name: str = "pending",
+    who: str = "no service has to run",
 ) -> argparse.ArgumentParser:
-    """Add the subcommand; kubectl has another name for it."""
+    """Add the subcommand; kubectl has another name for it. `who` decides: the end of the description."""
     parser = subparsers.add_parser(
-        name, help="list the pending pods by reason", description=_DESCRIPTION, epilog=_EPILOG, allow_abbrev=False
+        name,
+        help="list the pending pods by reason",
+        description=_DESCRIPTION.format(who),
+        epilog=_EPILOG,
+        allow_abbrev=False,
     )
     question = parser.add_argument_group("what is asked")
     question.add_argument(
@@ -64,6 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     found = asked_cluster(args)
+    found.note_unfollowed_groups()
     objects, served, notes = found.objects, found.served, found.notes
     reasons = pending_reasons(objects, served, found.where, args.namespace, with_suggestions=not args.no_suggestions)
     for note in dict.fromkeys(notes):

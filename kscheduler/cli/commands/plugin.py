@@ -135,8 +135,9 @@ def _write_new(name: str, directory: Path) -> int:
         return refuse(f"{failure.filename}: {failure.strerror}")
     path = directory / f"{module}.py"
     print(f"{path} and {directory / f'test_{module}.py'} are written. Next:")
-    print(f"  (cd {directory} && python -m pytest test_{module}.py)")
+    print(f"  (cd {directory} && python -m pytest test_{module}.py)   # its test; needs: pip install pytest")
     print(f"  kscheduler plugin check {path}")
+    print(f"  kscheduler cluster --schedule --plugin {path}   # try it, without a cluster of yours")
     print(f"  kscheduler run --plugin {path}")
     return 0
 

@@ -17,6 +17,7 @@ from kscheduler.cli.parser import StoreText
 from kscheduler.cli.refusal import refuse
 
 if TYPE_CHECKING:
+    from kscheduler.config.feature_gates import FeatureGates
     from kscheduler.recorder.replaying.replay import Replay
 
 _EQUAL, _DIFFERENT, _BAD_INPUT = 0, 1, 2
@@ -57,7 +58,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     other.add_argument("--config", action=StoreText, metavar="FILE", default="", help="another configuration")
     add_plugin_flags(other)
-    add_feature_gates(other, "as recorded, without --config or --plugin")
+    add_feature_gates(other, "the recorded one; the recorded gates hold too, unless --feature-gates gives others")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: one object")
     parser.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json and end")
     return parser
@@ -102,6 +103,10 @@ def _run(args: argparse.Namespace) -> int:
 
     if args.config or args.plugin:
         return _compare(args)
+    if args.feature_gates or args.emulated_version:
+        return refuse(
+            "--feature-gates and --emulated-version are of the other configuration: give --config or --plugin"
+        )
     replay = _replayed(args)
     style, is_json = style_of(sys.stdout), args.output == "json"
     if not replay.report.first and not replay.is_over:
@@ -135,24 +140,40 @@ def _compare(args: argparse.Namespace) -> int:
     from kscheduler.explain.as_json import json_line
     from kscheduler.explain.recordings.other_policy import comparison_text, comparison_tree
     from kscheduler.explain.text.layout import style_of
-    from kscheduler.recorder.alternatives.comparing import compared
+    from kscheduler.recorder.alternatives.comparing import Recorded, compared
     from kscheduler.recorder.replaying.replay import RecordingError, last_run_of
     from kscheduler.whatif.profile_check import profile_problems
 
     if args.until is not None:
         raise RecordingError("--until shows what was recorded; it does not go with --config or --plugin")
-    reader = configuration_reader(args, feature_gates(args))
+    recorded = Recorded(last_run_of(Path(args.recording)))
+    reader = configuration_reader(args, _gates_of_other(args, recorded.description.feature_gates))
     other = reader.read_file(args.config) if args.config else reader.default()
     problems = profile_problems(other.config, other.registry)  # found here, they have the file
     if problems:
         raise ConfigError(problems, args.config)
-    segments = last_run_of(Path(args.recording))
-    found = compared(segments, other)
+    found = compared(recorded, other)
     if args.output == "json":
         print(json_line(comparison_tree(found, args.recording)))
     else:
         print(comparison_text(found, style_of(sys.stdout)))
     return _EQUAL
+
+
+def _gates_of_other(args: argparse.Namespace, recorded: "FeatureGates") -> "FeatureGates":
+    """The recorded version and gates, each but where a flag gives another. Raises `ConfigError`."""
+    from kscheduler.config.feature_gates import parse_feature_gates
+
+    version = args.emulated_version or recorded.version
+    if args.feature_gates:
+        gates = feature_gates(args, version)
+        for warning in gates.warnings:
+            print(f"kscheduler: --feature-gates: {warning}", file=sys.stderr)
+        return gates
+    if version == recorded.version:
+        return recorded
+    text = ",".join(f"{name}={str(value).lower()}" for name, value in recorded.chosen.items())
+    return parse_feature_gates(text, "the recorded gates, in place of which --feature-gates may give others", version)
 
 
 def _replayed(args: argparse.Namespace) -> "Replay":

@@ -107,6 +107,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.schema:
         sys.stdout.write(simulation_schema())
         return _PLAYED
+    check(args)
     if args.source is None:
         address = {"master": args.master, "kubeconfig": args.kubeconfig, "context": args.context}
         args.namespace = args.namespace or current_namespace(**address)
@@ -125,12 +126,21 @@ def _run(args: argparse.Namespace) -> int:
     return _PLAYED
 
 
-def wishes_of(args: argparse.Namespace) -> Wishes:
-    """What the flags ask for; reads the manifests. Raises `ScenarioError`."""
+def check(args: argparse.Namespace) -> None:
+    """Refuse flags that cannot be used, before any file or cluster is read. Raises `ScenarioError`."""
     if args.replicas is not None and args.replicas < 1:
         raise ScenarioError("--replicas: a number above 0 was expected")
+    if args.replicas is not None and not args.filename:
+        raise ScenarioError("--replicas is how many pods each manifest of -f FILE makes: give one")
     if args.capacity and not args.filename:
         raise ScenarioError("--capacity counts pods like the first of -f FILE: give one")
+    for read, given in ((more_nodes, args.add_nodes), (labelled, args.label_node), (tainted, args.taint_node)):
+        for text in given:
+            read(text)
+
+
+def wishes_of(args: argparse.Namespace) -> Wishes:
+    """What the flags ask for; reads the manifests. Raises `ScenarioError`."""
     return Wishes(
         new_objects=[new_objects_of_file(path) for path in args.filename],
         replicas=args.replicas,

@@ -22,6 +22,7 @@ from kscheduler.client.errors import ClientError, ConfigurationError
 from kscheduler.explain.text.printable import printable
 
 ENVIRONMENT: Final = "KSCHEDULER_SERVICE"
+WHO_DECIDES: Final = "the running service is asked first; where it cannot be asked, this process decides by itself"
 _FAILED, _BAD_INPUT = 1, 2
 
 Asks = Callable[[argparse.Namespace, ServiceDoor], Awaitable[int]]

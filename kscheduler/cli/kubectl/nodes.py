@@ -76,6 +76,7 @@ def _decide(args: argparse.Namespace) -> int:
 
 def _decided(args: argparse.Namespace) -> int:
     found = asked_cluster(args)
+    found.note_unfollowed_groups()
     served, where = found.served, found.where
     cache = cluster_cache(found.objects, None, served.config.gates, where, group_apis(served.config))
     profiles = profiles_of(found.objects, served, cache, where)

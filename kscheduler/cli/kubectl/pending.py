@@ -7,17 +7,18 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from kscheduler.cli.commands import pending
-from kscheduler.cli.kubectl.choosing import add_choice, answer, not_of_the_service
+from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, not_of_the_service
 from kscheduler.cli.kubectl.service import ServiceDoor, WrongQuestionError
 from kscheduler.explain.as_json import json_line
-from kscheduler.explain.pending.as_answer import age_of
+from kscheduler.explain.groups import KIND as OF_A_GROUP
+from kscheduler.explain.pending.as_answer import age_of, freed_text
 from kscheduler.explain.text.layout import BOLD, DIM, INDENT, Style, nodes, style_of, wrapped
 from kscheduler.explain.text.printable import printable
 
 Tree = dict[str, Any]
 
 MOST_EXPLAINED: Final = 5
-"""Reasons for whose oldest pod a change is looked for: each is a question of its own."""
+"""Reasons without a change whose oldest pod may wait with a group: each is a question of its own."""
 _NAMED: Final = 3
 _QUEUES: Final = {
     "active": "in the queue",
@@ -30,7 +31,7 @@ _QUEUES: Final = {
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
     """The flags of `kscheduler pending`, and who answers."""
-    parser = pending.add_parser(subparsers, "pending")
+    parser = pending.add_parser(subparsers, "pending", WHO_DECIDES)
     add_choice(parser)
     return parser
 
@@ -47,10 +48,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
-    tree = await door.get_json("/pending", **({"namespace": args.namespace} if args.namespace else {}))
+    params = {"namespace": args.namespace} if args.namespace else {}
+    if not args.no_suggestions:
+        params["suggestions"] = "true"
+    tree = await door.get_json("/pending", **params)
     if not args.no_suggestions:
         for reason in tree["reasons"][:MOST_EXPLAINED]:
-            reason["suggestion"] = await _smallest(reason, door)
+            reason["suggestion"] = reason["suggestion"] or await _of_its_group(reason, door)
     if args.output == "json":
         print(json_line(tree))
     else:
@@ -59,15 +63,16 @@ async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
     return 0
 
 
-async def _smallest(reason: Tree, door: ServiceDoor) -> Tree | None:
-    """The smallest change for the oldest pod of a reason."""
+async def _of_its_group(reason: Tree, door: ServiceDoor) -> Tree | None:
+    """The smallest change for the pod group of a reason's oldest pod: what is not found for pods one by one."""
     if reason["queue"] not in ("unschedulable", "gated") or not reason["pods"]:
         return None
     pod = f"{reason['pods'][0]['namespace']}/{reason['pods'][0]['name']}"
     try:
-        found = (await door.get_json("/explain", pod=pod)).get("suggestions") or []
+        explained = await door.get_json("/explain", pod=pod)
     except WrongQuestionError:
         return None  # it is gone meanwhile
+    found = explained.get("suggestions") if explained["kind"] == OF_A_GROUP else None
     return {"pod": pod, **found[0]} if found else None
 
 
@@ -96,7 +101,10 @@ def _reason_lines(reason: Tree, now: datetime, style: Style) -> Iterator[str]:
         yield from wrapped(f"{INDENT}{printable(reason['message'])}", style.width)
     suggestion = reason.get("suggestion")
     if suggestion is not None:
-        text = f"{suggestion['text']} ({nodes(suggestion['nodes'])})"
+        freed = freed_text(suggestion["frees"], suggestion["tried"], reason["count"]) if "frees" in suggestion else ""
+        text = f"{suggestion['text']} ({nodes(suggestion['nodes'])}{freed})"
         yield from wrapped(f"{INDENT}{printable(suggestion['pod'])} would fit: {printable(text)}", style.width)
         if suggestion["command"]:
             yield f"{INDENT}{style.paint(printable(suggestion['command']), DIM)}"
+        if suggestion["commandNote"]:
+            yield from wrapped(f"{INDENT}({printable(suggestion['commandNote'])})", style.width)

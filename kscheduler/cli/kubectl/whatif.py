@@ -1,14 +1,15 @@
 """`kubectl kscheduler whatif`."""
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from kscheduler.cli.commands import simulate
 from kscheduler.cli.kubectl.choosing import add_choice, answer, namespace_of, not_of_the_service
-from kscheduler.cli.kubectl.service import ServiceDoor
+from kscheduler.cli.kubectl.service import ServiceDoor, WrongQuestionError
 from kscheduler.cli.refusal import refuse
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.reading.yaml_tree import parse_yaml
@@ -22,6 +23,19 @@ from kscheduler.whatif.scenario import ScenarioError
 
 Tree = dict[str, Any]
 
+_FIELD: Final = re.compile(r"(?P<field>[a-zA-Z]+)(\[\d+\])?(\.[a-z]+)?: ")
+_FLAGS: Final = {
+    "replicas": "--replicas",
+    "namespace": "--namespace",
+    "addNodes": "--add-nodes",
+    "removeNodes": "--remove-node",
+    "cordon": "--cordon",
+    "drain": "--drain",
+    "labels": "--label-node",
+    "taints": "--taint-node",
+}
+"""By field of the request, which flag it comes from."""
+
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
     """The flags of `kscheduler simulate`, and who answers."""
@@ -32,6 +46,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """Print what would happen, and return the exit code."""
+    try:
+        if not args.schema:
+            simulate.check(args)
+    except ScenarioError as problem:
+        return refuse(printable(str(problem)))
     return answer(args, _ask, simulate.run, _why_here(args))
 
 
@@ -51,7 +70,10 @@ async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
         request = _request(args)
     except (ScenarioError, ConfigError) as problem:
         return refuse("\n".join(printable(line) for line in str(problem).splitlines()))
-    tree = await door.post_json("/simulate", request)
+    try:
+        tree = await door.post_json("/simulate", request)
+    except WrongQuestionError as problem:
+        raise WrongQuestionError(by_its_flag(str(problem))) from None
     for note in tree["notes"]:
         print(f"kscheduler: {printable(note)}", file=sys.stderr)
     if args.output == "json":
@@ -60,6 +82,13 @@ async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
         print(simulation_text(rehearsed_of(tree), style_of(sys.stdout)))
     sys.stdout.flush()
     return 0
+
+
+def by_its_flag(problem: str) -> str:
+    """What the service says of a field of the request, with the flag that the field comes from."""
+    found = _FIELD.match(problem)
+    flag = _FLAGS.get(found["field"]) if found is not None else None
+    return problem if found is None or flag is None else f"{flag}: {problem[found.end() :]}"
 
 
 def _request(args: argparse.Namespace) -> Tree:

@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from kscheduler.cli.commands import explain
-from kscheduler.cli.kubectl.choosing import add_choice, answer, namespace_of, not_of_the_service
+from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, namespace_of, not_of_the_service
 from kscheduler.cli.kubectl.service import ServiceDoor
 from kscheduler.explain.as_json import json_line
 from kscheduler.explain.text.printable import printable
@@ -12,7 +12,7 @@ from kscheduler.explain.text.printable import printable
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
     """The flags of `kscheduler explain`, and who answers."""
-    parser = explain.add_parser(subparsers, "why")
+    parser = explain.add_parser(subparsers, "why", WHO_DECIDES)
     add_choice(parser)
     return parser
 

@@ -51,16 +51,24 @@ def _lines(reasons: Sequence[Reason], objects: ClusterObjects, now: datetime, st
             yield from wrapped(f"{INDENT}{printable(reason.example.key)} would fit: {printable(text)}", style.width)
             if command := command_of(reason.suggestion, reason.example, objects, NO_SITUATION):
                 yield f"{INDENT}{style.paint(printable(command), DIM)}"
-                note = command_note(reason.suggestion, reason.example, objects, NO_SITUATION)
-                yield from wrapped(f"{INDENT}({printable(note)})", style.width) if note else ()
+            note = command_note(reason.suggestion, reason.example, objects, NO_SITUATION)
+            yield from wrapped(f"{INDENT}({printable(note)})", style.width) if note else ()
 
 
 def _freed(reason: Reason) -> str:
-    """How many of the pods like the example the change would free, where there are several."""
-    helped = reason.help
-    if helped is None or helped.tried == 1:
+    return "" if reason.help is None else freed_text(reason.help.frees, reason.help.tried, len(reason.pods))
+
+
+def freed_text(frees: int, tried: int, count: int) -> str:
+    """How many of a reason's pods the change frees, behind the number of nodes; nothing of a pod that waits alone.
+
+    `tried`: those with the spec of the example, some twenty at most.
+    """
+    if count == 1:
         return ""
-    return f"; frees {'all' if helped.frees == helped.tried else f'{helped.frees} of'} {helped.tried} that were tried"
+    if tried == count:
+        return f"; frees all {count}" if frees == count else f"; frees {frees} of the {count}"
+    return f"; frees {frees} of the {count}; {tried} {'was' if tried == 1 else 'were'} tried"
 
 
 def pending_tree(

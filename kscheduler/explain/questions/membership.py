@@ -1,9 +1,11 @@
 """Members of pod groups: one that waits is explained with its group, any other one by itself.
 
 Whether a member that waits gets a node is decided for the group as a whole. A member that has a node, or does not exist
-yet, has no group to be tried with: it is explained as if it were in none.
+yet, has no group to be tried with: it is explained as if it were in none. Where Kubernetes' groups are not followed, a
+note says it of the pods that name one.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import msgspec
@@ -13,6 +15,7 @@ from kscheduler.assembly import group_apis
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.framework.cluster.pod_groups import GroupKey
+from kscheduler.state.pod_groups.group_apis import KUBERNETES
 from kscheduler.state.pod_groups.group_table import PodGroupTable
 
 
@@ -35,3 +38,17 @@ def by_itself(pod: Pod, config: LoadedConfig) -> tuple[Pod, LoadedConfig, tuple[
     alone = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, scheduling_group=None))
     without = replace(config, configuration=msgspec.structs.replace(config.configuration, pod_group_apis=()))
     return alone, without, (f"{pod.key} is a member of pod group {key.text}; it is explained as if it were in none",)
+
+
+def unfollowed(pods: Iterable[Pod], config: LoadedConfig) -> tuple[str, ...]:
+    """A note if pods name a group of Kubernetes and the configuration does not follow those."""
+    if any(api.kind is KUBERNETES.kind for api in group_apis(config)):
+        return ()
+    members = [(pod.key, name) for pod in pods if (name := KUBERNETES.name_in(pod))]
+    if not members:
+        return ()
+    first, name = members[0]
+    others = len(members) - 1
+    more = f" ({others} more {'pod names one' if others == 1 else 'pods name one'})" if others else ""
+    flags = "--emulated-version 1.37 --feature-gates GenericWorkload=true"
+    return (f"pod {first} is in group {name}{more}, and groups are not followed here: {flags}",)

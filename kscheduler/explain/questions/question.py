@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from kscheduler.api.core import Pod
 from kscheduler.api.old_annotation import honored
-from kscheduler.explain.questions.membership import by_itself
+from kscheduler.explain.questions.membership import by_itself, unfollowed
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing, claim_states, standing_of
 from kscheduler.framework.cluster.client import ClusterClient
@@ -97,7 +97,7 @@ def question_about(
     unplaced = replace(pod, spec=replace(pod.spec, node_name=""))
     judged, config, of_group = by_itself(unplaced, served.for_pod(pod.spec.scheduler_name))
     scenario = Scenario(objects, judged, config, where=where, plugins=served.registry)
-    return Question(scenario, situation, (*notes, *of_group))
+    return Question(scenario, situation, (*notes, *of_group, *unfollowed((pod,), served.config)))
 
 
 def with_gate_owners(question: Question, owners: tuple[str, ...]) -> Question:

@@ -52,6 +52,7 @@ def simulation_tree(rehearsed: Rehearsed, notes: Iterable[str] = ()) -> Tree:
             }
             for each in rehearsed.drains
         ],
+        "addedNodes": list(rehearsed.added_nodes),
         "room": {"before": _rooms(rehearsed.before), "after": _rooms(rehearsed.after)},
         "capacity": None
         if rehearsed.capacity is None
@@ -93,6 +94,7 @@ def rehearsed_of(tree: Tree) -> Rehearsed:
         capacity=capacity.get("pods"),
         capacity_is_more=bool(capacity.get("isMore")),
         notes=tuple(tree["notes"]),
+        added_nodes=tuple(tree.get("addedNodes", ())),  # an older service does not name them
         is_whole=bool(tree.get("complete", True)),  # an older service always played to the end
     )
 

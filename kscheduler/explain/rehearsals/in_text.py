@@ -21,6 +21,10 @@ def simulation_text(rehearsed: Rehearsed, style: Style = PLAIN) -> str:
 
 
 def _lines(rehearsed: Rehearsed, style: Style) -> Iterator[str]:
+    if added := rehearsed.added_nodes:
+        names = ", ".join(map(printable, added[:_MOST])) + (f" and {len(added) - _MOST} more" if added[_MOST:] else "")
+        yield f"{nodes(len(added))} added: {names}"
+        yield ""
     yield from _placed(rehearsed.placed, style)
     yield from _waiting(rehearsed.waiting, style)
     yield from _evicted(rehearsed, style)

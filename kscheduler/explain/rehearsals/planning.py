@@ -10,7 +10,9 @@ import msgspec
 
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
+from kscheduler.api.meta import KubeObject
 from kscheduler.explain.questions.as_if import locally_defaulted, merged
+from kscheduler.explain.questions.membership import unfollowed
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.whatif.manifests import KIND_BY_NAME, DefaultPod, Manifests, read_object, sorted_out
@@ -129,6 +131,7 @@ def planned(
         groups=tuple(groups),
         plugins=served.registry,
         more_nodes=wishes.more_nodes,
+        given_nodes=_names(added.objects["nodes"]) - _names(objects.nodes),
         gone_nodes=wishes.gone_nodes,
         cordoned=wishes.cordoned,
         drained=wishes.drained,
@@ -138,8 +141,13 @@ def planned(
         seconds=ends_at - perf_counter(),
     )
     plan.nodes()
-    notes = [*added.notes, *_not_served(pods, served)]
+    concerned = (pod for pod in (*pods, *objects.pods) if not pod.is_terminal)
+    notes = [*added.notes, *_not_served(pods, served), *unfollowed(concerned, served.config)]
     return plan, notes
+
+
+def _names(nodes: Iterable[KubeObject]) -> frozenset[str]:
+    return frozenset(node.metadata.name for node in nodes)
 
 
 def _refuse_what_a_server_would(wishes: Wishes, rules: NewObjectRules) -> None:

@@ -32,8 +32,8 @@ def _lines(suggestions: Sequence[Suggestion], scenario: Scenario, situation: Sit
         command = command_of(suggestion, scenario.pod, scenario.objects, situation)
         if command:
             yield f"{INDENT}   {style.paint(printable(command), DIM)}"
-            note = command_note(suggestion, scenario.pod, scenario.objects, situation)
-            yield from wrapped(f"{INDENT}   ({printable(note)})", style.width) if note else ()
+        note = command_note(suggestion, scenario.pod, scenario.objects, situation)
+        yield from wrapped(f"{INDENT}   ({printable(note)})", style.width) if note else ()
     if len(suggestions) > len(shown):
         yield f"{INDENT}   and {len(suggestions) - len(shown)} more with -o json"
 

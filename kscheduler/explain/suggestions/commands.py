@@ -1,26 +1,25 @@
 """The kubectl command that makes a change.
 
 Most of a pod cannot be changed once it exists. So a change of a pod with a template becomes one of its controller,
-and a pod without one is made anew. Only gates may go, and tolerations come, on the pod itself.
+and a pod without one is made anew. Only gates may go, and tolerations come, on the pod itself. For a pod of a Job
+nothing is known to work: then there is no command, and the note says what to do.
 """
 
 import shlex
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from kscheduler.api.core import Pod
-from kscheduler.api.meta import KubeObject, OwnerReference
 from kscheduler.api.well_known import NOT_READY, UNREACHABLE
 from kscheduler.explain.situation import Situation, Standing
+from kscheduler.explain.suggestions.makers import PodMaker, maker_of, nothing_to_run
 from kscheduler.whatif.scenario import ClusterObjects
 from kscheduler.whatif.suggestions.changed import ADD, ObjectChange, Operation
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
 
 _IN_PLACE: Final = (ChangeKind.GATE, ChangeKind.TOLERATION)
-_WITH_TEMPLATE: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController")
 _KEEPS_ITS_PODS: Final = ("StatefulSet", "ReplicaSet", "ReplicationController")
 """Controllers that do not replace a waiting pod when their template changes."""
 _OF_DEVICES: Final = (
@@ -45,12 +44,6 @@ _OF_ADMISSION: Final = ((NOT_READY, "NoExecute"), (UNREACHABLE, "NoExecute"))
 """The taints that the API server's admission lets each new pod tolerate for a while."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Owner:
-    kind: str
-    name: str
-
-
 def command_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situation: Situation) -> str:
     """A line for a shell; empty where kubectl cannot do it: a new node, a pod that is only a manifest yet."""
     return " && ".join(commands_of(suggestion, pod, objects, situation))
@@ -58,13 +51,8 @@ def command_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situat
 
 def commands_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situation: Situation) -> list[str]:
     """The same, one command after the other."""
-    key = pod.metadata.namespace, pod.metadata.name
-    of_the_pod = [
-        change
-        for change in suggestion.changes
-        if change.resource == "pods" and not change.delete and (change.namespace, change.name) == key
-    ]
-    if of_the_pod and situation.standing is Standing.NEW:
+    of_the_pod = _changes_of(pod, suggestion)
+    if of_the_pod and (situation.standing is Standing.NEW or maker_in_the_way(suggestion, pod, objects) is not None):
         return []
     parts = [part for change in of_the_pod for part in _pod_commands(change, suggestion, pod, objects)]
     parts.extend(_other_command(step) for step in suggestion.steps)
@@ -80,18 +68,46 @@ def _is_whole(suggestion: Suggestion) -> bool:
 
 
 def _pod_commands(change: ObjectChange, suggestion: Suggestion, pod: Pod, objects: ClusterObjects) -> list[str]:
-    kinds = {step.kind for step in suggestion.steps}
-    owner = None if ChangeKind.GATE in kinds else _template_owner(pod, objects)
-    if owner is not None:
-        return _owner_commands(owner, change, pod)
-    if kinds <= set(_IN_PLACE):
+    maker = maker_of(pod, objects)
+    if maker is not None and maker.is_changeable and not _is_of_gates(suggestion):
+        return _maker_commands(maker, change, pod)
+    if _is_in_place(suggestion):
         return [_line("patch", "pod", pod.metadata.name, pod, "--type=json", "-p", _json(change.patch))]
     again = _line("get", "pod", pod.metadata.name, pod, "-o", "yaml")
     return [f"{again} | {_local(change)} | {_REPLACE}"]
 
 
+def maker_in_the_way(suggestion: Suggestion, pod: Pod, objects: ClusterObjects) -> PodMaker | None:
+    """Who would make the pod anew, without the change, if it were replaced."""
+    maker = maker_of(pod, objects)
+    if maker is None or not _is_whole(suggestion) or not _changes_of(pod, suggestion) or _is_in_place(suggestion):
+        return None
+    return maker if not maker.is_changeable or _is_of_gates(suggestion) else None
+
+
+def _changes_of(pod: Pod, suggestion: Suggestion) -> Sequence[ObjectChange]:
+    key = pod.metadata.namespace, pod.metadata.name
+    return [
+        change
+        for change in suggestion.changes
+        if change.resource == "pods" and not change.delete and (change.namespace, change.name) == key
+    ]
+
+
+def _is_in_place(suggestion: Suggestion) -> bool:
+    return all(step.kind in _IN_PLACE for step in suggestion.steps)
+
+
+def _is_of_gates(suggestion: Suggestion) -> bool:
+    """Gates go from the pod: a webhook may have put them there, so that the template has none."""
+    return any(step.kind is ChangeKind.GATE for step in suggestion.steps)
+
+
 def command_note(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situation: Situation) -> str:
-    """What somebody should know before running the command; empty if it does no more than the text says."""
+    """What to know before running the command, or why there is none; empty if the text says it all."""
+    maker = maker_in_the_way(suggestion, pod, objects)
+    if maker is not None and situation.standing is not Standing.NEW:
+        return nothing_to_run((maker,))
     anew = {
         " ".join(command.split()[2:4])
         for command in commands_of(suggestion, pod, objects, situation)
@@ -104,16 +120,16 @@ def command_note(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situ
     return f"the command deletes {what} and creates {them} again: {they} cannot be changed in place"
 
 
-def _owner_commands(owner: _Owner, change: ObjectChange, pod: Pod) -> list[str]:
-    kind = owner.kind.lower()
-    command = _set_resources(owner, change.patch, pod) or _line(
-        "patch", kind, owner.name, pod, "--type=json", "-p", _json(_of_template(change.patch, pod))
+def _maker_commands(maker: PodMaker, change: ObjectChange, pod: Pod) -> list[str]:
+    kind = maker.kind.lower()
+    command = _set_resources(maker, change.patch, pod) or _line(
+        "patch", kind, maker.name, pod, "--type=json", "-p", _json(_of_template(change.patch, pod))
     )
-    keeps_its_pods = owner.kind in _KEEPS_ITS_PODS
+    keeps_its_pods = maker.kind in _KEEPS_ITS_PODS
     return [command, _line("delete", "pod", pod.metadata.name, pod)] if keeps_its_pods else [command]
 
 
-def _set_resources(owner: _Owner, patch: Iterable[Operation], pod: Pod) -> str:
+def _set_resources(maker: PodMaker, patch: Iterable[Operation], pod: Pod) -> str:
     """`kubectl set resources`, which reads better, where all that changes is one request of one container."""
     operations = tuple(patch)
     steps = operations[0].path.split("/")[1:] if len(operations) == 1 else []
@@ -122,7 +138,7 @@ def _set_resources(owner: _Owner, patch: Iterable[Operation], pod: Pod) -> str:
     container = pod.spec.containers[int(steps[2])].name
     resource = steps[5].replace("~1", "/").replace("~0", "~")
     asked = f"--requests={resource}={operations[0].value}"
-    return _line("set", "resources", owner.kind.lower(), owner.name, pod, "-c", container, asked)
+    return _line("set", "resources", maker.kind.lower(), maker.name, pod, "-c", container, asked)
 
 
 def _of_template(patch: Iterable[Operation], pod: Pod) -> tuple[Operation, ...]:
@@ -135,24 +151,6 @@ def _of_template(patch: Iterable[Operation], pod: Pod) -> tuple[Operation, ...]:
         Operation(each.op, f"/spec/template/spec/{each.path.removeprefix(_SPEC)}", each.value)
         for each in (*whole, *(each for each in operations if each.path != _APPENDED))
     )
-
-
-def _template_owner(pod: Pod, objects: ClusterObjects) -> _Owner | None:
-    """Whose template the pod is made from; a ReplicaSet's Deployment, where the ReplicaSet says it."""
-    owner = _controller(pod)
-    if owner is None or owner.kind not in _WITH_TEMPLATE:
-        return None
-    if owner.kind == "ReplicaSet":
-        listed = {each.key: each for each in objects.replicasets}
-        replica_set = listed.get(f"{pod.metadata.namespace}/{owner.name}")
-        above = _controller(replica_set) if replica_set is not None else None
-        if above is not None and above.kind == "Deployment":
-            return _Owner(above.kind, above.name)
-    return _Owner(owner.kind, owner.name)
-
-
-def _controller(obj: KubeObject) -> OwnerReference | None:
-    return next((owner for owner in obj.metadata.owner_references if owner.controller), None)
 
 
 # --- other objects ----------------------------------------------------------------------------------------------------

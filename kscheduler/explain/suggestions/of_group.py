@@ -1,7 +1,7 @@
 """What would make a waiting pod group fit: for people and for programs.
 
 Changes of what the members ask for are made in each of them, so their command is that of their controller, once, or one
-for each pod.
+for each pod; none where a Job makes them, or another controller whose template kubectl cannot change.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,8 +10,10 @@ from typing import Any, Final
 from kscheduler.api.core import Pod
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
-from kscheduler.explain.suggestions.commands import command_note, command_of, commands_of
+from kscheduler.explain.suggestions.commands import command_note, command_of, commands_of, maker_in_the_way
 from kscheduler.explain.suggestions.in_words import suggestion_text
+from kscheduler.explain.suggestions.makers import PodMaker, nothing_to_run
+from kscheduler.explain.text.layout import nodes
 from kscheduler.whatif.decide_group import GroupDecision
 from kscheduler.whatif.scenario import Scenario
 from kscheduler.whatif.suggestions.group_search import group_suggestions
@@ -41,7 +43,12 @@ def group_suggestion_trees(found: Sequence[Suggestion] | None, decision: GroupDe
     scenario = Scenario(decision.scenario.objects, pods[0], decision.scenario.config)
     trees = suggestion_trees(found, scenario, NO_SITUATION)
     return [
-        {**tree, "text": _text(each), "command": _command(each, decision), "commandNote": _note(each, decision)}
+        {
+            **tree,
+            "text": _text(each, decision),
+            "command": _command(each, decision),
+            "commandNote": _note(each, decision),
+        }
         for tree, each in zip(trees, found, strict=True)
     ]
 
@@ -54,19 +61,27 @@ def group_suggestion_lines(found: Sequence[Suggestion], decision: GroupDecision)
     yield "what would make it fit, the smallest change first, each tried:"
     for number, each in enumerate(found[:_MOST], 1):
         facts = each.steps[0].facts
-        where = "1 node" if each.nodes == 1 else f"{each.nodes} nodes"
-        yield f"  {number}. {_text(each)} ({facts['placed']} of {facts['waiting']} waiting members, on {where})"
+        where = f"{facts['placed']} of {facts['waiting']} waiting members, on {nodes(each.nodes)}"
+        yield f"  {number}. {_text(each, decision)} ({where})"
         if command := _command(each, decision):
             yield f"     {command}"
-            if note := _note(each, decision):
-                yield f"     ({note})"
+        if note := _note(each, decision):
+            yield f"     ({note})"
     if len(found) > _MOST:
         yield f"     and {len(found) - _MOST} more with -o json"
 
 
-def _text(suggestion: Suggestion) -> str:
+def _text(suggestion: Suggestion, decision: GroupDecision) -> str:
     text = suggestion_text(suggestion)
-    return f"in each member: {text}" if _is_of_members(suggestion) else text
+    return f"in {_whom(suggestion, decision)}: {text}" if _is_of_members(suggestion) else text
+
+
+def _whom(suggestion: Suggestion, decision: GroupDecision) -> str:
+    """Which of the members change."""
+    count, first = len(suggestion.changes), suggestion.changes[0].name
+    if count == len(_pods(decision)):
+        return "each member"
+    return first if count == 1 else f"the {count} members like {first}"
 
 
 def _is_of_members(suggestion: Suggestion) -> bool:
@@ -77,16 +92,34 @@ def _command(suggestion: Suggestion, decision: GroupDecision) -> str:
     objects, pods = decision.scenario.objects, _pods(decision)
     if not _is_of_members(suggestion):
         return command_of(suggestion, pods[0], objects, NO_SITUATION)
+    if _makers_in_the_way(suggestion, decision):
+        return ""
     each = [commands_of(suggestion, pod, objects, NO_SITUATION) for pod in pods]
     commands = dict.fromkeys(command for commands in each for command in commands)  # the template is changed once
     return " && ".join(commands) if len(commands) <= _MOST_COMMANDS else ""
 
 
 def _note(suggestion: Suggestion, decision: GroupDecision) -> str:
-    note = command_note(suggestion, _pods(decision)[0], decision.scenario.objects, NO_SITUATION)
-    if not note or not _is_of_members(suggestion):
-        return note
-    return "the command deletes each member and creates it again: a pod cannot be changed so in place"
+    if makers := _makers_in_the_way(suggestion, decision):
+        return nothing_to_run(makers)
+    if not _is_of_members(suggestion):
+        return command_note(suggestion, _pods(decision)[0], decision.scenario.objects, NO_SITUATION)
+    changed = {change.name for change in suggestion.changes}
+    of_changed = (pod for pod in _pods(decision) if pod.metadata.name in changed)
+    if not any(command_note(suggestion, pod, decision.scenario.objects, NO_SITUATION) for pod in of_changed):
+        return ""
+    if len(changed) == 1:
+        return f"the command deletes {changed.pop()} and creates it again: a pod cannot be changed so in place"
+    each = "each member" if len(changed) == len(_pods(decision)) else "each of them"
+    return f"the command deletes {each} and creates it again: a pod cannot be changed so in place"
+
+
+def _makers_in_the_way(suggestion: Suggestion, decision: GroupDecision) -> list[PodMaker]:
+    if not _is_of_members(suggestion):
+        return []
+    objects = decision.scenario.objects
+    found = (maker_in_the_way(suggestion, pod, objects) for pod in _pods(decision))
+    return [maker for maker in found if maker is not None]
 
 
 def _pods(decision: GroupDecision) -> list[Pod]:

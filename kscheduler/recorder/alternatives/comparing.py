@@ -1,17 +1,20 @@
 """The recorded configuration against another one: both run freely over the same recording."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
+from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.loading import Configured
 from kscheduler.recorder.alternatives.free_run import FreeRun, Happening
 from kscheduler.recorder.alternatives.measures import Measured, PodPlacement
 from kscheduler.recorder.entries import Op, Verb
 from kscheduler.recorder.file.directory import SegmentName
 from kscheduler.recorder.file.segment_reader import SegmentReader
-from kscheduler.recorder.replaying.described import configured_as
+from kscheduler.recorder.replaying.described import Described, configured_as
 from kscheduler.recorder.replaying.replay import Beginning, RecordingError
 from kscheduler.scheduling.journal import EvictionStep
 
@@ -67,6 +70,13 @@ class Recorded:
             if entry[0] in (Op.SNAPSHOT, Op.LOST) and beginning.add(entry) is not None:
                 return beginning
         raise RecordingError(f"{self._segments[0].path}: its snapshot is not whole")
+
+    @property
+    def description(self) -> Described:
+        """What decided. Raises `RecordingError`."""
+        if self.beginning.description is None:
+            raise RecordingError(f"{self._segments[0].path}: its snapshot is not whole")
+        return self.beginning.description
 
     def _entries(self, segments: Sequence[SegmentName]) -> Iterator[Sequence[object]]:
         for name in segments:
@@ -139,29 +149,62 @@ def _of_snapshot(beginning: Beginning, stores: dict[int, dict[str, object]]) -> 
             yield Happening(beginning.micros, beginning.kinds[number], None, obj)
 
 
-def compared(segments: Sequence[SegmentName], other: Configured) -> PolicyComparison:
+def compared(recorded: Recorded, other: Configured) -> PolicyComparison:
     """Run both. Raises `RecordingError`, `ConfigError`, `SegmentError`, `OSError`."""
-    recorded = Recorded(segments)
-    description = recorded.beginning.description
-    if description is None:
-        raise RecordingError(f"{segments[0].path}: its snapshot is not whole")
+    description = recorded.description
     last = recorded.beginning.micros
-    measured = []
-    for configured in (configured_as(description), other):
+    own, measured, came = configured_as(description), [], dict[str, str]()
+    for configured in (own, other):
         run = FreeRun(configured, recorded.beginning.kinds, recorded.victims)
         for happening in recorded.happenings():
             run.happens(happening)
             last = happening.micros
+            if happening.kind is PODS and isinstance(happening.new, Pod) and not happening.new.is_terminal:
+                came.setdefault(happening.new.metadata.uid, _to_decide(happening.new))
         measured.append(run.end())
     before, after = measured
-    notes = [*recorded.notes, *_unserved(description.configuration, other)]
+    rules = rules_apart(description.feature_gates, other.config.gates)
+    notes = [*recorded.notes, *rules, *_unserved(own, other, Counter(came.values()))]
     if description.is_redacted:
         notes.append("names are hashed in this recording: a label's value in the other configuration meets no node")
     return PolicyComparison(before, after, recorded.beginning.micros, last, notes)
 
 
-def _unserved(configuration: str, other: Configured) -> Iterator[str]:
-    names = {profile.scheduler_name for profile in other.config.configuration.profiles}
-    missing = [name for name in names if f"schedulerName: {name}\n" not in configuration + "\n"]
-    if missing:
-        yield f"no recorded profile has the name {', '.join(sorted(missing))}: its pods were another scheduler's"
+def _to_decide(pod: Pod) -> str:
+    """The scheduler that a pod comes for; empty for one that comes with a node."""
+    return "" if pod.spec.node_name else pod.spec.scheduler_name
+
+
+def _unserved(own: Configured, other: Configured, came: Mapping[str, int]) -> Iterator[str]:
+    """`came`: by scheduler name how many pods came to be decided."""
+    recorded, names = _names(own), _names(other)
+    for name in sorted(recorded - names):
+        count = came.get(name, 0)
+        if count:
+            yield f"{count:,} {'pod' if count == 1 else 'pods'} of {name}: no profile of OTHER has this name"
+    if missing := sorted(names - recorded):
+        yield f"no recorded profile has the name {', '.join(missing)}: its pods were another scheduler's"
+
+
+def _names(configured: Configured) -> set[str]:
+    return {profile.scheduler_name for profile in configured.config.configuration.profiles}
+
+
+def rules_apart(recorded: FeatureGates, other: FeatureGates) -> Iterator[str]:
+    """What OTHER follows that the recorded scheduler did not: the comparison is of this too."""
+    if other.version != recorded.version:
+        yield f"OTHER decides as kube-scheduler {other.version}, the recorded one as {recorded.version}"
+    names = sorted(
+        name
+        for name in {**recorded.chosen, **other.chosen}
+        if not {name}.issubset(recorded.known.keys() & other.known.keys())
+        or recorded.enabled(name) != other.enabled(name)
+    )
+    if names:
+        gates = ",".join(f"{name}={_said(other, name)}" for name in names)
+        was = ",".join(f"{name}={_said(recorded, name)}" for name in names)
+        yield f"OTHER has the feature gates {gates}, the recorded one {was}"
+
+
+def _said(gates: FeatureGates, name: str) -> str:
+    return str(gates.enabled(name)).lower() if name in gates.known else "unknown"

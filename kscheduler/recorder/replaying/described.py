@@ -28,6 +28,11 @@ class Described:
     is_redacted: bool = False
     """Names are pseudonyms, and messages are their numbers."""
 
+    @property
+    def feature_gates(self) -> FeatureGates:
+        """The gates in force, with the version that they are of."""
+        return FeatureGates(dict(self.gates), (), dict(self.stages), self.kubernetes)
+
 
 def described(config: LoadedConfig, origins: Sequence[PluginOrigin], *, has_classes: bool) -> Mapping[str, Any]:
     """What is written of a configuration. Takes milliseconds: called in a thread."""
@@ -61,9 +66,10 @@ def configured_as(recorded: Described, plugins: Sequence[str] = ()) -> Configure
 
     Raises `ConfigError` where it cannot be built here, such as for a plugin file that is not there.
     """
-    gates = FeatureGates(dict(recorded.gates), (), dict(recorded.stages), recorded.kubernetes)
     given = plugins or tuple(dict.fromkeys(_sources(recorded)))
-    return ConfigurationReader(gates, given).read_bytes(recorded.configuration.encode(), "the recorded configuration")
+    return ConfigurationReader(recorded.feature_gates, given).read_bytes(
+        recorded.configuration.encode(), "the recorded configuration"
+    )
 
 
 def _sources(recorded: Described) -> Iterator[str]:

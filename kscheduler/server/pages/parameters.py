@@ -1,6 +1,6 @@
 """The query of a request: a parameter that a page does not know is refused by its name, not passed over."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from aiohttp import web
@@ -9,6 +9,8 @@ from kscheduler.server.login.refusals import status_answer
 
 _EVERYWHERE: Final = ("pretty", "timeout")
 """Which clients of API servers add by themselves; without effect here."""
+WORDS: Final[Mapping[str, bool]] = {"true": True, "false": False, "1": True, "0": False}
+"""Yes and no."""
 
 
 def unknown_parameter(request: web.Request, known: Sequence[str] = ()) -> web.Response | None:

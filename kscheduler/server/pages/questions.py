@@ -8,21 +8,26 @@
 All only read, whatever their method.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
+import msgspec
 from aiohttp import hdrs, web
 
 from kscheduler.server.handlers import Handler
 from kscheduler.server.login.refusals import status_answer
-from kscheduler.server.pages.parameters import unknown_parameter
+from kscheduler.server.pages.parameters import WORDS, unknown_parameter
 
 BODY_BYTES: Final = 1 << 20
 """Of a request to simulate: some hundred manifests."""
 _PARAMETERS: Final = ("pod", "against", "suggestions")
 _LONGEST_NAME: Final = 512
-_WORDS: Final[Mapping[str, bool]] = {"true": True, "false": False, "1": True, "0": False}
+
+
+Reasons = Sequence[Sequence[str]]
+"""Of each reason its pods (`namespace/name`), the oldest first."""
+Changes = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,10 @@ class Questions(Protocol):
         """How full each node is, and whom it has turned away."""
         ...
 
+    async def helping_changes(self, reasons: Reasons) -> QuestionAnswer:
+        """By the first of each reason's pods (`namespace/name`) the change that frees most of them."""
+        ...
+
 
 def explain_page(questions: Questions) -> Handler:
     """GET."""
@@ -63,7 +72,7 @@ def explain_page(questions: Questions) -> Handler:
         namespace, slash, name = key.partition("/")
         if not (slash and namespace and name) or "/" in name or len(key) > _LONGEST_NAME:
             return status_answer(request, 400, "pod: NAMESPACE/NAME was expected, as in /explain?pod=default/web-0")
-        with_suggestions = _WORDS.get(request.query.get("suggestions", "true"))
+        with_suggestions = WORDS.get(request.query.get("suggestions", "true"))
         if with_suggestions is None:
             return status_answer(request, 400, "suggestions: true or false was expected")
         as_text = _wants_text(request)
@@ -98,6 +107,19 @@ def nodes_page(questions: Questions) -> Handler:
         return _response(request, await questions.nodes(), "application/json")
 
     return handle
+
+
+def helping_changes(questions: Questions) -> Callable[[web.Request, Reasons], Awaitable[Changes | web.Response]]:
+    """What would help most of the pods of each reason, by its first pod; or the refusal, for `/pending`."""
+
+    async def changes(request: web.Request, reasons: Reasons) -> Changes | web.Response:
+        answer = await questions.helping_changes(reasons)
+        if answer.status != web.HTTPOk.status_code:
+            return _response(request, answer, "application/json")
+        found: Changes = msgspec.json.decode(answer.body)
+        return found
+
+    return changes
 
 
 def _wants_text(request: web.Request) -> bool:

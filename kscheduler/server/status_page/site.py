@@ -190,7 +190,7 @@ class StatusPage:
             if answers is not None:
                 found = await self._explanations.answer(question, lambda: answers.explain(pod))
             refusal = found.reason if isinstance(found, Refused) else ""
-            shown = None if isinstance(found, Refused) else shown_answer(found)
+            shown = None if isinstance(found, Refused) else shown_answer(found, pod.metadata.name)
             return self._templates.render("pod_answer.html", refusal=refusal, answer=shown)
 
         return await self._in_two_parts(request, head, decided)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from kscheduler.aio import BackgroundService, running
+from kscheduler.api.well_known import SCHEDULER_PORT
 from kscheduler.client import APIClient, APIError, ClientError, plain_connection
 from kscheduler.simulation.demo.processes import START_SECONDS, ChildProcess, DemoFailedError
 
@@ -40,12 +41,17 @@ async def scheduler_process(url: str, log: Path, flags: Sequence[str] = ()) -> A
 
 async def _behind_a_service(url: str, port: int) -> None:
     """The Service of the chart, with the process behind it: `kubectl kscheduler` asks it as in a real cluster."""
+    https = {"name": "https"}
     named = {"apiVersion": "v1", "metadata": {"name": "kscheduler"}}
-    place = {"addresses": [{"ip": "127.0.0.1"}], "ports": [{"name": "https", "port": port, "appProtocol": "http"}]}
+    place = {"addresses": [{"ip": "127.0.0.1"}], "ports": [{**https, "port": port, "appProtocol": "http"}]}
     inside = f"/api/v1/namespaces/{NAMESPACE}"
     bodies = {
         "/api/v1/namespaces": {**named, "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-        f"{inside}/services": {**named, "kind": "Service", "spec": {"ports": [{"name": "https", "port": 10259}]}},
+        f"{inside}/services": {
+            **named,
+            "kind": "Service",
+            "spec": {"ports": [{"name": "https", "port": SCHEDULER_PORT}]},
+        },
         f"{inside}/endpoints": {**named, "kind": "Endpoints", "subsets": [place]},
     }
     async with APIClient(plain_connection(url)) as client:

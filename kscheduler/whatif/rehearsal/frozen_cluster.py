@@ -34,6 +34,7 @@ from kscheduler.scheduling.work.workers import Workers
 from kscheduler.whatif.decide import scenario_ports
 from kscheduler.whatif.rehearsal.plan import RehearsalPlan
 from kscheduler.whatif.rehearsal.rehearsed import Evicted, Placed, Room, StillPending
+from kscheduler.whatif.rehearsal.room import room_before, room_in
 from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
 
 _WORKERS: Final = 4
@@ -326,19 +327,13 @@ class FrozenCluster:
         gate = self._assembly.profiles[queued.pod.pod.spec.scheduler_name].run_pre_enqueue(queued.pod)
         return f"{place}: {gate.message}" if gate.message else place
 
+    def room_before(self) -> dict[str, Room]:
+        """By resource, of the nodes that the cluster has: those that come are not counted, those that go are."""
+        return room_before(self._assembly.cache, self._plan)
+
     def room(self) -> dict[str, Room]:
-        """By resource, of all nodes: cpu, memory, pods, and what else pods could ask for."""
-        nodes = self._assembly.cache.nodes
-        rows = nodes.rows()
-        found = {
-            name: Room(
-                int(nodes.amounts(nodes.allocatable, name, rows).sum()),
-                int(nodes.amounts(nodes.requested, name, rows).sum()),
-            )
-            for name in sorted(nodes.resources)
-        }
-        allowed, count = int(nodes.allowed_pods[rows].sum()), int(nodes.pod_count[rows].sum())
-        return {**found, "pods": Room(allowed, count)}
+        """By resource, of all nodes."""
+        return room_in(self._assembly.cache)
 
 
 class _Statuses(NoStatuses):

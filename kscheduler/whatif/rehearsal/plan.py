@@ -57,6 +57,8 @@ class RehearsalPlan:
     groups: tuple[GroupDefinition, ...] = ()
     plugins: Registry | None = None
     more_nodes: tuple[MoreNodes, ...] = ()
+    given_nodes: frozenset[str] = frozenset()
+    """Nodes among the objects that the cluster does not have: manifests brought them."""
     gone_nodes: tuple[str, ...] = ()
     cordoned: tuple[str, ...] = ()
     drained: tuple[str, ...] = ()
@@ -85,6 +87,11 @@ class RehearsalPlan:
         for name in self.gone_nodes:
             _known(found, name, self.where)
         return tuple(found[name] for name in sorted(found) if name not in self.gone_nodes)
+
+    def added_nodes(self) -> frozenset[str]:
+        """The names of the nodes that come, whether of manifests or as copies. Raises as `nodes`."""
+        there = {node.metadata.name for node in self.objects.nodes} - self.given_nodes
+        return frozenset(node.metadata.name for node in self.nodes() if node.metadata.name not in there)
 
 
 def cordoned(node: Node) -> Node:

@@ -28,7 +28,7 @@ def rehearse(plan: RehearsalPlan) -> Rehearsed:
 async def rehearsal(plan: RehearsalPlan) -> Rehearsed:
     """The same, on a loop that runs already. Raises `ScenarioError`."""
     cluster = FrozenCluster(plan)
-    before = cluster.room()
+    before = cluster.room_before()
     for pod in plan.new_pods:
         cluster.show(pod, _NEW)
     notes: list[str] = []
@@ -49,6 +49,7 @@ async def rehearsal(plan: RehearsalPlan) -> Rehearsed:
             before=before,
             after=cluster.room(),
             notes=tuple(notes),
+            added_nodes=tuple(sorted(plan.added_nodes())),
         )
         if plan.capacity_of is not None:
             count, is_more = await _capacity(cluster, plan.capacity_of)

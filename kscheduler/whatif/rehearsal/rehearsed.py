@@ -78,5 +78,7 @@ class Rehearsed:
     capacity_is_more: bool = False
     """At least so many: the count was ended."""
     notes: tuple[str, ...] = ()
+    added_nodes: tuple[str, ...] = ()
+    """The nodes that came, by name."""
     is_whole: bool = True
     """Played to its end; else the time was up."""

@@ -1,8 +1,9 @@
 """What would have to change for a waiting pod group to fit as a whole.
 
 The group's cycle is the judge here, as a pod's is in `search`: nodes that are enough for each member alone may not be
-enough for all of them. Proposed are changes of the group (a smaller gang, the members that it lacks), of all members
-alike (they give up one demand, or request less), and nodes of a shape that there is: as many as it takes.
+enough for all of them. Proposed are changes of the group (a smaller gang, the members that it lacks), of members (they
+give up one demand, or request less), and nodes of a shape that there is: as many as it takes. Members of one spec
+change alike: of a gang with a leader and workers the leader alone, or the workers, or all where all ask for it.
 
 A trial places all members, so trials are counted: `_MOST_PLACED` members in all, then what was found is all there is.
 """
@@ -32,6 +33,8 @@ _MOST_PLACED: Final = 20_000
 _MOST_MEMBERS: Final = 256
 """A change of more members than that is a change of their template, and its list of changes helps nobody."""
 _SHAPES_TRIED: Final = 4
+_CLASSES_TRIED: Final = 4
+"""Of members with the same spec."""
 _FINEST: Final = 4096
 """Requests are lowered in so many steps at least: of 4 Gi in steps of 1 Mi, of less than 4 CPUs in thousandths."""
 
@@ -43,7 +46,7 @@ def group_suggestions(inputs: GroupInputs) -> list[Suggestion]:
     is changed on the way, and is as before in the end.
     """
     trials = _GroupTrials(inputs)
-    found = [*_of_the_group(trials), *_of_all_members(trials), *_more_nodes(trials)]
+    found = [*_of_the_group(trials), *_of_members(trials), *_more_nodes(trials)]
     return sorted(found, key=lambda each: each.order)
 
 
@@ -119,32 +122,55 @@ def _of_the_group(trials: _GroupTrials) -> Iterator[Suggestion]:
         yield trials.suggestion(smaller(best[0]), best[1])
 
 
-# --- all members alike ------------------------------------------------------------------------------------------------
+# --- the members ------------------------------------------------------------------------------------------------------
 
 
-def _of_all_members(trials: _GroupTrials) -> Iterator[Suggestion]:
+def _of_members(trials: _GroupTrials) -> Iterator[Suggestion]:
     members = trials.inputs.members
-    first = members[0].pod
-    if len(members) > _MOST_MEMBERS or any(member.pod.spec != first.spec for member in members):
-        return  # what one of them gives up, another may not have
+    if len(members) > _MOST_MEMBERS:
+        return
+    classes = _classes(members)
+    asked = [list(demands(alike[0], trials.cache.nodes)) for alike in classes]
+    if len(classes) > 1 and sum(map(len, classes)) == len(members):
+        # Requests are not among them: by how much each class should lower its own is a question without one answer.
+        common = [each for each in asked[0] if each.kind is not ChangeKind.REQUEST and all(each in of for of in asked)]
+        yield from _of_alike(members, common, trials)
+    for alike, of_class in zip(classes, asked, strict=True):
+        yield from _of_alike(alike, of_class, trials)
+
+
+def _classes(members: Sequence[PodInfo]) -> list[list[PodInfo]]:
+    """The members by spec, `_CLASSES_TRIED` specs at most; members with yet other specs are left out."""
+    found: list[list[PodInfo]] = []
+    for member in members:
+        alike = next((known for known in found if known[0].pod.spec == member.pod.spec), None)
+        if alike is not None:
+            alike.append(member)
+        elif len(found) < _CLASSES_TRIED:
+            found.append([member])
+    return found
+
+
+def _of_alike(alike: Sequence[PodInfo], asked: Iterable[Demand], trials: _GroupTrials) -> Iterator[Suggestion]:
+    """What these members could give up, all of them the same."""
     helped: set[str] = set()
-    for demand in demands(members[0], trials.cache.nodes):
+    for demand in asked:
         if demand.is_last_resort and demand.family in helped:
             continue
-        step = _given_up(demand, demand.patch, trials)
+        step = _given_up(demand, demand.patch, alike, trials)
         result = trials.result(step.changes)
         if result is None:
             continue
         helped.add(demand.family)
         if demand.kind is ChangeKind.REQUEST:
-            step, result = _requesting_most(demand, step, result, trials)
+            step, result = _requesting_most(demand, step, result, alike, trials)
         elif demand.kind is ChangeKind.MAX_SKEW:
             continue  # without effect is not the smallest: the constraint as a wish says the same
         yield trials.suggestion(step, result)
 
 
 def _requesting_most(
-    demand: Demand, nothing: Step, widest: GroupResult, trials: _GroupTrials
+    demand: Demand, nothing: Step, widest: GroupResult, alike: Sequence[PodInfo], trials: _GroupTrials
 ) -> tuple[Step, GroupResult]:
     asked = int(demand.facts["amount"])
     # A power of two, so that what is shown is a round number of Mi or Ki.
@@ -152,11 +178,11 @@ def _requesting_most(
 
     def requesting(count: int) -> Step | None:
         amount = count * unit
-        patch = lowered(trials.inputs.members[0].pod, demand.resource, amount)
+        patch = lowered(alike[0].pod, demand.resource, amount)
         if patch is None:
             return None
         less = replace(demand, facts={**demand.facts, "to": amount}, size=(asked - amount) / asked)
-        return _given_up(less, patch, trials)
+        return _given_up(less, patch, alike, trials)
 
     def tried(count: int) -> GroupResult | None:
         step = requesting(count)
@@ -169,9 +195,10 @@ def _requesting_most(
     return step, best[1]
 
 
-def _given_up(demand: Demand, patch: tuple[Operation, ...], trials: _GroupTrials) -> Step:
-    changes = tuple(ObjectChange("pods", each.namespace, each.name, patch) for each in trials.inputs.members)
-    return Step(demand.kind, changes, demand.size, demand.facts)
+def _given_up(demand: Demand, patch: tuple[Operation, ...], alike: Sequence[PodInfo], trials: _GroupTrials) -> Step:
+    """What half of the members give up is half as much."""
+    changes = tuple(ObjectChange("pods", each.namespace, each.name, patch) for each in alike)
+    return Step(demand.kind, changes, demand.size * len(alike) / len(trials.inputs.members), demand.facts)
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------

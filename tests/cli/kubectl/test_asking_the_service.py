@@ -150,6 +150,11 @@ async def test_what_if_pending_nodes_and_top_are_answered_by_the_service(
         assert len(_answer_in(capsys.readouterr().out)["placed"]) == 3
         assert await plugin(front, "whatif", *flags, "--taint-node", "node:a=b:NoSchedule", "-o", "json") == 0
         assert len(_answer_in(capsys.readouterr().out)["pending"]) == 4
+        capsys.readouterr()
+        assert await plugin(front, "whatif", "--remove-node", "gone") == 2
+        assert "--remove-node: there is no node gone" in capsys.readouterr().err
+        assert await plugin(front, "whatif", "--replicas", "3") == 2
+        assert "--replicas is how many pods each manifest of -f FILE makes" in capsys.readouterr().err
         assert await plugin(front, "whatif", "--drain", "node") == 0
         assert "drain of node: empty" in capsys.readouterr().out
         assert await plugin(front, "pending") == 0
@@ -157,6 +162,7 @@ async def test_what_if_pending_nodes_and_top_are_answered_by_the_service(
         assert "1 pod is pending" in out
         assert "1  unschedulable (NodeResourcesFit)" in out
         assert "default/big would fit: request 2 of cpu instead of 9 (1 node)" in out
+        assert "(the command deletes pod big and creates it again: it cannot be changed in place)" in out
         assert await plugin(front, "nodes") == 0
         assert "NodeResourcesFit 1" in capsys.readouterr().out
         assert await plugin(front, "top", "--once") == 0
@@ -166,6 +172,22 @@ async def test_what_if_pending_nodes_and_top_are_answered_by_the_service(
         asked = {(method, path) for method, path, has_token in front.seen if has_token}
         assert {("POST", "/simulate"), ("GET", "/pending"), ("GET", "/nodes"), ("GET", "/metrics")} <= asked
         assert not [path for method, path, _ in front.seen if method not in ("GET", "POST")]
+
+
+async def test_pending_names_the_change_that_frees_most_pods_as_without_the_service(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with cluster() as front:
+        put(front.server, "nodes", node_tree("node", cpu="2"))
+        for name in ("big", "big-2"):
+            put(front.server, "pods", pod_tree(name, requests={"cpu": "9"}))
+            await _has_condition(front, name)
+        said = "default/big would fit: request 1 of cpu instead of 9 (1 node; frees all 2)"
+        for flags in ((), ("--direct",)):
+            assert await plugin(front, "pending", *flags) == 0
+            out = capsys.readouterr().out
+            assert said in out
+            assert "(the command deletes pod big and creates it again: it cannot be changed in place)" in out
 
 
 async def _has_condition(front: Front, name: str) -> None:

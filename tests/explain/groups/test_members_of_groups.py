@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kscheduler.api.groups import SCHEDULER_PLUGINS_LABEL
+from kscheduler.cli import main
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.kinds.resources import NODES, POD_GROUPS, PODS, served_kinds
 from tests.explain.scenarios import Tree, node_tree, pod_tree
@@ -114,7 +115,7 @@ def test_members_of_a_tree_are_explained_once_with_the_whole_tree(
     as_trees = (*AS_1_37[:3], TREES, *AS_1_37[4:])
     assert run("--from", tree_dump(tmp_path, 1), *as_trees) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "pod group default/x: Scheduled"
+    assert lines[0] == "composite pod group default/all, with pod group default/x: Scheduled"
     assert lines[1] == "  pod group default/x of the tree: Scheduled"
     assert lines[2].startswith(
         "  pod group default/y of the tree: Unschedulable: pod group is unschedulable, 0/1 placem"
@@ -130,7 +131,35 @@ def test_members_of_a_tree_are_explained_once_with_the_whole_tree(
     assert "node" not in outcome["pods"]["x-0"]
 
 
+def test_of_a_tree_that_does_not_fit_each_text_is_said_once_and_nothing_twice_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    as_trees = (*AS_1_37[:3], TREES, *AS_1_37[4:])
+    run("default/y-1", "--from", tree_dump(tmp_path, 2), *as_trees, "--no-suggestions")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("composite pod group default/all, with pod group default/y: Unschedulable: ")
+    assert all(line.count("No preemption victims found") <= 1 for line in lines)
+    assert [line.partition(":")[0] for line in lines[4:]] == ["  2 members (x-0, x-1)", "  y-0", "  y-1"]
+
+
 def test_without_the_gate_the_groups_of_a_tree_are_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--from", tree_dump(tmp_path, 2), *AS_1_37) == 0
     heads = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
     assert [head.split(":")[0] for head in heads if head] == ["pod group default/x", "pod group default/y"]
+
+
+UNFOLLOWED = "groups are not followed here: --emulated-version 1.37 --feature-gates GenericWorkload=true"
+
+
+@pytest.mark.parametrize("command", ["explain", "pending", "simulate"])
+def test_a_group_that_is_not_followed_is_told(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, name = tree_dump(tmp_path, 2), ("default/x-0",) if command == "explain" else ()
+    flags = ("--from", path, "--scheduler-name", "default-scheduler", "-o", "json")
+    assert main([command, *name, *flags]) == 0
+    out, err = capsys.readouterr()
+    more = "" if name else " (3 more pods name one)"
+    (note,) = (each for each in json.loads(out)["notes"] if "groups are" in each)
+    assert note == f"pod default/x-0 is in group x{more}, and {UNFOLLOWED}"
+    assert f"kscheduler: {note}\n" in err
+    assert main([command, *name, *flags, *AS_1_37[:4]]) == 0
+    assert UNFOLLOWED not in capsys.readouterr().err

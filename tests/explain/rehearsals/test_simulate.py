@@ -154,12 +154,20 @@ def test_nodes_are_added_removed_cordoned_labelled_and_tainted(play: Play) -> No
     assert nodes_of(play("--cordon", "b", objects=objects)) == {"shop/waits": "a"}
     tree = play("--add-nodes", "2:a", objects=objects)
     assert nodes_of(tree)["shop/waits"] in ("a", "a-new-1", "a-new-2")
-    assert tree["room"]["before"]["cpu"]["allocatable"] == 16_000
+    assert tree["addedNodes"] == ["a-new-1", "a-new-2"]
+    assert tree["room"]["before"]["cpu"] == {"allocatable": 8_000, "requested": 3_000}
+    assert tree["room"]["after"]["cpu"]["allocatable"] == 16_000
+    assert "2 nodes added: a-new-1, a-new-2\n" in play.text("--add-nodes", "2:a", objects=objects)
     tree = play("--remove-node", "b", "--label-node", "a:disk=ssd", objects=objects)
     assert tree["evicted"] == [
         {"pod": "shop/runs", "node": "b", "by": "removal", "priority": 0, "replacement": "shop/runs-again-1"}
     ]
     assert len(tree["placed"]) + len(tree["pending"]) == 3
+    assert tree["room"]["before"]["cpu"] == {"allocatable": 8_000, "requested": 3_000}
+    assert tree["room"]["before"]["pods"] == {"allocatable": 220, "requested": 1}
+    assert tree["room"]["after"]["cpu"]["allocatable"] == 4_000
+    given = play("-f", play.write("new.yaml", node("c")), objects=objects)
+    assert (given["addedNodes"], given["room"]["before"]["cpu"]["allocatable"]) == (["c"], 8_000)
     tree = play("--taint-node", "a:team=ml:NoSchedule", "--label-node", "b:disk=ssd", objects=objects)
     assert nodes_of(tree) == {"shop/picky": "b"}
     tainted = [node("a", taints=[{"key": "team", "value": "ml", "effect": "NoSchedule"}]), pod("waits")]
@@ -232,12 +240,18 @@ def test_another_configuration(play: Play) -> None:
     (("--label-node", "a"), "--label-node a: NODE:KEY=VALUE or NODE:KEY- was expected"),
     (("--taint-node", "a:team=ml"), "--taint-node a:team=ml: NODE:KEY=VALUE:EFFECT was expected"),
     (("--capacity",), "--capacity counts pods like the first of -f FILE: give one"),
+    (("--replicas", "3"), "--replicas is how many pods each manifest of -f FILE makes: give one"),
     (("--replicas", "0"), "--replicas: a number above 0 was expected"),
     (("--master", "http://127.0.0.1:1"), "--kubeconfig, --context and --master go with a live cluster"),
     (("-f", "missing.yaml"), "missing.yaml: cannot be read"),
 ])  # fmt: skip
 def test_flags_that_cannot_be_used(play: Play, flags: tuple[str, ...], problem: str) -> None:
     assert problem in play.refused(*flags, objects=[node("a")])
+
+
+def test_flags_are_looked_at_before_any_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--add-nodes", "3", "--kubeconfig", "not-there", "--from", "not-there"]) == 2
+    assert "--add-nodes 3: COUNT:NODE was expected" in capsys.readouterr().err
 
 
 def test_a_new_pod_with_a_taken_name_is_refused(play: Play) -> None:

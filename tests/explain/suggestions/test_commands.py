@@ -68,6 +68,40 @@ def test_a_controller_that_keeps_its_pods_has_the_pod_deleted(kind: str) -> None
     )
 
 
+@pytest.mark.parametrize(
+    ("kind", "note"),
+    [
+        (
+            "Job",
+            "job/web makes its pods anew from its template, which cannot be changed in place: change the template of",
+        ),
+        ("RayCluster", "raycluster/web makes its pods anew from its template: change the template there"),
+    ],
+)
+def test_no_command_replaces_a_pod_that_its_controller_would_make_anew_as_it_was(kind: str, note: str) -> None:
+    found, text = asked(pod_tree(cpu="3") | owned_by(kind), nodes=[node_tree("a", cpu="2")])
+    assert command("request", found) == ""
+    assert note in found[0]["commandNote"]
+    assert "(no single command does it:" in text
+    found, _ = asked(pod_tree() | owned_by(kind), nodes=[node_tree("a", taints=[TAINT])])
+    assert command("toleration", found).startswith("kubectl patch pod web ")
+
+
+def test_a_stateful_set_that_another_kind_makes_is_not_changed_as_it_would_be_changed_back() -> None:
+    owner = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "name": "lws", "controller": True}
+    made = {"metadata": {"name": "web", "namespace": "default", "ownerReferences": [owner]}}
+    pod = pod_tree(cpu="3") | owned_by("StatefulSet")
+    found, _ = asked(pod, nodes=[node_tree("a", cpu="2")], statefulsets=[made])
+    assert command("request", found) == ""
+    assert "leaderworkerset/lws makes its pods" in found[0]["commandNote"]
+
+
+def test_a_kind_of_the_same_name_in_another_group_is_not_taken_for_kubernetes_own() -> None:
+    pod = pod_tree(cpu="3") | owned_by("StatefulSet")
+    pod["metadata"]["ownerReferences"][0]["apiVersion"] = "apps.kruise.io/v1beta1"
+    assert command("request", asked(pod, nodes=[node_tree("a", cpu="2")])[0]) == ""
+
+
 def test_a_daemon_set_replaces_its_pods_itself() -> None:
     pod = pod_tree(nodeSelector={"disk": "ssd"}) | owned_by("DaemonSet")
     assert "delete" not in command("nodeSelector", asked(pod, nodes=[node_tree("a")])[0])

@@ -122,6 +122,53 @@ def test_the_command_is_one_of_the_controller_that_makes_all_members() -> None:
     assert all(f"m-{number}" in command for number in range(3))
 
 
+def test_members_that_jobs_make_get_no_command_but_are_told_whose_template_to_change() -> None:
+    scenario = gang(4, [node_tree("a", cpu="4")])
+    for number, pod in enumerate(scenario["objects"]["pods"]):
+        owner = {
+            "kind": "Job",
+            "name": f"train-{number // 2}",
+            "controller": True,
+            "apiVersion": "batch/v1",
+            "uid": "u",
+        }
+        pod["metadata"]["ownerReferences"] = [owner]
+    found, text = asked(scenario)
+    (request,) = [each for each in found or () if each["kind"] == "request"]
+    assert request["command"] == ""
+    assert "job/train-0, job/train-1 make their pods anew" in request["commandNote"]
+    assert request["commandNote"] in text
+
+
+def test_of_a_leader_and_workers_each_alone_could_request_less() -> None:
+    scenario = gang(3, [node_tree("a", cpu="8"), node_tree("b", cpu="4")])
+    scenario["objects"]["pods"][0] = member("leader", cpu="60")
+    found, text = asked(scenario)
+    (request,) = [each for each in found or () if each["kind"] == "request"]
+    assert request["text"].startswith("in leader: request 8 of cpu instead of 60")
+    assert [change["name"] for change in request["changes"]] == ["leader"]
+    assert request["command"].startswith("kubectl get pod leader ")
+    assert (
+        request["commandNote"] == "the command deletes leader and creates it again: a pod cannot be changed so in place"
+    )
+    assert fits(after(scenario, request["changes"]))
+    assert request["text"] in text
+
+
+def test_the_workers_alone_could_request_less() -> None:
+    scenario = gang(3, [node_tree("a", cpu="8")], cpu="6")
+    scenario["objects"]["pods"][0] = member("leader", cpu="4")
+    suggestion = by_kind(scenario)["request"]
+    assert suggestion["text"].startswith("in the 2 members like m-1: request 2 of cpu instead of 6")
+
+
+def test_what_a_leader_and_workers_all_ask_for_they_could_all_give_up() -> None:
+    taint = {"key": "gpu", "value": "", "effect": "NoSchedule"}
+    scenario = gang(3, [node_tree("a", cpu="8", taints=[taint])])
+    scenario["objects"]["pods"][0] = member("leader", cpu="4")
+    assert by_kind(scenario)["toleration"]["text"] == "in each member: tolerate the taint gpu:NoSchedule"
+
+
 def test_all_members_could_tolerate_a_taint() -> None:
     taint = {"key": "gpu", "value": "", "effect": "NoSchedule"}
     found = by_kind(gang(2, [node_tree("a", cpu="4", taints=[taint])]))

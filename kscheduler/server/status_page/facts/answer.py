@@ -46,8 +46,10 @@ class ShownAnswer:
     notes: tuple[str, ...]
 
 
-def shown_answer(tree: Tree) -> ShownAnswer:
+def shown_answer(tree: Tree, pod_name: str) -> ShownAnswer:
     """Reads the tree leniently: keys that are missing count as empty."""
+    if tree.get("podGroup"):
+        return _of_group(tree, pod_name)
     rejected: Tree = tree.get("filter") or {}
     feasible = tree.get("feasible") or []
     scores: Tree = tree.get("scores") or {}
@@ -55,7 +57,7 @@ def shown_answer(tree: Tree) -> ShownAnswer:
     chosen = tree.get("best") or []
     gate = tree.get("preEnqueue") or tree.get("preFilter") or {}
     return ShownAnswer(
-        verdict=_VERDICTS.get(tree.get("outcome") or "", ""),
+        verdict=_VERDICTS.get(tree.get("outcome") or "", "" if rejected or feasible else "No node was looked at."),
         message=tree.get("error") or tree.get("message") or ", ".join(gate.get("reasons", ())),
         nodes=len(rejected) + len(feasible),
         feasible=len(feasible),
@@ -68,6 +70,56 @@ def shown_answer(tree: Tree) -> ShownAnswer:
         looked=tree.get("suggestions") is not None,
         notes=tuple(tree.get("notes") or ()),
     )
+
+
+def _of_group(tree: Tree, pod_name: str) -> ShownAnswer:
+    """Of a pod that is decided about together with its group: what becomes of both."""
+    member = ((tree.get("podGroupOutcome") or {}).get("pods") or {}).get(pod_name) or {}
+    verdict, message = _group_verdict(tree, gets_node="node" in member)
+    own = member.get("message") or ""
+    return ShownAnswer(
+        verdict=verdict,
+        message=f"{message}\n{own}".strip() if own != message else message,
+        nodes=0,
+        feasible=0,
+        chosen=member.get("node") or "",
+        best_nodes=(),
+        points=(),
+        rejections=(),
+        preemption=_group_preemption(tree.get("preemption") or {}),
+        suggestions=tuple(tree.get("suggestions") or ()),
+        looked=tree.get("suggestions") is not None,
+        notes=tuple(tree.get("notes") or ()),
+    )
+
+
+def _group_verdict(tree: Tree, *, gets_node: bool) -> tuple[str, str]:
+    """A sentence, and the text that says why."""
+    name, outcome = f"pod group {tree['podGroup']}", tree.get("podGroupOutcome") or {}
+    if tree.get("error"):
+        return f"Its {name} cannot be decided about.", tree["error"]
+    if gates := outcome.get("preEnqueue"):
+        held = [
+            f"{pod}: {', '.join(gate['reasons'])} ({gate['plugin']})" for pod, gate in gates.items() if gate is not None
+        ]
+        more = f"; and {len(held) - EXAMPLES} more" if len(held) > EXAMPLES else ""
+        why = "; ".join(held[:EXAMPLES]) + more
+        return f"Its {name} was not tried: some of its members may not enter the queue.", why
+    condition = outcome.get("condition") or {}
+    if not condition:
+        return f"Its {name} was not tried.", ""
+    if condition["status"] == "True":
+        own = "and it as well" if gets_node else "but not this pod"
+        return f"Its {name} would get its nodes, {own}.", condition.get("message") or ""
+    return f"It is decided about with its {name}, which would not get its nodes.", condition.get("message") or ""
+
+
+def _group_preemption(found: Tree) -> str:
+    victims = [f"{each['namespace']}/{each['name']}" for each in found.get("victims") or ()]
+    if not victims:
+        return ""
+    more = f", and {len(victims) - EXAMPLES} more" if len(victims) > EXAMPLES else ""
+    return f"Preemption would make room for the group: {', '.join(victims[:EXAMPLES])} would go{more}."
 
 
 def _points(scores: Tree, best: list[str]) -> tuple[tuple[str, tuple[int, ...]], ...]:

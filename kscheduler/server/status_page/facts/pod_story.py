@@ -1,7 +1,8 @@
 """One pod: where it stands now, what it asks for, and what happened to it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
 from kscheduler.api.core import Pod
@@ -14,6 +15,7 @@ from kscheduler.server.status_page.facts.in_words import age_text, seconds_of
 from kscheduler.server.status_page.sources import PageSources
 
 MOST_ATTEMPTS: Final = 50
+"""Entries that are shown; equal attempts in a row are one."""
 _IN_QUEUE: Final = {
     "active": "is ready: it is tried next",
     "backoff": "is tried again when its pause is over",
@@ -47,6 +49,16 @@ class PodWhere:
 
 
 @dataclass(frozen=True, slots=True)
+class EqualAttempts:
+    """Attempts in a row that ended alike."""
+
+    last: BindingAttempt | FailedAttempt
+    count: int = 1
+    first_at: float = 0.0
+    """Wall-clock seconds of the earliest."""
+
+
+@dataclass(frozen=True, slots=True)
 class PodStory:
     """All that is known without deciding anew."""
 
@@ -57,7 +69,8 @@ class PodStory:
     created: float | None
     condition: tuple[str, str, float | None] | None
     """Reason, message and time of its condition PodScheduled, where it is False."""
-    attempts: Sequence[BindingAttempt | FailedAttempt]
+    attempts: Sequence[EqualAttempts]
+    """The newest first."""
     more_attempts: int
     """Attempts that are kept and not shown."""
     preemptions: Sequence[RecentPreemption]
@@ -68,7 +81,7 @@ class PodStory:
 def pod_story(sources: PageSources, pod: Pod) -> PodStory:
     """The story of a pod that the watch has shown."""
     uid = pod.metadata.uid
-    attempts = sources.recent.attempts_of(uid)
+    attempts = folded(sources.recent.attempts_of(uid))
     group = sources.queue.group_of(pod)
     nomination = sources.cache.nominator.nomination(uid)
     return PodStory(
@@ -79,10 +92,22 @@ def pod_story(sources: PageSources, pod: Pod) -> PodStory:
         created=seconds_of(pod.metadata.creation_timestamp),
         condition=_condition(pod),
         attempts=attempts[:MOST_ATTEMPTS],
-        more_attempts=max(len(attempts) - MOST_ATTEMPTS, 0),
+        more_attempts=sum(each.count for each in attempts[MOST_ATTEMPTS:]),
         preemptions=sources.recent.preemptions_of(uid),
         group=group.text if group is not None else "",
     )
+
+
+def folded(attempts: Iterable[BindingAttempt | FailedAttempt]) -> list[EqualAttempts]:
+    """Attempts, the newest first, with those in a row that ended alike as one."""
+    runs = ((group[0], len(group), group[-1].at) for _, found in groupby(attempts, _end_of) if (group := list(found)))
+    return [EqualAttempts(*run) for run in runs]
+
+
+def _end_of(entry: BindingAttempt | FailedAttempt) -> object:
+    if isinstance(entry, BindingAttempt):
+        return entry.at, entry.number
+    return entry.message, entry.is_error, entry.rejected, entry.nominated_node_name
 
 
 def _where(sources: PageSources, pod: Pod) -> PodWhere:

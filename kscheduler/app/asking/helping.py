@@ -1,0 +1,49 @@
+"""What would help pods that wait for the same reason, worked out in a copy of the process."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from kscheduler.api.core import Pod
+from kscheduler.api.kinds import PODS, REPLICA_SETS, STATEFUL_SETS
+from kscheduler.app.parts import Parts
+from kscheduler.explain.situation import NO_SITUATION
+from kscheduler.explain.suggestions.as_json import suggestion_trees
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.scheduling.profile import Profile
+from kscheduler.whatif.scenario import ClusterObjects, Scenario
+from kscheduler.whatif.suggestions.for_many import MOST_PODS, help_for_many
+
+Tree = dict[str, Any]
+
+
+def pending_of(parts: Parts, keys: Iterable[str]) -> Iterable[tuple[PodInfo, Profile]]:
+    """Those of the pods that are there, without a node, and served; without their nominations."""
+    for key in keys:
+        pod: Pod | None = parts.informers.informer(PODS).store.get(key)
+        profile = None if pod is None else parts.assembly.profiles.get(pod.spec.scheduler_name)
+        if pod is None or profile is None or pod.spec.node_name or pod.is_terminal:
+            continue
+        status = msgspec.structs.replace(pod.status, nominated_node_name="")
+        yield PodInfo(msgspec.structs.replace(pod, status=status)), profile
+
+
+def helping_changes(parts: Parts, reasons: Iterable[Sequence[str]]) -> dict[str, Tree]:
+    """The change that frees most pods of each reason, by the key of the reason's first pod."""
+    objects = ClusterObjects(
+        replicasets=tuple(parts.informers.informer(REPLICA_SETS).store.list()),
+        statefulsets=tuple(parts.informers.informer(STATEFUL_SETS).store.list()),
+    )
+    found: dict[str, Tree] = {}
+    for keys in reasons:
+        pods = [*pending_of(parts, keys[:MOST_PODS])]
+        if not pods or parts.assembly.queue.group_of(pods[0][0].pod) is not None:
+            continue  # a group is decided about as a whole
+        (example, profile), cache = pods[0], parts.assembly.cache
+        best = help_for_many(profile, [pod for pod, _ in pods], cache, parts.assembly.ports.budgets)
+        if best is not None:
+            scenario = Scenario(objects, example.pod, parts.assembly.config)
+            (tree,) = suggestion_trees((best.suggestion,), scenario, NO_SITUATION)
+            found[example.key] = {**tree, "frees": best.frees, "tried": best.tried}
+    return found
