@@ -22,7 +22,7 @@ class InService:
     at: float
     """Now."""
     place: str
-    """`active`, `backoff`, `unschedulable`, `gated`, `incomplete`, `pending`, or one of the constants above."""
+    """`active`, `backoff`, `unschedulable`, `gated`, or one of the constants above."""
     leads: bool
     """Whether this replica schedules; the queue of another one is not the one that counts."""
     attempts: int = 0
@@ -35,8 +35,6 @@ class InService:
     awaits: tuple[str, ...] = ()
     """Labels of the events that would bring it back into the queue."""
     gated_by: str = ""
-    group_lacks: str = ""
-    """At `incomplete`: why its pod group cannot be tried."""
     last_error: str = ""
     assumed_on: str = ""
     """The node that is reserved for it: it is being bound there, or waits for Permit."""
@@ -56,7 +54,6 @@ class InService:
             "rejectedBy": list(self.rejected_by),
             "awaitsEvents": list(self.awaits),
             "gatedBy": self.gated_by or None,
-            "groupLacks": self.group_lacks or None,
             "lastError": self.last_error or None,
             "assumedOn": self.assumed_on or None,
             "permitRejectsInSeconds": {plugin: round(left, 3) for plugin, left in self.permit.items()},
@@ -80,8 +77,6 @@ def service_lines(known: InService) -> Iterator[str]:
             yield f"parked since {_time(known.since)} after {tries}; it is tried again upon {events}{more}"
         case "gated":
             yield f"kept out of the queue by {known.gated_by or 'a PreEnqueue plugin'}"
-        case "incomplete":
-            yield f"is not tried: {known.group_lacks or 'its pod group is not complete'}"
         case "permit":
             waits = ", ".join(f"{plugin} (for {left:.0f} s at most)" for plugin, left in known.permit.items())
             yield f"node {known.assumed_on} is reserved for it; it waits until Permit plugins let it through: {waits}"

@@ -3,7 +3,6 @@
 import structlog
 
 from kscheduler.aio.clock import VirtualClock
-from kscheduler.explain.in_service import InService, service_lines
 from kscheduler.framework.cluster.incomplete_groups import why_incomplete
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -110,12 +109,10 @@ async def test_a_wait_of_a_minute_is_a_note_with_the_first_group() -> None:
     )
 
 
-async def test_pending_and_explain_say_what_the_group_lacks() -> None:
+async def test_pending_says_what_the_group_lacks() -> None:
     world = World()
     world.put(leaf("x"), "gone")
     world.add_pod("one", "x")
     (reason,) = (await PendingPods(world.queue, world.pods, lambda _: True).tree())["reasons"]
     expected = "waits for CompositePodGroup default/gone (parent of default/x), which does not exist"
     assert (reason["queue"], reason["message"]) == ("incomplete", expected)
-    known = InService(0.0, "incomplete", True, group_lacks=expected)  # noqa: FBT003
-    assert (list(service_lines(known)), known.tree["groupLacks"]) == ([f"is not tried: {expected}"], expected)

@@ -12,7 +12,6 @@ from kscheduler.explain.in_service import EXTENDER_LINE, NOWHERE, PERMIT, UNDER_
 from kscheduler.explain.questions.running import WHERE, RunningScheduler
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.state.queue.group_queue import INCOMPLETE
 from kscheduler.whatif.scenario import ClusterObjects
 
 _PARKED: Final = "unschedulable"
@@ -104,6 +103,5 @@ def _waiting(parts: Parts, place: str, queued: QueuedPodInfo, at: float, *, lead
         rejected_by=tuple(sorted(rejected_by)),
         awaits=parts.assembly.queue.awaited_events(profile, rejected_by) if place == _PARKED else (),
         gated_by=queued.gating_plugin,
-        group_lacks=parts.assembly.queue.why_incomplete(queued.pod.pod) if place == INCOMPLETE else "",
         last_error=queued.last_error,
     )
