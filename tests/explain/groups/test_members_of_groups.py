@@ -134,3 +134,15 @@ def test_without_the_gate_the_groups_of_a_tree_are_apart(tmp_path: Path, capsys:
     assert run("--from", tree_dump(tmp_path, 2), *AS_1_37) == 0
     heads = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
     assert [head.split(":")[0] for head in heads if head] == ["pod group default/x", "pod group default/y"]
+
+
+def test_a_member_of_a_tree_without_its_top_says_which_group_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(tree_dump(tmp_path, 1))
+    dumped = json.loads(path.read_text())
+    dumped["items"] = [item for item in dumped["items"] if item["kind"] != "CompositePodGroup"]
+    path.write_text(json.dumps(dumped))
+    run("default/x-0", "--from", str(path), *AS_1_37[:3], TREES, *AS_1_37[4:])
+    lacks = "waits for CompositePodGroup default/all (parent of default/x), which does not exist"
+    assert capsys.readouterr().out.splitlines()[0] == f"pod group default/x is not tried: {lacks}"
