@@ -111,6 +111,7 @@ class Diary:
             await self._clock.sleep(1.0)
             self._flush()
             self._parts.permit_waits.look()
+            self._parts.incomplete_waits.look()
             if self._clock.monotonic() - self._logged_at >= SUMMARY_SECONDS:
                 self.summarise()
 

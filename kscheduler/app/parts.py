@@ -60,6 +60,7 @@ from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.failures.status_writer import StatusWriter
 from kscheduler.scheduling.groups.group_status_writer import GroupStatusWriter
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
+from kscheduler.scheduling.incomplete_waits import IncompleteWaits
 from kscheduler.scheduling.journal import NO_JOURNAL, Journal
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.overfill.overfill_keeping import OverfillKeeping
@@ -145,6 +146,7 @@ class Parts:
         self.extenders.adopt(self.assembly.scheduler.extenders)
         self.truth = self._build_truth_keeping(options.periods)
         self.permit_waits = PermitWaits(self.assembly.waiting, self.clock.monotonic)
+        self.incomplete_waits = IncompleteWaits(self.assembly.queue.incomplete_groups, self.clock.monotonic)
         self.truth.dump.at_permit = self.permit_waits.by_pod
         self.truth.dump.in_line = self.assembly.scheduler.lines.in_line
         self.overfill = self._build_overfill_keeping(repairs=options.repairs_overfilled_nodes)

@@ -34,7 +34,7 @@ OWN_MODULES: Final = (
     *("failures", "informer", "kscheduler", "log_flags", "loop_lag", "plugin_reports", "pods", "recorder", "reflector"),
     *("retired_plugins", "run", "server", "status_writer", "truth_check", "workers"),
     *("node_cost", "plugin_listers", "refreshed_plugins", "group_attempt", "group_status_writer"),
-    *("permit_waits", "shadow", "follower", "flight_recorder", "segment_thread"),
+    *("permit_waits", "incomplete_waits", "shadow", "follower", "flight_recorder", "segment_thread"),
 )
 """The modules that log by themselves. A pattern may also mean those of libraries and of users' plugins."""
 

@@ -42,7 +42,7 @@ def group_tree(decision: GroupDecision, api_version: str, suggestions: Sequence[
         "error": decision.error or None,
         **_NOTHING,
         "preemption": _preemption_tree(decision),
-        "message": "",
+        "message": decision.lacks,
         "podGroupOutcome": None if decision.error else outcome_tree(decision),
         "devices": _devices_tree(decision),
         "placements": [_placement_tree(tried) for tried in decision.placements],
@@ -136,7 +136,8 @@ def _lines(decision: GroupDecision) -> list[str]:
             (pod, "ready" if status.is_success else f"{status.message} ({status.plugin})")
             for pod, status in decision.pre_enqueue.items()
         ]
-        return [f"{name} is not tried: some of its members may not enter the queue", *_each_text_once(gates)]
+        reason = decision.lacks or "some of its members may not enter the queue"
+        return [f"{name} is not tried: {reason}", *_each_text_once(gates)]
     condition = group_condition(decision.status or Status())
     head = f"{name}: {condition.reason}" + (f": {_said_once(condition.message)}" if condition.message else "")
     return [

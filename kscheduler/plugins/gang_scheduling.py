@@ -15,6 +15,7 @@ from typing import Final
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.activation import activate_later
+from kscheduler.framework.cluster.incomplete_groups import why_incomplete
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey, PlacementProgress, has_quorum
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
@@ -79,7 +80,7 @@ class GangScheduling(Plugin):
         """Whether the tree has its quorum, with members in any state."""
         root = self._root(key)
         if root is None:
-            text = f"failed to build hierarchy snapshot: the groups above pod group {key.text} are not all known"
+            text = f"failed to build hierarchy snapshot: {why_incomplete(self._groups.definition, key)}"
             return unresolvable(text, plugin=self.name)
         # The members of a tree are asked about one after the other, and nothing changes in between.
         asked = root.key, self._groups.version
@@ -126,7 +127,7 @@ class GangScheduling(Plugin):
         """The same for a tree: enough groups of it must have enough members with a node."""
         root = self._root(key)
         if root is None:
-            text = f"the groups above pod group {key.text} are not all known"
+            text = why_incomplete(self._groups.definition, key)
             return PermitResult(error(f"failed to build hierarchy snapshot: {text}"))
         if not has_quorum(self._groups, root, self._groups.count_scheduled):
             activate_later(cycle, *self._groups.unscheduled_keys(root.key, _WOKEN))

@@ -11,6 +11,7 @@ from kscheduler.api.quantity import QuantityError
 from kscheduler.assembly import group_apis, profiles_over
 from kscheduler.config.errors import ConfigError
 from kscheduler.framework.cluster.cycle_of_group import CycleOfGroup
+from kscheduler.framework.cluster.incomplete_groups import why_incomplete
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.nodes.node_table import Rows
@@ -53,6 +54,8 @@ class GroupDecision:
     """Of a tree: its groups of pods, each with how it has ended there; empty for a group without a parent."""
     preemption: Preemption | None = None
     """Whom it would evict."""
+    lacks: str = ""
+    """Why no member can be tried: a group that is missing, a circle, a tree that is too deep."""
     notes: tuple[str, ...] = field(default=())
     inputs: GroupInputs | None = field(default=None, repr=False)
     """What it was judged on, for further trials; none of a group that is not known or cannot be tried."""
@@ -76,7 +79,8 @@ def decide_group(scenario: GroupScenario) -> GroupDecision:
     definition = cache.pod_groups.definition(root) if root is not None else None
     if any(not status.is_success for status in gates.values()):
         inputs = None if definition is None else _inputs(definition, members, cache, profiles)
-        return GroupDecision(scenario, pre_enqueue=gates, inputs=inputs)
+        lacks = why_incomplete(cache.pod_groups.definition, key) if key is not None else ""
+        return GroupDecision(scenario, pre_enqueue=gates, inputs=inputs, lacks=lacks)
     if definition is None:
         return GroupDecision(scenario, error=f"the group {scenario.group} is not among objects.podgroups")
     return _tried(scenario, cache, profiles, definition, members)

@@ -1,7 +1,8 @@
 """The pods that wait, by reason: for programs, from the queue as it is.
 
 Read in slices, so the answer of a busy scheduler is not of one moment. The message is the one that the pod's condition
-has at the API server; who turned the pod down is what the queue knows.
+has at the API server, or what its group waits for, of which no condition tells; who turned the pod down is what the
+queue knows.
 """
 
 import heapq
@@ -13,6 +14,7 @@ from kscheduler.aio.slices import Slicer
 from kscheduler.api.core import Pod
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scheduling.truth.truth import PodsStored
+from kscheduler.state.queue.group_queue import INCOMPLETE
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 
 API_VERSION: Final = "pending.kscheduler.io/v1"
@@ -53,7 +55,7 @@ class PendingPods:
             if pod is not None and self._waits(pod) and namespace in ("", pod.metadata.namespace):
                 queued = self._queue.find(key)
                 shown[key] = pod, queued[1] if queued is not None else None
-                found.setdefault(_reason_of(pod, queued), []).append((pod.metadata.creation_timestamp or "~", key))
+                found.setdefault(self._reason_of(pod, queued), []).append((pod.metadata.creation_timestamp or "~", key))
             if slicer.used_up():
                 await slicer.turn()
         reasons = sorted(found, key=lambda reason: (-len(found[reason]), reason))
@@ -70,6 +72,12 @@ class PendingPods:
 
     def _waits(self, pod: Pod) -> bool:
         return not pod.spec.node_name and not pod.is_terminal and self._serves(pod.spec.scheduler_name)
+
+    def _reason_of(self, pod: Pod, found: tuple[str, QueuedPodInfo] | None) -> _Reason:
+        place, profile, plugins, message = _reason_of(pod, found)
+        if place == INCOMPLETE:  # no condition says it, or an old one says something else
+            return place, profile, (), self._queue.why_incomplete(pod) or message
+        return place, profile, plugins, message
 
 
 def _reason_of(pod: Pod, found: tuple[str, QueuedPodInfo] | None) -> _Reason:

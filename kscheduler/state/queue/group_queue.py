@@ -24,6 +24,7 @@ from typing import Final
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework import events
+from kscheduler.framework.cluster.incomplete_groups import why_incomplete
 from kscheduler.framework.cluster.pod_groups import GroupKey, PodGroupView, has_quorum
 from kscheduler.framework.events import ClusterEvent
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -135,6 +136,14 @@ class GroupQueue:
             groups, members = counts[element.place]
             counts[element.place] = groups + (not element.key.is_composite), members + len(element)
         return counts
+
+    def why_incomplete(self, group: GroupKey) -> str:
+        """Why pods of this group cannot be tried; empty: its tree is whole."""
+        return why_incomplete(self._view.definition, group)
+
+    def incomplete(self) -> Mapping[GroupKey, Collection[str]]:
+        """The keys of members that wait for a whole tree, by the group that they name: a live view, none empty."""
+        return self._incomplete
 
     def has_gated(self) -> bool:
         """Whether any group waits for an event."""

@@ -21,6 +21,7 @@ pod is like another, every element is a pod, and the queue behaves as kube-sched
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
@@ -100,6 +101,14 @@ def _places_of(policy: QueuePolicy) -> Places:
     return Places(policy.sort_key, GatedPods(policy.standing_gates, policy.hints_alike))
 
 
+class IncompleteGroup(NamedTuple):
+    """A group whose members cannot be tried."""
+
+    key: GroupKey
+    pods: int
+    why: str
+
+
 class SchedulingQueue:
     """Pods that need a node. Keys are `namespace/name`; `now` is always in wall-clock seconds."""
 
@@ -162,6 +171,19 @@ class SchedulingQueue:
     def group_of(self, pod: Pod) -> GroupKey | None:
         """The group that a pod is in; `None`: it is by itself, or groups are off."""
         return None if self._groups is None else self._groups.key_of(pod)
+
+    def why_incomplete(self, pod: Pod) -> str:
+        """What a pod's group lacks to be tried; empty: nothing, or the pod is in none."""
+        group = self.group_of(pod)
+        return "" if self._groups is None or group is None else self._groups.why_incomplete(group)
+
+    def incomplete_groups(self) -> Iterator[IncompleteGroup]:
+        """The groups with members that wait because their tree is not whole."""
+        groups = self._groups
+        if groups is not None:
+            yield from (
+                IncompleteGroup(key, len(pods), groups.why_incomplete(key)) for key, pods in groups.incomplete().items()
+            )
 
     # --- recordings ---------------------------------------------------------------------------------------------------
 

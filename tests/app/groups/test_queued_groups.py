@@ -1,5 +1,6 @@
 """What the metrics page says of pod groups that wait in the queue."""
 
+import json
 from typing import Any
 
 from kscheduler.api.codec import convert
@@ -10,7 +11,7 @@ from kscheduler.config.loader import default_configuration
 from kscheduler.config.overrides import with_settings
 from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from tests.app.running import node_of, put, running, until
+from tests.app.running import answer, node_of, put, running, until
 from tests.builders import node_tree, pod_tree
 
 
@@ -34,3 +35,8 @@ async def test_members_are_pending_pods_and_their_group_is_one_entity() -> None:
         assert 'scheduler_pending_pods{queue="incomplete"} 1' in page
         assert 'scheduler_queued_entities{queue="gated",type="pod"} 0' in page
         assert 'scheduler_queued_entities{queue="gated",type="podgroup"} 1' in page
+        status, text = await answer(app, "/explain?pod=default/other")
+        lacks = "waits for PodGroup default/nobody, which does not exist"
+        assert (status, json.loads(text)["message"]) == (200, lacks)
+        pending = json.loads((await answer(app, "/pending"))[1])
+        assert [one["message"] for one in pending["reasons"] if one["queue"] == "incomplete"] == [lacks]

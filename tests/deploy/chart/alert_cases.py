@@ -151,6 +151,31 @@ CASES: Final = (
         labels=JOB,
     ),
     AlertCase(
+        "KschedulerIncompletePodGroups",
+        "20m",
+        fires={of_a("scheduler_pending_pods", 'queue="incomplete"'): "2x60"},
+        quiet={
+            of_a("scheduler_pending_pods", 'queue="incomplete"'): "2x10 0 2x50",
+            of_b("scheduler_pending_pods", 'queue="incomplete"'): "2x60",
+        },
+        labels=JOB,
+    ),
+    AlertCase(
+        "KschedulerPodGroupsWait",
+        "90m",
+        fires={
+            of_a("scheduler_pending_pods", 'queue="backoff"'): "7x30 3 7x90",
+            of_a("scheduler_queued_entities", 'queue="backoff", type="pod"'): "3x120",
+        },
+        quiet={
+            of_a("scheduler_pending_pods", 'queue="backoff"'): "7x30 3x10 7x80",
+            of_a("scheduler_queued_entities", 'queue="backoff", type="pod"'): "3x120",
+            of_b("scheduler_pending_pods", 'queue="backoff"'): "7x120",
+            of_b("scheduler_queued_entities", 'queue="backoff", type="pod"'): "3x120",
+        },
+        labels=JOB,
+    ),
+    AlertCase(
         "KschedulerPodsRescuedByFlush",
         "70m",
         labels=INSTANCE,

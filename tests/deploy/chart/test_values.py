@@ -1,12 +1,14 @@
 """The values of the chart: all told, all typed, and nothing else accepted."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
 import yaml
 
+from kscheduler.config.feature_gates import gates_of
 from tests.deploy import helm, values_table
 
 SOURCE: Final = values_table.VALUES.read_text()
@@ -55,6 +57,38 @@ WRONG: Final[dict[str, Refusal]] = {
         "one source",
     ),
     "a recording without a size": ({"recorder.maxSize": "much"}, "maxSize"),
+    "a recording that is too small": ({"recorder.maxSize": "1023Ki"}, "1023Ki is too little for a recording"),
+    "a recording that is a little too small": ({"recorder.maxSize": "1M"}, "1M is too little for a recording"),
+    "a recording of few bytes": ({"recorder.maxSize": "01048575"}, "01048575 is too little for a recording"),
+    "a recording on a volume that does not exist": ({"recorder.volume": {"emptydir": {}}}, "emptydir"),
+    "groups of groups without groups": (
+        {"featureGates": {"CompositePodGroup": True, "TopologyAwareWorkloadScheduling": True}},
+        "featureGates.CompositePodGroup needs featureGates.GenericWorkload",
+    ),
+    "groups of groups without topology": (
+        {"podGroups": ["kubernetes"], "featureGates": {"CompositePodGroup": True}},
+        "featureGates.CompositePodGroup needs featureGates.TopologyAwareWorkloadScheduling",
+    ),
+    "groups of groups with topology switched off": (
+        {
+            "podGroups": ["kubernetes"],
+            "featureGates": {"CompositePodGroup": True, "AllAlpha": True, "TopologyAwareWorkloadScheduling": False},
+        },
+        "featureGates.CompositePodGroup needs featureGates.TopologyAwareWorkloadScheduling",
+    ),
+    "people who may ask where nobody can": (
+        {"rbac.asker.create": True, "server.scheme": "HTTP"},
+        "rbac.asker.create needs server.scheme HTTPS",
+    ),
+    "people who may ask without roles": ({"rbac.asker.create": True, "rbac.create": False}, "needs rbac.create"),
+    "people who may ask without a Service": (
+        {"rbac.asker.create": True, "service.enabled": False},
+        "needs service.enabled",
+    ),
+    "people who may ask without the role": (
+        {"rbac.asker.subjects": [{"kind": "User", "name": "ann"}]},
+        "subjects without rbac.asker.create",
+    ),
     "a plugin that is no module": ({"plugins": {"my-plugin.py": "x = 1"}}, "plugins"),
     "plugins beside a configuration of the user's": (
         {"config.existingConfigMap": "mine", "plugins": {"cheap.py": "x = 1"}},
@@ -123,3 +157,33 @@ def test_wrong_values_are_refused_with_their_name(name: str) -> None:
 def test_a_parent_chart_may_set_its_globals() -> None:
     rendered = helm.render(settings={"global": {"imageRegistry": "registry.example", "storageClass": "fast"}})
     assert "image: registry.example/kscheduler:" in rendered
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"recorder.enabled": True, "recorder.maxSize": "1Mi"},
+        {"recorder.maxSize": "1048576"},
+        {"recorder.maxSize": "64Gi", "recorder.volume": {"persistentVolumeClaim": {"claimName": "recordings"}}},
+        {
+            "podGroups": ["kubernetes"],
+            "featureGates": {"CompositePodGroup": True, "TopologyAwareWorkloadScheduling": True},
+        },
+        {"podGroups": ["kubernetes"], "featureGates": {"CompositePodGroup": True, "AllAlpha": True}},
+        {"rbac.asker.create": True, "rbac.asker.subjects": [{"kind": "User", "name": "ann"}]},
+    ],
+)
+def test_what_is_just_enough_is_not_refused(settings: dict[str, Any]) -> None:
+    assert helm.render(settings=settings)
+
+
+def test_gates_need_in_the_chart_what_they_need_in_the_service() -> None:
+    source = (values_table.CHART / "templates" / "_configuration.tpl").read_text()
+    lines = re.findall(r'^  "(\w+)" \(list (.*?)\)', source, re.MULTILINE)
+    told = {name: tuple(re.findall(r'"(\w+)"', needed)) for name, needed in lines}
+    assert told
+    for version in ("1.36", "1.37"):
+        gates = gates_of(version)
+        assert {name: gates[name].needs for name in told if name in gates} == {
+            name: needed for name, needed in told.items() if name in gates
+        }

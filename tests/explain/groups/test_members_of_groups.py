@@ -163,3 +163,15 @@ def test_a_group_that_is_not_followed_is_told(command: str, tmp_path: Path, caps
     assert f"kscheduler: {note}\n" in err
     assert main([command, *name, *flags, *AS_1_37[:4]]) == 0
     assert UNFOLLOWED not in capsys.readouterr().err
+
+
+def test_a_member_of_a_tree_without_its_top_says_which_group_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(tree_dump(tmp_path, 1))
+    dumped = json.loads(path.read_text())
+    dumped["items"] = [item for item in dumped["items"] if item["kind"] != "CompositePodGroup"]
+    path.write_text(json.dumps(dumped))
+    run("default/x-0", "--from", str(path), *AS_1_37[:3], TREES, *AS_1_37[4:])
+    lacks = "waits for CompositePodGroup default/all (parent of default/x), which does not exist"
+    assert capsys.readouterr().out.splitlines()[0] == f"pod group default/x is not tried: {lacks}"

@@ -219,6 +219,14 @@ pluginSources:
 {{- if and .Values.tls.certManager.enabled (not .Values.tls.certManager.issuerRef.name) }}
 {{- fail "tls.certManager.issuerRef.name: which issuer?" }}
 {{- end }}
+{{- include "kscheduler.gateRefusals" . }}
+{{- include "kscheduler.askerRefusals" . }}
+{{- $units := dict "" 1 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 }}
+{{- $size := .Values.recorder.maxSize }}
+{{- $number := regexFind "[1-9][0-9]*" $size | default "0" }}
+{{- if lt (mulf $number (get $units (regexFind "[A-Za-z]*$" $size))) 1048576.0 }}
+{{- fail (printf "recorder.maxSize: %s is too little for a recording; 1Mi at least" $size) }}
+{{- end }}
 {{- if gt (len .Values.recorder.volume) 1 }}
 {{- fail "recorder.volume: a volume has one source" }}
 {{- end }}
@@ -233,5 +241,46 @@ pluginSources:
 {{- end }}
 {{- if and (eq .Values.podSchedulerName (include "kscheduler.schedulerName" .)) (eq .Values.mode "second") }}
 {{- fail "podSchedulerName: the scheduler would wait for itself to be scheduled" }}
+{{- end }}
+{{- end }}
+
+{{/* Gates of pod groups without those that they need, which kube-scheduler and we refuse at the start. */}}
+{{- define "kscheduler.gateRefusals" -}}
+{{- $gates := deepCopy .Values.featureGates }}
+{{- if has "kubernetes" .Values.podGroups }}
+{{- $_ := set $gates "GenericWorkload" true }}
+{{- end }}
+{{- $others := or (get $gates "AllAlpha") (get $gates "AllBeta") }}
+{{- $needs := dict
+  "CompositePodGroup" (list "GenericWorkload" "TopologyAwareWorkloadScheduling")
+  "GangScheduling" (list "GenericWorkload")
+  "PodGroupPreemptionPolicy" (list "GenericWorkload")
+  "TopologyAwareWorkloadScheduling" (list "GenericWorkload")
+  "WorkloadAwarePreemption" (list "GangScheduling") }}
+{{- range $gate, $needed := $needs }}
+{{- range $needed }}
+{{- if and (get $gates $gate) (not (ternary (get $gates .) $others (hasKey $gates .))) }}
+{{- fail (printf "featureGates.%s needs featureGates.%s%s" $gate . (ternary ", which podGroups: [kubernetes] sets" "" (eq . "GenericWorkload"))) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Who may ask needs a door to ask at: HTTPS with a login, a Service that the API server's proxy reaches, and roles. */}}
+{{- define "kscheduler.askerRefusals" -}}
+{{- $asker := .Values.rbac.asker }}
+{{- if and $asker.subjects (not $asker.create) }}
+{{- fail "rbac.asker.subjects without rbac.asker.create: nobody would get the role" }}
+{{- end }}
+{{- if $asker.create }}
+{{- if ne .Values.server.scheme "HTTPS" }}
+{{- fail "rbac.asker.create needs server.scheme HTTPS: over HTTP only health and metrics are served" }}
+{{- end }}
+{{- if not .Values.rbac.create }}
+{{- fail "rbac.asker.create needs rbac.create: without it no roles are made" }}
+{{- end }}
+{{- if not .Values.service.enabled }}
+{{- fail "rbac.asker.create needs service.enabled: kubectl kscheduler asks through the API server's proxy to the Service" }}
+{{- end }}
 {{- end }}
 {{- end }}

@@ -13,6 +13,7 @@ from kscheduler.framework.reasons.wording import amount_text, taint_text
 from kscheduler.scheduling.pod_log.recent_attempts import BindingAttempt, FailedAttempt, RecentPreemption
 from kscheduler.server.status_page.facts.in_words import age_text, seconds_of
 from kscheduler.server.status_page.sources import PageSources
+from kscheduler.state.queue.group_queue import INCOMPLETE
 
 MOST_ATTEMPTS: Final = 50
 """Entries that are shown; equal attempts in a row are one."""
@@ -21,7 +22,7 @@ _IN_QUEUE: Final = {
     "backoff": "is tried again when its pause is over",
     "unschedulable": "was turned down, and waits for an event that may help",
     "gated": "is held before the queue",
-    "incomplete": "waits for its pod group, which nobody has seen",
+    INCOMPLETE: "waits for its pod group, which is not complete",
     "pending": "came while its pod group was being tried",
 }
 
@@ -151,7 +152,9 @@ def _in_queue(sources: PageSources, place: str, queued: QueuedPodInfo) -> PodWhe
     text = _IN_QUEUE.get(place, "waits")
     if until is not None:
         text = f"is tried again in {age_text(until - now)}"
-    if queued.gating_plugin:
+    if place == INCOMPLETE:
+        text = sources.queue.why_incomplete(queued.pod.pod) or text
+    elif queued.gating_plugin:
         text = f"is held before the queue by {queued.gating_plugin}"
     return PodWhere(
         state=place,

@@ -1,0 +1,118 @@
+"""Pods of groups that are not whole are told: by one function that says why, in the log, in `/readyz?verbose`."""
+
+import structlog
+
+from kscheduler.aio.clock import VirtualClock
+from kscheduler.framework.cluster.incomplete_groups import why_incomplete
+from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.status import SUCCESS
+from kscheduler.scheduling.incomplete_waits import IncompleteWaits
+from kscheduler.scheduling.truth.pending import PendingPods
+from kscheduler.state.pod_groups.group_apis import kubernetes_apis
+from kscheduler.state.pod_groups.group_table import PodGroupTable
+from kscheduler.state.queue.backoff import BackoffPolicy
+from kscheduler.state.queue.hints import HintTable
+from kscheduler.state.queue.policy import QueuePolicy
+from kscheduler.state.queue.scheduling_queue import SchedulingQueue
+from tests.builders import make_pod
+from tests.server.status_page.page_scene import StoredPods
+from tests.state.queue.model import sort_key
+
+
+def leaf(name: str) -> GroupKey:
+    return GroupKey("scheduling.k8s.io", "default", name)
+
+
+def above(name: str) -> GroupKey:
+    return GroupKey("scheduling.k8s.io", "default", name, is_composite=True)
+
+
+class World:
+    def __init__(self) -> None:
+        self.clock, self.pods = VirtualClock(), StoredPods()
+        self.table = PodGroupTable(kubernetes_apis(has_policy=False, has_composites=True))
+        policy = QueuePolicy(
+            sort_key, lambda *_: SUCCESS, HintTable({}), BackoffPolicy(0.0, 0.0), lambda *_: None, groups=self.table
+        )
+        self.queue = SchedulingQueue(policy)
+        self.waits = IncompleteWaits(self.queue.incomplete_groups, self.clock.monotonic)
+
+    def put(self, key: GroupKey, parent: str = "") -> None:
+        self.table.put(GroupDefinition(key, 1, parent=above(parent) if parent else None))
+
+    def add_pod(self, name: str, group: str) -> None:
+        pod = make_pod(name, schedulingGroup={"podGroupName": group})
+        self.pods[pod.key] = pod
+        self.queue.add(PodInfo(pod), self.clock.time())
+
+    async def look(self, times: int = 1) -> list[tuple[object, ...]]:
+        """What so many looks log, a second apart."""
+        with structlog.testing.capture_logs() as lines:
+            for _ in range(times):
+                self.waits.look()
+                await self.clock.advance(1.0)
+        return [(line["event"], line["pod_group"], line["pods"], line["reason"]) for line in lines]
+
+
+def test_the_reason_names_the_missing_group_or_the_circle_or_the_depth() -> None:
+    world = World()
+
+    def why(name: str) -> str:
+        found = why_incomplete(world.table.definition, leaf(name))
+        assert (found == "") == (world.table.root_of(leaf(name)) is not None)
+        return found
+
+    assert why("x") == "waits for PodGroup default/x, which does not exist"
+    world.put(leaf("x"), "y")
+    assert why("x") == "waits for CompositePodGroup default/y (parent of default/x), which does not exist"
+    world.put(above("y"), "z")
+    world.put(above("z"), "y")
+    assert why("x") == "its groups name each other as parents: default/y -> default/z -> default/y"
+    world.put(above("y"), "y")
+    assert why("x") == "its CompositePodGroup default/y names itself as parent"
+    for name, parent in (("y", "l2"), ("l2", "l3"), ("l3", "l4")):
+        world.put(above(name), parent)
+    assert why("x").startswith("trees deeper than four levels are not followed: default/x -> default/y")
+    world.put(above("l3"))
+    assert why("x") == ""
+
+
+async def test_a_group_is_logged_once_and_again_when_it_waits_for_something_else() -> None:
+    world = World()
+    for name in ("one", "two"):
+        world.add_pod(name, "x")
+    missing = "waits for PodGroup default/x, which does not exist"
+    assert await world.look() == []
+    assert await world.look(5) == [("pod_group_incomplete", "default/x", 2, missing)]
+    world.put(leaf("x"), "y")
+    parent = "waits for CompositePodGroup default/y (parent of default/x), which does not exist"
+    assert await world.look(5) == [("pod_group_incomplete", "default/x", 2, parent)]
+    world.put(above("y"))
+    world.queue.group_appeared(above("y"), world.clock.time())
+    assert await world.look(5) == []
+    assert list(world.queue.incomplete_groups()) == []
+
+
+async def test_a_wait_of_a_minute_is_a_note_with_the_first_group() -> None:
+    world = World()
+    world.add_pod("one", "first")
+    await world.look()
+    world.add_pod("two", "second")
+    await world.look(58)
+    assert list(world.waits.notes()) == []
+    await world.look(2)
+    (note,) = world.waits.notes()
+    assert note == (
+        "2 pods of 2 pod groups wait for groups that are not complete, default/first longest (61 s): "
+        "waits for PodGroup default/first, which does not exist"
+    )
+
+
+async def test_pending_says_what_the_group_lacks() -> None:
+    world = World()
+    world.put(leaf("x"), "gone")
+    world.add_pod("one", "x")
+    (reason,) = (await PendingPods(world.queue, world.pods, lambda _: True).tree())["reasons"]
+    expected = "waits for CompositePodGroup default/gone (parent of default/x), which does not exist"
+    assert (reason["queue"], reason["message"]) == ("incomplete", expected)
