@@ -182,8 +182,8 @@ def test_a_copy_that_takes_too_long_is_killed_and_the_next_question_is_answered(
         return b""
 
     async def main() -> None:
-        live = LiveCopy(limits=CopyLimits(seconds=0.2))
-        with pytest.raises(CopyTimeoutError, match=r"no answer within 0\.2 s"):
+        live = LiveCopy(limits=CopyLimits(seconds=2.0))
+        with pytest.raises(CopyTimeoutError, match=r"no answer within 2 s"):
             await live.ask(question)
         assert await live.ask(lambda: b"next") == b"next"
         assert _children() == ""
