@@ -11,7 +11,7 @@ from typing import Final
 
 from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.logs import get_logger
-from kscheduler.state.queue.scheduling_queue import IncompleteGroup
+from kscheduler.state.queue.group_queue import IncompleteGroup
 
 _log = get_logger(__name__)
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kscheduler.api.groups import POD_GROUPS
-from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey, PodGroupView
+from kscheduler.framework.cluster.pod_groups import GroupKey, PodGroupView
 from kscheduler.framework.nodes.occupants import started_at
 from kscheduler.framework.pods.pod_info import PodInfo
 
@@ -52,10 +52,9 @@ def worth(groups: PodGroupView, pod: PodInfo) -> int:
     if not groups.is_followed:
         return pod.priority
     key = group_of(groups, pod)
-    highest: GroupDefinition | None = None
-    for highest in groups.ancestry(key) if key is not None else ():  # noqa: B007  the last one is what is looked for
-        pass
-    return pod.priority if highest is None or highest.priority is None else highest.priority
+    known = [] if key is None else [*groups.ancestry(key)]
+    priority = known[-1].priority if known else None
+    return pod.priority if priority is None else priority
 
 
 def units_of(groups: PodGroupView, pods: Iterable[PodInfo]) -> list[VictimUnit]:
@@ -77,11 +76,7 @@ def units_of(groups: PodGroupView, pods: Iterable[PodInfo]) -> list[VictimUnit]:
 
 def _taken_whole(groups: PodGroupView, key: GroupKey) -> GroupKey | None:
     """The highest group that goes as a whole."""
-    whole = None
-    for group in groups.ancestry(key):
-        if group.is_taken_whole:
-            whole = group.key
-    return whole
+    return next((group.key for group in reversed([*groups.ancestry(key)]) if group.is_taken_whole), None)
 
 
 def count_groups(groups: PodGroupView, victims: Sequence[PodInfo]) -> int:

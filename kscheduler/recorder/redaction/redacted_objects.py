@@ -8,7 +8,7 @@ understood is an error when it is first met, and a test meets all of them.
 import types
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Union, get_args, get_origin
 
 import msgspec
 
@@ -104,10 +104,10 @@ class ObjectRedaction:
         known = self._known.get(of)
         if known is None:
             known = self._known[of] = {}
-            for name, hint in get_type_hints(of).items():
-                change = self._change(of, name, hint) if name in of.__struct_fields__ else None  # type: ignore[attr-defined]
+            for field in msgspec.structs.fields(of):
+                change = self._change(of, field.name, field.type)
                 if change is not None:
-                    known[name] = change
+                    known[field.name] = change
         return known
 
     def _change(self, owner: type, field: str, hint: Any) -> Change | None:

@@ -61,11 +61,9 @@ class KeyedRedaction(Redaction):
     is_on = True
 
     def __init__(self, key: bytes) -> None:
-        names = Pseudonyms(key)
-        self.text = names.text  # type: ignore[assignment,method-assign]  # one call less for each name
+        self._names = names = Pseudonyms(key)
         self._label = names.label
         self._objects = ObjectRedaction(names)
-        self.part = self._objects.redacted  # type: ignore[method-assign]  # likewise
         self._entries: dict[int, Callable[..., Sequence[Any]]] = {
             Op.DECIDED: self._decided,
             Op.GROUP: self._group,
@@ -76,6 +74,14 @@ class KeyedRedaction(Redaction):
             Op.TOUCHED: lambda names, plugin: (self._all(names), plugin),
             Op.REPAIRED: lambda _what: ("the recording is redacted",),
         }
+
+    def text(self, name: str) -> str:
+        """Each part of its own."""
+        return self._names.text(name)
+
+    def part(self, value: Any) -> Any:
+        """With pseudonyms in its fields."""
+        return self._objects.redacted(value)
 
     def key(self, obj: KubeObject) -> str:
         """As the redacted object's."""

@@ -5,6 +5,7 @@ Templates of composite groups in a Workload have the same rules, and some of the
 
 from collections.abc import Iterator
 
+from kscheduler.framework.cluster.pod_groups import DEEPEST_TREE
 from kscheduler.simulation.kinds import field_rules as rules
 from kscheduler.simulation.kinds.api_errors import FieldCause, Object
 from kscheduler.simulation.rules.pod_groups import IMMUTABLE, group_of_any_kind, validate_template
@@ -12,7 +13,6 @@ from kscheduler.simulation.rules.pod_groups import IMMUTABLE, group_of_any_kind,
 Causes = list[FieldCause]
 
 _MOST_TEMPLATES = 8
-_DEEPEST_TREE = 4
 _FIELDS = (
     "parentCompositePodGroupName",
     "workloadRef",
@@ -58,8 +58,8 @@ def validate_composite_templates(templates: list[Object]) -> Causes:
     path = "spec.compositePodGroupTemplates"
     causes: Causes = []
     for place, template in enumerate(templates):
-        if not _is_shallow(template, _DEEPEST_TREE - 1):
-            reason = f"maximum template hierarchy depth is {_DEEPEST_TREE}"
+        if not _is_shallow(template, DEEPEST_TREE - 1):
+            reason = f"maximum template hierarchy depth is {DEEPEST_TREE}"
             return [rules.bad_value(f"{path}[{place}]", template.get("compositePodGroupTemplates"), reason)]
     if len(templates) > _MOST_TEMPLATES:
         causes.append(rules.too_many(path, len(templates), _MOST_TEMPLATES))

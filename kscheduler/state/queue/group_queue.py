@@ -19,7 +19,7 @@ waits for its own back-off before its group is tried again, so a Binding that is
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
@@ -46,6 +46,14 @@ LetIn = Callable[[QueuedPodInfo], bool]
 """Calls PreEnqueue for a pod, and notes which plugin keeps it out."""
 Enter = Callable[[QueuedPodGroup, str, str, float], None]
 """Puts a group into a heap."""
+
+
+class IncompleteGroup(NamedTuple):
+    """A group whose members cannot be tried."""
+
+    key: GroupKey
+    pods: int
+    why: str
 
 
 class GroupQueue:
@@ -141,9 +149,10 @@ class GroupQueue:
         """Why pods of this group cannot be tried; empty: its tree is whole."""
         return why_incomplete(self._view.definition, group)
 
-    def incomplete(self) -> Mapping[GroupKey, Collection[str]]:
-        """The keys of members that wait for a whole tree, by the group that they name: a live view, none empty."""
-        return self._incomplete
+    def incomplete(self) -> Iterator[IncompleteGroup]:
+        """The groups with members that wait because their tree is not whole."""
+        for key, pods in self._incomplete.items():
+            yield IncompleteGroup(key, len(pods), self.why_incomplete(key))
 
     def has_gated(self) -> bool:
         """Whether any group waits for an event."""
@@ -245,9 +254,9 @@ class GroupQueue:
     def ask_again(self, keys: Collection[str], now: float) -> None:
         """Let PreEnqueue judge the groups of these pods again, each once, where they are gated."""
         groups = {self._group_of[key] for key in keys if key in self._group_of}
-        for root in {self._view.root_of(group) for group in groups} - {None}:
-            element = self._gated.get(root) if root is not None else None
-            if element is not None:
+        elements = {element.key: element for group in groups if (element := self._element_of(group)) is not None}
+        for element in elements.values():
+            if element.place == GATED:
                 self._move(element, QueueingStrategy.AFTER_BACKOFF, events.FORCE_ACTIVATE.label, now)
 
     # --- groups -------------------------------------------------------------------------------------------------------

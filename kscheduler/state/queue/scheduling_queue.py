@@ -21,7 +21,6 @@ pod is like another, every element is a pod, and the queue behaves as kube-sched
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
@@ -34,7 +33,7 @@ from kscheduler.framework.status import Code
 from kscheduler.state.queue.backoff import is_backing_off
 from kscheduler.state.queue.bundles import Bundle, Element
 from kscheduler.state.queue.gated import GatedPods
-from kscheduler.state.queue.group_queue import INCOMPLETE, PENDING, GroupQueue
+from kscheduler.state.queue.group_queue import INCOMPLETE, PENDING, GroupQueue, IncompleteGroup
 from kscheduler.state.queue.hints import QueueingStrategy
 from kscheduler.state.queue.in_flight import InFlight, SeenEvent
 from kscheduler.state.queue.places import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE, Places
@@ -99,14 +98,6 @@ class QueueAdoption:
 
 def _places_of(policy: QueuePolicy) -> Places:
     return Places(policy.sort_key, GatedPods(policy.standing_gates, policy.hints_alike))
-
-
-class IncompleteGroup(NamedTuple):
-    """A group whose members cannot be tried."""
-
-    key: GroupKey
-    pods: int
-    why: str
 
 
 class SchedulingQueue:
@@ -179,11 +170,7 @@ class SchedulingQueue:
 
     def incomplete_groups(self) -> Iterator[IncompleteGroup]:
         """The groups with members that wait because their tree is not whole."""
-        groups = self._groups
-        if groups is not None:
-            yield from (
-                IncompleteGroup(key, len(pods), groups.why_incomplete(key)) for key, pods in groups.incomplete().items()
-            )
+        return iter(()) if self._groups is None else self._groups.incomplete()
 
     # --- recordings ---------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.builders import node_tree, pod_tree
 from tests.e2e.status_page import shop
-from tests.e2e.status_page.browser import chromium, looking
+from tests.e2e.status_page.browser import looking
 from tests.e2e.status_page.watched import Watched, watched
 
 NODES, PODS = 60, 300
@@ -17,12 +17,6 @@ STORY, BOUND, NODE = "/ui/pods/analytics/report-0", "/ui/pods/shop/checkout-7d9f
 PAGES = ("/ui/", "/ui/?by=pods", "/ui/pending", "/ui/nodes", "/ui/search?q=train", STORY, BOUND, NODE, "/ui/nodes/none")
 SERIOUS = {"serious", "critical"}
 HOSTILE = '"><img src=x onerror=document.title="taken">\u202e</script><script>document.title="taken"</script>'
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

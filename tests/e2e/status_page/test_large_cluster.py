@@ -6,17 +6,11 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.e2e.status_page import shop
-from tests.e2e.status_page.browser import chromium, looking
+from tests.e2e.status_page.browser import looking
 from tests.e2e.status_page.watched import Watched, watched
 
 NODES, PODS = 5_000, 2_000
 ZONE = shop.ZONES[1]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

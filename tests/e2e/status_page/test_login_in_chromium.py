@@ -9,14 +9,8 @@ from playwright.sync_api import Browser, expect
 from kscheduler.simulation.objects.access.reviews import token_request
 from tests.controlplane.kscheduler_process import HTTPS
 from tests.e2e.status_page import shop
-from tests.e2e.status_page.browser import chromium, looking
+from tests.e2e.status_page.browser import looking
 from tests.e2e.status_page.watched import Watched, watched
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")
