@@ -54,6 +54,7 @@ EXCEPTIONS = {
     "tests/scheduling/test_plugin_contract.py": (("queue_policy",), "what it refuses"),
     "tests/scheduling/test_profiles.py": (("queue_policy",), "what it makes of profiles"),
     "tests/scheduling/classes/test_signatures.py": (("Signatures",), "which pods are alike, by itself"),
+    "tests/scheduling/test_incomplete_waits.py": (("SchedulingQueue",), "groups that are not whole, by themselves"),
     "tests/scheduling/runtime/test_slow_plugins.py": (("PluginReports",), "what is written, by itself"),
     "tests/state/queue/test_queue_against_model.py": (("SchedulingQueue",), "the queue against a naive model"),
     "tests/state/queue/test_groups_against_model.py": (("SchedulingQueue",), "pod groups against a naive model"),

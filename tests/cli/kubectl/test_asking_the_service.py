@@ -241,7 +241,7 @@ async def test_what_is_wrong_with_a_question_is_not_asked_again_here(capsys: pyt
         assert await plugin(front, "why", "default/nobody") == 2
         assert "the service knows no pod default/nobody" in capsys.readouterr().err
         assert await plugin(front, "whatif", "--drain", "nowhere") == 2
-        assert "drain[0]: there is no node nowhere" in capsys.readouterr().err
+        assert "--drain: there is no node nowhere among the 0 nodes" in capsys.readouterr().err
 
 
 async def test_questions_about_other_clusters_and_configurations_are_decided_here(
