@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import aiohttp
 
-from benchmarks.real.clock import Clock
+from benchmarks.real.clock import Clock, percentile
 from benchmarks.real.run import (
     NAMESPACES_PATH,
     NODES_PATH,
@@ -77,8 +77,10 @@ class Crowd:
                 if number >= 1000:
                     await self._clock.wait_for_binds(number - 1000, PATIENCE_SECONDS)
                 pod = MIXED.pod(number)
-                self._there.append(pod["metadata"]["name"])
+                name = pod["metadata"]["name"]
+                self._there.append(name)
                 await self._slots.acquire()
+                self._clock.sent[name] = time.monotonic()
                 group.create_task(self._create(pod))
                 if len(self._there) > self._live:
                     await self._slots.acquire()
@@ -105,8 +107,8 @@ class Crowd:
 
 async def play(
     plane: ControlPlane, scheduler: Process, shadows: dict[str, Process], options: argparse.Namespace
-) -> None:
-    """Everything until both shadows have compared all pods."""
+) -> Clock:
+    """Everything until both shadows have compared all pods. Returns when each was sent and bound."""
     clock = Clock()
     async with session(plane.api) as http:
         await create_all(http, NAMESPACES_PATH, [{"metadata": {"name": NAMESPACE}}])
@@ -126,6 +128,7 @@ async def play(
             await asyncio.wait({watch})
     for shadow in shadows.values():
         await catch_up(shadow, options.pods)
+    return clock
 
 
 async def catch_up(shadow: Process, pods: int) -> None:
@@ -148,6 +151,7 @@ def lines(name: str, shadow: Process, report: dict[str, Any]) -> Iterator[str]:
     unlike = report["compared"] - report["kinds"]["same"]
     if unlike:
         yield f"    of what is not the same, {orders / unlike:.2%} is explained by an order"
+    yield f"    {report['withoutSearch']:,} differences whose order was not looked for to the end"
     cpu = shadow.cpu_seconds() * 1_000 / max(1, report["compared"])
     yield f"    {cpu:.2f} ms of CPU per comparison, {shadow.peak_mebibytes():.0f} MiB at most"
 
@@ -190,8 +194,10 @@ def main(arguments: list[str] | None = None) -> int:
         for process in (scheduler, *shadows.values()):
             ends.callback(process.stop)
         began = time.monotonic()
-        asyncio.run(play(plane, scheduler, shadows, options))
+        clock = asyncio.run(play(plane, scheduler, shadows, options))
         print(f"{options.pods:,} pods on {options.nodes:,} nodes in {time.monotonic() - began:.0f} s")
+        took = clock.latencies(clock.sent)
+        print(f"from creation to binding {percentile(took, 50):.0f} ms, p99 {percentile(took, 99):,.0f} ms")
         reports = {name: own_json(shadow) for name, shadow in shadows.items()}
         for name, report in reports.items():
             print("\n".join(lines(name, shadows[name], report)))
