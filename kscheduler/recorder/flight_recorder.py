@@ -1,8 +1,8 @@
-"""The flight recorder on the event loop: a tuple per step, nothing more; the rest is done in a thread.
+"""The flight recorder on the event loop: a tuple per step, which are packed in batches; a thread writes them.
 
 It is the scheduler's journal and the first handler of every informer, so it hears each change in the order in which
-handlers and decisions happen. What it keeps are references: objects are never changed in place. The tuples are handed
-over in batches, at the latest after half a second.
+handlers and decisions happen. What it keeps are references: objects are never changed in place. Batches are packed when
+they are full, and at the latest after half a second.
 
     full buffer, full disk      nothing more is kept; when the thread has caught up, a new segment begins with a
                                 snapshot, the recording says how many entries are missing, and a metric counts them
@@ -32,7 +32,7 @@ from kscheduler.scheduling.journal import AttemptFailure, Decided, EvictionStep,
 _log = get_logger(__name__)
 
 BATCH: Final = 256
-"""Entries that are handed over at a time."""
+"""Entries that are packed at a time: a third of a millisecond."""
 HAND_OVER_SECONDS: Final = 0.5
 """How long an entry may stay in memory of the loop: a kill loses no more than this and what is being written."""
 MOST_WAITING: Final = 100_000
@@ -122,14 +122,16 @@ class FlightRecorder(Journal):
             self._hand_over()
             if self._thread.is_idle() and self._thread.may_try():
                 self._begin_segment()
-        elif self._is_repaired or self._thread.wants_segment():
+        elif (self._is_repaired or self._thread.wants_segment()) and not self._thread.is_behind():
             self._begin_segment()
         else:
             self._hand_over()
+        self._thread.catch_up()
 
     async def stop(self) -> None:
         """Write what waits, and end. A disk that hangs holds the end up for no more than a few seconds."""
         self._hand_over()
+        self._thread.flush()
         await asyncio.to_thread(self._thread.stop)
 
     def notes(self) -> Iterable[str]:
@@ -151,7 +153,7 @@ class FlightRecorder(Journal):
         self._outputs, self._is_repaired = [], False
         micros = self.clock.micros
         entries = self.snapshot(micros, dict(self._under_way), self._attempts)
-        self._thread.put(NewSegment(micros, entries, missing), 0)
+        self._thread.begin(NewSegment(micros, entries, missing))
 
     # --- keeping ------------------------------------------------------------------------------------------------------
 
@@ -173,7 +175,7 @@ class FlightRecorder(Journal):
             self._lose(len(pending))
             return
         self._entries += len(pending)
-        self._thread.put(pending, len(pending))
+        self._thread.put(pending)
 
     def _lose(self, entries: int) -> None:
         if not self._missing and self._thread.takes_entries:  # otherwise the thread has said why

@@ -1,8 +1,13 @@
-"""The thread that packs entries and writes them.
+"""Packs entries into blocks, and the thread that writes them.
 
-It holds the interpreter only for some dozens of entries at a time, so that the event loop is never kept waiting;
-compressing and writing do not hold it at all. What cannot be written is told once, tried again every 30 s, and never
-disturbs who decides.
+    the loop puts entries   packed at once, on the loop; the thread writes the blocks, 64 KiB at a time
+    a segment begins        the thread packs and writes its snapshot; what is put meanwhile is held back until then
+
+Packing costs a microsecond an entry while its objects are in the caches of the loop's core, and several times as much
+on another one; and a thread that waits for the interpreter while the loop works is woken each time numpy lets go of it,
+which costs the loop more than the packing. So the thread has as little as possible to do: what a disk may hold up, and
+the snapshots, for which it holds the interpreter for some dozens of entries at a time. What cannot be written is told
+once, tried again every 30 s, and never disturbs who decides.
 """
 
 import errno
@@ -10,6 +15,7 @@ import os
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,11 +34,15 @@ from kscheduler.recorder.redaction.redacting import NO_REDACTION, Redaction
 
 _log = get_logger(__name__)
 
+AT_ONCE: Final = 3
+"""Batches that are packed when one is put, where some were held back."""
 SLICE: Final = 64
-"""Entries that are packed before others may have the interpreter."""
+"""Entries of a snapshot that are packed before others may have the interpreter."""
 PAUSE_SECONDS: Final = 0.0005
 """What is left to others between two slices."""
 BLOCK_ENTRIES: Final = 2048
+WRITE_BYTES: Final = 1 << 16
+"""Of blocks, after which the thread is woken to write them."""
 RETRY_SECONDS: Final = 30.0
 """After which writing is tried again where it has failed."""
 END_SECONDS: Final = 5.0
@@ -50,6 +60,25 @@ class NewSegment:
     snapshot: Callable[[], Iterable[Sequence[Any]]]
     missing: int
     """Entries that were lost before it."""
+
+
+Entries = Sequence[tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """What is to be appended to the segment."""
+
+    data: bytes
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Unpackable:
+    """Entries that could not be packed: a bug."""
+
+    problem: Exception
+    entries: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +112,20 @@ class SegmentThread:
     def __init__(self, settings: WriteSettings, redaction: Redaction = NO_REDACTION) -> None:
         self._settings = settings
         self._redaction = redaction
-        self._queue: queue.SimpleQueue[NewSegment | list[tuple[Any, ...]] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[NewSegment | _Blocks | _Unpackable | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="flight recorder", daemon=True)
         self._lock = threading.Lock()
         self.waiting = 0
         """Entries that were put and are not written yet."""
         self.takes_entries = True
         """Whether there is a segment; false from a failure to the next segment."""
-        self._is_ended = False
+        self._beginnings = 0
+        """Segments that the thread has not begun yet. While there is one, the loop must not pack."""
+        self._held: deque[Entries] = deque()
+        """Batches that are not packed yet."""
+        self._blocks: list[bytes] = []
+        self._blocks_bytes = self._blocks_entries = 0
+        """Packed by the loop, not handed over yet."""
         self._segment: _Segment | None = None
         self._digest = Digest()
         self._micros = 0
@@ -108,17 +143,62 @@ class SegmentThread:
         """Begin to write."""
         self._thread.start()
 
-    def put(self, item: NewSegment | list[tuple[Any, ...]], entries: int) -> None:
-        """Hand over. Entries must follow their segment."""
-        if isinstance(item, NewSegment):
-            self.takes_entries = True
+    def begin(self, segment: NewSegment) -> None:
+        """What is put from now on goes into another segment."""
+        self.flush()
+        self.takes_entries = True
         with self._lock:
-            self.waiting += entries
-        self._queue.put(item)
+            self._beginnings += 1
+        self._queue.put(segment)
+
+    def put(self, entries: Entries) -> None:
+        """Record these; they must follow a segment's beginning."""
+        with self._lock:
+            self.waiting += len(entries)
+        self._held.append(entries)
+        self._pack(AT_ONCE)
+        if self._blocks_bytes >= WRITE_BYTES:
+            self._hand_over()
+
+    def is_behind(self) -> bool:
+        """Whether what is put is held back: no other segment may begin before it is packed."""
+        return self._beginnings > 0 or bool(self._held)
+
+    def catch_up(self) -> None:
+        """Pack some of what is held back, and have written what is packed."""
+        self._pack(AT_ONCE)
+        self._hand_over()
+
+    def flush(self) -> None:
+        """Pack and have written all that was put, unless its segment has not begun yet."""
+        self._pack(len(self._held))
+        self._hand_over()
+
+    def _pack(self, most: int) -> None:
+        if self._beginnings:
+            return
+        for _ in range(min(most, len(self._held))):
+            entries, segment = self._held.popleft(), self._segment
+            try:
+                if segment is not None:  # otherwise the thread counts them as lost
+                    packed = [self._packed(segment.objects, entry) for entry in entries]
+                    self._blocks.append(segment.packed(self._encoded(packed)))
+                    self._blocks_bytes += len(self._blocks[-1])
+                self._blocks_entries += len(entries)
+            except Exception as problem:  # noqa: BLE001  a bug here must not reach who decides
+                self._hand_over()
+                self._queue.put(_Unpackable(problem, len(entries)))
+                self.takes_entries = False
+
+    def _hand_over(self) -> None:
+        if self._blocks_entries:
+            self._queue.put(_Blocks(b"".join(self._blocks), self._blocks_entries))
+            self._blocks.clear()
+            self._blocks_bytes = self._blocks_entries = 0
 
     def is_idle(self) -> bool:
         """Whether everything is written, or was given up."""
-        return self._queue.empty() and not self.waiting
+        return self._queue.empty() and not self.waiting and not self._beginnings
 
     def may_try(self) -> bool:
         """Whether it is time to try after a failure."""
@@ -133,7 +213,7 @@ class SegmentThread:
         return segment.size >= settings.segment_bytes or is_old
 
     def stop(self) -> None:
-        """Write what waits and end; at most some seconds."""
+        """Write what was handed over and end; at most some seconds."""
         self._queue.put(None)
         if self._thread.is_alive():
             self._thread.join(END_SECONDS)
@@ -159,21 +239,27 @@ class SegmentThread:
                 _log.exception("recording_failed")
                 self._failed(f"{type(problem).__name__}: {problem}")
 
-    def _take(self, item: NewSegment | list[tuple[Any, ...]]) -> None:
+    def _take(self, item: NewSegment | _Blocks | _Unpackable) -> None:
         if isinstance(item, NewSegment):
-            self._begin(item)
+            try:
+                self._begin(item)
+            finally:
+                with self._lock:
+                    self._beginnings -= 1
             return
         is_written = False
         try:
+            if isinstance(item, _Unpackable):
+                raise item.problem
             if self._segment is not None:
-                self._write(self._segment, item)
+                self._written += self._segment.append(item.data)
                 is_written = True
         finally:
             with self._lock:
-                self.waiting -= len(item)
+                self.waiting -= item.entries
             if not is_written:
-                self._discarded += len(item)
-                self._missing += len(item)
+                self._discarded += item.entries
+                self._missing += item.entries
 
     def _failed(self, problem: str) -> None:
         self._close()
@@ -243,11 +329,13 @@ class SegmentThread:
                     self._packed(segment.objects, entry)
                     for entry in entries[first : min(first + SLICE, start + BLOCK_ENTRIES)]
                 ]
-                if not self._queue.qsize() > 100:  # otherwise the thread must catch up
-                    time.sleep(PAUSE_SECONDS)
-            packed.append((Op.DIGEST, self._digest.decisions, self._digest.close()))
-            written = segment.write(_encode(packed))
-            self._written += written
+                time.sleep(PAUSE_SECONDS)
+            self._written += segment.append(segment.packed(self._encoded(packed)))
+
+    def _encoded(self, packed: list[Any]) -> bytes:
+        """The data of a block."""
+        packed.append((Op.DIGEST, self._digest.decisions, self._digest.close()))
+        return _encode(packed)
 
     def _packed(self, objects: ObjectPacker, entry: Sequence[Any]) -> Sequence[Any]:
         op = entry[0]
@@ -302,16 +390,19 @@ class _Segment:
             path.unlink(missing_ok=True)
             raise
 
-    def write(self, data: bytes) -> int:
-        """Append a block; returns its bytes. Raises `OSError`: then its end is not whole, and it must be closed."""
+    def packed(self, data: bytes) -> bytes:
+        """The block with these data: blocks must be appended in the order in which they are packed."""
+        return self._blocks.pack(data)
+
+    def append(self, blocks: bytes) -> int:
+        """Returns their bytes. Raises `OSError`: then its end is not whole, and it must be closed."""
         if not os.fstat(self._file.fileno()).st_nlink:  # what is written to it would be lost without an error
             raise FileNotFoundError(errno.ENOENT, "the file was deleted while it was written", str(self.path))
-        block = memoryview(self._blocks.pack(data))
-        left = block
+        left = memoryview(blocks)
         while left:  # a raw file may take a part only
             left = left[self._file.write(left) :]
-        self.size += len(block)
-        return len(block)
+        self.size += len(blocks)
+        return len(blocks)
 
     def close(self) -> None:
         """No more is written to it."""

@@ -40,7 +40,8 @@ def entries_of(path: Path) -> list[Any]:
 
 
 def written(recorder: FlightRecorder) -> None:
-    """Wait until the thread has nothing to do."""
+    """Wait until all that was handed over is written."""
+    recorder._thread.catch_up()
     for _ in range(2000):
         if recorder._thread.is_idle():
             return
@@ -96,7 +97,7 @@ async def test_after_a_failure_a_new_segment_says_what_is_missing_and_replays(
     cluster = cluster_with(directory)
     recorder = cluster.recorder
     assert recorder is not None
-    real = segment_thread._Segment.write
+    real = segment_thread._Segment.append
     is_full = False
 
     def write(segment: Any, data: bytes) -> int:
@@ -112,7 +113,7 @@ async def test_after_a_failure_a_new_segment_says_what_is_missing_and_replays(
         nonlocal is_full
         is_full = False
 
-    monkeypatch.setattr(segment_thread._Segment, "write", write)
+    monkeypatch.setattr(segment_thread._Segment, "append", write)
     await play(cluster, 300, {100: fill, 160: empty})
     found = recorder.statistics()
     assert found.lost > 0
@@ -136,13 +137,13 @@ async def test_a_thread_that_cannot_keep_up_loses_entries_and_goes_on_with_a_sna
     assert recorder is not None
     gate = threading.Event()
     gate.set()
-    real = segment_thread._Segment.write
+    real = segment_thread._Segment.append
 
     def write(segment: Any, data: bytes) -> int:
         gate.wait(20)
         return real(segment, data)
 
-    monkeypatch.setattr(segment_thread._Segment, "write", write)
+    monkeypatch.setattr(segment_thread._Segment, "append", write)
 
     def turn(number: int) -> None:
         if number == 60:
@@ -185,13 +186,13 @@ async def test_a_full_disk_is_not_filled_with_segments_that_are_of_no_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written_bytes: int
 ) -> None:
     monkeypatch.setattr(segment_thread, "RETRY_SECONDS", 0.0)
-    real = segment_thread._Segment.write
+    real = segment_thread._Segment.append
 
     def write(segment: Any, data: bytes) -> int:
         real(segment, data[:written_bytes])
         raise OSError(28, "No space left on device", str(segment.path))
 
-    monkeypatch.setattr(segment_thread._Segment, "write", write)
+    monkeypatch.setattr(segment_thread._Segment, "append", write)
     cluster = cluster_with(tmp_path)
     assert cluster.recorder is not None
     await play(cluster, 100, {})
@@ -204,14 +205,14 @@ async def test_a_gap_is_told_once_when_it_is_over_and_no_number_is_left_out(
 ) -> None:
     monkeypatch.setattr(segment_thread, "RETRY_SECONDS", 0.0)
     is_full = threading.Event()
-    real = segment_thread._Segment.write
+    real = segment_thread._Segment.append
 
     def write(segment: Any, data: bytes) -> int:
         if is_full.is_set():
             raise OSError(28, "No space left on device", str(segment.path))
         return real(segment, data)
 
-    monkeypatch.setattr(segment_thread._Segment, "write", write)
+    monkeypatch.setattr(segment_thread._Segment, "append", write)
     cluster = cluster_with(tmp_path)
     recorder = cluster.recorder
     assert recorder is not None
