@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 DEFAULT_PORT: Final = 10262
 _DESCRIPTION = """\
 Follow a live cluster in which another scheduler decides, and say how this configuration would have decided: for each
-binding, on the cluster as it was just before it, and in total. Nothing is written to the cluster, and no pod is ever bound
-or evicted: the client cannot send a write. SIGUSR1 prints the report; SIGTERM and Ctrl-C print it and end."""
+binding, on the cluster as it was just before it, and in total. Nothing is written to the cluster, and no pod is ever
+bound or evicted: the client cannot send a write. SIGUSR1 prints the report; SIGTERM and Ctrl-C print it and end."""
 _EPILOG = """\
-Exit codes: 0 ended by a signal or after --duration, whatever the differences; 2 flags, files or credentials that cannot be
-used."""
+Exit codes: 0 ended by a signal or after --duration, whatever the differences; 2 flags, files or credentials that cannot
+be used."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
@@ -69,8 +69,8 @@ def _add_followed(group: "argparse._ArgumentGroup") -> None:
         "--followed",
         choices=("kube-scheduler", "kscheduler"),
         default="kube-scheduler",
-        help="which program decides: kube-scheduler takes any of the best nodes, and looks at a sample of the nodes of a "
-        "large cluster; kscheduler does neither, so no difference is excused by it (default %(default)s)",
+        help="which program decides: kube-scheduler takes any of the best nodes, and looks at a sample of the nodes of "
+        "a large cluster; kscheduler does neither, so no difference is excused by it (default %(default)s)",
     )
     group.add_argument(
         "--followed-percentage",
@@ -84,8 +84,8 @@ def _add_followed(group: "argparse._ArgumentGroup") -> None:
         type=duration,
         metavar="DURATION",
         default=seconds(2),
-        help="how long a change waits before it is compared, so that the bindings in flight at that time are known; choose "
-        "it longer where the API server is slow (default %(default)s)",
+        help="how long a change waits before it is compared, so that the bindings in flight at that time are known; "
+        "choose it longer where the API server is slow (default %(default)s)",
     )
     group.add_argument(
         "--grace",

@@ -132,7 +132,8 @@ def _sums(tree: Tree, style: Style) -> Iterator[str]:
     yield f"{INDENT}{style.paint('in total', BOLD)}"
     if left["ever"]:
         pods = ", ".join(f"{printable(each['pod'])} (to {printable(each['node'])})" for each in left["pods"][:3])
-        yield f"{INDENT}{INDENT}left pending, though we would place them: {left['now']} now, {left['ever']} in all: {pods}"
+        counts = f"{left['now']} now, {left['ever']} in all"
+        yield f"{INDENT}{INDENT}left pending, though we would place them: {counts}: {pods}"
     nominations = {word: count for word, count in tree["nominations"].items() if count}
     if nominations:
         told = ", ".join(f"{word} {count}" for word, count in nominations.items())
