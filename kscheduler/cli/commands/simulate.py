@@ -36,10 +36,10 @@ from kscheduler.whatif.scenario import ScenarioError
 _PLAYED = 0
 
 _DESCRIPTION = """\
-Play what would happen: pods that wait and pods of -f get nodes, nodes come, go, are cordoned or drained; with the
-scheduler's own queue, cycle and preemption over a copy of the cluster in memory. Nothing is written to any cluster."""
+Show what would happen if pods of -f came, or nodes came, went, were changed, cordoned or drained: the scheduler's own
+queue, cycle and preemption run over a copy of the cluster in memory. Nothing is written to any cluster."""
 _EPILOG = f"""\
-Exit codes: 0 played, whoever stays pending; {EXIT_CODES}"""
+Exit codes: 0 simulated, whatever stays pending; {EXIT_CODES}"""
 
 
 def add_parser(

@@ -253,7 +253,7 @@ async def test_questions_about_other_clusters_and_configurations_are_decided_her
         assert not [path for _, path, has_token in front.seen if has_token]
         service = ("--service", "kscheduler-system/kscheduler:10259")
         assert await plugin(front, "pending", "--scheduler-name", "mine", *service) == 2
-        message = "--service: a question with --scheduler-name is not about what the service has"
+        message = "--service: a question with --scheduler-name is not about the state of the service"
         assert message in capsys.readouterr().err
 
 

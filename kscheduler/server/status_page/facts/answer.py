@@ -10,7 +10,7 @@ EXAMPLES: Final = 4
 MOST_REJECTIONS: Final = 40
 _VERDICTS: Final = {
     "Gated": "It is held before the queue.",
-    "Error": "It cannot be decided about.",
+    "Error": "It cannot be decided.",
     "Finished": "It has ended; nobody schedules it any more.",
     "Terminating": "It is being deleted; nobody schedules it any more.",
 }
@@ -97,7 +97,7 @@ def _group_verdict(tree: Tree, *, gets_node: bool) -> tuple[str, str]:
     """A sentence, and the text that says why."""
     name, outcome = f"pod group {tree['podGroup']}", tree.get("podGroupOutcome") or {}
     if tree.get("error"):
-        return f"Its {name} cannot be decided about.", tree["error"]
+        return f"Its {name} cannot be decided.", tree["error"]
     if gates := outcome.get("preEnqueue"):
         held = [
             f"{pod}: {', '.join(gate['reasons'])} ({gate['plugin']})" for pod, gate in gates.items() if gate is not None
