@@ -85,12 +85,12 @@ def _add_cluster_changes(group: "argparse._ArgumentGroup") -> None:
         "-n", "--namespace", action=StoreText, metavar="NAME", default="", help="of manifests that name none"
     )
     for flag, metavar, text in (
-        ("--add-nodes", "N:NODE", "so many more nodes like this one"),
-        ("--remove-node", "NODE", "the node and its pods are gone; controllers make the pods anew"),
+        ("--add-nodes", "N:NODE", "N more nodes like this one"),
+        ("--remove-node", "NODE", "the node and its pods are gone; controllers recreate the pods"),
         ("--cordon", "NODE", "no further pod goes there"),
         ("--drain", "NODE", "cordoned, and its pods evicted as far as disruption budgets allow"),
-        ("--label-node", "NODE:KEY=VALUE", "a label, or without one: NODE:KEY-"),
-        ("--taint-node", "NODE:KEY=VALUE:EFFECT", "a taint, or with a minus sign at the end without it"),
+        ("--label-node", "NODE:KEY=VALUE", "add a label, or remove one: NODE:KEY-"),
+        ("--taint-node", "NODE:KEY=VALUE:EFFECT", "add a taint, or with a minus sign at the end remove it"),
     ):
         group.add_argument(flag, action="append", default=[], metavar=metavar, help=text)
     group.add_argument(
