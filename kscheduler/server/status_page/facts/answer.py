@@ -9,7 +9,7 @@ BEST_NODES: Final = 5
 EXAMPLES: Final = 4
 MOST_REJECTIONS: Final = 40
 _VERDICTS: Final = {
-    "Gated": "It is held before the queue.",
+    "Gated": "It is kept out of the queue.",
     "Error": "It cannot be decided.",
     "Finished": "It has ended; nobody schedules it any more.",
     "Terminating": "It is being deleted; nobody schedules it any more.",

@@ -24,7 +24,7 @@ _QUEUES: Final = (
     ("active", "are tried next"),
     ("backoff", "are tried after a pause"),
     ("unschedulable", "wait for an event that may help"),
-    ("gated", "are held before the queue"),
+    ("gated", "are kept out of the queue"),
 )
 
 
