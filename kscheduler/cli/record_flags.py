@@ -42,7 +42,7 @@ def add_record_flags(parser: Any, where: str = "") -> None:
         "--record-redact",
         action="store_true",
         help=f"{where}hash the names of pods, nodes, namespaces and all else that --record writes, and values of "
-        "labels, with a key that only this process has; the recording replays all the same",
+        "labels, with a key that only this process has; the recording can be replayed as any other",
     )
     parser.add_argument(
         "--record-redact-key",

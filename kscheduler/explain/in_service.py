@@ -67,12 +67,12 @@ def service_lines(known: InService) -> Iterator[str]:
     tries = "1 attempt" if known.attempts == 1 else f"{known.attempts} attempts"
     match known.place:
         case "active":
-            yield f"in the queue, its turn comes next ({tries} so far)"
+            yield f"in the queue, to be tried next ({tries} so far)"
         case "backoff":
             left = max((known.backoff_until or known.at) - known.at, 0.0)
             yield f"backs off after {tries}: it is tried again in {left:.1f} s, at {_time(known.backoff_until)}"
         case "unschedulable":
-            events = ", ".join(map(_short, known.awaits[:_MOST_EVENTS])) or "nothing but the safety net of some minutes"
+            events = ", ".join(map(_short, known.awaits[:_MOST_EVENTS])) or "no event, only after some minutes"
             more = f" and {len(known.awaits) - _MOST_EVENTS} more" if len(known.awaits) > _MOST_EVENTS else ""
             yield f"parked since {_time(known.since)} after {tries}; it is tried again upon {events}{more}"
         case "gated":

@@ -6,15 +6,15 @@ from kscheduler.metrics.samples import Numbers, Sample, Source, gauge
 from kscheduler.recorder.flight_recorder import RecorderStatistics
 from kscheduler.scheduling.observations import MetricSeries
 
-ENTRIES = MetricSeries("kscheduler_recorder_entries_total", "Steps that the flight recorder has kept.")
-DECISIONS = MetricSeries("kscheduler_recorder_decisions_total", "Decisions among them.")
+ENTRIES = MetricSeries("kscheduler_recorder_entries_total", "Entries that the flight recorder has taken.")
+DECISIONS = MetricSeries("kscheduler_recorder_decisions_total", "Decisions among the entries.")
 LOST = MetricSeries(
     "kscheduler_recorder_lost_entries_total",
-    "Steps that could not be kept: the buffer was full, or nothing could be written.",
+    "Entries that are missing in the recording: the buffer was full, or nothing could be written.",
 )
-WRITTEN = MetricSeries("kscheduler_recorder_written_bytes_total", "Bytes of blocks that were written.")
-SEGMENTS = MetricSeries("kscheduler_recorder_segments_total", "Segments that were begun.")
-FAILURES = MetricSeries("kscheduler_recorder_failures_total", "Failures to write.")
+WRITTEN = MetricSeries("kscheduler_recorder_written_bytes_total", "Bytes that the flight recorder has written.")
+SEGMENTS = MetricSeries("kscheduler_recorder_segments_total", "Files that the flight recorder has begun.")
+FAILURES = MetricSeries("kscheduler_recorder_failures_total", "Failures of the flight recorder to write.")
 IS_RECORDING = MetricSeries("kscheduler_recorder_recording", "1 while the flight recorder writes, 0 while it cannot.")
 
 

@@ -17,15 +17,15 @@ COMPARISONS = MetricSeries(
 )
 DIFFERENCES = MetricSeries(
     "kscheduler_shadow_differences_total",
-    "Comparisons that equal rules and configurations would not show: no tie by chance, no sample, no order.",
+    "Comparisons in which we choose another node, and neither tie, sample nor order of bindings explains it.",
 )
 WITHOUT_SEARCH = MetricSeries(
     "kscheduler_shadow_differences_without_search_total",
-    "Differences for which an order of bindings was not looked for to the end: searches found none, or lacked time.",
+    "Differences for which the search for an order was cut short: earlier searches found none, or time was up.",
 )
 NOT_JUDGED = MetricSeries(
     "kscheduler_shadow_pods_not_compared_total",
-    "Pods that were first seen on a node: made with one, or bound while the watch was away.",
+    "Pods that were first seen on a node: created with one, or bound while the watch was interrupted.",
 )
 PREEMPTIONS = MetricSeries(
     "kscheduler_shadow_nominations_total",
@@ -34,23 +34,25 @@ PREEMPTIONS = MetricSeries(
 )
 EVICTIONS = MetricSeries(
     "kscheduler_shadow_evictions_total",
-    "Pods that the other has preempted (theirs), and victims that we would have chosen for its nominations (ours).",
+    "Pods that the other scheduler has preempted (theirs), and that we would have for the same nominations (ours).",
     ("whose",),
 )
 LEFT_PENDING = MetricSeries(
     "kscheduler_shadow_left_pending_pods",
-    "Pods that the other has left pending for the grace period, and we would place.",
+    "Pods that the other scheduler has left pending for the grace period, though we would place them.",
 )
-LEFT_PENDING_EVER = MetricSeries("kscheduler_shadow_left_pending_pods_total", "Pods that were left pending so.")
+LEFT_PENDING_EVER = MetricSeries(
+    "kscheduler_shadow_left_pending_pods_total", "Pods counted in kscheduler_shadow_left_pending_pods since the start."
+)
 BEHIND = MetricSeries(
-    "kscheduler_shadow_behind_seconds", "By how much the oldest change that is not compared yet is overdue."
+    "kscheduler_shadow_behind_seconds", "How long the oldest change that waits to be compared has been overdue."
 )
-WAITING = MetricSeries("kscheduler_shadow_changes_waiting", "Changes that are kept back until they are in order.")
+WAITING = MetricSeries("kscheduler_shadow_changes_waiting", "Changes that are held back to be sorted.")
 ELSEWHERE = MetricSeries(
-    "kscheduler_shadow_pods_elsewhere", "Compared pods on a node now that we would have put on another one."
+    "kscheduler_shadow_pods_elsewhere", "Running compared pods that we would have put on another node."
 )
 NODES_USED = MetricSeries(
-    "kscheduler_shadow_nodes_used", "Nodes of the compared pods: as they are, and by our choices.", ("whose",)
+    "kscheduler_shadow_nodes_used", "Nodes that compared pods use: as they are, and by our choices.", ("whose",)
 )
 ZONE_SKEW = MetricSeries(
     "kscheduler_shadow_zone_skew_pods",

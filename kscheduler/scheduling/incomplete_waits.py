@@ -51,8 +51,8 @@ class IncompleteWaits:
         if late:
             first = max(late, key=self._seconds)
             yield (
-                f"{sum(group.pods for group in late)} pods of {len(late)} pod groups wait for groups that are not "
-                f"complete, {first.key.text} longest ({round(self._seconds(first))} s): {first.why}"
+                f"{sum(group.pods for group in late)} pods of {len(late)} pod groups are not tried, "
+                f"{first.key.text} for the longest time ({round(self._seconds(first))} s): {first.why}"
             )
 
     def _seconds(self, group: IncompleteGroup) -> float:

@@ -180,7 +180,7 @@ class DelegatedAccess:
             user = await self._authenticator.authenticate(headers, None)
             decision = await self._permissions.decide(user, "get", path)
         except UnauthenticatedError:
-            return "The API server does not take this token: it may have ended, or be of another cluster."
+            return "The API server does not accept this token: it may have expired, or belong to another cluster."
         except ReviewError as error:
             _log.info("http_login_undecided", path=path, err=str(error))
             return "The API server cannot be asked about this token now. Try again in a moment."

@@ -95,7 +95,7 @@ def test_tells_that_a_pod_may_not_preempt() -> None:
 def test_says_which_gates_hold_the_pod() -> None:
     text = explained(scenario_line(pod_tree(schedulingGates=[{"name": "quota"}]), nodes=[node_tree("a")]))
     assert text.splitlines() == [
-        "[one] default/web: held before the queue",
+        "[one] default/web: kept out of the queue",
         "  SchedulingGates: waiting for scheduling gates: [quota]",
         "  no scheduler looks at it until whoever set the gates has removed them",
     ]

@@ -131,7 +131,7 @@ async def test_a_terminating_pod_is_not_decided_about(capsys: pytest.CaptureFixt
 
 async def test_a_gated_pod_names_its_gates(capsys: pytest.CaptureFixture[str]) -> None:
     explanation = await explained(capsys, pod_tree(schedulingGates=[{"name": "quota"}]), *OURS)
-    assert explanation.text.startswith("default/web: held before the queue\n")
+    assert explanation.text.startswith("default/web: kept out of the queue\n")
     assert "  SchedulingGates: waiting for scheduling gates: [quota]\n" in explanation.text
     assert explanation.tree["outcome"] == "Gated"
 
@@ -139,7 +139,7 @@ async def test_a_gated_pod_names_its_gates(capsys: pytest.CaptureFixture[str]) -
 async def test_a_pod_whose_device_claim_is_missing_waits_before_the_queue(capsys: pytest.CaptureFixture[str]) -> None:
     claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
     explanation = await explained(capsys, pod_tree(resourceClaims=claims), *OURS)
-    assert explanation.text.startswith("default/web: held before the queue\n")
+    assert explanation.text.startswith("default/web: kept out of the queue\n")
     assert 'DynamicResources: could not find ResourceClaim "default/gpu"' in explanation.text
     assert explanation.tree["outcome"] == "Gated"
 

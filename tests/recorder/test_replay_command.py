@@ -173,7 +173,7 @@ def test_damage_ends_with_1_and_is_told(recording: Path, tmp_path: Path, capsys:
     (tmp_path / name.path.name).write_bytes(data)
     assert main(["replay", str(tmp_path)]) == 1
     said = capsys.readouterr().out
-    assert "none came out otherwise, but a part could not be followed" in said
+    assert "none came out differently, but a part could not be replayed" in said
     assert "wrong checksum" in said
 
 

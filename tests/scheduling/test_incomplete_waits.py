@@ -104,7 +104,7 @@ async def test_a_wait_of_a_minute_is_a_note_with_the_first_group() -> None:
     await world.look(2)
     (note,) = world.waits.notes()
     assert note == (
-        "2 pods of 2 pod groups wait for groups that are not complete, default/first longest (61 s): "
+        "2 pods of 2 pod groups are not tried, default/first for the longest time (61 s): "
         "waits for PodGroup default/first, which does not exist"
     )
 

@@ -75,7 +75,7 @@ class CopyStoppedError(CopyRefusedError):
     retry_after_seconds = 5
 
     def __init__(self) -> None:
-        super().__init__("the service is stopping: ask the next one")
+        super().__init__("the service is stopping: ask again in a moment")
 
 
 class CopyTimeoutError(NoAnswerError):

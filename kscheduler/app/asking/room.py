@@ -29,7 +29,9 @@ class MemoryRoom:
         percent = self._percent()
         if percent < ENOUGH_PERCENT:
             return ""
-        return f"{percent} % of the memory limit are used: a copy of the process begins below {ENOUGH_PERCENT} % only"
+        return (
+            f"{percent} % of the memory limit is used, and a copy of the process is made only below {ENOUGH_PERCENT} %"
+        )
 
     def is_short(self) -> bool:
         """Whether a copy must end at once."""

@@ -138,7 +138,9 @@ class ShadowApp:
         if follower.begun.is_set():
             await self.parts.clock.sleep(seconds)
         else:
-            _log.warning("shadow_saw_nothing", advice="the first lists have not come; is the API server there?")
+            _log.warning(
+                "shadow_saw_nothing", advice="the first lists have not arrived; can the API server be reached?"
+            )
 
     async def _sum_up_regularly(self) -> None:
         while True:

@@ -27,7 +27,7 @@ List the pods that have no node, by reason: how many, since when, in kube-schedu
 the smallest change that would give it a node. Nothing is written to any cluster, and {}."""
 
 _EPILOG = f"""\
-Exit codes: 0 answered, whoever is pending; {EXIT_CODES}"""
+Exit codes: 0 answered, whatever is pending; {EXIT_CODES}"""
 
 
 def add_parser(

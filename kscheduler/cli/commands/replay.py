@@ -27,7 +27,7 @@ Decide a recording again with the same configuration and the same code, and comp
 message. Reads files only: no cluster is asked, and nothing is written."""
 _EPILOG = """\
 Exit codes: 0 every decision came out as recorded, or --until or --config has been answered; 1 some did not, or the
-recording has a part that is damaged or cannot be followed; 2 flags or files that cannot be used."""
+recording has a part that is damaged or cannot be replayed; 2 flags or files that cannot be used."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
@@ -129,7 +129,7 @@ def _why_no_state(replay: "Replay", args: argparse.Namespace) -> str:
     from kscheduler.recorder.replaying.replay import beginning_of, runs_of
 
     if replay.report.astray:
-        return "--until: there is no state to show at this time: the replay is astray there"
+        return "--until: there is no state to show at this time: the replay could not go on before it"
     begun = time_text(beginning_of(next(runs_of(Path(args.recording)))))
     return f"--until: there is no state to show at this time: the recording begins at {begun}"
 

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 DEFAULT_PORT: Final = 10262
 _DESCRIPTION = """\
 Follow a live cluster in which another scheduler decides, and say how this configuration would have decided: for each
-binding on the view just before it, and in sum. Nothing is written to the cluster, and no pod is ever bound or evicted:
-the client that is used has no way to send a write. SIGUSR1 prints the report; SIGTERM and Ctrl-C print it and end."""
+binding, on the cluster as it was just before it, and in total. Nothing is written to the cluster, and no pod is ever
+bound or evicted: the client cannot send a write. SIGUSR1 prints the report; SIGTERM and Ctrl-C print it and end."""
 _EPILOG = """\
-Exit codes: 0 ended by a signal or after --duration; 2 flags, files or credentials that cannot be used. A difference is
-no failure."""
+Exit codes: 0 ended by a signal or after --duration, whatever the differences; 2 flags, files or credentials that cannot
+be used."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
@@ -69,8 +69,8 @@ def _add_followed(group: "argparse._ArgumentGroup") -> None:
         "--followed",
         choices=("kube-scheduler", "kscheduler"),
         default="kube-scheduler",
-        help="which program decides: kube-scheduler takes any of the best nodes, and looks at a sample of a large "
-        "cluster; kscheduler does neither, so that ties and samples excuse nothing (default %(default)s)",
+        help="which program decides: kube-scheduler takes any of the best nodes, and looks at a sample of the nodes of "
+        "a large cluster; kscheduler does neither, so no difference is excused by it (default %(default)s)",
     )
     group.add_argument(
         "--followed-percentage",
@@ -84,15 +84,16 @@ def _add_followed(group: "argparse._ArgumentGroup") -> None:
         type=duration,
         metavar="DURATION",
         default=seconds(2),
-        help="how long changes wait before they are compared, so that bindings that were in flight are known; longer "
-        "where the API server is slow (default %(default)s)",
+        help="how long a change waits before it is compared, so that the bindings in flight at that time are known; "
+        "choose it longer where the API server is slow (default %(default)s)",
     )
     group.add_argument(
         "--grace",
         type=duration,
         metavar="DURATION",
         default=seconds(30),
-        help="how long the other may leave a pod pending that we would place, before it counts (default %(default)s)",
+        help="how long the other scheduler may leave a pod pending that this configuration would place, before the pod "
+        "is reported (default %(default)s)",
     )
 
 
@@ -103,7 +104,7 @@ def _add_answer(group: "argparse._ArgumentGroup") -> None:
         type=duration,
         metavar="DURATION",
         default=None,
-        help="end this long after everything was listed (default: a signal)",
+        help="end this long after all kinds have been listed (default: end at a signal)",
     )
     group.add_argument(
         "--insecure-port",

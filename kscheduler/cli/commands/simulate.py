@@ -36,10 +36,10 @@ from kscheduler.whatif.scenario import ScenarioError
 _PLAYED = 0
 
 _DESCRIPTION = """\
-Play what would happen: pods that wait and pods of -f get nodes, nodes come, go, are cordoned or drained; with the
-scheduler's own queue, cycle and preemption over a copy of the cluster in memory. Nothing is written to any cluster."""
+Show what would happen if pods of -f came, or nodes came, went, were changed, cordoned or drained: the scheduler's own
+queue, cycle and preemption run over a copy of the cluster in memory. Nothing is written to any cluster."""
 _EPILOG = f"""\
-Exit codes: 0 played, whoever stays pending; {EXIT_CODES}"""
+Exit codes: 0 simulated, whatever stays pending; {EXIT_CODES}"""
 
 
 def add_parser(
@@ -85,12 +85,12 @@ def _add_cluster_changes(group: "argparse._ArgumentGroup") -> None:
         "-n", "--namespace", action=StoreText, metavar="NAME", default="", help="of manifests that name none"
     )
     for flag, metavar, text in (
-        ("--add-nodes", "N:NODE", "so many more nodes like this one"),
-        ("--remove-node", "NODE", "the node and its pods are gone; controllers make the pods anew"),
+        ("--add-nodes", "N:NODE", "N more nodes like this one"),
+        ("--remove-node", "NODE", "the node and its pods are gone; controllers recreate the pods"),
         ("--cordon", "NODE", "no further pod goes there"),
         ("--drain", "NODE", "cordoned, and its pods evicted as far as disruption budgets allow"),
-        ("--label-node", "NODE:KEY=VALUE", "a label, or without one: NODE:KEY-"),
-        ("--taint-node", "NODE:KEY=VALUE:EFFECT", "a taint, or with a minus sign at the end without it"),
+        ("--label-node", "NODE:KEY=VALUE", "add a label, or remove one: NODE:KEY-"),
+        ("--taint-node", "NODE:KEY=VALUE:EFFECT", "add a taint, or with a minus sign at the end remove it"),
     ):
         group.add_argument(flag, action="append", default=[], metavar=metavar, help=text)
     group.add_argument(

@@ -55,7 +55,7 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
 def not_of_the_service(flags: Mapping[str, object]) -> str:
     """Why the service cannot be asked, if one of these flags is given: empty if none is."""
     given = next((flag for flag, value in flags.items() if value), "")
-    return f"a question with {given} is not about what the service has" if given else ""
+    return f"a question with {given} is not about the state of the service" if given else ""
 
 
 def namespace_of(args: argparse.Namespace) -> str:

@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _nobody(_args: argparse.Namespace) -> int:
-    refuse("top shows a running scheduler, and none was asked; `kubectl kscheduler pending` works without")
+    refuse("top shows a running scheduler, and none has answered; `kubectl kscheduler pending` works without")
     return _FAILED
 
 

@@ -53,7 +53,7 @@ class NodeUses:
     waiting: int
     """Pods that were judged."""
     not_judged: int
-    """Waiting pods that were not: nobody here serves them, they are held before the queue, or wait with a group."""
+    """Waiting pods that were not: nobody here serves them, they are kept out of the queue, or wait with a group."""
 
 
 def node_uses(cache: Cache, profiles: Mapping[str, Profile], pods: Iterable[Pod]) -> NodeUses:

@@ -60,15 +60,15 @@ def _freed(reason: Reason) -> str:
 
 
 def freed_text(frees: int, tried: int, count: int) -> str:
-    """How many of a reason's pods the change frees, behind the number of nodes; nothing of a pod that waits alone.
+    """How many of a reason's pods the change helps, behind the number of nodes; nothing of a pod that waits alone.
 
     `tried`: those with the spec of the example, some twenty at most.
     """
     if count == 1:
         return ""
     if tried == count:
-        return f"; frees all {count}" if frees == count else f"; frees {frees} of the {count}"
-    return f"; frees {frees} of the {count}; {tried} {'was' if tried == 1 else 'were'} tried"
+        return f"; helps all {count}" if frees == count else f"; helps {frees} of the {count}"
+    return f"; helps {frees} of the {count}; {tried} {'was' if tried == 1 else 'were'} tried"
 
 
 def pending_tree(

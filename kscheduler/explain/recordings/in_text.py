@@ -35,22 +35,22 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
         judged = report.decisions - sum(report.followed.values())
         yield f"{style.paint('all came out as recorded', GREEN)} ({judged:,} judged), hash {report.digest}"
     elif report.differing:
-        yield f"{style.paint(f'{report.differing:,} came out otherwise', RED if report.differing - own else YELLOW)}"
+        yield f"{style.paint(f'{report.differing:,} came out differently', RED if report.differing - own else YELLOW)}"
     else:
-        yield f"{style.paint('none came out otherwise, but a part could not be followed', RED)}: see below"
+        yield f"{style.paint('none came out differently, but a part could not be replayed', RED)}: see below"
     yield from _differences(report, style)
     for plugin, count in report.by_plugin.items():
-        yield f"{count:,} of them not replayable: {plugin} decides from data that are not in the recording"
+        yield f"{count:,} of them cannot be replayed: {plugin} decides from data that are not in the recording"
     for reason, count in report.followed.items():
-        yield f"{count:,} were followed and not judged: {reason}"
+        yield f"{count:,} were taken from the recording and not judged: {reason}"
     for text in report.astray:
-        yield f"{style.paint('astray', RED)}: {text}; what follows is left out until the next snapshot"
+        yield f"{style.paint('not replayed', RED)}: {text}; all is left out from here to the next snapshot"
     if report.lost:
-        yield f"{style.paint('gap', YELLOW)}: {report.lost:,} entries could not be kept when it was recorded"
+        yield f"{style.paint('gap', YELLOW)}: {report.lost:,} entries could not be recorded"
     for text in report.stopped:
         yield f"{style.paint('cut', YELLOW)}: {text}; nothing after it is replayed until the next snapshot"
     if report.is_redacted:
-        yield "names are hashed in this recording; of conditions the numbers are compared"
+        yield "names are hashed in this recording; of the texts of conditions only the numbers are compared"
     for text in dict.fromkeys(report.notes):
         yield f"note: {printable(text)}"
 

@@ -72,10 +72,10 @@ def _evicted(rehearsed: Rehearsed, style: Style) -> Iterator[str]:
     if not rehearsed.evicted:
         return
     yield ""
-    yield f"{style.paint(_pods(len(rehearsed.evicted)), YELLOW)} would go"
+    yield f"{style.paint(_pods(len(rehearsed.evicted)), YELLOW)} would lose their node"
     rows = []
     for each in rehearsed.evicted[:_MOST]:
-        again = f"made anew as {printable(each.replacement)}" if each.replacement else "nobody makes it anew"
+        again = f"recreated as {printable(each.replacement)}" if each.replacement else "not recreated"
         why = each.by if each.by in ("drain", "removal") else f"for {printable(each.by)}"
         node = printable(each.node)
         rows.append((f"{INDENT}{printable(each.pod)}", node, f"priority {each.priority}", why, again))
@@ -94,7 +94,7 @@ def _drained(drained: Drained, style: Style) -> Iterator[str]:
     if drained.unmanaged:
         names = ", ".join(map(printable, drained.unmanaged[:5]))
         more = f" and {len(drained.unmanaged) - 5} more" if len(drained.unmanaged) > 5 else ""
-        yield f"{INDENT}{names}{more}: no controller makes them anew; kubectl drain wants --force for that"
+        yield f"{INDENT}{names}{more}: no controller recreates them; kubectl drain demands --force for that"
 
 
 def _room(rehearsed: Rehearsed) -> Iterator[str]:

@@ -38,7 +38,7 @@ def shadow_page(tree: Tree) -> str:
 
 
 def _kinds(tree: Tree) -> Iterator[str]:
-    yield "<h2>What came of it</h2><table><thead><tr><th>pods</th><th>kind</th><th>meaning</th></tr></thead><tbody>"
+    yield "<h2>Comparisons by kind</h2><table><thead><tr><th>pods</th><th>kind</th><th>meaning</th></tr></thead><tbody>"
     for kind, meaning in KINDS.items():
         yield f'<tr><td class="n">{tree["kinds"][kind]}</td><td>{kind}</td><td>{meaning}</td></tr>'
     yield "</tbody></table>"

@@ -11,12 +11,12 @@ SHOWN_EXAMPLES: Final = 3
 """Of each kind, the newest."""
 KINDS: Final = {
     "same": "the same node",
-    "order": "the same node, if bindings in flight count in another order",
+    "order": "the same node, if bindings in flight are counted in another order",
     "tie": "another node with as many points",
-    "sampled": "a node with fewer points; the better ones may not have been in its sample",
+    "sampled": "a node with fewer points; the better ones may have been missing in its sample",
     "different score": "a node with fewer points",
     "not feasible": "a node that we turn down",
-    "unknown rule": "decided by something that a shadow does not play",
+    "unknown rule": "decided by something that a shadow cannot repeat",
 }
 """What each kind means, in the order of the report."""
 
@@ -53,7 +53,7 @@ def _counts(tree: Tree, style: Style) -> Iterator[str]:
     for key, text in (
         (
             "withoutSearch",
-            "differences whose order was not looked for to the end: searches found none, or there was no time",
+            "differences for which the search for an order was cut short: earlier searches found none, or time was up",
         ),
         ("notCompared", "pods were first seen on a node, and not compared"),
     ):
@@ -96,7 +96,7 @@ def _example(verdict: Tree) -> Iterator[str]:
     theirs, ours = printable(verdict["theirs"]), printable(verdict["ours"] or "no node")
     yield f"{printable(verdict['pod'])}: it went to {theirs}; ours: {ours}"
     if verdict["order"] is not None:
-        yield f"{INDENT}{printable(verdict['order']['text'])} (found with try {verdict['order']['tries']})"
+        yield f"{INDENT}{printable(verdict['order']['text'])} (found at try {verdict['order']['tries']})"
     if verdict["ours"] is None and verdict["message"]:
         yield f"{INDENT}{printable(verdict['message'])}"
     against = verdict["against"]
@@ -129,16 +129,17 @@ def _plugin(points: dict[str, Any]) -> str:
 def _sums(tree: Tree, style: Style) -> Iterator[str]:
     left, placed = tree["leftPending"], tree["placements"]
     yield ""
-    yield f"{INDENT}{style.paint('in sum', BOLD)}"
+    yield f"{INDENT}{style.paint('in total', BOLD)}"
     if left["ever"]:
         pods = ", ".join(f"{printable(each['pod'])} (to {printable(each['node'])})" for each in left["pods"][:3])
-        yield f"{INDENT}{INDENT}left pending by the other, placed by us: {left['now']} now, {left['ever']} ever: {pods}"
+        counts = f"{left['now']} now, {left['ever']} in all"
+        yield f"{INDENT}{INDENT}left pending, though we would place them: {counts}: {pods}"
     nominations = {word: count for word, count in tree["nominations"].items() if count}
     if nominations:
         told = ", ".join(f"{word} {count}" for word, count in nominations.items())
         evictions = tree["evictions"]
-        yield f"{INDENT}{INDENT}its nominations, as we would have had them: {told}"
-        yield f"{INDENT}{INDENT}pods evicted: {evictions['theirs']} by it, {evictions['ours']} by us"
+        yield f"{INDENT}{INDENT}their nominations, and what we would have done: {told}"
+        yield f"{INDENT}{INDENT}pods evicted: theirs {evictions['theirs']}, ours {evictions['ours']}"
     rows = [("", "theirs", "ours")]
     for label, key in (("nodes used", "nodesUsed"), ("skew of zones, pods", "zoneSkew")):
         rows.append((label, str(placed["theirs"][key]), str(placed["ours"][key])))
@@ -149,4 +150,4 @@ def _sums(tree: Tree, style: Style) -> Iterator[str]:
             share = room["requested"] / room["allocatable"]
             yield f"{INDENT}{INDENT}{printable(name)}: {share:.1%} of what nodes have is requested"
     behind, settle = tree["behindSeconds"], tree["settleSeconds"]
-    yield f"{INDENT}{INDENT}changes are kept back for {settle:g} s, and compared {behind:.1f} s later"
+    yield f"{INDENT}{INDENT}changes are held back for {settle:g} s; the oldest that waits is {behind:.1f} s overdue"

@@ -22,7 +22,7 @@ def suggestions_text(suggestions: Sequence[Suggestion], scenario: Scenario, situ
 def _lines(suggestions: Sequence[Suggestion], scenario: Scenario, situation: Situation, style: Style) -> Iterator[str]:
     yield ""
     if not suggestions:
-        yield f"{INDENT}no change of one thing that was tried makes it fit, and no two"
+        yield f"{INDENT}none of the changes that were tried makes it fit, alone or in pairs"
         return
     yield f"{INDENT}{style.paint('what would make it fit', BOLD)}, the smallest change first, each tried:"
     shown = _best_of_each_kind(suggestions)[:_MOST]

@@ -179,7 +179,7 @@ _TEXTS: Final[Mapping[ChangeKind, Callable[[Facts, Step], str]]] = {
         f"allow a maxSkew of {facts['to']} instead of {facts['maxSkew']} over {facts['topologyKey']}"
     ),
     ChangeKind.SPREAD_CONSTRAINT: lambda facts, _: (
-        f"make the spread over {facts['topologyKey']} a wish (whenUnsatisfiable: ScheduleAnyway)"
+        f"make the spread over {facts['topologyKey']} a preference (whenUnsatisfiable: ScheduleAnyway)"
     ),
     ChangeKind.HOST_PORT: _host_port,
     ChangeKind.CLAIM_SIZE: _claim_size,

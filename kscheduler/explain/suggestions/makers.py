@@ -57,9 +57,9 @@ def nothing_to_run(makers: Sequence[PodMaker]) -> str:
     names = list(dict.fromkeys(maker.text for maker in makers))
     them = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
     head = f"no single command does it: {them} "
-    head += "makes its pods anew from its template" if len(names) == 1 else "make their pods anew from their templates"
+    head += "recreates its pods from its template" if len(names) == 1 else "recreate their pods from their templates"
     if all(maker.kind == "Job" for maker in makers):
-        return f"{head}, which cannot be changed in place: change the template of {them} and make it again"
+        return f"{head}, which cannot be changed in place: change the template of {them} and create it again"
     return f"{head}: change the template there"
 
 

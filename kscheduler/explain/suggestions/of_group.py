@@ -56,7 +56,7 @@ def group_suggestion_trees(found: Sequence[Suggestion] | None, decision: GroupDe
 def group_suggestion_lines(found: Sequence[Suggestion], decision: GroupDecision) -> Iterator[str]:
     """Lines below the group's own."""
     if not found:
-        yield "no change of one thing that was tried makes it fit"
+        yield "none of the changes that were tried makes it fit"
         return
     yield "what would make it fit, the smallest change first, each tried:"
     for number, each in enumerate(found[:_MOST], 1):

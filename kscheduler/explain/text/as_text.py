@@ -106,7 +106,7 @@ def _outcome(decision: Decision, style: Style) -> str:
             room = printable(record.nominated_node_name or "")
             return f"{style.paint('fits on no node', RED)}; preemption would make room on {room}"
         case Outcome.GATED:
-            return f"{style.paint('held', RED)} before the queue"
+            return f"{style.paint('kept out', RED)} of the queue"
         case Outcome.ERROR:
             return f"{style.paint('error', RED)}: {printable(decision.error)}"
         case _:

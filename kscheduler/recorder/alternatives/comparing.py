@@ -166,7 +166,7 @@ def compared(recorded: Recorded, other: Configured) -> PolicyComparison:
     rules = rules_apart(description.feature_gates, other.config.gates)
     notes = [*recorded.notes, *rules, *_unserved(own, other, Counter(came.values()))]
     if description.is_redacted:
-        notes.append("names are hashed in this recording: a label's value in the other configuration meets no node")
+        notes.append("names are hashed in this recording: values of labels in the other configuration match no node")
     return PolicyComparison(before, after, recorded.beginning.micros, last, notes)
 
 

@@ -41,7 +41,7 @@ def in_words(recorded: Entry, replayed: Entry) -> str:
     before, after = _ending(recorded), _ending(replayed)
     if before != after:
         return f"recorded: {before}; replayed: {after}"
-    return "; ".join(_details(recorded[-1], replayed[-1])) or "what was said besides differs"
+    return "; ".join(_details(recorded[-1], replayed[-1])) or "other details differ"
 
 
 def _ending(entry: Entry) -> str:

@@ -90,4 +90,4 @@ def changed_plugins(recorded: Described, now: Sequence[PluginOrigin]) -> Iterato
             yield f"plugin {origin.name} ({origin.origin}) is not loaded here"
         elif here.digest != origin.digest:
             digests = f"{here.digest[:12]}, not {origin.digest[:12]}"
-            yield f"plugin {origin.name} is another one now: {here.origin} has the digest {digests}"
+            yield f"plugin {origin.name} has changed since: {here.origin} has the digest {digests}"

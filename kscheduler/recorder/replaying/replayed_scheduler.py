@@ -153,7 +153,7 @@ class ReplayedScheduler:
         self.clock.set(self.clock.micros + elapsed)
         step = self._steps.get(op)
         if step is None:
-            raise AstrayError(f"the recording has a step of a kind that is not known here ({op})")
+            raise AstrayError(f"this kscheduler does not know steps of the recorded kind {op}")
         return step(*rest)
 
     def _object(self, number: int, verb: int, key: str, packed: Sequence[Any]) -> None:
@@ -167,7 +167,7 @@ class ReplayedScheduler:
             return
         if verb == Verb.UPDATED:
             if old is None:
-                raise AstrayError(f"{kind.name} {key} has changed and is not there")
+                raise AstrayError(f"{kind.name} {key} changed in the recording, and the replay does not have it")
             new = self._objects.update(kind, old, packed)
             store.put(key, new)
             self._tell(handler, "on_update", old, new)
@@ -212,10 +212,10 @@ class ReplayedScheduler:
     def _popped(self, key: str) -> QueuedPodInfo:
         queued = self.assembly.queue.pop_next(self.clock.time())
         if queued is None:
-            raise AstrayError(f"pod {key} was popped, and here no pod is ready")
+            raise AstrayError(f"the recording popped pod {key}, and in the replay no pod is ready")
         if isinstance(queued, QueuedPodGroup) or queued.key != key:
             name = queued.key.text if isinstance(queued, QueuedPodGroup) else queued.key
-            raise AstrayError(f"pod {key} was popped, and here {name} comes first")
+            raise AstrayError(f"the recording popped pod {key}, and in the replay {name} comes first")
         return queued
 
     def _decide(self, queued: QueuedPodInfo) -> tuple[Attempt | None, list[tuple[Any, ...]]]:
@@ -253,7 +253,7 @@ class ReplayedScheduler:
         group = self.assembly.queue.pop_next(self.clock.time())
         if not isinstance(group, QueuedPodGroup) or group.key.text != name:
             other = "no pod is ready" if group is None else f"{group.key} comes first"
-            raise AstrayError(f"pod group {name} was popped, and here {other}")
+            raise AstrayError(f"the recording popped pod group {name}, and in the replay {other}")
         scheduler = self.assembly.scheduler
         try:
             attempts = scheduler.decide_group(group)
@@ -364,7 +364,7 @@ class ReplayedScheduler:
         self.assembly.adopt(ruleset, self.stores[PODS].list())
         self.notes.append(_taken_over(before, configured.config))
         for profile, plugin in quarantined:
-            self.notes.append(f"plugin {plugin} of profile {profile} was quarantined, and is called here")
+            self.notes.append(f"plugin {plugin} of profile {profile} was quarantined; the replay calls it all the same")
 
     def _claim(self, packed: Sequence[Any]) -> None:
         claim: Any = self._objects.whole(RESOURCE_CLAIMS, packed)
@@ -383,9 +383,7 @@ def _failure(output: Sequence[Any]) -> Failure:
 
 
 def _why_awaited(how: int) -> str:
-    return (
-        "it stood in line for extenders" if how == How.IN_LINE else "extenders or devices were asked beside the cycle"
-    )
+    return "it waited in line for extenders" if how == How.IN_LINE else "extenders or a long search for devices decided"
 
 
 def _same(one: Entry, other: Entry) -> bool:

@@ -43,7 +43,7 @@ _WHY: Final = {
     "underWay": "is being decided about or bound",
     "active": "not tried yet",
     "backoff": "is tried again soon",
-    "gated": "held before the queue",
+    "gated": "kept out of the queue",
 }
 
 

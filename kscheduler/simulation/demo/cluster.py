@@ -130,7 +130,7 @@ async def _scheduler(options: ClusterOptions, url: str, folder: str) -> AsyncIte
             ("its log", str(log)),
             ("why pending", pending),
             ("why a pod", explain),
-            ("by kubectl", f"kubectl kscheduler top --master {url}"),
+            ("with kubectl", f"kubectl kscheduler top --master {url}"),
         )
         lines = (f"  {name}: {text}\n" for name, text in rows)
         yield f"kscheduler schedules the pods for {names}\n{''.join(lines)}"

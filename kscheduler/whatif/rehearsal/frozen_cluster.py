@@ -323,7 +323,7 @@ class FrozenCluster:
             return "it waits for a plugin (Permit)"
         place, queued = found
         if place in _TO_BE_TRIED and self.is_out_of_time:
-            return "not tried: the play was ended before"
+            return "not tried: the simulation was ended before"
         gate = self._assembly.profiles[queued.pod.pod.spec.scheduler_name].run_pre_enqueue(queued.pod)
         return f"{place}: {gate.message}" if gate.message else place
 

@@ -34,7 +34,7 @@ async def rehearsal(plan: RehearsalPlan) -> Rehearsed:
     notes: list[str] = []
     async with cluster.at_work():
         if not await cluster.until_quiet() and not cluster.is_out_of_time:
-            notes.append("some pods still move after ten minutes of the scheduler's time")
+            notes.append("some pods still change places after ten minutes of virtual time")
         budgets = Budgets(plan.objects.poddisruptionbudgets)
         drains = [
             await drain(cluster, name, budgets)
@@ -60,7 +60,7 @@ async def rehearsal(plan: RehearsalPlan) -> Rehearsed:
 
 
 def _cut_short(plan: RehearsalPlan) -> str:
-    return f"the play was ended after {plan.seconds:.1f} s: what would have come then is not told; ask for less"
+    return f"the simulation was ended after {plan.seconds:.1f} s, so later decisions are missing: ask for less"
 
 
 async def _capacity(cluster: FrozenCluster, pod: Pod) -> tuple[int, bool]:

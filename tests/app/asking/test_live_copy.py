@@ -219,7 +219,7 @@ def test_no_copy_begins_where_memory_is_short_and_one_that_makes_it_short_ends(r
 
     async def main() -> None:
         live = LiveCopy(MemoryRoom(lambda: 100, lambda: used.pop(0)))
-        with pytest.raises(CopyRefusedError, match="80 % of the memory limit are used"):
+        with pytest.raises(CopyRefusedError, match="80 % of the memory limit is used"):
             await live.ask(lambda: b"")
         with pytest.raises(CopyRefusedError, match="more memory than the limit"):
             await live.ask(question)

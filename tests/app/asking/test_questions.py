@@ -235,9 +235,9 @@ async def test_a_play_whose_time_is_up_tells_how_far_it_came(monkeypatch: pytest
         await until_true(lambda: app.surface.is_scheduling and len(app.parts.assembly.cache.nodes) == 1)
         tree = await simulated(app, objects=[_manifest()], replicas=3, capacity=True, drain=["node"])
         assert not tree["complete"]
-        assert {each["message"] for each in tree["pending"]} == {"not tried: the play was ended before"}
+        assert {each["message"] for each in tree["pending"]} == {"not tried: the simulation was ended before"}
         assert (len(tree["pending"]), tree["drains"], tree["capacity"]) == (3, [], {"pods": 0, "isMore": True})
-        assert tree["notes"][-1].startswith("the play was ended after ")
+        assert tree["notes"][-1].startswith("the simulation was ended after ")
         monkeypatch.undo()
         assert (await simulated(app, objects=[_manifest()]))["complete"]
 
@@ -421,5 +421,7 @@ async def test_the_end_of_the_service_does_not_wait_for_an_answer(monkeypatch: p
         await until_true(lambda: live.waiting == 2 and live.forks == 1)
         app.surface.begin_stopping()
         answers = [*await asyncio.gather(*asked), await questions.nodes()]
-        assert {(each.status, each.body) for each in answers} == {(503, b"the service is stopping: ask the next one")}
+        assert {(each.status, each.body) for each in answers} == {
+            (503, b"the service is stopping: ask again in a moment")
+        }
         assert live.forks == 1

@@ -82,9 +82,9 @@ async def test_a_pods_story_tells_its_place_its_attempts_and_who_turned_nodes_do
 async def test_a_reason_names_the_change_that_frees_most_of_its_pods(scene: Scene) -> None:
     for number in range(3):
         put(scene.server, "pods", pod_tree(f"big-{number}", requests={"cpu": "5"}))
-    page = await scene.page_with("/ui/", "Would fit:", "of cpu instead of 5", "frees all 3")
+    page = await scene.page_with("/ui/", "Would fit:", "of cpu instead of 5", "helps all 3")
     assert "request 3 of cpu instead of 5" in page
-    assert "(3 nodes; frees all 3)" in page
+    assert "(3 nodes; helps all 3)" in page
     assert "kubectl" in page
 
 

@@ -182,7 +182,7 @@ async def test_pending_names_the_change_that_frees_most_pods_as_without_the_serv
         for name in ("big", "big-2"):
             put(front.server, "pods", pod_tree(name, requests={"cpu": "9"}))
             await _has_condition(front, name)
-        said = "default/big would fit: request 1 of cpu instead of 9 (1 node; frees all 2)"
+        said = "default/big would fit: request 1 of cpu instead of 9 (1 node; helps all 2)"
         for flags in ((), ("--direct",)):
             assert await plugin(front, "pending", *flags) == 0
             out = capsys.readouterr().out
@@ -253,7 +253,7 @@ async def test_questions_about_other_clusters_and_configurations_are_decided_her
         assert not [path for _, path, has_token in front.seen if has_token]
         service = ("--service", "kscheduler-system/kscheduler:10259")
         assert await plugin(front, "pending", "--scheduler-name", "mine", *service) == 2
-        message = "--service: a question with --scheduler-name is not about what the service has"
+        message = "--service: a question with --scheduler-name is not about the state of the service"
         assert message in capsys.readouterr().err
 
 

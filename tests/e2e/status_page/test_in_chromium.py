@@ -63,7 +63,7 @@ def test_a_paused_page_stands_still_and_goes_on(browser: Browser, scene: Watched
         scene.cluster.put("pods", [pod_tree("while-paused", namespace="shop", requests={"cpu": "99"})])
         scene.wait_for("/ui/", "shop/while-paused")
         expect(page.locator("[data-live=decisions]")).not_to_contain_text("shop/while-paused")
-        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="Resume").click()
         expect(page.locator("[data-live=decisions]")).to_contain_text("shop/while-paused", timeout=30_000)
 
 

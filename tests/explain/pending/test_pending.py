@@ -74,10 +74,10 @@ def test_of_one_namespace_and_without_suggestions(dump: str, capsys: pytest.Capt
     ("frees", "tried", "count", "text"),
     [
         (1, 1, 1, ""),
-        (3, 3, 3, "; frees all 3"),
-        (2, 3, 3, "; frees 2 of the 3"),
-        (2, 2, 4, "; frees 2 of the 4; 2 were tried"),
-        (1, 1, 4, "; frees 1 of the 4; 1 was tried"),
+        (3, 3, 3, "; helps all 3"),
+        (2, 3, 3, "; helps 2 of the 3"),
+        (2, 2, 4, "; helps 2 of the 4; 2 were tried"),
+        (1, 1, 4, "; helps 1 of the 4; 1 was tried"),
     ],
 )
 def test_how_many_of_the_pods_a_change_frees_is_said_of_all_of_them(
@@ -90,7 +90,7 @@ def test_the_text(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pending", "--from", dump]) == 0
     text = capsys.readouterr().out
     assert text.startswith("7 pods are pending\n\n3  Unschedulable, the oldest for ")
-    said = "shop/large-2 would fit: request 333m of cpu instead of 9 (1 node; frees all 3)"
+    said = "shop/large-2 would fit: request 333m of cpu instead of 9 (1 node; helps all 3)"
     assert said in " ".join(text.split())
     assert "the command deletes pod large-2 and creates it again" in text
     assert "     kubectl" not in text

@@ -206,7 +206,7 @@ def test_a_drain_leaves_daemons_and_names_what_nobody_makes_anew(play: Play) -> 
     assert (drained["staying"], drained["unmanaged"]) == (["shop/agent"], ["shop/bare"])
     assert tree["placed"] == []
     text = play.text("--drain", "a", objects=objects)
-    assert "shop/bare: no controller makes them anew; kubectl drain wants --force for that" in " ".join(text.split())
+    assert "shop/bare: no controller recreates them; kubectl drain demands --force for that" in " ".join(text.split())
 
 
 def test_capacity_counts_pods_like_the_first_new_one(play: Play) -> None:

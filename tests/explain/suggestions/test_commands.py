@@ -73,9 +73,9 @@ def test_a_controller_that_keeps_its_pods_has_the_pod_deleted(kind: str) -> None
     [
         (
             "Job",
-            "job/web makes its pods anew from its template, which cannot be changed in place: change the template of",
+            "job/web recreates its pods from its template, which cannot be changed in place: change the template of",
         ),
-        ("RayCluster", "raycluster/web makes its pods anew from its template: change the template there"),
+        ("RayCluster", "raycluster/web recreates its pods from its template: change the template there"),
     ],
 )
 def test_no_command_replaces_a_pod_that_its_controller_would_make_anew_as_it_was(kind: str, note: str) -> None:
@@ -93,7 +93,7 @@ def test_a_stateful_set_that_another_kind_makes_is_not_changed_as_it_would_be_ch
     pod = pod_tree(cpu="3") | owned_by("StatefulSet")
     found, _ = asked(pod, nodes=[node_tree("a", cpu="2")], statefulsets=[made])
     assert command("request", found) == ""
-    assert "leaderworkerset/lws makes its pods" in found[0]["commandNote"]
+    assert "leaderworkerset/lws recreates its pods" in found[0]["commandNote"]
 
 
 def test_a_kind_of_the_same_name_in_another_group_is_not_taken_for_kubernetes_own() -> None:
@@ -208,4 +208,4 @@ def test_nothing_to_suggest() -> None:
     pod = pod_tree(cpu="9", affinity=affinity, tolerations=[], overhead={"cpu": "9"})
     found, text = asked(pod, nodes=[node_tree("a")])
     assert found == []
-    assert "no change of one thing that was tried makes it fit" in text
+    assert "none of the changes that were tried makes it fit" in text

@@ -136,7 +136,7 @@ def test_members_that_jobs_make_get_no_command_but_are_told_whose_template_to_ch
     found, text = asked(scenario)
     (request,) = [each for each in found or () if each["kind"] == "request"]
     assert request["command"] == ""
-    assert "job/train-0, job/train-1 make their pods anew" in request["commandNote"]
+    assert "job/train-0, job/train-1 recreate their pods" in request["commandNote"]
     assert request["commandNote"] in text
 
 

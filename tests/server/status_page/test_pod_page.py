@@ -33,7 +33,7 @@ LEFT_OUT = {"condition": condition("True"), "pods": {"m": {"code": "Unschedulabl
         (group(GATE), ["default/g was not tried: some of its members", "m: gated (SchedulingGates)"]),
         (group(FITS), ["default/g would get its nodes, and it as well. It would go to <a", "/ui/nodes/a"]),
         (group(LEFT_OUT), ["default/g would get its nodes, but not this pod.", "no cpu"]),
-        (group(None, error="two minds"), ["default/g cannot be decided about.", "two minds"]),
+        (group(None, error="two minds"), ["default/g cannot be decided.", "two minds"]),
         (group({}), ["Its pod group default/g was not tried."]),
         ({"preFilter": {"reasons": ["no claim"]}}, ["No node was looked at.", "no claim"]),
     ],

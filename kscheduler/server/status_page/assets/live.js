@@ -70,7 +70,7 @@
     if (!state.firstChild) state.append(document.createTextNode(""));
     say(text);
     if (!button.isConnected) state.after(button);
-    button.textContent = paused ? "Go on" : "Pause";
+    button.textContent = paused ? "Resume" : "Pause";
     button.setAttribute("aria-pressed", String(paused));
   };
 
@@ -136,7 +136,7 @@
       source.addEventListener("snapshot", (event) => take(JSON.parse(event.data)));
       source.addEventListener("error", () => {
         if (source.readyState === EventSource.CLOSED) { // refused: too many watch, or the login has ended
-          showState("not live: the server refuses more followers for now");
+          showState("not live: too many browsers are connected");
           setTimeout(() => { if (!paused && !document.hidden) follow(); }, 10000);
         } else {
           showState("connecting …");

@@ -9,8 +9,8 @@ BEST_NODES: Final = 5
 EXAMPLES: Final = 4
 MOST_REJECTIONS: Final = 40
 _VERDICTS: Final = {
-    "Gated": "It is held before the queue.",
-    "Error": "It cannot be decided about.",
+    "Gated": "It is kept out of the queue.",
+    "Error": "It cannot be decided.",
     "Finished": "It has ended; nobody schedules it any more.",
     "Terminating": "It is being deleted; nobody schedules it any more.",
 }
@@ -97,7 +97,7 @@ def _group_verdict(tree: Tree, *, gets_node: bool) -> tuple[str, str]:
     """A sentence, and the text that says why."""
     name, outcome = f"pod group {tree['podGroup']}", tree.get("podGroupOutcome") or {}
     if tree.get("error"):
-        return f"Its {name} cannot be decided about.", tree["error"]
+        return f"Its {name} cannot be decided.", tree["error"]
     if gates := outcome.get("preEnqueue"):
         held = [
             f"{pod}: {', '.join(gate['reasons'])} ({gate['plugin']})" for pod, gate in gates.items() if gate is not None
@@ -111,7 +111,7 @@ def _group_verdict(tree: Tree, *, gets_node: bool) -> tuple[str, str]:
     if condition["status"] == "True":
         own = "and it as well" if gets_node else "but not this pod"
         return f"Its {name} would get its nodes, {own}.", condition.get("message") or ""
-    return f"It is decided about with its {name}, which would not get its nodes.", condition.get("message") or ""
+    return f"It is decided with its {name}, which would not get its nodes.", condition.get("message") or ""
 
 
 def _group_preemption(found: Tree) -> str:
@@ -119,7 +119,7 @@ def _group_preemption(found: Tree) -> str:
     if not victims:
         return ""
     more = f", and {len(victims) - EXAMPLES} more" if len(victims) > EXAMPLES else ""
-    return f"Preemption would make room for the group: {', '.join(victims[:EXAMPLES])} would go{more}."
+    return f"Preemption would make room for the group by evicting {', '.join(victims[:EXAMPLES])}{more}."
 
 
 def _points(scores: Tree, best: list[str]) -> tuple[tuple[str, tuple[int, ...]], ...]:
@@ -142,7 +142,6 @@ def _rejections(rejected: Tree) -> tuple[RejectionRow, ...]:
 def _preemption(found: Tree) -> str:
     if node := found.get("nominatedNode"):
         victims = found.get("victims") or []
-        return f"Preemption would make room on {node}: {', '.join(victims[:EXAMPLES])} would go" + (
-            f", and {len(victims) - EXAMPLES} more." if len(victims) > EXAMPLES else "."
-        )
+        more = f", and {len(victims) - EXAMPLES} more" if len(victims) > EXAMPLES else ""
+        return f"Preemption would make room on {node} by evicting {', '.join(victims[:EXAMPLES])}{more}."
     return ""

@@ -24,7 +24,7 @@ _QUEUES: Final = (
     ("active", "are tried next"),
     ("backoff", "are tried after a pause"),
     ("unschedulable", "wait for an event that may help"),
-    ("gated", "are held before the queue"),
+    ("gated", "are kept out of the queue"),
 )
 
 
@@ -151,7 +151,7 @@ class OverviewReader:
         rows.append(QueueRow("permit", "have a node, wait for a plugin", len(held), waits))
         rows.append(QueueRow("binding", "have a node, are being bound", self._sources.binding(), None))
         if sizes.incomplete is not None:
-            rows.append(QueueRow("incomplete", "wait for a group nobody has seen", sizes.incomplete, None))
+            rows.append(QueueRow("incomplete", "wait for a pod group that does not exist", sizes.incomplete, None))
         return tuple(rows)
 
     def _decisions(self) -> tuple[BindingAttempt | FailedAttempt, ...]:

@@ -21,7 +21,7 @@ _IN_QUEUE: Final = {
     "active": "is ready: it is tried next",
     "backoff": "is tried again when its pause is over",
     "unschedulable": "was turned down, and waits for an event that may help",
-    "gated": "is held before the queue",
+    "gated": "is kept out of the queue",
     INCOMPLETE: "waits for its pod group, which is not complete",
     "pending": "came while its pod group was being tried",
 }
@@ -155,7 +155,7 @@ def _in_queue(sources: PageSources, place: str, queued: QueuedPodInfo) -> PodWhe
     if place == INCOMPLETE:
         text = sources.queue.why_incomplete(queued.pod.pod) or text
     elif queued.gating_plugin:
-        text = f"is held before the queue by {queued.gating_plugin}"
+        text = f"is kept out of the queue by {queued.gating_plugin}"
     return PodWhere(
         state=place,
         text=text,
