@@ -9,9 +9,9 @@ from typing import Final
 from kscheduler.aio.clock import Clock
 from kscheduler.app.asking.live_copy import CopyBusyError, LiveCopy, NoAnswerError
 from kscheduler.app.parts import Parts
+from kscheduler.counts.series import LabelValues, MetricSeries
 from kscheduler.logs import get_logger
 from kscheduler.metrics.samples import Numbers, Sample, gauge
-from kscheduler.scheduling.observations import LabelValues, MetricSeries
 from kscheduler.server.pages.questions import QuestionAnswer
 
 _log = get_logger("kscheduler")
