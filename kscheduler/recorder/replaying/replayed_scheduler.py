@@ -7,10 +7,10 @@ the history that really was.
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from kscheduler.api.kinds import POD_DISRUPTION_BUDGETS, PODS, RESOURCE_CLAIMS, WORKLOAD_KINDS, Kind
+from kscheduler.api.kinds import PODS, RESOURCE_CLAIMS, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.assembly.profiles_over import that_only_decide
@@ -21,19 +21,17 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Code, Fault, Status
 from kscheduler.informers.store import Store
 from kscheduler.loading import Configured
-from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.plugins.default_preemption import DefaultPreemption
 from kscheduler.recorder.entries import Digest, Entry, How, Op, Output, Verb
 from kscheduler.recorder.packing import ObjectUnpacker
 from kscheduler.recorder.replaying.described import Described, configured_as, read_description
-from kscheduler.recorder.replaying.ports_of_replay import RecordedLister, SaidInReplay
+from kscheduler.recorder.replaying.ports_of_replay import RecordedLister, SaidInReplay, recorded_ports
+from kscheduler.recorder.replaying.service_steps import decide, decide_group, tell
 from kscheduler.recorder.snapshots.putting_back import PuttingBack
 from kscheduler.recorder.step_clock import ReplayedClock
 from kscheduler.scheduling.attempt.surroundings import Attempt
-from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
-from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.journal import EvictionStep
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.queue.queued_group import QueuedPodGroup
@@ -111,16 +109,8 @@ class ReplayedScheduler:
         }
 
     def _ports(self) -> Ports:
-        empty: Store[Any] = Store()
-        workloads = StoredWorkloads(*(self.stores.get(kind, empty) for kind in WORKLOAD_KINDS))
-        budgets = self.stores.get(POD_DISRUPTION_BUDGETS)
-        return Ports(
-            pod_of=self.stores[PODS].get,
-            workloads=workloads,
-            budgets=None if budgets is None else StoredBudgets(budgets),
-            lister=lambda kind: RecordedLister(self.stores.get(kind, empty)),
-            journal=self._said,
-        )
+        ports = recorded_ports(self.stores, self._said)
+        return replace(ports, lister=lambda kind: RecordedLister(self.stores.get(kind, Store())))
 
     # --- the beginning ------------------------------------------------------------------------------------------------
 
@@ -163,24 +153,18 @@ class ReplayedScheduler:
         if verb == Verb.DELETED:
             if old is not None:
                 store.remove(key)
-                self._tell(handler, "on_delete", old)
+                tell(handler, "on_delete", old)
             return
         if verb == Verb.UPDATED:
             if old is None:
                 raise AstrayError(f"{kind.name} {key} has changed and is not there")
             new = self._objects.update(kind, old, packed)
             store.put(key, new)
-            self._tell(handler, "on_update", old, new)
+            tell(handler, "on_update", old, new)
             return
         new = self._objects.whole(kind, packed)
         store.put(key, new)
-        self._tell(handler, "on_add", new, verb == Verb.LISTED)
-
-    @staticmethod
-    def _tell(handler: Any, method: str, *args: Any) -> None:
-        if handler is not None:
-            with contextlib.suppress(Exception):  # the informer has caught the same one
-                getattr(handler, method)(*args)
+        tell(handler, "on_add", new, verb == Verb.LISTED)
 
     # --- decisions ----------------------------------------------------------------------------------------------------
 
@@ -190,7 +174,7 @@ class ReplayedScheduler:
         profile = queued.pod.pod.spec.scheduler_name
         if how in (How.AWAITED, How.IN_LINE):
             return self._wait(number, queued, how, Replayed(recorded, profile, _why_awaited(how)))
-        attempt, said = self._decide(queued)
+        attempt, said = decide(self.assembly.scheduler, queued), self._said.take()
         found_node = "" if attempt is None else attempt.node_name
         found = How.OVER if attempt is None and said else How.IN_LINE if attempt is None else How.NODE
         outcome = (
@@ -217,15 +201,6 @@ class ReplayedScheduler:
             name = queued.key.text if isinstance(queued, QueuedPodGroup) else queued.key
             raise AstrayError(f"pod {key} was popped, and here {name} comes first")
         return queued
-
-    def _decide(self, queued: QueuedPodInfo) -> tuple[Attempt | None, list[tuple[Any, ...]]]:
-        scheduler, attempt = self.assembly.scheduler, None
-        try:
-            attempt = scheduler.decide(queued)
-        except Exception as failure:  # noqa: BLE001  as in the worker
-            count_caught(Boundary.WORKER)
-            scheduler.give_up(queued, failure)
-        return attempt, self._said.take()
 
     def _wait(self, number: int, queued: QueuedPodInfo, how: int, followed: Replayed) -> Replayed:
         """Extenders, or a search that went on: neither is done again."""
@@ -254,13 +229,7 @@ class ReplayedScheduler:
         if not isinstance(group, QueuedPodGroup) or group.key.text != name:
             other = "no pod is ready" if group is None else f"{group.key} comes first"
             raise AstrayError(f"pod group {name} was popped, and here {other}")
-        scheduler = self.assembly.scheduler
-        try:
-            attempts = scheduler.decide_group(group)
-        except Exception as failure:  # noqa: BLE001  as in the worker
-            count_caught(Boundary.WORKER)
-            scheduler.give_up_group(group, failure)
-            attempts = []
+        attempts = decide_group(self.assembly.scheduler, group)
         numbers = {key: number for number, key, _ in placed}
         found = [(numbers.get(each.queued.key, 0), each.queued.key, each.node_name) for each in attempts]
         for attempt in attempts:
