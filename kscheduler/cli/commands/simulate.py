@@ -101,13 +101,13 @@ def _run(args: argparse.Namespace) -> int:
         args.namespace = namespace_of(args)
     found = asked_cluster(args, with_groups=True)
     rules = NewObjectRules(default_new_pod, objections)
-    plan, notes = planned(wishes_of(args), found.objects, found.groups, found.served, found.where, rules)
+    plan, of_plan = planned(wishes_of(args), found.objects, found.groups, found.served, found.where, rules)
     rehearsed = rehearse(plan)
-    told = list(dict.fromkeys([*found.notes, *notes]))
-    for note in (*told, *rehearsed.notes):
+    notes = list(dict.fromkeys([*found.notes, *of_plan]))
+    for note in (*notes, *rehearsed.notes):
         print(f"kscheduler: {printable(note)}", file=sys.stderr)
     if args.output == "json":
-        print(json_line(simulation_tree(rehearsed, told)))
+        print(json_line(simulation_tree(rehearsed, notes)))
     else:
         print(simulation_text(rehearsed, style_of(sys.stdout)))
     sys.stdout.flush()

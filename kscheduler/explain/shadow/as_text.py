@@ -112,12 +112,12 @@ def _example(verdict: Tree) -> Iterator[str]:
 
 def points_table(against: Tree) -> list[str]:
     """Points by plugin of both nodes; empty where there are none, or all are equal."""
-    told = [each for each in against["points"] if each["chosen"] != each["other"]]
-    if not told:
+    different = [each for each in against["points"] if each["chosen"] != each["other"]]
+    if not different:
         return []
     head = ("points", f"ours: {printable(against['chosen'] or '')}", f"theirs: {printable(against['node'])}")
     rows: list[tuple[str, ...]] = [head]
-    rows += [(_plugin(each), str(each["chosen"]), str(each["other"])) for each in told]
+    rows += [(_plugin(each), str(each["chosen"]), str(each["other"])) for each in different]
     return list(aligned(rows, {1, 2}))
 
 
@@ -135,9 +135,9 @@ def _sums(tree: Tree, style: Style) -> Iterator[str]:
         yield f"{INDENT}{INDENT}left pending by the other, placed by us: {left['now']} now, {left['ever']} ever: {pods}"
     nominations = {word: count for word, count in tree["nominations"].items() if count}
     if nominations:
-        told = ", ".join(f"{word} {count}" for word, count in nominations.items())
+        counts = ", ".join(f"{word} {count}" for word, count in nominations.items())
         evictions = tree["evictions"]
-        yield f"{INDENT}{INDENT}its nominations, as we would have had them: {told}"
+        yield f"{INDENT}{INDENT}its nominations, as we would have had them: {counts}"
         yield f"{INDENT}{INDENT}pods evicted: {evictions['theirs']} by it, {evictions['ours']} by us"
     rows = [("", "theirs", "ours")]
     for label, key in (("nodes used", "nodesUsed"), ("skew of zones, pods", "zoneSkew")):

@@ -52,11 +52,11 @@ class Happening:
 
 class _Messages(Journal):
     def __init__(self) -> None:
-        self.of: dict[str, str] = {}
+        self.by_pod: dict[str, str] = {}
 
     def failed(self, queued: QueuedPodInfo, failure: AttemptFailure) -> None:
         assert isinstance(failure, Failure)  # noqa: S101  the journal's protocol is narrower
-        self.of[queued.key] = failure.message
+        self.by_pod[queued.key] = failure.message
 
 
 class FreeRun:
@@ -87,23 +87,23 @@ class FreeRun:
 
     # --- what happens -------------------------------------------------------------------------------------------------
 
-    def happens(self, what: Happening) -> None:
+    def happens(self, happening: Happening) -> None:
         """Let it happen, and let the scheduler do what it can."""
-        self.clock.set(max(what.micros, self.clock.micros))
-        if what.micros >= self._next_sample:
+        self.clock.set(max(happening.micros, self.clock.micros))
+        if happening.micros >= self._next_sample:
             if self._next_sample:
                 self.measured.samples.append(nodes_in_use(self.assembly.cache))
-            self._next_sample = what.micros + int(SAMPLE_SECONDS * MICROS)
+            self._next_sample = happening.micros + int(SAMPLE_SECONDS * MICROS)
         queue, now = self.assembly.queue, self.clock.time()
-        if what.kind is None:
+        if happening.kind is None:
             queue.flush_backoff(now)
-            if what.is_net:
+            if happening.is_net:
                 queue.flush_unschedulable(now)
             self._look_at_held()
-        elif what.kind is PODS:
-            self._pod_happens(what.old, what.new)
+        elif happening.kind is PODS:
+            self._pod_happens(happening.old, happening.new)
         else:
-            self._show(what.kind, what.new, (what.new or what.old or _NOBODY).key)
+            self._show(happening.kind, happening.new, (happening.new or happening.old or _NOBODY).key)
         self._decide_all()
 
     def end(self) -> Measured:
@@ -112,7 +112,7 @@ class FreeRun:
         served = self.assembly.profiles
         for pod in self._stores[PODS].list():
             if not pod.spec.node_name and not pod.is_terminal and pod.spec.scheduler_name in served:
-                self.measured.pending[pod.key] = self._messages.of.get(pod.key, "it was not tried")
+                self.measured.pending[pod.key] = self._messages.by_pod.get(pod.key, "it was not tried")
         return self.measured
 
     def _show(self, kind: Kind, new: KubeObject | None, key: str) -> None:

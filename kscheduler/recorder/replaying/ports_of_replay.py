@@ -28,8 +28,8 @@ def recorded_ports(stores: Mapping[Kind, Store[Any]], journal: Journal) -> Ports
     )
 
 
-class SaidInReplay(Journal):
-    """Collects what a step says."""
+class OutputJournal(Journal):
+    """Collects the outputs of a step, as the recorder writes them."""
 
     def __init__(self, *, is_redacted: bool) -> None:
         self.outputs: list[tuple[Any, ...]] = []
@@ -49,7 +49,7 @@ class SaidInReplay(Journal):
         self.outputs.append(preempts_output(preemption))
 
     def take(self) -> list[tuple[Any, ...]]:
-        """What was said since the last call."""
+        """The outputs since the last call."""
         outputs, self.outputs = self.outputs, []
         return outputs
 

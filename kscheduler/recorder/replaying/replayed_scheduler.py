@@ -25,7 +25,7 @@ from kscheduler.plugins.default_preemption import DefaultPreemption
 from kscheduler.recorder.entries import Digest, Entry, How, Op, Output, Verb
 from kscheduler.recorder.packing import ObjectUnpacker
 from kscheduler.recorder.replaying.described import Described, configured_as, read_description
-from kscheduler.recorder.replaying.ports_of_replay import RecordedLister, SaidInReplay, recorded_ports
+from kscheduler.recorder.replaying.ports_of_replay import OutputJournal, RecordedLister, recorded_ports
 from kscheduler.recorder.replaying.service_steps import decide, decide_group, tell
 from kscheduler.recorder.snapshots.putting_back import PuttingBack
 from kscheduler.recorder.step_clock import ReplayedClock
@@ -72,7 +72,7 @@ class ReplayedScheduler:
         self._configure = configure
         self._objects = ObjectUnpacker()
         self.is_redacted = description.is_redacted
-        self._said = SaidInReplay(is_redacted=self.is_redacted)
+        self._journal = OutputJournal(is_redacted=self.is_redacted)
         self._preemptions: dict[int, RunningPreemption] = {}
         self._in_line: dict[str, QueuedPodInfo] = {}
         configured = configure(description)
@@ -109,7 +109,7 @@ class ReplayedScheduler:
         }
 
     def _ports(self) -> Ports:
-        ports = recorded_ports(self.stores, self._said)
+        ports = recorded_ports(self.stores, self._journal)
         return replace(ports, lister=lambda kind: RecordedLister(self.stores.get(kind, Store())))
 
     # --- the beginning ------------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class ReplayedScheduler:
         self.clock.set(micros)
         self.attempts = PuttingBack(self.assembly, self.stores, versions).put(state, self.clock.time())
         self._preemptions = {entry.number: entry for entry in self.assembly.evictions.running()}
-        self._said.take()
+        self._journal.take()
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
@@ -174,9 +174,10 @@ class ReplayedScheduler:
         profile = queued.pod.pod.spec.scheduler_name
         if how in (How.AWAITED, How.IN_LINE):
             return self._wait(number, queued, how, Replayed(recorded, profile, _why_awaited(how)))
-        attempt, said = decide(self.assembly.scheduler, queued), self._said.take()
+        attempt = decide(self.assembly.scheduler, queued)
+        own_outputs = self._journal.take()
         found_node = "" if attempt is None else attempt.node_name
-        found = How.OVER if attempt is None and said else How.IN_LINE if attempt is None else How.NODE
+        found = How.OVER if attempt is None and own_outputs else How.IN_LINE if attempt is None else How.NODE
         outcome = (
             Op.DECIDED,
             number if attempt is not None else 0,
@@ -184,7 +185,7 @@ class ReplayedScheduler:
             queued.attempts,
             found,
             found_node,
-            said,
+            own_outputs,
         )
         if _same(recorded, outcome):
             if attempt is not None:
@@ -234,7 +235,7 @@ class ReplayedScheduler:
         found = [(numbers.get(each.queued.key, 0), each.queued.key, each.node_name) for each in attempts]
         for attempt in attempts:
             self.attempts[numbers.get(attempt.queued.key, 0)] = attempt
-        return Replayed((Op.GROUP, name, found, self._said.take()), "")
+        return Replayed((Op.GROUP, name, found, self._journal.take()), "")
 
     # --- following what was recorded ----------------------------------------------------------------------------------
 
@@ -277,7 +278,7 @@ class ReplayedScheduler:
                 break
         else:
             assembly.queue.done(queued.pod.uid)
-        self._said.take()
+        self._journal.take()
 
     # --- after the decision -------------------------------------------------------------------------------------------
 
@@ -295,12 +296,12 @@ class ReplayedScheduler:
         self, number: int, code: int, reasons: Sequence[str], plugin: str, fault: str, outputs: Sequence[Any]
     ) -> Replayed | None:
         attempt = self.attempts.pop(number, None)
-        said = outputs
+        own_outputs = outputs
         if attempt is not None:
             status = Status(Code(code), tuple(reasons), plugin, Fault(fault))
             self.assembly.scheduler.release_and_requeue(attempt, status)
-            said = self._said.take()
-        return Replayed((Op.ABANDONED, number, code, reasons, plugin, fault, said))
+            own_outputs = self._journal.take()
+        return Replayed((Op.ABANDONED, number, code, reasons, plugin, fault, own_outputs))
 
     def _given_up(self, number: int, text: str, outputs: Sequence[Any]) -> Replayed:
         attempt = self.attempts.pop(number, None)

@@ -1,6 +1,6 @@
 """The scheduling queue: which pod is tried next, and what the others wait for.
 
-    add ------> active ----pop_nowait----> in flight ----done----> (bound)
+    add ------> active -----pop_next-----> in flight ----done----> (bound)
                  ^  ^                       |     |
                  |  |               failed  |     |  rejected, and no event since helps
                  |  |                       v     v
