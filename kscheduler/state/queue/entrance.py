@@ -38,20 +38,18 @@ class Entrance:
             self._park(element, label, meant=UNSCHEDULABLE)
             return
         if strategy is QueueingStrategy.IMMEDIATELY:
-            self.to_active(element, label, now, meant=ACTIVE)
+            self.admit(ACTIVE, element, label, now, meant=ACTIVE)
         elif is_backing_off(element, now):
-            self._to_backoff(element, label, now, meant=BACKOFF)
+            self.admit(BACKOFF, element, label, now, meant=BACKOFF)
         else:
-            self.to_active(element, label, now, meant=BACKOFF)
+            self.admit(ACTIVE, element, label, now, meant=BACKOFF)
 
-    def to_active(self, element: Element, label: str, now: float, meant: str = "") -> None:
-        """Try an element as soon as possible, if PreEnqueue lets it in."""
-        if self._is_let_in(element, label, meant):
-            self.enter(ACTIVE, element, label, now, meant)
-
-    def _to_backoff(self, element: Element, label: str, now: float, meant: str) -> None:
-        if self._is_let_in(element, label, meant):
-            self.enter(BACKOFF, element, label, now, meant)
+    def admit(self, place: str, element: Element, label: str, now: float, meant: str = "") -> None:
+        """Put an element into a heap if PreEnqueue lets it in, else behind its gate. A bundle was judged before."""
+        if isinstance(element, Bundle) or self.lets_in(element):
+            self.enter(place, element, label, now, meant)
+        else:
+            self._park(element, label, meant)
 
     def enter(self, place: str, element: Element, label: str, now: float, meant: str = "") -> None:
         """Put an element that PreEnqueue has let in into a heap; counted as incoming."""
@@ -83,13 +81,6 @@ class Entrance:
             self._policy.on_incoming(UNSCHEDULABLE, label, 1, 0 if meant == UNSCHEDULABLE else 1)
             if self._policy.on_moved is not None:
                 self._policy.on_moved(queued, place, label, queued.timestamp)
-
-    def _is_let_in(self, element: Element, label: str, meant: str) -> bool:
-        """Call PreEnqueue; a rejected pod is parked as gated. For a bundle it was called before."""
-        if isinstance(element, Bundle) or self.lets_in(element):
-            return True
-        self._park(element, label, meant)
-        return False
 
     def lets_in(self, queued: QueuedPodInfo) -> bool:
         """Whether PreEnqueue lets the pod in; notes on the pod which plugin keeps it out."""

@@ -212,7 +212,7 @@ class SchedulingQueue:
         if self._groups is not None and self._groups.key_of(queued.pod.pod) is not None:
             self._groups.add(queued, label, now)
         else:
-            self._entrance.to_active(queued, label, now)
+            self._entrance.admit(ACTIVE, queued, label, now)
 
     def update(self, old: Pod, pod: PodInfo, now: float) -> None:
         """Update a pod that needs a node; an equal resource version (after a relist) is no change."""
@@ -597,4 +597,4 @@ class SchedulingQueue:
             self._places.remove(queued.key)
             self._entrance.enter(ACTIVE, queued, events.FORCE_ACTIVATE.label, now)
         else:
-            self._entrance.to_active(queued, events.FORCE_ACTIVATE.label, now)
+            self._entrance.admit(ACTIVE, queued, events.FORCE_ACTIVATE.label, now)
