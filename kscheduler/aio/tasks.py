@@ -5,7 +5,8 @@ pod's failure. A `TaskSet` owns such tasks, hands each error to the handler give
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +48,23 @@ async def end_others(seconds: float) -> list[str]:
         task.cancel()
     _, deaf = await asyncio.wait(others, timeout=seconds) if others else (others, others)
     return sorted(task.get_name() for task in deaf)
+
+
+@asynccontextmanager
+async def while_running(tasks: Collection[asyncio.Future[Any]]) -> AsyncIterator[None]:
+    """The tasks go on while the body runs; at its end all are cancelled and waited for.
+
+    What one of them has failed with until then is raised, unless the body has failed itself.
+    """
+    try:
+        yield
+        for task in tasks:
+            if task.done():
+                task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
 
 class TaskSet:

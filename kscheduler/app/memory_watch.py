@@ -16,9 +16,9 @@ from resource import getpagesize
 from typing import Final
 
 from kscheduler.aio.clock import Clock
+from kscheduler.counts.series import MetricSeries
 from kscheduler.logs import get_logger
 from kscheduler.metrics.samples import Sample, gauge
-from kscheduler.scheduling.observations import MetricSeries
 
 _log = get_logger("kscheduler")
 

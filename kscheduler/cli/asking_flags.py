@@ -3,13 +3,33 @@
 import argparse
 import sys
 
-from kscheduler.cli.flags import add_plugin_flags, configuration_reader, feature_gates
+from kscheduler.cli.flags import add_feature_gates, add_plugin_flags, configuration_reader, feature_gates
 from kscheduler.cli.parser import StoreText
+from kscheduler.client.access.connection import current_namespace
 from kscheduler.client.rest import APIClient
 from kscheduler.client.server_version import server_version_of
 from kscheduler.config.types import OWN_SCHEDULER_NAME
 from kscheduler.explain.questions.serving import Serving, serving
+from kscheduler.upstream.release import VERSION
 from kscheduler.upstream.versions import followed
+
+
+def add_asked_cluster(parser: argparse.ArgumentParser) -> None:
+    """Who would schedule, by the rules of which version, and which live cluster is read."""
+    add_scheduler(parser.add_argument_group("who would schedule"))
+    add_feature_gates(parser, f"of a live cluster the newest that is not newer than the API server, else {VERSION}")
+    add_cluster(parser.add_argument_group("the live cluster"))
+
+
+def add_objects_file(question: "argparse._ArgumentGroup") -> None:
+    """Objects from a file in place of a live cluster."""
+    question.add_argument(
+        "--from",
+        dest="source",
+        action=StoreText,
+        metavar="FILE",
+        help="no live cluster: objects as `kubectl get -o json` or -o yaml prints them; - is standard input",
+    )
 
 
 def add_scheduler(
@@ -50,6 +70,12 @@ def add_cluster(cluster: "argparse._ArgumentGroup") -> None:
         default="",
         help="the API server, such as http://127.0.0.1:8001",
     )
+
+
+def namespace_of(args: argparse.Namespace) -> str:
+    """The one of the flag, or of the kubeconfig's context."""
+    address = {"master": args.master, "kubeconfig": args.kubeconfig, "context": args.context}
+    return args.namespace or current_namespace(**address)
 
 
 async def by_the_servers_version(client: APIClient, args: argparse.Namespace, served: Serving) -> Serving:

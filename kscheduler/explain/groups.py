@@ -139,7 +139,7 @@ def _lines(decision: GroupDecision) -> list[str]:
         reason = decision.lacks or "some of its members may not enter the queue"
         return [f"{name} is not tried: {reason}", *_each_text_once(gates)]
     condition = group_condition(decision.status or Status())
-    head = f"{name}: {condition.reason}" + (f": {_said_once(condition.message)}" if condition.message else "")
+    head = f"{name}: {condition.reason}" + (f": {_without_repetition(condition.message)}" if condition.message else "")
     return [
         head,
         *(_group_line(group, status) for group, status in decision.groups),
@@ -171,7 +171,7 @@ def _named(names: Sequence[str]) -> str:
     return f"{len(names)} members ({', '.join(names[:_MOST_NAMED])}{more})"
 
 
-def _said_once(message: str) -> str:
+def _without_repetition(message: str) -> str:
     """Each level of a tree puts the same words beside what the level below says: people read them once."""
     parts = message.split(", ")
     return ", ".join(part for before, part in pairwise(("", *parts)) if part != before)
@@ -179,8 +179,8 @@ def _said_once(message: str) -> str:
 
 def _group_line(group: GroupDefinition, status: Status) -> str:
     condition = group_condition(status)
-    said = f": {_said_once(condition.message)}" if condition.message else ""
-    return f"  pod group {group.key.text} of the tree: {condition.reason}{said}"
+    message = f": {_without_repetition(condition.message)}" if condition.message else ""
+    return f"  pod group {group.key.text} of the tree: {condition.reason}{message}"
 
 
 def _placement_line(tried: TriedPlacement) -> str:
@@ -208,4 +208,4 @@ def _member_text(member: MemberResult) -> str:
         named = ", ".join(f"{each.text} ({each.claim}, {each.request})" for each in devices)
         return f"{_GOES_TO}{tree['node']}{f' with {named}' if named else ''}"
     waits = f" (waits for room on {member.nominated_node_name})" if member.nominated_node_name else ""
-    return f"{_said_once(tree['message'])}{waits}"
+    return f"{_without_repetition(tree['message'])}{waits}"

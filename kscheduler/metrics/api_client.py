@@ -10,8 +10,8 @@ from typing import Protocol
 from kscheduler.client.access.connection import host_of
 from kscheduler.client.reachability import ReachabilityStatistics
 from kscheduler.client.rest_statistics import DURATION_BUCKETS, SIZE_BUCKETS, RequestHistogram, RESTStatistics
+from kscheduler.counts.series import LabelValues, MetricSeries
 from kscheduler.metrics.samples import Distribution, Distributions, Numbers, Sample, Source, gauge, gauge_by
-from kscheduler.scheduling.observations import LabelValues, MetricSeries
 
 REQUESTS = MetricSeries("rest_client_requests_total", "Requests to the API server.", ("code", "method", "host"))
 REQUEST_SECONDS = MetricSeries("rest_client_request_duration_seconds", "Time until the answer.", ("verb", "host"))

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from kscheduler.counts.series import MetricSeries
 from kscheduler.metrics.samples import Numbers, Sample, Source, gauge
-from kscheduler.scheduling.observations import MetricSeries
 
 
 class ReloadResult(StrEnum):

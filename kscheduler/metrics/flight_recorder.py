@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable
 
+from kscheduler.counts.series import MetricSeries
 from kscheduler.metrics.samples import Numbers, Sample, Source, gauge
 from kscheduler.recorder.flight_recorder import RecorderStatistics
-from kscheduler.scheduling.observations import MetricSeries
 
 ENTRIES = MetricSeries("kscheduler_recorder_entries_total", "Entries that the flight recorder has taken.")
 DECISIONS = MetricSeries("kscheduler_recorder_decisions_total", "Decisions among the entries.")

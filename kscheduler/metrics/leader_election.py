@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable
 
+from kscheduler.counts.series import MetricSeries
 from kscheduler.election import ElectionStatistics, Role
 from kscheduler.metrics.samples import Numbers, Sample, Source, gauge
-from kscheduler.scheduling.observations import MetricSeries
 
 MASTER = MetricSeries(
     "leader_election_master_status",

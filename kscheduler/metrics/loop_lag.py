@@ -12,10 +12,10 @@ scheduler into the same outage.
 from collections.abc import Callable, Iterable
 
 from kscheduler.aio import REAL_CLOCK, Clock
+from kscheduler.counts.series import Histograms, MetricSeries
 from kscheduler.logs import get_logger
 from kscheduler.logs.throttle import Throttle
 from kscheduler.metrics.samples import Sample, gauge, histograms
-from kscheduler.scheduling.observations import Histograms, MetricSeries
 from kscheduler.scheduling.plugin_reports import SlowCall
 
 LAG = MetricSeries("kscheduler_loop_lag_seconds", "By how much the event loop's heartbeat came late.")

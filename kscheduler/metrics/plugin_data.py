@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
+from kscheduler.counts.series import LabelValues
 from kscheduler.metrics.samples import Numbers, Source, gauge
 from kscheduler.scheduling.beside.refreshed_plugins import DATA_AGE, REFRESHES
-from kscheduler.scheduling.observations import LabelValues
 
 Values = Callable[[], Mapping[LabelValues, float]]
 

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Mapping
 from prometheus_client import ProcessCollector
 from prometheus_client.metrics_core import Metric
 
+from kscheduler.counts.series import MetricSeries
 from kscheduler.logs.caught import caught
 from kscheduler.metrics.samples import Numbers, Sample, Source, gauge
-from kscheduler.scheduling.observations import MetricSeries
 
 BUILD_INFO = MetricSeries(
     "kscheduler_build_info", "Always 1; the labels tell which build runs.", ("version", "python_version", "platform")

@@ -12,8 +12,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 from prometheus_client.utils import floatToGoString
 
+from kscheduler.counts.series import Counter, Histograms, LabelValues, MetricSeries
 from kscheduler.metrics.pacing import Pace, PacedList
-from kscheduler.scheduling.observations import Counter, Histograms, LabelValues, MetricSeries
 
 
 @dataclass(frozen=True, slots=True)

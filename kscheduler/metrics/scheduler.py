@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from kscheduler.counts.series import LabelValues, MetricSeries
 from kscheduler.metrics.samples import Sample, Source, counter, gauge, gauge_by, histograms
-from kscheduler.scheduling.observations import LabelValues, MetricSeries, Observations
+from kscheduler.scheduling.observations import Observations
 
 PENDING_PODS = MetricSeries(
     "scheduler_pending_pods",

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from kscheduler.counts.series import LabelValues, MetricSeries
 from kscheduler.metrics.samples import Numbers, Sample, Source, gauge
-from kscheduler.scheduling.observations import LabelValues, MetricSeries
 from kscheduler.whatif.shadow.follower import Follower
 from kscheduler.whatif.shadow.placements import PlacementSums
 from kscheduler.whatif.shadow.sums import NOMINATIONS

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable
 
+from kscheduler.counts.series import MetricSeries
 from kscheduler.metrics.samples import Numbers, Sample, Source, gauge
 from kscheduler.scheduling.failures.status_writer import StatusStatistics
-from kscheduler.scheduling.observations import MetricSeries
 
 PENDING = MetricSeries(
     "kscheduler_status_patches_pending", "Pods whose newest condition or nomination is not sent yet."

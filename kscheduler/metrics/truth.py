@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable
 
+from kscheduler.counts.series import LabelValues, MetricSeries
 from kscheduler.informers.audit import AuditStatistics
 from kscheduler.metrics.samples import Numbers, Sample, Source
-from kscheduler.scheduling.observations import LabelValues, MetricSeries
 from kscheduler.scheduling.truth.truth_check import TruthStatistics
 
 CHECKS = MetricSeries("kscheduler_cache_checks_total", "Comparisons of the cache with the informers' stores.")

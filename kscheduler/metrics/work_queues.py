@@ -7,8 +7,8 @@ Pending status patches are in `scheduler_pending_async_api_calls`, pods in `sche
 from collections.abc import Callable, Iterable
 
 from kscheduler.client.events.work_queue import SECONDS_BUCKETS, WorkQueueStatistics
+from kscheduler.counts.series import MetricSeries
 from kscheduler.metrics.samples import Distribution, Distributions, Numbers, Sample, Source, gauge_by
-from kscheduler.scheduling.observations import MetricSeries
 
 _NAME = ("name",)
 DEPTH = MetricSeries("workqueue_depth", "Items that wait in the queue.", _NAME)

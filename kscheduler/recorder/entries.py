@@ -2,23 +2,26 @@
 
     entry                                                            what it is
     [SNAPSHOT, part, ...]                                            a part of the state at the beginning of a segment
-    [OBJECT, time, kind, verb, object]                               a change of an object, as the handlers hear it
+    [OBJECT, time, kind, verb, key, object]                          a change of an object, as the handlers hear it
     [DECIDED, time, number, pod, attempts, how, node, outputs]       a pod was popped and decided about
     [GROUP, time, name, [[number, pod, node], ...], outputs]         a pod group was
-    [LATER, time, number, has node, node, outputs]                   a pod whose decision had to wait is decided about
-    [LEAVES, time, uid]  [BOUND, time, uid]  [RELEASED, time, uid]   steps after the decision
-    [ABANDONED, time, uid, code, reasons, plugin, fault, outputs]    ... that failed
-    [GIVEN_UP, time, uid, text, outputs]                             an exception, before there was a node
+    [LATER, time, number, pod, has node, node, outputs]              a pod whose decision had to wait is decided about
+    [LEAVES, time, number]  [BOUND, time, number]                    steps after the decision
+    [RELEASED, time, uid]                                            a pod no longer waits for Permit
+    [ABANDONED, time, number, code, reasons, plugin, fault, outputs] a step after the decision has failed
+    [GIVEN_UP, time, number, text, outputs]                          an exception, before there was a node
     [BACKOFF, time]  [NET, time]  [BEGAN, time]                      the queue was flushed; scheduling began
     [EVICTION, time, number, step, subject, keys]                    what a preemption's task has come to
-    [ADOPTED, time, configuration]  [TOUCHED, time, nodes, plugin]   a reload; a plugin has other data
+    [ADOPTED, time, configuration, quarantined]                      a reload
+    [TOUCHED, time, nodes, plugin]                                   a plugin has other data about these nodes
     [CLAIM, time, object]  [REPAIRED, time, what]                    an API answer; cache or queue were corrected
     [LOST, entries]                                                  so many entries could not be kept: a gap
     [DIGEST, decisions, digest]                                      over all outcomes so far; ends each block
 
 Times are microseconds since the entry before. An attempt is named by a number of its own, which begins anew with each
-process. Outputs are what the step said: [FAILED, pod, message, nominated node, plugins, pending, fault, is error],
-[LET_GO, pod], [PREEMPTS, preemptor, node, victims].
+process. Of a pod or a node that has changed, OBJECT has the parts that differ (`packing`). Outputs are what the step
+said: [FAILED, pod, message, nominated node, plugins, pending, fault, is error], [LET_GO, pod], [PREEMPTS, preemptor,
+node, victims].
 """
 
 import hashlib

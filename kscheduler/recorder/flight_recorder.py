@@ -272,8 +272,8 @@ class FlightRecorder(Journal):
     def abandoned(self, queued: QueuedPodInfo, status: Status) -> None:
         """Keep it; the attempt is over."""
         number, outputs = self._end(queued.pod.uid), self._take_outputs()
-        said = int(status.code), status.reasons, status.plugin, status.fault.value
-        self._keep((Op.ABANDONED, self.clock.micros, number, *said, outputs))
+        status_fields = int(status.code), status.reasons, status.plugin, status.fault.value
+        self._keep((Op.ABANDONED, self.clock.micros, number, *status_fields, outputs))
 
     def given_up(self, queued: QueuedPodInfo, failure: BaseException) -> None:
         """Keep it; the attempt is over."""

@@ -23,8 +23,8 @@ MOST_LOGGED: Final = 20
 @dataclass(slots=True)
 class _Known:
     since: float
-    told: str = ""
-    """What the log has said of it."""
+    logged_reason: str = ""
+    """What the log has said last of it."""
 
 
 class IncompleteWaits:
@@ -41,8 +41,8 @@ class IncompleteWaits:
         self._known = {}
         for group in self._groups():
             known = self._known[group.key] = before.get(group.key) or _Known(now)
-            if known.since < now and known.told != group.why and logged < MOST_LOGGED:
-                known.told, logged = group.why, logged + 1
+            if known.since < now and known.logged_reason != group.why and logged < MOST_LOGGED:
+                known.logged_reason, logged = group.why, logged + 1
                 _log.info("pod_group_incomplete", pod_group=group.key.text, pods=group.pods, reason=group.why)
 
     def notes(self) -> Iterable[str]:

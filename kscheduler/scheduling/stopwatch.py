@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from typing import Final
 
+from kscheduler.counts.histogram import Histogram
 from kscheduler.framework.plugin_listener import NOBODY, SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
-from kscheduler.scheduling.observations import OF_POD, Histogram, Observations
+from kscheduler.scheduling.observations import OF_POD, Observations
 from kscheduler.scheduling.runtime.points import FILTER, POST_FILTER, PRE_ENQUEUE, PRE_FILTER, PRE_SCORE, SCORE
 
 EXTENSION_POINTS: Final = (PRE_FILTER.label, FILTER.label, PRE_SCORE.label, SCORE.label)

@@ -8,9 +8,9 @@ from typing import cast
 from aiohttp import web
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
+from kscheduler.counts.series import LabelValues, MetricSeries
 from kscheduler.logs import get_logger
 from kscheduler.metrics.samples import Numbers, Sample, gauge
-from kscheduler.scheduling.observations import LabelValues, MetricSeries
 from kscheduler.server.access import Access
 from kscheduler.server.connections import ConnectionPlaces, Limits
 from kscheduler.server.listener import Address, ContextNow, Listener

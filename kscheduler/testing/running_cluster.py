@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from kscheduler.aio.clock import VirtualClock
+from kscheduler.aio.tasks import while_running
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import NODES, PODS, Kind
 from kscheduler.api.meta import Condition
@@ -144,15 +145,10 @@ class RunningCluster:
         running = (self._workers.run(), self._workers.keep_flushing(), self._refreshed.run())
         tasks = [asyncio.ensure_future(work) for work in running]
         try:
-            await self._settle()
-            yield await self.add(*self._first)
-            for task in tasks:
-                if task.done():
-                    task.result()
+            async with while_running(tasks):
+                await self._settle()
+                yield await self.add(*self._first)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
             await self._assembly.scheduler.awaited.drain(0.0)
 
     async def bind(self, pod: Pod, node_name: str) -> Status:

@@ -17,6 +17,7 @@ from kscheduler.api.quantity import QuantityError
 from kscheduler.assembly import Ports, group_apis, profiles_over
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
+from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.plugin import REFRESH_SECONDS, RefreshPlugin
 from kscheduler.framework.plugin_listener import NOBODY
@@ -27,6 +28,7 @@ from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.cycle.schedule import schedule, score_feasible
 from kscheduler.scheduling.extenders.answers import ExtenderAnswers
 from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.refreshing import call_refresh
@@ -129,10 +131,9 @@ def prepare(scenario: Scenario, client: ClusterClient | None = None, own: OwnObj
     cache = cluster_cache(scenario.objects, scenario.pod, scenario.config.gates, scenario.where, apis)
     _nominate(cache, scenario)
     pod = _judged(scenario)
-    known = registry() if scenario.plugins is None else scenario.plugins
     listed = ListedKinds(scenario.objects, own)
     ports = replace(scenario_ports(scenario.objects), client=client, lister=listed.lister)
-    return Prepared(scenario, cache, pod, profile_of(scenario, cache, known, ports), listed, client)
+    return Prepared(scenario, cache, pod, profile_of(scenario, cache, scenario.plugins, ports), listed, client)
 
 
 def prepare_over(scenario: Scenario, cache: Cache, profile: Profile | None) -> Prepared:
@@ -281,14 +282,22 @@ def scenario_ports(objects: ClusterObjects) -> Ports:
     return Ports(workloads=listed_workloads(objects), budgets=listed_budgets(objects))
 
 
-def profile_of(scenario: Scenario, cache: Cache, plugins: Registry, ports: Ports) -> Profile | None:
+def profile_of(scenario: Scenario, cache: Cache, plugins: Registry | None, ports: Ports) -> Profile | None:
     """The scenario's profile over a cache; `None`: its configuration has none of that name. Raises `ScenarioError`."""
+    profiles = profiles_at(scenario.where, cache, scenario.config, plugins, ports)
+    return profiles.get(scenario.pod.spec.scheduler_name)
+
+
+def profiles_at(where: str, cache: Cache, config: LoadedConfig, plugins: Registry | None, ports: Ports) -> Profiles:
+    """The profiles of a configuration over a cache that was filled from `where`; `plugins`: `None` is the in-tree ones.
+
+    Raises `ScenarioError` where a profile cannot be built.
+    """
     try:
-        profiles = profiles_over(cache, scenario.config, plugins, ports)
+        return profiles_over(cache, config, registry() if plugins is None else plugins, ports)
     except ConfigError as problem:
         problems = "; ".join(str(each) for each in problem.problems)
-        raise ScenarioError(f"{scenario.where}: config: {problems}") from None
-    return profiles.get(scenario.pod.spec.scheduler_name)
+        raise ScenarioError(f"{where}: config: {problems}") from None
 
 
 def _score_only_node(profile: Profile, record: SchedulingRecord, cache: Cache) -> None:

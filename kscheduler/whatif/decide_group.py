@@ -8,8 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from kscheduler.api.quantity import QuantityError
-from kscheduler.assembly import group_apis, profiles_over
-from kscheduler.config.errors import ConfigError
+from kscheduler.assembly import group_apis
 from kscheduler.framework.cluster.cycle_of_group import CycleOfGroup
 from kscheduler.framework.cluster.incomplete_groups import why_incomplete
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
@@ -18,7 +17,6 @@ from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Status, error
-from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.cycle.visiting_ties import TieBreakingSampler
 from kscheduler.scheduling.groups.composite_cycle import place_group, tree_inputs
@@ -30,7 +28,7 @@ from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue.queued_group import member_order
-from kscheduler.whatif.decide import cluster_cache, scenario_ports
+from kscheduler.whatif.decide import cluster_cache, profiles_at, scenario_ports
 from kscheduler.whatif.scenario import GroupScenario, ScenarioError
 from kscheduler.whatif.unreadable import unreadable_quantity
 
@@ -69,7 +67,8 @@ def decide_group(scenario: GroupScenario) -> GroupDecision:
     cache = cluster_cache(scenario.objects, None, scenario.config.gates, scenario.where, apis)
     for known in scenario.definitions:
         cache.pod_groups.put(known)
-    profiles = _profiles(scenario, cache)
+    ports = scenario_ports(scenario.objects)
+    profiles = profiles_at(scenario.where, cache, scenario.config, scenario.plugins, ports)
     members = _members(scenario, cache, profiles)
     if not members:
         raise ScenarioError(f"{scenario.where}: podGroup: no pod without a node is in group {scenario.group}")
@@ -118,15 +117,6 @@ def _inputs(definition: GroupDefinition, members: list[PodInfo], cache: Cache, p
         return schedule(alone, pod, cache, sampler=sampler, within=rows, group=trial)
 
     return tree_inputs(GroupInputs(definition, members, profile, cache, judge), cache.pod_groups)
-
-
-def _profiles(scenario: GroupScenario, cache: Cache) -> Profiles:
-    known = registry() if scenario.plugins is None else scenario.plugins
-    try:
-        return profiles_over(cache, scenario.config, known, scenario_ports(scenario.objects))
-    except ConfigError as problem:
-        problems = "; ".join(str(each) for each in problem.problems)
-        raise ScenarioError(f"{scenario.where}: config: {problems}") from None
 
 
 def _members(scenario: GroupScenario, cache: Cache, profiles: Profiles) -> list[PodInfo]:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from kscheduler.aio import BackgroundService, ServiceEndedError, Slicer, TaskSet, VirtualClock, running
+from kscheduler.aio.tasks import while_running
 
 
 async def for_ever() -> None:
@@ -103,6 +104,27 @@ async def test_the_failure_of_one_task_never_touches_its_siblings() -> None:
     go.set()
     assert await tasks.drain(5.0)
     assert (tasks.statistics().running, tasks.statistics().failed, tasks.statistics().started) == (0, 1, 2)
+
+
+@pytest.mark.parametrize(("body_fails", "raised"), [(False, KeyError), (True, ValueError)], ids=["task", "body-first"])
+async def test_tasks_beside_a_body_end_with_it_and_what_failed_comes_out(
+    body_fails: bool, raised: type[Exception]
+) -> None:
+    async def fails() -> None:
+        raise KeyError
+
+    tasks = [asyncio.create_task(for_ever()), asyncio.create_task(fails())]
+
+    async def body() -> None:
+        async with while_running(tasks):
+            await asyncio.sleep(0)
+            if body_fails:
+                raise ValueError
+
+    with pytest.raises(raised):
+        await body()
+    assert tasks[0].cancelled()
+    assert tasks[1].done()
 
 
 async def test_draining_is_bounded_in_time_and_cancels_nothing() -> None:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.scheduling.observations import AttemptResult, Histogram, Observations, exponential_bounds
+from kscheduler.counts.histogram import Histogram, exponential_bounds
+from kscheduler.scheduling.observations import AttemptResult, Observations
 from kscheduler.upstream.behaviours import BEHAVIOURS
 
 _BOUNDS = exponential_bounds(0.001, 2, 15)

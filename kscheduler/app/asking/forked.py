@@ -78,14 +78,14 @@ def _answer(question: Question, pipe: int, parent: int, cpu_seconds: int, growth
         _be_bounded(parent, cpu_seconds, growth_bytes)
         sys.addaudithook(_refuse)  # there is no way to take one away
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        kind, body = _said(question)
+        kind, body = _outcome(question)
         _write(kind, body)
         code = 0
     finally:
         os._exit(code)  # no handlers at exit, no flush, no finalizer
 
 
-def _said(question: Question) -> tuple[bytes, bytes]:
+def _outcome(question: Question) -> tuple[bytes, bytes]:
     try:
         return ANSWER, question()
     except MemoryError:

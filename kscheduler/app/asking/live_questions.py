@@ -9,9 +9,9 @@ from typing import Final
 from kscheduler.aio.clock import Clock
 from kscheduler.app.asking.live_copy import CopyBusyError, LiveCopy, NoAnswerError
 from kscheduler.app.parts import Parts
+from kscheduler.counts.series import LabelValues, MetricSeries
 from kscheduler.logs import get_logger
 from kscheduler.metrics.samples import Numbers, Sample, gauge
-from kscheduler.scheduling.observations import LabelValues, MetricSeries
 from kscheduler.server.pages.questions import QuestionAnswer
 
 _log = get_logger("kscheduler")
@@ -110,13 +110,13 @@ class LiveQuestions:
         return answer
 
     def _say(self, name: str, outcome: str, answer: QuestionAnswer, seconds: float, fields: dict[str, object]) -> None:
-        told = {"question": name, **fields, "seconds": round(seconds, 3)}
+        facts = {"question": name, **fields, "seconds": round(seconds, 3)}
         if outcome == "answered":
-            _log.info("question_answered", **told, bytes=len(answer.body))
+            _log.info("question_answered", **facts, bytes=len(answer.body))
         elif outcome == "failed":
-            _log.error("question_not_answered", **told, outcome=outcome, err=answer.body.decode(errors="replace"))
+            _log.error("question_not_answered", **facts, outcome=outcome, err=answer.body.decode(errors="replace"))
         else:
-            _log.info("question_not_answered", **told, outcome=outcome, reason=answer.body.decode(errors="replace"))
+            _log.info("question_not_answered", **facts, outcome=outcome, reason=answer.body.decode(errors="replace"))
 
     async def _imported(self) -> ModuleType:
         """The code of the questions, which a service that nobody asks does not need. In a thread: it takes a while."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy.ma  # noqa: F401  `np.unique` imports it when it is first called: each copy would do so anew
 
 from kscheduler.api.core import Pod
-from kscheduler.app.asking.helping import helping_changes as of_reasons
+from kscheduler.app.asking.helping_changes import helping_changes as of_reasons
 from kscheduler.app.asking.live_state import live_objects, live_pod, running_scheduler
 from kscheduler.app.parts import Parts
 from kscheduler.explain.answering import answered
@@ -44,35 +44,35 @@ def explain(
     namespace, _, name = pod_key.partition("/")
     pod = live_pod(parts, namespace, name)
     if pod is None:
-        return _told(_NOT_FOUND, f"the service knows no pod {pod_key}")
+        return _answer(_NOT_FOUND, f"the service knows no pod {pod_key}")
     running = running_scheduler(parts, leads=leads)
     if against_node and not running.cache.has_node(against_node):
-        return _told(_NOT_FOUND, f"the service knows no node {against_node}")
+        return _answer(_NOT_FOUND, f"the service knows no node {against_node}")
     question = running.question(pod)
     if against_node and isinstance(question, GroupQuestion):
-        return _told(_UNPROCESSABLE, f"{pod_key} is decided with its pod group: nodes of one member are not compared")
+        return _answer(_UNPROCESSABLE, f"{pod_key} is decided with its pod group: nodes of one member are not compared")
     try:
         answer = answered(
             question, running.answer(question), against_node=against_node, with_suggestions=with_suggestions
         )
     except ScenarioError as problem:
-        return _told(_UNPROCESSABLE, str(problem))
+        return _answer(_UNPROCESSABLE, str(problem))
     if not as_text:
-        return _told(_OK, f"{answer.as_json()}\n")
+        return _answer(_OK, f"{answer.as_json()}\n")
     notes = "".join(f"note: {note}\n" for note in dict.fromkeys(answer.notes))
-    return _told(_OK, f"{answer.as_text()}\n{notes}")
+    return _answer(_OK, f"{answer.as_text()}\n{notes}")
 
 
 def nodes(parts: Parts) -> bytes:
     """How full each node is, and which waiting pods it has turned away."""
     assembly = parts.assembly
     uses = node_uses(assembly.cache, assembly.profiles, live_objects(parts).pods)
-    return _told(_OK, f"{json_line(uses_tree(uses))}\n")
+    return _answer(_OK, f"{json_line(uses_tree(uses))}\n")
 
 
 def helping_changes(parts: Parts, reasons: Sequence[Sequence[str]]) -> bytes:
     """The change that frees most pods of each reason, by the key of its first pod: as on the status page."""
-    return _told(_OK, json_line(of_reasons(parts, reasons)))
+    return _answer(_OK, json_line(of_reasons(parts, reasons)))
 
 
 def simulate(parts: Parts, body: bytes) -> bytes:
@@ -89,8 +89,8 @@ def simulate(parts: Parts, body: bytes) -> bytes:
         plan, notes = planned(wishes, running.objects, running.groups, served, WHERE, rules, cluster, seconds)
         rehearsed = rehearse(plan)
     except ScenarioError as problem:
-        return _told(_BAD_REQUEST, str(problem))
-    return _told(_OK, f"{json_line(simulation_tree(rehearsed, notes))}\n")
+        return _answer(_BAD_REQUEST, str(problem))
+    return _answer(_OK, f"{json_line(simulation_tree(rehearsed, notes))}\n")
 
 
 def _priorities_of(pods: Iterable[Pod]) -> dict[str, Tree]:
@@ -104,5 +104,5 @@ def _priorities_of(pods: Iterable[Pod]) -> dict[str, Tree]:
     return found
 
 
-def _told(status: int, text: str) -> bytes:
+def _answer(status: int, text: str) -> bytes:
     return f"{status}\n{text}".encode(errors="backslashreplace")

@@ -5,7 +5,7 @@ It runs in the copy, and may change what it likes.
 
 from collections.abc import Iterable
 
-from kscheduler.app.asking.helping import helping_changes, pending_of
+from kscheduler.app.asking.helping_changes import helping_changes, pending_of
 from kscheduler.app.parts import Parts
 from kscheduler.framework.cluster.preemption import PreemptionSearch
 from kscheduler.scheduling.cycle.schedule import schedule

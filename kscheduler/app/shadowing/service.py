@@ -15,6 +15,7 @@ import structlog
 from kscheduler import __version__
 from kscheduler.aio.clock import finishes_within
 from kscheduler.aio.services import BackgroundService, running
+from kscheduler.aio.tasks import while_running
 from kscheduler.app import signals
 from kscheduler.app.shadowing.answering import ShadowAnswers
 from kscheduler.app.shadowing.connected import ConnectedShadow
@@ -94,15 +95,8 @@ class ShadowApp:
             asyncio.create_task(stop.wait(), name="stop"),
             asyncio.create_task(self._the_time(), name="duration"),
         ]
-        try:
+        async with while_running(tasks):
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in tasks:
-                if task.done():
-                    task.result()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
 
     async def _follow(self) -> None:
         while missing := await self.parts.wait_for_sync(SYNC_SECONDS):

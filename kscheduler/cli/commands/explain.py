@@ -14,20 +14,11 @@ import asyncio
 import sys
 from collections.abc import Iterable
 
-from kscheduler.api.codec import UndecodableError
-from kscheduler.cli.asking_flags import (
-    add_cluster,
-    add_scheduler,
-    by_the_servers_version,
-    serving_of,
-)
-from kscheduler.cli.flags import add_feature_gates
+from kscheduler.cli.asked_cluster import FAILED, refusing
+from kscheduler.cli.asking_flags import add_asked_cluster, by_the_servers_version, serving_of
 from kscheduler.cli.parser import StoreText, text
-from kscheduler.cli.refusal import refuse
 from kscheduler.client.access.connection import current_namespace, load_connection
-from kscheduler.client.errors import ClientError, ConfigurationError
 from kscheduler.client.rest import APIClient
-from kscheduler.config.errors import ConfigError
 from kscheduler.explain.answering import Answer, answered
 from kscheduler.explain.as_json import schema_text
 from kscheduler.explain.questions.from_files import Asked, questions_from, read_new_pods
@@ -37,12 +28,11 @@ from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.text.layout import Style, style_of
 from kscheduler.explain.text.printable import printable
 from kscheduler.simulation.objects.defaults.pods import default_new_pod
-from kscheduler.upstream.release import VERSION
 from kscheduler.whatif.decide import Decision
 from kscheduler.whatif.decide_group import GroupDecision
 from kscheduler.whatif.scenario import ScenarioError
 
-_EXPLAINED, _FAILED, _BAD_INPUT = 0, 1, 2
+_EXPLAINED = 0
 _POD_PREFIXES = ("pod", "pods", "po")
 
 _DESCRIPTION = """\
@@ -54,10 +44,6 @@ not be judged (an unknown scheduler name in a scenario, a plugin that failed); 2
 
 
 Answered = tuple[Question | GroupQuestion, Decision | GroupDecision]
-
-
-class RefusedError(ValueError):
-    """Flags that cannot be combined."""
 
 
 def add_parser(
@@ -74,9 +60,7 @@ def add_parser(
         allow_abbrev=False,
     )
     _add_question(parser.add_argument_group("what is asked"))
-    add_scheduler(parser.add_argument_group("who would schedule it"))
-    add_feature_gates(parser, f"of a live cluster the newest that is not newer than the API server, else {VERSION}")
-    add_cluster(parser.add_argument_group("the live cluster"))
+    add_asked_cluster(parser)
     answer = parser.add_argument_group("the answer")
     answer.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: an object per line")
     answer.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json and end")
@@ -128,12 +112,7 @@ def _add_question(question: "argparse._ArgumentGroup") -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the answers and return the exit code; a problem is a line on standard error."""
-    try:
-        return _run(args)
-    except (ScenarioError, ConfigError, ConfigurationError, RefusedError) as problem:
-        return _complain(str(problem), _BAD_INPUT)
-    except (ClientError, UndecodableError) as problem:
-        return _complain(str(problem), _FAILED)
+    return refusing(_run, args)
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -159,31 +138,33 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Refuse flags that cannot be combined. Raises `RefusedError`."""
+    """Refuse flags that cannot be combined. Raises `ScenarioError`."""
     if not (args.pod or args.source or args.filename):
-        raise RefusedError("name a pod (NAMESPACE/POD), a manifest of one (-f FILE) or a file to look at (--from FILE)")
+        raise ScenarioError(
+            "name a pod (NAMESPACE/POD), a manifest of one (-f FILE) or a file to look at (--from FILE)"
+        )
     if args.pod and args.filename:
-        raise RefusedError("a POD exists and -f FILE is one that does not: give one of them")
+        raise ScenarioError("a POD exists and -f FILE is one that does not: give one of them")
     if args.source is not None and (args.kubeconfig or args.master or args.context):
-        raise RefusedError("--kubeconfig, --context and --master go with a live cluster; --from FILE brings its own")
+        raise ScenarioError("--kubeconfig, --context and --master go with a live cluster; --from FILE brings its own")
     if args.source == "-" and args.filename == "-":
-        raise RefusedError("--from and -f cannot both be standard input")
+        raise ScenarioError("--from and -f cannot both be standard input")
     if args.config and args.scheduler_name is not None:
-        raise RefusedError("--scheduler-name goes without --config: a file names its profiles")
+        raise ScenarioError("--scheduler-name goes without --config: a file names its profiles")
 
 
 def pod_of(args: argparse.Namespace, default_namespace: str) -> tuple[str, str]:
-    """Namespace and name of the pod; the name is empty if no pod was named. Raises `RefusedError`."""
+    """Namespace and name of the pod; the name is empty if no pod was named. Raises `ScenarioError`."""
     argument: str = args.pod or ""
     prefix, slash, name = argument.partition("/")
     if not slash:
         return args.namespace or default_namespace, argument
     if not (prefix and name) or "/" in name:
-        raise RefusedError(f"{argument!r} is not NAMESPACE/POD, such as default/web-0")
+        raise ScenarioError(f"{argument!r} is not NAMESPACE/POD, such as default/web-0")
     if prefix in _POD_PREFIXES:  # as in kubectl; a namespace of that name can be given with -n
         return args.namespace or default_namespace, name
     if args.namespace and prefix != args.namespace:
-        raise RefusedError(f"{argument!r} names another namespace than -n {args.namespace}")
+        raise ScenarioError(f"{argument!r} names another namespace than -n {args.namespace}")
     return args.namespace or prefix, name
 
 
@@ -228,15 +209,10 @@ def _print(answers: Iterable[Answered], args: argparse.Namespace) -> int:
         failed |= bool(decision.error)
         print(answer.as_json() if output == "json" else _text(answer, style, is_first=position == 0))
     sys.stdout.flush()
-    return _FAILED if failed else _EXPLAINED
+    return FAILED if failed else _EXPLAINED
 
 
 def _text(answer: Answer, style: Style, *, is_first: bool) -> str:
     encoding = sys.stdout.encoding or "utf-8"
     shown = answer.as_text(style).encode(encoding, errors="backslashreplace").decode(encoding)
     return shown if is_first or isinstance(answer.decision, GroupDecision) else f"\n{shown}"
-
-
-def _complain(problem: str, code: int) -> int:
-    refuse("\n".join(printable(line) for line in problem.splitlines()))
-    return code

@@ -10,15 +10,13 @@ import sys
 from datetime import UTC, datetime
 
 from kscheduler.cli.asked_cluster import EXIT_CODES, asked_cluster, refusing
-from kscheduler.cli.asking_flags import add_cluster, add_scheduler
-from kscheduler.cli.flags import add_feature_gates
+from kscheduler.cli.asking_flags import add_asked_cluster, add_objects_file
 from kscheduler.cli.parser import StoreText
 from kscheduler.explain.as_json import json_line
 from kscheduler.explain.pending.as_answer import pending_text, pending_tree
 from kscheduler.explain.pending.reasons import pending_reasons
 from kscheduler.explain.text.layout import style_of
 from kscheduler.explain.text.printable import printable
-from kscheduler.upstream.release import VERSION
 
 _ANSWERED = 0
 
@@ -44,19 +42,11 @@ def add_parser(
         allow_abbrev=False,
     )
     question = parser.add_argument_group("what is asked")
-    question.add_argument(
-        "--from",
-        dest="source",
-        action=StoreText,
-        metavar="FILE",
-        help="no live cluster: objects as `kubectl get -o json` or -o yaml prints them; - is standard input",
-    )
+    add_objects_file(question)
     question.add_argument(
         "-n", "--namespace", action=StoreText, metavar="NAME", default="", help="of this namespace; default: of all"
     )
-    add_scheduler(parser.add_argument_group("who would schedule"))
-    add_feature_gates(parser, f"of a live cluster the newest that is not newer than the API server, else {VERSION}")
-    add_cluster(parser.add_argument_group("the live cluster"))
+    add_asked_cluster(parser)
     answer = parser.add_argument_group("the answer")
     answer.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: one object")
     answer.add_argument("--no-suggestions", action="store_true", help="do not look for changes that would help")

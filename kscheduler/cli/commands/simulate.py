@@ -11,10 +11,8 @@ import argparse
 import sys
 
 from kscheduler.cli.asked_cluster import EXIT_CODES, asked_cluster, refusing
-from kscheduler.cli.asking_flags import add_cluster, add_scheduler
-from kscheduler.cli.flags import add_feature_gates
+from kscheduler.cli.asking_flags import add_asked_cluster, add_objects_file, namespace_of
 from kscheduler.cli.parser import StoreText
-from kscheduler.client.access.connection import current_namespace
 from kscheduler.explain.as_json import json_line
 from kscheduler.explain.rehearsals.from_flags import labelled, more_nodes, tainted
 from kscheduler.explain.rehearsals.in_json import simulation_schema, simulation_tree
@@ -29,7 +27,6 @@ from kscheduler.explain.text.layout import style_of
 from kscheduler.explain.text.printable import printable
 from kscheduler.simulation.objects.defaults.pods import default_new_pod
 from kscheduler.simulation.objects.new_objects import objections
-from kscheduler.upstream.release import VERSION
 from kscheduler.whatif.rehearsal.rehearse import rehearse
 from kscheduler.whatif.scenario import ScenarioError
 
@@ -54,9 +51,7 @@ def add_parser(
         allow_abbrev=False,
     )
     _add_cluster_changes(parser.add_argument_group("what if"))
-    add_scheduler(parser.add_argument_group("who would schedule"))
-    add_feature_gates(parser, f"of a live cluster the newest that is not newer than the API server, else {VERSION}")
-    add_cluster(parser.add_argument_group("the live cluster"))
+    add_asked_cluster(parser)
     answer = parser.add_argument_group("the answer")
     answer.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: one object")
     answer.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json and end")
@@ -74,13 +69,7 @@ def _add_cluster_changes(group: "argparse._ArgumentGroup") -> None:
         "more than once; - is standard input",
     )
     group.add_argument("--replicas", type=int, metavar="N", help="so many pods of each, whatever the manifests say")
-    group.add_argument(
-        "--from",
-        dest="source",
-        action=StoreText,
-        metavar="FILE",
-        help="no live cluster: objects as `kubectl get -o json` or -o yaml prints them; - is standard input",
-    )
+    add_objects_file(group)
     group.add_argument(
         "-n", "--namespace", action=StoreText, metavar="NAME", default="", help="of manifests that name none"
     )
@@ -109,17 +98,16 @@ def _run(args: argparse.Namespace) -> int:
         return _PLAYED
     check(args)
     if args.source is None:
-        address = {"master": args.master, "kubeconfig": args.kubeconfig, "context": args.context}
-        args.namespace = args.namespace or current_namespace(**address)
+        args.namespace = namespace_of(args)
     found = asked_cluster(args, with_groups=True)
     rules = NewObjectRules(default_new_pod, objections)
-    plan, notes = planned(wishes_of(args), found.objects, found.groups, found.served, found.where, rules)
+    plan, of_plan = planned(wishes_of(args), found.objects, found.groups, found.served, found.where, rules)
     rehearsed = rehearse(plan)
-    told = list(dict.fromkeys([*found.notes, *notes]))
-    for note in (*told, *rehearsed.notes):
+    notes = list(dict.fromkeys([*found.notes, *of_plan]))
+    for note in (*notes, *rehearsed.notes):
         print(f"kscheduler: {printable(note)}", file=sys.stderr)
     if args.output == "json":
-        print(json_line(simulation_tree(rehearsed, told)))
+        print(json_line(simulation_tree(rehearsed, notes)))
     else:
         print(simulation_text(rehearsed, style_of(sys.stdout)))
     sys.stdout.flush()

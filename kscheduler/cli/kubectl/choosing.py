@@ -17,7 +17,7 @@ from kscheduler.cli.kubectl.service import (
     service_address,
 )
 from kscheduler.cli.refusal import refuse
-from kscheduler.client.access.connection import current_namespace, load_connection
+from kscheduler.client.access.connection import load_connection
 from kscheduler.client.errors import ClientError, ConfigurationError
 from kscheduler.explain.text.printable import printable
 
@@ -52,16 +52,14 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def not_of_the_service(flags: Mapping[str, object]) -> str:
-    """Why the service cannot be asked, if one of these flags is given: empty if none is."""
-    given = next((flag for flag, value in flags.items() if value), "")
+def not_of_the_service(args: argparse.Namespace, also: Mapping[str, object]) -> str:
+    """Why the service cannot be asked: a flag names another cluster or another scheduler. Empty: it can.
+
+    `also`: by flag the values of those that the verb has besides, and that are not about the service either.
+    """
+    others = {"--from": args.source, **also, "--scheduler-name": args.scheduler_name, "--plugin": args.plugin}
+    given = next((flag for flag, value in others.items() if value), "")
     return f"a question with {given} is not about the state of the service" if given else ""
-
-
-def namespace_of(args: argparse.Namespace) -> str:
-    """The one of the flag, or of the kubeconfig's context."""
-    address = {"master": args.master, "kubeconfig": args.kubeconfig, "context": args.context}
-    return args.namespace or current_namespace(**address)
 
 
 def answer(args: argparse.Namespace, asks: Asks, decides: Decides, why_here: str = "") -> int:

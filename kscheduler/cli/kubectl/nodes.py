@@ -4,21 +4,17 @@ import argparse
 import sys
 from typing import Any
 
-from kscheduler.assembly import group_apis
 from kscheduler.cli.asked_cluster import EXIT_CODES, asked_cluster, refusing
-from kscheduler.cli.asking_flags import add_cluster, add_scheduler
-from kscheduler.cli.flags import add_feature_gates
+from kscheduler.cli.asking_flags import add_asked_cluster, add_objects_file
 from kscheduler.cli.kubectl.choosing import add_choice, answer, not_of_the_service
 from kscheduler.cli.kubectl.service import ServiceDoor
-from kscheduler.cli.parser import StoreText, text
+from kscheduler.cli.parser import text
 from kscheduler.explain.as_json import json_line
 from kscheduler.explain.node_use.as_table import ORDERS, uses_text
 from kscheduler.explain.node_use.uses import node_uses, uses_tree
-from kscheduler.explain.pending.reasons import nominate, profiles_of
+from kscheduler.explain.questions.served_cluster import served_cluster
 from kscheduler.explain.text.layout import style_of
 from kscheduler.explain.text.printable import printable
-from kscheduler.upstream.release import VERSION
-from kscheduler.whatif.decide import cluster_cache
 
 Tree = dict[str, Any]
 
@@ -38,16 +34,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     question = parser.add_argument_group("what is asked")
     question.add_argument("names", nargs="*", type=text, metavar="NODE", help="these nodes alone")
-    question.add_argument(
-        "--from",
-        dest="source",
-        action=StoreText,
-        metavar="FILE",
-        help="no live cluster: objects as `kubectl get -o json` or -o yaml prints them; - is standard input",
-    )
-    add_scheduler(parser.add_argument_group("who would schedule"))
-    add_feature_gates(parser, f"of a live cluster the newest that is not newer than the API server, else {VERSION}")
-    add_cluster(parser.add_argument_group("the live cluster"))
+    add_objects_file(question)
+    add_asked_cluster(parser)
     add_choice(parser)
     shown = parser.add_argument_group("the answer")
     shown.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: one object")
@@ -57,13 +45,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """Print the nodes, and return the exit code."""
-    others = {
-        "--from": args.source,
-        "--config": args.config,
-        "--scheduler-name": args.scheduler_name,
-        "--plugin": args.plugin,
-    }
-    return answer(args, _ask, _decide, not_of_the_service(others))
+    return answer(args, _ask, _decide, not_of_the_service(args, {"--config": args.config}))
 
 
 async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
@@ -77,10 +59,7 @@ def _decide(args: argparse.Namespace) -> int:
 def _decided(args: argparse.Namespace) -> int:
     found = asked_cluster(args)
     found.note_unfollowed_groups()
-    served, where = found.served, found.where
-    cache = cluster_cache(found.objects, None, served.config.gates, where, group_apis(served.config))
-    profiles = profiles_of(found.objects, served, cache, where)
-    nominate(found.objects.pods, cache, profiles)
+    cache, profiles = served_cluster(found.objects, found.served, found.where)
     return _print(uses_tree(node_uses(cache, profiles, found.objects.pods), found.notes), args)
 
 

@@ -38,13 +38,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """Print the reasons, and return the exit code."""
-    others = {
-        "--from": args.source,
-        "--config": args.config,
-        "--scheduler-name": args.scheduler_name,
-        "--plugin": args.plugin,
-    }
-    return answer(args, _ask, pending.run, not_of_the_service(others))
+    return answer(args, _ask, pending.run, not_of_the_service(args, {"--config": args.config}))
 
 
 async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:

@@ -111,7 +111,7 @@ class ServiceDoor:
                 f"{self._address.path}{path}{query}", retries=0, accept=accept, timeout_seconds=_ANSWER_SECONDS
             )
         except ClientError as error:
-            raise self._told(error) from None
+            raise self._error_of(error) from None
 
     async def get_json(self, path: str, **params: str) -> Tree:
         """The answer, decoded. Raises likewise."""
@@ -124,7 +124,7 @@ class ServiceDoor:
                 f"{self._address.path}{path}", msgspec.json.encode(body), retries=0, timeout_seconds=_ANSWER_SECONDS
             )
         except ClientError as error:
-            raise self._told(error) from None
+            raise self._error_of(error) from None
         return _decoded(text)
 
     async def explained(self, pod_key: str, **params: str) -> Tree:
@@ -159,7 +159,7 @@ class ServiceDoor:
         token: str = msgspec.json.decode(answer)["status"]["token"]
         return token
 
-    def _told(self, error: ClientError) -> Exception:
+    def _error_of(self, error: ClientError) -> Exception:
         where = f"the service {self._address.text}"
         if not isinstance(error, APIError):
             return NotAskedError(f"{where} does not answer: {error}")

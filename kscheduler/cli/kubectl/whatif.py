@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from kscheduler.cli.asked_cluster import refusing
+from kscheduler.cli.asking_flags import namespace_of
 from kscheduler.cli.commands import simulate
-from kscheduler.cli.kubectl.choosing import add_choice, answer, namespace_of, not_of_the_service
+from kscheduler.cli.kubectl.choosing import add_choice, answer, not_of_the_service
 from kscheduler.cli.kubectl.service import ServiceDoor, WrongQuestionError
-from kscheduler.cli.refusal import refuse
-from kscheduler.config.errors import ConfigError
 from kscheduler.config.reading.yaml_tree import parse_yaml
 from kscheduler.explain.as_json import json_line
 from kscheduler.explain.rehearsals.in_json import rehearsed_of
@@ -46,30 +46,18 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """Print what would happen, and return the exit code."""
-    try:
-        if not args.schema:
-            simulate.check(args)
-    except ScenarioError as problem:
-        return refuse(printable(str(problem)))
-    return answer(args, _ask, simulate.run, _why_here(args))
+    return refusing(_answer, args)
 
 
-def _why_here(args: argparse.Namespace) -> str:
-    others = {
-        "--from": args.source,
-        "--scheduler-name": args.scheduler_name,
-        "--plugin": args.plugin,
-        "--schema": args.schema,
-    }
-    return not_of_the_service(others)
+def _answer(args: argparse.Namespace) -> int:
+    if not args.schema:
+        simulate.check(args)
+    return answer(args, _ask, simulate.run, not_of_the_service(args, {"--schema": args.schema}))
 
 
 async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
     args.namespace = namespace_of(args)
-    try:
-        request = _request(args)
-    except (ScenarioError, ConfigError) as problem:
-        return refuse("\n".join(printable(line) for line in str(problem).splitlines()))
+    request = _request(args)
     try:
         tree = await door.post_json("/simulate", request)
     except WrongQuestionError as problem:

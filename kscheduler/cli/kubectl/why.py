@@ -3,8 +3,10 @@
 import argparse
 import sys
 
+from kscheduler.cli.asked_cluster import refusing
+from kscheduler.cli.asking_flags import namespace_of
 from kscheduler.cli.commands import explain
-from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, namespace_of, not_of_the_service
+from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, not_of_the_service
 from kscheduler.cli.kubectl.service import ServiceDoor
 from kscheduler.explain.as_json import json_line
 from kscheduler.explain.text.printable import printable
@@ -19,25 +21,19 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """Print why, and return the exit code."""
-    try:
+    return refusing(_answer, args)
+
+
+def _answer(args: argparse.Namespace) -> int:
+    if not args.schema:
         explain.check(args)
-    except explain.RefusedError:
-        return explain.run(args)  # it tells
-    return answer(args, _ask, explain.run, _why_here(args))
-
-
-def _why_here(args: argparse.Namespace) -> str:
-    """What the service cannot be asked: other clusters, pods that do not exist, other configurations."""
-    others = {
-        "-f": args.filename,
-        "--from": args.source,
+    also = {
+        "-f": args.filename,  # a pod that does not exist
         "--config": args.config,
-        "--scheduler-name": args.scheduler_name,
-        "--plugin": args.plugin,
         "--ask-extenders": args.ask_extenders,
         "--schema": args.schema,
     }
-    return not_of_the_service(others)
+    return answer(args, _ask, explain.run, not_of_the_service(args, also))
 
 
 async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:

@@ -3,25 +3,22 @@
 Pods of one template are judged once, all of them over one copy of the cluster: a thousand replicas cost as much as one.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
 import msgspec
 
 from kscheduler.api.core import Pod
-from kscheduler.api.quantity import QuantityError
-from kscheduler.assembly import group_apis, profiles_over
-from kscheduler.config.errors import ConfigError
+from kscheduler.explain.questions.served_cluster import served_cluster
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code
-from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.state.cache import Cache
-from kscheduler.whatif.decide import cluster_cache, scenario_ports
-from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
+from kscheduler.whatif.decide import scenario_ports
+from kscheduler.whatif.scenario import ClusterObjects
 from kscheduler.whatif.suggestions.for_many import HelpForMany, help_for_many
 from kscheduler.whatif.suggestions.suggestion import Suggestion
 
@@ -86,9 +83,7 @@ def pending_reasons(
     ]
     if not pending:
         return []
-    cache = cluster_cache(objects, None, served.config.gates, where, group_apis(served.config))
-    profiles = profiles_of(objects, served, cache, where)
-    nominate(objects.pods, cache, profiles)
+    cache, profiles = served_cluster(objects, served, where)
     by_template: dict[bytes, _Judged] = {}
     found: dict[_Judged, list[Pod]] = {}
     for pod in pending:
@@ -141,27 +136,6 @@ def _reason(
     budgets = scenario_ports(objects).budgets
     best = help_for_many(profiles[example.spec.scheduler_name], served, cache, budgets)
     return replace(reason, help=best, example=example)
-
-
-def profiles_of(objects: ClusterObjects, served: Serving, cache: Cache, where: str) -> Profiles:
-    """The profiles over a cache that was made of the objects. Raises `ScenarioError`."""
-    known = registry() if served.registry is None else served.registry
-    try:
-        return profiles_over(cache, served.config, known, scenario_ports(objects))
-    except ConfigError as problem:
-        problems = "; ".join(str(each) for each in problem.problems)
-        raise ScenarioError(f"{where}: config: {problems}") from None
-
-
-def nominate(pods: Iterable[Pod], cache: Cache, profiles: Profiles) -> None:
-    """Others leave room for pods that wait on the node in their status."""
-    for pod in pods:
-        waits = not pod.spec.node_name and not pod.is_terminal and pod.spec.scheduler_name in profiles
-        if waits and pod.status.nominated_node_name:
-            try:
-                cache.nominator.add(PodInfo(pod))
-            except QuantityError:
-                continue  # the reader of the objects has told of it
 
 
 def counted(reasons: Sequence[Reason]) -> dict[str, int]:

@@ -13,7 +13,6 @@ from kscheduler.explain.questions.membership import waiting_group_of
 from kscheduler.explain.questions.question import OVER, GroupQuestion, Question, question_about, question_about_group
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
-from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
 from kscheduler.whatif.decide import Decision, prepare_over, profile_of
@@ -54,5 +53,5 @@ class RunningScheduler:
             return Decision(scenario)
         profile = self.profiles.get(scenario.pod.spec.scheduler_name)
         if profile is None:  # served by nobody here: as if the first profile had its name
-            profile = profile_of(scenario, self.cache, self.served.registry or registry(), self.ports)
+            profile = profile_of(scenario, self.cache, self.served.registry, self.ports)
         return prepare_over(scenario, self.cache, profile).decide()

@@ -1,1 +1,1 @@
-"""What is said of a recording: whether it came out again, and what cache and queue held at a time."""
+"""What is said of a recording: whether its decisions come out equal, and what cache and queue held at a time."""

@@ -71,31 +71,13 @@ def _number(count: int, word: str) -> str:
 def _state(tree: dict[str, Any], style: Style) -> Iterator[str]:
     nodes, queue = tree["nodes"], tree["queue"]
     yield f"{style.paint(tree['time'], BOLD)}: {_number(len(nodes), 'node')}, {_number(len(queue), 'waiting pod')}"
-    rows: list[tuple[str, ...]] = [("NODE", "PODS", "ASSUMED", "CPU", "MEMORY")]
-    for node in nodes:
-        assumed = sum(pod["assumed"] for pod in node["pods"])
-        name = node["name"] if node["isThere"] else f"{node['name']} (gone)"
-        used = (_used(node["resources"], resource) for resource in ("cpu", "memory"))
-        rows.append((printable(name), str(len(node["pods"])), str(assumed or ""), *used))
-    yield from aligned(rows, set())
+    yield from aligned([("NODE", "PODS", "ASSUMED", "CPU", "MEMORY"), *map(_node_row, nodes)], set())
     if queue:
         yield ""
-        rows = [("POD", "PLACE", "ATTEMPTS", "SINCE", "UNTIL", "TURNED DOWN BY")]
-        rows += [
-            (
-                printable(each["pod"]),
-                each["place"],
-                str(each["attempts"]),
-                each["since"],
-                each["backoffUntil"] or "",
-                each["gate"] or ", ".join(each["plugins"]),
-            )
-            for each in queue
-        ]
-        yield from aligned(rows, set())
-    for key, words in (("inFlight", "being tried"),):
-        if tree[key]:
-            yield f"{words}: {', '.join(map(printable, tree[key]))}"
+        head = ("POD", "PLACE", "ATTEMPTS", "SINCE", "UNTIL", "TURNED DOWN BY")
+        yield from aligned([head, *map(_queue_row, queue)], set())
+    if tree["inFlight"]:
+        yield f"being tried: {', '.join(map(printable, tree['inFlight']))}"
     for each in tree["nominated"]:
         yield f"{printable(each['pod'])} is expected on {printable(each['node'])}"
     for each in tree["waitingForPermit"]:
@@ -103,6 +85,26 @@ def _state(tree: dict[str, Any], style: Style) -> Iterator[str]:
     for each in tree["preemptions"]:
         victims = ", ".join(map(printable, each["victims"]))
         yield f"{printable(each['preemptor'])} preempts on {printable(each['node'])}: {victims}"
+
+
+def _node_row(node: dict[str, Any]) -> tuple[str, ...]:
+    assumed = sum(pod["assumed"] for pod in node["pods"])
+    name = node["name"] if node["isThere"] else f"{node['name']} (gone)"
+    used = (_used(node["resources"], resource) for resource in ("cpu", "memory"))
+    return printable(name), str(len(node["pods"])), str(assumed or ""), *used
+
+
+def _queue_row(waiting: dict[str, Any]) -> tuple[str, ...]:
+    rejectors = waiting["gate"] or ", ".join(waiting["plugins"])
+    backoff = waiting["backoffUntil"] or ""
+    return (
+        printable(waiting["pod"]),
+        waiting["place"],
+        str(waiting["attempts"]),
+        waiting["since"],
+        backoff,
+        rejectors,
+    )
 
 
 def _used(resources: dict[str, Any], name: str) -> str:

@@ -101,25 +101,7 @@ def planned(
     ends_at = perf_counter() + seconds
     _refuse_what_a_server_would(wishes, rules)
     added = Manifests(priority_classes=dict(rules.priorities or {}))
-    pods: list[Pod] = []
-    for manifests in wishes.new_objects:
-        for new in _new_of(manifests, wishes, objects, added, rules.default_pod):
-            if rules.priorities is not None:
-                _refuse_unknown_priority(new, added)
-            if len(pods) + len(new.copies) >= MOST_NEW_PODS:
-                raise ScenarioError(f"{new.where}: more than {MOST_NEW_PODS} new pods: ask for fewer")
-            if perf_counter() > ends_at:
-                raise ScenarioError(
-                    f"{new.where}: to make the new pods alone takes more than {seconds:.1f} s: ask for fewer"
-                )
-            pod = locally_defaulted(new, added, rules.default_pod)
-            problem = unreadable_quantity(pod)
-            if problem:
-                raise ScenarioError(f"{new.where}: {problem}")
-            pods.append(pod)
-            pods.extend(_named(pod, name) for name in new.copies)
-            added.notes.extend(new.notes)
-    pods = _named_apart(pods, objects)
+    pods = _named_apart(_new_pods(wishes, objects, rules, added, seconds), objects)
     cluster = merged(objects, added)
     if wishes.capacity and not pods:
         raise ScenarioError("capacity counts pods like the first new one: give one")
@@ -144,6 +126,32 @@ def planned(
     concerned = (pod for pod in (*pods, *objects.pods) if not pod.is_terminal)
     notes = [*added.notes, *_not_served(pods, served), *unfollowed(concerned, served.config)]
     return plan, notes
+
+
+def _new_pods(
+    wishes: Wishes, objects: ClusterObjects, rules: NewObjectRules, added: Manifests, seconds: float
+) -> list[Pod]:
+    """The pods of all manifests, each with its copies; other objects go to `added`. Raises `ScenarioError`."""
+    ends_at = perf_counter() + seconds
+    pods: list[Pod] = []
+    for manifests in wishes.new_objects:
+        for new in _new_of(manifests, wishes, objects, added, rules.default_pod):
+            if rules.priorities is not None:
+                _refuse_unknown_priority(new, added)
+            if len(pods) + len(new.copies) >= MOST_NEW_PODS:
+                raise ScenarioError(f"{new.where}: more than {MOST_NEW_PODS} new pods: ask for fewer")
+            if perf_counter() > ends_at:
+                raise ScenarioError(
+                    f"{new.where}: to make the new pods alone takes more than {seconds:.1f} s: ask for fewer"
+                )
+            pod = locally_defaulted(new, added, rules.default_pod)
+            problem = unreadable_quantity(pod)
+            if problem:
+                raise ScenarioError(f"{new.where}: {problem}")
+            pods.append(pod)
+            pods.extend(_named(pod, name) for name in new.copies)
+            added.notes.extend(new.notes)
+    return pods
 
 
 def _names(nodes: Iterable[KubeObject]) -> frozenset[str]:

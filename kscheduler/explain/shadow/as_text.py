@@ -112,12 +112,12 @@ def _example(verdict: Tree) -> Iterator[str]:
 
 def points_table(against: Tree) -> list[str]:
     """Points by plugin of both nodes; empty where there are none, or all are equal."""
-    told = [each for each in against["points"] if each["chosen"] != each["other"]]
-    if not told:
+    different = [each for each in against["points"] if each["chosen"] != each["other"]]
+    if not different:
         return []
     head = ("points", f"ours: {printable(against['chosen'] or '')}", f"theirs: {printable(against['node'])}")
     rows: list[tuple[str, ...]] = [head]
-    rows += [(_plugin(each), str(each["chosen"]), str(each["other"])) for each in told]
+    rows += [(_plugin(each), str(each["chosen"]), str(each["other"])) for each in different]
     return list(aligned(rows, {1, 2}))
 
 
@@ -136,9 +136,9 @@ def _sums(tree: Tree, style: Style) -> Iterator[str]:
         yield f"{INDENT}{INDENT}left pending, though we would place them: {counts}: {pods}"
     nominations = {word: count for word, count in tree["nominations"].items() if count}
     if nominations:
-        told = ", ".join(f"{word} {count}" for word, count in nominations.items())
+        words = ", ".join(f"{word} {count}" for word, count in nominations.items())
         evictions = tree["evictions"]
-        yield f"{INDENT}{INDENT}their nominations, and what we would have done: {told}"
+        yield f"{INDENT}{INDENT}their nominations, and what we would have done: {words}"
         yield f"{INDENT}{INDENT}pods evicted: theirs {evictions['theirs']}, ours {evictions['ours']}"
     rows = [("", "theirs", "ours")]
     for label, key in (("nodes used", "nodesUsed"), ("skew of zones, pods", "zoneSkew")):

@@ -139,15 +139,15 @@ def _more_nodes(facts: Facts, _: Step) -> str:
 
 
 def _plugin(facts: Facts, _: Step) -> str:
-    said = "; ".join(facts["messages"])
-    return f"ask whoever runs plugin {facts['plugin']}, which alone is in the way: {said}"
+    messages = "; ".join(facts["messages"])
+    return f"ask whoever runs plugin {facts['plugin']}, which alone is in the way: {messages}"
 
 
 def _extender(facts: Facts, _: Step) -> str:
-    said = "; ".join(facts["messages"])
+    messages = "; ".join(facts["messages"])
     nodes = "1 node" if facts["turnedDown"] == 1 else f"{facts['turnedDown']} nodes"
     unasked = f"; {', '.join(facts['notAsked'])} was not asked yet" if facts["notAsked"] else ""
-    return f"ask whoever runs extender {facts['extender']}, which turned down the last {nodes}: {said}{unasked}"
+    return f"ask whoever runs extender {facts['extender']}, which turned down the last {nodes}: {messages}{unasked}"
 
 
 def _taint(taint: Mapping[str, str]) -> str:

@@ -201,10 +201,10 @@ def rules_apart(recorded: FeatureGates, other: FeatureGates) -> Iterator[str]:
         or recorded.enabled(name) != other.enabled(name)
     )
     if names:
-        gates = ",".join(f"{name}={_said(other, name)}" for name in names)
-        was = ",".join(f"{name}={_said(recorded, name)}" for name in names)
+        gates = ",".join(f"{name}={_setting(other, name)}" for name in names)
+        was = ",".join(f"{name}={_setting(recorded, name)}" for name in names)
         yield f"OTHER has the feature gates {gates}, the recorded one {was}"
 
 
-def _said(gates: FeatureGates, name: str) -> str:
+def _setting(gates: FeatureGates, name: str) -> str:
     return str(gates.enabled(name)).lower() if name in gates.known else "unknown"

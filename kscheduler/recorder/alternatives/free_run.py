@@ -8,7 +8,6 @@ Limits: a pod that a controller made anew after a recorded eviction comes in any
 also if it got its node later here. PreBind, extenders and plugins' own data are left out.
 """
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,21 +15,20 @@ from typing import Any, Final
 import msgspec
 
 from kscheduler.api.core import Pod
-from kscheduler.api.kinds import NODES, POD_DISRUPTION_BUDGETS, PODS, WORKLOAD_KINDS, Kind
+from kscheduler.api.kinds import NODES, PODS, Kind
 from kscheduler.api.meta import KubeObject
-from kscheduler.assembly import Assembly, Ports
+from kscheduler.assembly import Assembly
 from kscheduler.assembly.profiles_over import that_only_decide
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.informers.store import Store
 from kscheduler.loading import Configured
-from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.recorder.alternatives.measures import Measured, PodPlacement, nodes_in_use
+from kscheduler.recorder.replaying.ports_of_replay import recorded_ports
+from kscheduler.recorder.replaying.service_steps import decide, decide_group, tell
 from kscheduler.recorder.step_clock import MICROS, ReplayedClock
 from kscheduler.scheduling.attempt.surroundings import Attempt
-from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
 from kscheduler.scheduling.failures.failures import Failure
-from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.journal import AttemptFailure, EvictionStep, Journal
 from kscheduler.state.queue.queued_group import QueuedPodGroup
 
@@ -54,11 +52,11 @@ class Happening:
 
 class _Messages(Journal):
     def __init__(self) -> None:
-        self.of: dict[str, str] = {}
+        self.by_pod: dict[str, str] = {}
 
     def failed(self, queued: QueuedPodInfo, failure: AttemptFailure) -> None:
         assert isinstance(failure, Failure)  # noqa: S101  the journal's protocol is narrower
-        self.of[queued.key] = failure.message
+        self.by_pod[queued.key] = failure.message
 
 
 class FreeRun:
@@ -79,40 +77,33 @@ class FreeRun:
         self._held: list[Attempt] = []
         self._next_sample = 0
         self.assembly = Assembly(
-            configured.config, configured.registry, self._ports(), self.clock, build=that_only_decide
+            configured.config,
+            configured.registry,
+            recorded_ports(self._stores, self._messages),
+            self.clock,
+            build=that_only_decide,
         )
         self.assembly.evictions.carry_out = self._begun.append
 
-    def _ports(self) -> Ports:
-        empty: Store[Any] = Store()
-        workloads = StoredWorkloads(*(self._stores.get(kind, empty) for kind in WORKLOAD_KINDS))
-        budgets = self._stores.get(POD_DISRUPTION_BUDGETS)
-        return Ports(
-            pod_of=self._stores[PODS].get,
-            workloads=workloads,
-            budgets=None if budgets is None else StoredBudgets(budgets),
-            journal=self._messages,
-        )
-
     # --- what happens -------------------------------------------------------------------------------------------------
 
-    def happens(self, what: Happening) -> None:
+    def happens(self, happening: Happening) -> None:
         """Let it happen, and let the scheduler do what it can."""
-        self.clock.set(max(what.micros, self.clock.micros))
-        if what.micros >= self._next_sample:
+        self.clock.set(max(happening.micros, self.clock.micros))
+        if happening.micros >= self._next_sample:
             if self._next_sample:
                 self.measured.samples.append(nodes_in_use(self.assembly.cache))
-            self._next_sample = what.micros + int(SAMPLE_SECONDS * MICROS)
+            self._next_sample = happening.micros + int(SAMPLE_SECONDS * MICROS)
         queue, now = self.assembly.queue, self.clock.time()
-        if what.kind is None:
+        if happening.kind is None:
             queue.flush_backoff(now)
-            if what.is_net:
+            if happening.is_net:
                 queue.flush_unschedulable(now)
             self._look_at_held()
-        elif what.kind is PODS:
-            self._pod_happens(what.old, what.new)
+        elif happening.kind is PODS:
+            self._pod_happens(happening.old, happening.new)
         else:
-            self._show(what.kind, what.new, (what.new or what.old or _NOBODY).key)
+            self._show(happening.kind, happening.new, (happening.new or happening.old or _NOBODY).key)
         self._decide_all()
 
     def end(self) -> Measured:
@@ -121,7 +112,7 @@ class FreeRun:
         served = self.assembly.profiles
         for pod in self._stores[PODS].list():
             if not pod.spec.node_name and not pod.is_terminal and pod.spec.scheduler_name in served:
-                self.measured.pending[pod.key] = self._messages.of.get(pod.key, "it was not tried")
+                self.measured.pending[pod.key] = self._messages.by_pod.get(pod.key, "it was not tried")
         return self.measured
 
     def _show(self, kind: Kind, new: KubeObject | None, key: str) -> None:
@@ -130,22 +121,16 @@ class FreeRun:
         if new is None:
             if old is not None:
                 store.remove(key)
-                self._tell(handler, "on_delete", old)
+                tell(handler, "on_delete", old)
             return
         if old is not None and old.metadata.uid != new.metadata.uid:
             self._show(kind, None, key)
             old = None
         store.put(key, new)
         if old is None:
-            self._tell(handler, "on_add", new, kind is NODES)
+            tell(handler, "on_add", new, kind is NODES)
         else:
-            self._tell(handler, "on_update", old, new)
-
-    @staticmethod
-    def _tell(handler: Any, method: str, *args: Any) -> None:
-        if handler is not None:
-            with contextlib.suppress(Exception):  # an object that cannot be read, as in the informer
-                getattr(handler, method)(*args)
+            tell(handler, "on_update", old, new)
 
     def _pod_happens(self, old: KubeObject | None, new: KubeObject | None) -> None:
         about: Any = new or old
@@ -184,22 +169,14 @@ class FreeRun:
             if queued is None:
                 return
             if isinstance(queued, QueuedPodGroup):
-                for attempt in scheduler.decide_group(queued):
-                    self._go_on(attempt)
-                continue
-            self._decide(queued)
+                attempts = decide_group(scheduler, queued)
+            else:
+                self.measured.decisions += 1
+                attempt = decide(scheduler, queued)
+                attempts = [] if attempt is None else [attempt]
+            for attempt in attempts:
+                self._go_on(attempt)
             self._evict()
-
-    def _decide(self, queued: QueuedPodInfo) -> None:
-        self.measured.decisions += 1
-        try:
-            attempt = self.assembly.scheduler.decide(queued)
-        except Exception as failure:  # noqa: BLE001  as in the worker
-            count_caught(Boundary.WORKER)
-            self.assembly.scheduler.give_up(queued, failure)
-            return
-        if attempt is not None:
-            self._go_on(attempt)
 
     def _go_on(self, attempt: Attempt) -> None:
         if not attempt.node_name:  # extenders are not asked

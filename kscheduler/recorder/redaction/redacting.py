@@ -157,8 +157,11 @@ class KeyedRedaction(Redaction):
         kept = {number for number, resource in enumerate(kinds) if resource in _KEPT_KINDS}
         text, pod = self.text, self._pod
 
-        def named(thing: Any) -> Any:
-            return None if thing is None else (thing[0], thing[1] if thing[0] in kept else pod(thing[1]))
+        def named(reference: Any) -> Any:
+            if reference is None:
+                return None
+            kind, name = reference
+            return kind, name if kind in kept else pod(name)
 
         def event(seen: Any) -> Any:
             return seen if isinstance(seen, str) else (*seen[:4], named(seen[4]), named(seen[5]), seen[6])

@@ -1,18 +1,35 @@
-"""What a replayed scheduler is connected to: a journal that collects, and objects for plugins to read."""
+"""What a scheduler is connected to while a recording is played: recorded objects, and a journal that collects."""
 
+from collections.abc import Mapping
 from typing import Any
 
+from kscheduler.api.kinds import POD_DISRUPTION_BUDGETS, PODS, WORKLOAD_KINDS, Kind
+from kscheduler.assembly import Ports
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.informers.store import Store
 from kscheduler.recorder.entries import Output
 from kscheduler.recorder.flight_recorder import failed_output, preempts_output
 from kscheduler.recorder.redaction.pseudonyms import numbers_in
+from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
+from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.journal import AttemptFailure, Journal
 
 
-class SaidInReplay(Journal):
-    """Collects what a step says."""
+def recorded_ports(stores: Mapping[Kind, Store[Any]], journal: Journal) -> Ports:
+    """Ports that read what was recorded, and write nothing."""
+    empty: Store[Any] = Store()
+    budgets = stores.get(POD_DISRUPTION_BUDGETS)
+    return Ports(
+        pod_of=stores[PODS].get,
+        workloads=StoredWorkloads(*(stores.get(kind, empty) for kind in WORKLOAD_KINDS)),
+        budgets=None if budgets is None else StoredBudgets(budgets),
+        journal=journal,
+    )
+
+
+class OutputJournal(Journal):
+    """Collects the outputs of a step, as the recorder writes them."""
 
     def __init__(self, *, is_redacted: bool) -> None:
         self.outputs: list[tuple[Any, ...]] = []
@@ -32,7 +49,7 @@ class SaidInReplay(Journal):
         self.outputs.append(preempts_output(preemption))
 
     def take(self) -> list[tuple[Any, ...]]:
-        """What was said since the last call."""
+        """The outputs since the last call."""
         outputs, self.outputs = self.outputs, []
         return outputs
 

@@ -7,10 +7,10 @@ the history that really was.
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from kscheduler.api.kinds import POD_DISRUPTION_BUDGETS, PODS, RESOURCE_CLAIMS, WORKLOAD_KINDS, Kind
+from kscheduler.api.kinds import PODS, RESOURCE_CLAIMS, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.assembly.profiles_over import that_only_decide
@@ -21,19 +21,17 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Code, Fault, Status
 from kscheduler.informers.store import Store
 from kscheduler.loading import Configured
-from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.plugins.default_preemption import DefaultPreemption
 from kscheduler.recorder.entries import Digest, Entry, How, Op, Output, Verb
 from kscheduler.recorder.packing import ObjectUnpacker
 from kscheduler.recorder.replaying.described import Described, configured_as, read_description
-from kscheduler.recorder.replaying.ports_of_replay import RecordedLister, SaidInReplay
+from kscheduler.recorder.replaying.ports_of_replay import OutputJournal, RecordedLister, recorded_ports
+from kscheduler.recorder.replaying.service_steps import decide, decide_group, tell
 from kscheduler.recorder.snapshots.putting_back import PuttingBack
 from kscheduler.recorder.step_clock import ReplayedClock
 from kscheduler.scheduling.attempt.surroundings import Attempt
-from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
-from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.journal import EvictionStep
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.queue.queued_group import QueuedPodGroup
@@ -74,7 +72,7 @@ class ReplayedScheduler:
         self._configure = configure
         self._objects = ObjectUnpacker()
         self.is_redacted = description.is_redacted
-        self._said = SaidInReplay(is_redacted=self.is_redacted)
+        self._journal = OutputJournal(is_redacted=self.is_redacted)
         self._preemptions: dict[int, RunningPreemption] = {}
         self._in_line: dict[str, QueuedPodInfo] = {}
         configured = configure(description)
@@ -111,16 +109,8 @@ class ReplayedScheduler:
         }
 
     def _ports(self) -> Ports:
-        empty: Store[Any] = Store()
-        workloads = StoredWorkloads(*(self.stores.get(kind, empty) for kind in WORKLOAD_KINDS))
-        budgets = self.stores.get(POD_DISRUPTION_BUDGETS)
-        return Ports(
-            pod_of=self.stores[PODS].get,
-            workloads=workloads,
-            budgets=None if budgets is None else StoredBudgets(budgets),
-            lister=lambda kind: RecordedLister(self.stores.get(kind, empty)),
-            journal=self._said,
-        )
+        ports = recorded_ports(self.stores, self._journal)
+        return replace(ports, lister=lambda kind: RecordedLister(self.stores.get(kind, Store())))
 
     # --- the beginning ------------------------------------------------------------------------------------------------
 
@@ -140,7 +130,7 @@ class ReplayedScheduler:
         self.clock.set(micros)
         self.attempts = PuttingBack(self.assembly, self.stores, versions).put(state, self.clock.time())
         self._preemptions = {entry.number: entry for entry in self.assembly.evictions.running()}
-        self._said.take()
+        self._journal.take()
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
@@ -163,24 +153,18 @@ class ReplayedScheduler:
         if verb == Verb.DELETED:
             if old is not None:
                 store.remove(key)
-                self._tell(handler, "on_delete", old)
+                tell(handler, "on_delete", old)
             return
         if verb == Verb.UPDATED:
             if old is None:
                 raise AstrayError(f"{kind.name} {key} changed in the recording, and the replay does not have it")
             new = self._objects.update(kind, old, packed)
             store.put(key, new)
-            self._tell(handler, "on_update", old, new)
+            tell(handler, "on_update", old, new)
             return
         new = self._objects.whole(kind, packed)
         store.put(key, new)
-        self._tell(handler, "on_add", new, verb == Verb.LISTED)
-
-    @staticmethod
-    def _tell(handler: Any, method: str, *args: Any) -> None:
-        if handler is not None:
-            with contextlib.suppress(Exception):  # the informer has caught the same one
-                getattr(handler, method)(*args)
+        tell(handler, "on_add", new, verb == Verb.LISTED)
 
     # --- decisions ----------------------------------------------------------------------------------------------------
 
@@ -190,9 +174,10 @@ class ReplayedScheduler:
         profile = queued.pod.pod.spec.scheduler_name
         if how in (How.AWAITED, How.IN_LINE):
             return self._wait(number, queued, how, Replayed(recorded, profile, _why_awaited(how)))
-        attempt, said = self._decide(queued)
+        attempt = decide(self.assembly.scheduler, queued)
+        own_outputs = self._journal.take()
         found_node = "" if attempt is None else attempt.node_name
-        found = How.OVER if attempt is None and said else How.IN_LINE if attempt is None else How.NODE
+        found = How.OVER if attempt is None and own_outputs else How.IN_LINE if attempt is None else How.NODE
         outcome = (
             Op.DECIDED,
             number if attempt is not None else 0,
@@ -200,7 +185,7 @@ class ReplayedScheduler:
             queued.attempts,
             found,
             found_node,
-            said,
+            own_outputs,
         )
         if _same(recorded, outcome):
             if attempt is not None:
@@ -217,15 +202,6 @@ class ReplayedScheduler:
             name = queued.key.text if isinstance(queued, QueuedPodGroup) else queued.key
             raise AstrayError(f"the recording popped pod {key}, and in the replay {name} comes first")
         return queued
-
-    def _decide(self, queued: QueuedPodInfo) -> tuple[Attempt | None, list[tuple[Any, ...]]]:
-        scheduler, attempt = self.assembly.scheduler, None
-        try:
-            attempt = scheduler.decide(queued)
-        except Exception as failure:  # noqa: BLE001  as in the worker
-            count_caught(Boundary.WORKER)
-            scheduler.give_up(queued, failure)
-        return attempt, self._said.take()
 
     def _wait(self, number: int, queued: QueuedPodInfo, how: int, followed: Replayed) -> Replayed:
         """Extenders, or a search that went on: neither is done again."""
@@ -254,18 +230,12 @@ class ReplayedScheduler:
         if not isinstance(group, QueuedPodGroup) or group.key.text != name:
             other = "no pod is ready" if group is None else f"{group.key} comes first"
             raise AstrayError(f"the recording popped pod group {name}, and in the replay {other}")
-        scheduler = self.assembly.scheduler
-        try:
-            attempts = scheduler.decide_group(group)
-        except Exception as failure:  # noqa: BLE001  as in the worker
-            count_caught(Boundary.WORKER)
-            scheduler.give_up_group(group, failure)
-            attempts = []
+        attempts = decide_group(self.assembly.scheduler, group)
         numbers = {key: number for number, key, _ in placed}
         found = [(numbers.get(each.queued.key, 0), each.queued.key, each.node_name) for each in attempts]
         for attempt in attempts:
             self.attempts[numbers.get(attempt.queued.key, 0)] = attempt
-        return Replayed((Op.GROUP, name, found, self._said.take()), "")
+        return Replayed((Op.GROUP, name, found, self._journal.take()), "")
 
     # --- following what was recorded ----------------------------------------------------------------------------------
 
@@ -308,7 +278,7 @@ class ReplayedScheduler:
                 break
         else:
             assembly.queue.done(queued.pod.uid)
-        self._said.take()
+        self._journal.take()
 
     # --- after the decision -------------------------------------------------------------------------------------------
 
@@ -326,12 +296,12 @@ class ReplayedScheduler:
         self, number: int, code: int, reasons: Sequence[str], plugin: str, fault: str, outputs: Sequence[Any]
     ) -> Replayed | None:
         attempt = self.attempts.pop(number, None)
-        said = outputs
+        own_outputs = outputs
         if attempt is not None:
             status = Status(Code(code), tuple(reasons), plugin, Fault(fault))
             self.assembly.scheduler.release_and_requeue(attempt, status)
-            said = self._said.take()
-        return Replayed((Op.ABANDONED, number, code, reasons, plugin, fault, said))
+            own_outputs = self._journal.take()
+        return Replayed((Op.ABANDONED, number, code, reasons, plugin, fault, own_outputs))
 
     def _given_up(self, number: int, text: str, outputs: Sequence[Any]) -> Replayed:
         attempt = self.attempts.pop(number, None)

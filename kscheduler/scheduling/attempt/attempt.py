@@ -21,6 +21,7 @@ If a step after assume fails: Unreserve in reverse order, forget the pod in the 
 from collections.abc import Mapping
 from dataclasses import replace
 
+from kscheduler.counts.histogram import Histogram
 from kscheduler.framework import events
 from kscheduler.framework.activation import PodsToActivate
 from kscheduler.framework.nodes.patience import Patience
@@ -47,7 +48,7 @@ from kscheduler.scheduling.failures.failures import (
     failure_of_record,
     failure_of_status,
 )
-from kscheduler.scheduling.observations import AttemptResult, Histogram
+from kscheduler.scheduling.observations import AttemptResult
 from kscheduler.scheduling.pod_log.lines import MOVES, OUTCOMES, STEPS
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord

@@ -19,12 +19,12 @@ from typing import Any, Final
 
 from kscheduler.aio.clock import Clock, finishes_within
 from kscheduler.aio.tasks import ends_this_task
+from kscheduler.counts.series import LabelValues, MetricSeries
 from kscheduler.framework.plugin import REFRESH_SECONDS, RefreshError, RefreshPlugin
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.logs import get_logger
 from kscheduler.logs.throttle import Throttle
-from kscheduler.scheduling.observations import LabelValues, MetricSeries
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.runtime.guard import OUTSIDE, PluginFailure
 from kscheduler.scheduling.runtime.refreshing import call_refresh

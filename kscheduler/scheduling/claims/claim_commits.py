@@ -205,9 +205,9 @@ class ClaimCommits:
         await self._write(pod, reserved, rules)
         await self._shown(reserved.claim)
         self._assume(reserved.claim)
-        told = PodExtendedResourceClaimStatus(reserved.mappings, reserved.claim.metadata.name)
+        status = PodExtendedResourceClaimStatus(reserved.mappings, reserved.claim.metadata.name)
         try:
-            await self._ports.storage.tell_pod(pod.pod, told)
+            await self._ports.storage.tell_pod(pod.pod, status)
         except ClientError as failure:
             text = f"update pod {pod.key} ExtendedResourceClaimStatus: {failure_text(failure)}"
             return error(text, fault=fault_of(failure))

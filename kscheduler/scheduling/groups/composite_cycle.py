@@ -36,7 +36,7 @@ from kscheduler.scheduling.groups.group_placement import best_of, find_placement
 from kscheduler.scheduling.groups.own_nominations import do_not_wait_for_each_other
 
 _Results = dict[GroupKey, GroupResult]
-Watcher = Callable[[Sequence[TriedPlacement]], None]
+OnTried = Callable[[Sequence[TriedPlacement]], None]
 
 
 def tree_inputs(inputs: GroupInputs, view: PodGroupView) -> GroupInputs:
@@ -57,7 +57,7 @@ def tree_inputs(inputs: GroupInputs, view: PodGroupView) -> GroupInputs:
     return below(inputs.group)
 
 
-def place_group(inputs: GroupInputs, on_tried: Watcher | None = None) -> GroupResult:
+def place_group(inputs: GroupInputs, on_tried: OnTried | None = None) -> GroupResult:
     """Find nodes for the members of a group, composite or not; the cache is as before when this returns.
 
     `on_tried` is called with the placements of each group of pods each time that it was tried in them.
@@ -73,7 +73,7 @@ def place_group(inputs: GroupInputs, on_tried: Watcher | None = None) -> GroupRe
 class _CompositeCycle:
     """One run over a tree."""
 
-    def __init__(self, inputs: GroupInputs, on_tried: Watcher | None) -> None:
+    def __init__(self, inputs: GroupInputs, on_tried: OnTried | None) -> None:
         self._inputs = inputs
         self._on_tried = on_tried
         self._assumed = Tentative(inputs)

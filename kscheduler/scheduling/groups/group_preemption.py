@@ -61,9 +61,9 @@ def _tell(results: Sequence[GroupResult], message: str) -> None:
     status that they share.
     """
     shared = Counter(id(each.status) for each in results)
-    told = {id(each.status): each.status for each in results}
+    before = {id(each.status): each.status for each in results}
     for each in results:
-        status = told[id(each.status)]
+        status = before[id(each.status)]
         each.status = replace(status, reasons=(*status.reasons, *[message] * shared[id(status)]))
 
 

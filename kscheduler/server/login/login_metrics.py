@@ -6,8 +6,9 @@ No user's name becomes a label: as upstream, names are folded into a few kinds.
 from collections.abc import Iterable
 from typing import Any, Final
 
+from kscheduler.counts.histogram import exponential_bounds
+from kscheduler.counts.series import Counter, Histograms, MetricSeries
 from kscheduler.metrics.samples import Sample, counter, gauge, histograms, untyped
-from kscheduler.scheduling.observations import Counter, Histograms, MetricSeries, exponential_bounds
 from kscheduler.server.login.remembered import Remembered
 
 _SECONDS: Final = exponential_bounds(0.001, 2, 15)

@@ -14,9 +14,9 @@ import msgspec
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.client.rest import APIClient
+from kscheduler.counts.series import Counter, Histograms
 from kscheduler.logs import get_logger
 from kscheduler.logs.throttle import Throttle
-from kscheduler.scheduling.observations import Counter, Histograms
 
 _log = get_logger("server")
 

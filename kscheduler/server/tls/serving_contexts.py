@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.client.access.credential_files import FileStamp, file_stamp
+from kscheduler.counts.series import Counter, MetricSeries
 from kscheduler.logs import get_logger
 from kscheduler.metrics.samples import Sample, counter, gauge
-from kscheduler.scheduling.observations import Counter, MetricSeries
 from kscheduler.server.tls.cipher_suites import VERSIONS, cipher_list
 from kscheduler.server.tls.key_pairs import KeyPair, KeyPairError, read_key_pair, tls_problem
 from kscheduler.server.tls.self_signed import RENEW_DAYS, VALID_DAYS, make_key_pair

@@ -18,7 +18,7 @@ Pods that are in no group never come here. What is different from kube-scheduler
 waits for its own back-off before its group is tried again, so a Binding that is refused for ever is no endless loop.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from kscheduler.api.core import Pod
@@ -30,6 +30,7 @@ from kscheduler.framework.events import ClusterEvent
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.state.queue.backoff import expiration_without_hope, is_backing_off
+from kscheduler.state.queue.entrance import Entrance
 from kscheduler.state.queue.hints import QueueingStrategy
 from kscheduler.state.queue.places import ACTIVE, BACKOFF, GATED, Places
 from kscheduler.state.queue.policy import QueuePolicy
@@ -41,11 +42,6 @@ PENDING: Final = "pending"
 """Members that came, or came back, while their group is being tried."""
 OWN_GATE: Final = "GangScheduling"
 """The PreEnqueue plugin whose verdict only the group itself and its members can change."""
-
-LetIn = Callable[[QueuedPodInfo], bool]
-"""Calls PreEnqueue for a pod, and notes which plugin keeps it out."""
-Enter = Callable[[QueuedPodGroup, str, str, float], None]
-"""Puts a group into a heap."""
 
 
 class IncompleteGroup(NamedTuple):
@@ -59,12 +55,11 @@ class IncompleteGroup(NamedTuple):
 class GroupQueue:
     """All waiting members of groups, in exactly one of: incomplete, pending, their group's element."""
 
-    def __init__(self, view: PodGroupView, policy: QueuePolicy, places: Places, let_in: LetIn, enter: Enter) -> None:
+    def __init__(self, view: PodGroupView, policy: QueuePolicy, places: Places, entrance: Entrance) -> None:
         self._view = view
         self._policy = policy
         self._places = places
-        self._let_in = let_in
-        self._enter = enter
+        self._entrance = entrance
         self._elements: dict[GroupKey, QueuedPodGroup] = {}
         """By root."""
         self._gated: dict[GroupKey, QueuedPodGroup] = {}
@@ -187,9 +182,9 @@ class GroupQueue:
         place = element.place
         gated = next((member for member in element.members.values() if member.gating_plugin), None)
         element.members[queued.key] = queued
-        if gated is not None and not self._let_in(gated):
+        if gated is not None and not self._entrance.lets_in(gated):
             # Whatever the newcomer is, the group stays out: asking every member each time would be quadratic.
-            self._let_in(queued)
+            self._entrance.lets_in(queued)
             return
         self._take_out(element)
         self._place_again(element, place, label, now)
@@ -430,7 +425,7 @@ class GroupQueue:
         """Into back-off or the active heap, or behind a gate. The element must be in no place."""
         gating = ""
         for member in element.members.values():
-            if not self._let_in(member):
+            if not self._entrance.lets_in(member):
                 gating = member.gating_plugin
         element.gating_plugin = gating
         if gating:
@@ -450,7 +445,7 @@ class GroupQueue:
         element.place = place
         if place == GATED:
             self._gated[element.key] = element
-        self._enter(element, place, label, now)
+        self._entrance.enter_group(element, place, label, now)
 
 
 _NO_GROUP: Final = GroupKey("", "", "")

@@ -1,6 +1,6 @@
 """The scheduling queue: which pod is tried next, and what the others wait for.
 
-    add ------> active ----pop_nowait----> in flight ----done----> (bound)
+    add ------> active -----pop_next-----> in flight ----done----> (bound)
                  ^  ^                       |     |
                  |  |               failed  |     |  rejected, and no event since helps
                  |  |                       v     v
@@ -29,9 +29,9 @@ from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.framework.events import ClusterEvent
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.framework.status import Code
 from kscheduler.state.queue.backoff import is_backing_off
 from kscheduler.state.queue.bundles import Bundle, Element
+from kscheduler.state.queue.entrance import Entrance
 from kscheduler.state.queue.gated import GatedPods
 from kscheduler.state.queue.group_queue import INCOMPLETE, PENDING, GroupQueue, IncompleteGroup
 from kscheduler.state.queue.hints import QueueingStrategy
@@ -100,20 +100,19 @@ def _places_of(policy: QueuePolicy) -> Places:
     return Places(policy.sort_key, GatedPods(policy.standing_gates, policy.hints_alike))
 
 
+def _groups_of(policy: QueuePolicy, places: Places, entrance: Entrance) -> GroupQueue | None:
+    return None if policy.groups is None else GroupQueue(policy.groups, policy, places, entrance)
+
+
 class SchedulingQueue:
     """Pods that need a node. Keys are `namespace/name`; `now` is always in wall-clock seconds."""
 
     def __init__(self, policy: QueuePolicy) -> None:
         self._policy = policy
         self._places = _places_of(policy)
+        self._entrance = Entrance(policy, self._places)
+        self._groups = _groups_of(policy, self._places, self._entrance)
         self._in_flight = InFlight()
-        self._has_failed_gates = False
-        self._groups = self._groups_of(policy)
-
-    def _groups_of(self, policy: QueuePolicy) -> GroupQueue | None:
-        if policy.groups is None:
-            return None
-        return GroupQueue(policy.groups, policy, self._places, self._passes_gates, self._enter_group)
 
     def statistics(self) -> QueueStatistics:
         """Sizes, for metrics."""
@@ -184,7 +183,7 @@ class SchedulingQueue:
         return QueueSnapshot(
             elements,
             *self._in_flight.snapshot(),
-            has_failed_gates=self._has_failed_gates,
+            has_failed_gates=self._entrance.has_failed_gates,
             has_groups=self._groups is not None,
         )
 
@@ -196,7 +195,7 @@ class SchedulingQueue:
             if self._is_of_group(element):
                 self._arrive(queued_from(*element.members[0]), events.UNSCHEDULABLE_POD_ADD.label, now)
         self._in_flight.restore(snapshot.in_flight, snapshot.resting, snapshot.keys)
-        self._has_failed_gates = snapshot.has_failed_gates
+        self._entrance.has_failed_gates = snapshot.has_failed_gates
 
     def _is_of_group(self, element: WaitingElement) -> bool:
         return self._groups is not None and self._groups.key_of(element.members[0][0].pod) is not None
@@ -213,7 +212,7 @@ class SchedulingQueue:
         if self._groups is not None and self._groups.key_of(queued.pod.pod) is not None:
             self._groups.add(queued, label, now)
         else:
-            self._to_active(queued, label, now)
+            self._entrance.admit(ACTIVE, queued, label, now)
 
     def update(self, old: Pod, pod: PodInfo, now: float) -> None:
         """Update a pod that needs a node; an equal resource version (after a relist) is no change."""
@@ -334,8 +333,8 @@ class SchedulingQueue:
         taken += self._places.give_up()
         label = events.CONFIGURATION_RELOAD.label
         self._policy, self._places = policy, _places_of(policy)
-        self._groups = self._groups_of(policy)
-        self._has_failed_gates = False
+        self._entrance = Entrance(policy, self._places)
+        self._groups = _groups_of(policy, self._places, self._entrance)
         let_go: list[Pod] = []
         for place, queued in taken:
             if not serves(queued.pod.pod):
@@ -347,7 +346,7 @@ class SchedulingQueue:
                 self._groups.add(queued, label, now)
                 continue
             strategy = QueueingStrategy.IMMEDIATELY if place == ACTIVE else QueueingStrategy.AFTER_BACKOFF
-            self._place(queued, strategy, label, now)
+            self._entrance.place(queued, strategy, label, now)
         if len(self._in_flight):
             self._in_flight.record(SeenEvent(events.CONFIGURATION_RELOAD, None, None))
         return QueueAdoption(kept=len(taken) - len(let_go), let_go=tuple(let_go))
@@ -441,9 +440,9 @@ class SchedulingQueue:
             for element in ripe:
                 self._places.take_out(element)
                 if isinstance(element, QueuedPodGroup):
-                    self._enter_group(element, ACTIVE, events.BACKOFF_COMPLETE, now)
+                    self._entrance.enter_group(element, ACTIVE, events.BACKOFF_COMPLETE, now)
                 else:
-                    self._enter(ACTIVE, element, events.BACKOFF_COMPLETE, now)
+                    self._entrance.enter(ACTIVE, element, events.BACKOFF_COMPLETE, now)
 
     def flush_unschedulable(self, now: float) -> None:
         """The safety net: pods that have been parked for 5 minutes are tried again."""
@@ -465,11 +464,11 @@ class SchedulingQueue:
             self._groups.flush(MAX_IN_UNSCHEDULABLE_SECONDS, now)
 
     def _ask_failed_gates_again(self, label: str, now: float) -> None:
-        if not self._has_failed_gates:
+        if not self._entrance.has_failed_gates:
             return
-        self._has_failed_gates = False  # set again by the next failure
+        self._entrance.has_failed_gates = False  # set again by the next failure
         for queued in [gated for gated in self._places.gated if gated.gate_failed]:
-            self._place(queued, QueueingStrategy.AFTER_BACKOFF, label, now)
+            self._entrance.place(queued, QueueingStrategy.AFTER_BACKOFF, label, now)
 
     # --- an attempt has failed ----------------------------------------------------------------------------------------
 
@@ -493,7 +492,7 @@ class SchedulingQueue:
             self._policy.on_incoming(UNSCHEDULABLE, events.SCHEDULE_ATTEMPT_FAILURE, 1, 0)
             return self._places.join_class(holds_for, queued)
         self._places.count_rejections(queued, 1)
-        self._place(queued, strategy, events.SCHEDULE_ATTEMPT_FAILURE, now)
+        self._entrance.place(queued, strategy, events.SCHEDULE_ATTEMPT_FAILURE, now)
         return None
 
     def _strategy_of_missed_events(self, queued: QueuedPodInfo) -> QueueingStrategy:
@@ -527,7 +526,7 @@ class SchedulingQueue:
 
         It is unknown what such a pod waits for, and in a busy cluster events come every second. Its own update counts.
         """
-        return [queued for queued in gated if not queued.gate_failed] if self._has_failed_gates else gated
+        return [queued for queued in gated if not queued.gate_failed] if self._entrance.has_failed_gates else gated
 
     def _gated_that_may_come_in(
         self,
@@ -557,7 +556,7 @@ class SchedulingQueue:
         strategy = self._policy.hints.strategy(element, event, old, new)
         if strategy is not QueueingStrategy.SKIP:
             self._places.take_out(element)
-            self._place(element, strategy, event.label, now)
+            self._entrance.place(element, strategy, event.label, now)
 
     def _renew(self, place: str, queued: QueuedPodInfo, pod: PodInfo) -> None:
         """Take over the newest version of a pod; a pod whose class has changed leaves its bundle."""
@@ -581,14 +580,14 @@ class SchedulingQueue:
         if place == BACKOFF and queued.forgive(old, new):
             self._places.remove(queued.key)
             queued.backoff_expiration = self._policy.backoff.expiration(queued)
-            self._place(queued, QueueingStrategy.AFTER_BACKOFF, events.UNSCHEDULABLE_POD_UPDATE.label, now)
+            self._entrance.place(queued, QueueingStrategy.AFTER_BACKOFF, events.UNSCHEDULABLE_POD_UPDATE.label, now)
         if place not in (UNSCHEDULABLE, GATED):
             return
         for event in changes:
             strategy = self._policy.hints.strategy(queued, event, old, new)
             if strategy is not QueueingStrategy.SKIP:
                 self._places.go_alone(queued)
-                self._place(queued, strategy, event.label, now)
+                self._entrance.place(queued, strategy, event.label, now)
                 if not self._places.is_parked(queued.key):
                     return
 
@@ -596,85 +595,6 @@ class SchedulingQueue:
         self._places.go_alone(queued)
         if place == BACKOFF:
             self._places.remove(queued.key)
-            self._enter(ACTIVE, queued, events.FORCE_ACTIVATE.label, now)
+            self._entrance.enter(ACTIVE, queued, events.FORCE_ACTIVATE.label, now)
         else:
-            self._to_active(queued, events.FORCE_ACTIVATE.label, now)
-
-    # --- putting elements into places ---------------------------------------------------------------------------------
-
-    # `meant` is the queue that an event's hint or a failed attempt asks for; empty where nobody has asked for one.
-
-    def _place(self, element: Element, strategy: QueueingStrategy, label: str, now: float) -> None:
-        """Put an element where it belongs; it must be in no place yet, except that a pod may be parked."""
-        if isinstance(element, Bundle):
-            if not self._policy.pre_enqueue(element.pod, "").is_success:
-                for member in self._places.bundles.dissolve(element):
-                    self._place(member, strategy, label, now)
-                return
-        elif strategy is QueueingStrategy.SKIP:
-            self._park(element, label, meant=UNSCHEDULABLE)
-            return
-        if strategy is QueueingStrategy.IMMEDIATELY:
-            self._to_active(element, label, now, meant=ACTIVE)
-        elif is_backing_off(element, now):
-            self._to_backoff(element, label, now, meant=BACKOFF)
-        else:
-            self._to_active(element, label, now, meant=BACKOFF)
-
-    def _to_active(self, element: Element, label: str, now: float, meant: str = "") -> None:
-        if self._is_let_in(element, label, meant):
-            self._enter(ACTIVE, element, label, now, meant)
-
-    def _to_backoff(self, element: Element, label: str, now: float, meant: str) -> None:
-        if self._is_let_in(element, label, meant):
-            self._enter(BACKOFF, element, label, now, meant)
-
-    def _enter(self, place: str, element: Element, label: str, now: float, meant: str = "") -> None:
-        pods = 1
-        if isinstance(element, Bundle):
-            pods = len(element)
-        elif place == ACTIVE:
-            element.initial_attempt_timestamp = element.initial_attempt_timestamp or now
-        self._places.put(element, place)
-        self._policy.on_incoming(place, label, pods, 0 if place == meant else pods)
-        if self._policy.on_moved is not None:
-            self._policy.on_moved(element, place, label, now)
-
-    def _enter_group(self, element: QueuedPodGroup, place: str, label: str, now: float) -> None:
-        if place != GATED:
-            self._places.put(element, place)
-        pods = len(element)
-        self._policy.on_incoming(UNSCHEDULABLE if place == GATED else place, label, pods, pods)
-        if self._policy.on_moved is not None:
-            self._policy.on_moved(element, place, label, now)
-
-    def _park(self, queued: QueuedPodInfo, label: str, meant: str) -> None:
-        """Park a pod in the pool or behind its gate; counted as incoming unless it was parked before."""
-        was_here = self._places.unpark(queued.key) is not None
-        place = GATED if queued.gating_plugin else UNSCHEDULABLE
-        self._places.put(queued, place)
-        if not was_here:
-            self._policy.on_incoming(UNSCHEDULABLE, label, 1, 0 if meant == UNSCHEDULABLE else 1)
-            if self._policy.on_moved is not None:
-                self._policy.on_moved(queued, place, label, queued.timestamp)
-
-    def _is_let_in(self, element: Element, label: str, meant: str) -> bool:
-        """Call PreEnqueue; a rejected pod is parked as gated. For a bundle it was called before."""
-        if isinstance(element, Bundle) or self._passes_gates(element):
-            return True
-        self._park(element, label, meant)
-        return False
-
-    def _passes_gates(self, element: QueuedPodInfo) -> bool:
-        """Call PreEnqueue; note which plugin keeps the pod out."""
-        status = self._policy.pre_enqueue(element.pod, element.gating_plugin)
-        element.gate_failed = status.code is Code.ERROR
-        if status.is_success:
-            element.gating_plugin = ""
-            return True
-        self._has_failed_gates = self._has_failed_gates or element.gate_failed
-        element.gating_plugin = status.plugin
-        if status.plugin not in element.unschedulable_plugins | element.pending_plugins:
-            self._places.count((status.plugin,), element.pod.pod.spec.scheduler_name, 1)
-        element.unschedulable_plugins |= {status.plugin}
-        return False
+            self._entrance.admit(ACTIVE, queued, events.FORCE_ACTIVATE.label, now)

@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from kscheduler.aio.clock import VirtualClock
+from kscheduler.aio.tasks import while_running
 from kscheduler.api.core import Pod, PodStatus
 from kscheduler.api.kinds import KINDS, NODES, PODS
 from kscheduler.api.meta import Condition, OwnerReference
@@ -253,14 +254,9 @@ class FrozenCluster:
         self._assembly.queue.begin_scheduling()
         tasks = [asyncio.ensure_future(work) for work in (self._workers.run(), self._workers.keep_flushing())]
         try:
-            yield
-            for task in tasks:
-                if task.done():
-                    task.result()
+            async with while_running(tasks):
+                yield
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
             await self._assembly.scheduler.awaited.drain(0.0)
 
     @property

@@ -35,7 +35,7 @@ from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.whatif.shadow.judge import Compare, Judge
-from kscheduler.whatif.shadow.left_pending import PendingWatch
+from kscheduler.whatif.shadow.left_pending import PendingReview
 from kscheduler.whatif.shadow.order_search import SearchEconomy
 from kscheduler.whatif.shadow.placements import Placements
 from kscheduler.whatif.shadow.played_moves import PlayedMoves, was_turned_down
@@ -101,7 +101,7 @@ class Follower:
         self.tape = Tape(settings.settle_seconds)
         self.sums = Sums(settings.followed)
         self.placements = Placements()
-        self.pending = PendingWatch(settings.grace_seconds)
+        self.pending = PendingReview(settings.grace_seconds)
         self.on_verdict: Callable[[Comparison], None] = tell_nobody
         """Called with each comparison."""
         self.begun = asyncio.Event()
@@ -239,11 +239,11 @@ class Follower:
             self._nominated(old, node)
 
     def _bound(self, change: TapedChange, old: Pod, new: Pod) -> None:
-        around = None
+        clues = None
         if len(self.tape) <= SEARCHES_STOP_AT:
-            around = self._played.around(change, old, self.tape, self._seen, self._economy.most_tries())
-        verdict = self._judge.judge(old, new.spec.node_name, around)
-        if around is not None and verdict.kind not in (DifferenceKind.SAME, DifferenceKind.UNKNOWN_RULE):
+            clues = self._played.clues_of(change, old, self.tape, self._seen, self._economy.most_tries())
+        verdict = self._judge.judge(old, new.spec.node_name, clues)
+        if clues is not None and verdict.kind not in (DifferenceKind.SAME, DifferenceKind.UNKNOWN_RULE):
             self._economy.ended(found=verdict.order is not None)
         if verdict.order is not None:
             self._seen = change.version if verdict.order.seen is None else verdict.order.seen - 1

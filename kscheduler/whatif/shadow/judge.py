@@ -20,7 +20,7 @@ from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.whatif.decide import Decision
 from kscheduler.whatif.scenario import ClusterObjects, Scenario
-from kscheduler.whatif.shadow.order_search import MOST_TRIES, AroundBinding, find_order
+from kscheduler.whatif.shadow.order_search import MOST_TRIES, OrderClues, find_order
 from kscheduler.whatif.shadow.verdict import (
     Compared,
     Comparison,
@@ -67,10 +67,10 @@ class Judge:
             return None
         return self._decided(profile, PodInfo(pod))
 
-    def judge(self, pod: Pod, theirs: str, around: AroundBinding | None) -> Comparison:
+    def judge(self, pod: Pod, theirs: str, clues: OrderClues | None) -> Comparison:
         """Compare our choice for a pod (as it was before it had a node) with the other's.
 
-        `around` `None`: there is no time to look for an order.
+        `clues` `None`: there is no time to look for an order.
         """
         profile, unplayed = self._profile(pod), self.unplayed(pod)
         if profile is None or unplayed:
@@ -82,7 +82,7 @@ class Judge:
             return _verdict(pod, theirs, "", DifferenceKind.UNKNOWN_RULE, reason)
         if record.node_name == theirs:
             return _verdict(pod, theirs, theirs, DifferenceKind.SAME)
-        return self._differs(question, around)
+        return self._differs(question, clues)
 
     def unplayed(self, pod: Pod) -> str:
         """Why a shadow cannot tell how this pod is decided; empty: it can."""
@@ -109,13 +109,13 @@ class Judge:
         engine = self._assembly.scheduler.engines.get(profile.name)
         return schedule(profile, pod, self._assembly.cache, engine=engine)
 
-    def _differs(self, question: _Question, around: AroundBinding | None) -> Comparison:
+    def _differs(self, question: _Question, clues: OrderClues | None) -> Comparison:
         record = self._in_full(question)
         facts = facts_of(record, question.theirs)
         is_chance = self._followed.ties_by_chance and kind_of(facts, self._followed) is DifferenceKind.TIE
         order: Order | None = None
-        if around is not None and not is_chance:
-            order = find_order(self._assembly.cache, around, lambda: self._agrees(question))
+        if clues is not None and not is_chance:
+            order = find_order(self._assembly.cache, clues, lambda: self._agrees(question))
         kind = kind_of(facts, self._followed, order)
         compared = self._compared(question, record) if kind is not DifferenceKind.ORDER else None
         verdict = _verdict(question.pod.pod, question.theirs, record.node_name, kind, reason_of(kind, compared))
@@ -124,7 +124,7 @@ class Judge:
             message=record.message,
             order=order,
             compared=compared,
-            was_searched=is_chance or order is not None or (around is not None and around.most_tries == MOST_TRIES),
+            was_searched=is_chance or order is not None or (clues is not None and clues.most_tries == MOST_TRIES),
         )
 
     def _agrees(self, question: _Question) -> bool:

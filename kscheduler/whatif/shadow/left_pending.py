@@ -31,7 +31,7 @@ class LeftPending:
     """For how long already."""
 
 
-class PendingWatch:
+class PendingReview:
     """Looks at pending pods from time to time."""
 
     def __init__(self, grace_seconds: float) -> None:

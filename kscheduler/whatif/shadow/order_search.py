@@ -36,8 +36,8 @@ Agrees = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class AroundBinding:
-    """What happened around a binding."""
+class OrderClues:
+    """What happened before and after a binding, by which another order is looked for."""
 
     past: Sequence[Move]
     """Newest first, as far back as views are tried."""
@@ -60,12 +60,12 @@ _Stage = Sequence[_Step]
 """Steps that are taken together before the view is tried."""
 
 
-def find_order(cache: Cache, around: AroundBinding, agrees: Agrees) -> Order | None:
+def find_order(cache: Cache, clues: OrderClues, agrees: Agrees) -> Order | None:
     """The first order that explains it, or `None`. The cache is afterwards as it was."""
-    trial = _Trial(cache, agrees, around.most_tries)
-    for stages in _hypotheses(around):
+    trial = _Trial(cache, agrees, clues.most_tries)
+    for stages in _hypotheses(clues):
         order = trial.run(stages)
-        if order is not None or trial.tries >= around.most_tries:
+        if order is not None or trial.tries >= clues.most_tries:
             return order
     return None
 
@@ -151,39 +151,39 @@ def _order_of(taken: Sequence[_Step], tries: int) -> Order:
 # --- hypotheses -------------------------------------------------------------------------------------------------------
 
 
-def _hypotheses(around: AroundBinding) -> Iterator[Sequence[_Stage]]:
+def _hypotheses(clues: OrderClues) -> Iterator[Sequence[_Stage]]:
     """The likeliest first."""
-    changes = [_Step(move) for move in around.past if not isinstance(move, BoundPod)]
+    changes = [_Step(move) for move in clues.past if not isinstance(move, BoundPod)]
     one_by_one = [[change] for change in changes[:MOST_UNSEEN]]
-    by_queue = _by_queue(around, by_priority=False)
+    by_queue = _by_queue(clues, by_priority=False)
     yield [by_queue]
-    if around.seen is not None:
+    if clues.seen is not None:
         # It saw as much as at the decision before, or a little more: what one has seen is never unseen again.
-        unseen = [change for change in changes if change.move.change.version > around.seen]
+        unseen = [change for change in changes if change.move.change.version > clues.seen]
         for more in range(min(len(unseen), MOST_STEPS)):
             yield [[*by_queue, *unseen[: len(unseen) - more]]]
     yield [by_queue, *one_by_one]
-    yield [_by_queue(around, by_priority=True), *one_by_one]
+    yield [_by_queue(clues, by_priority=True), *one_by_one]
     # The order of bindings, as it is: decided some bindings ago ...
-    yield [[_Step(move)] for move in around.past[:MOST_STEPS]]
+    yield [[_Step(move)] for move in clues.past[:MOST_STEPS]]
     # ... or with some of the next ones in flight.
-    yield [[_Step(binding, is_forward=True)] for binding in around.ahead[:MOST_STEPS]]
-    for single in _singles(around):
+    yield [[_Step(binding, is_forward=True)] for binding in clues.ahead[:MOST_STEPS]]
+    for single in _singles(clues):
         others = [step for step in by_queue if step.move is not single.move]
         yield [others if len(others) < len(by_queue) else [*by_queue, single]]
 
 
-def _by_queue(around: AroundBinding, *, by_priority: bool) -> list[_Step]:
+def _by_queue(clues: OrderClues, *, by_priority: bool) -> list[_Step]:
     """The steps to the view that there was, if pods were decided in the order of the queue."""
     later = [
         _Step(move)
-        for move in around.past
-        if isinstance(move, BoundPod) and _precedes(around.rank, move.rank, by_priority=by_priority)
+        for move in clues.past
+        if isinstance(move, BoundPod) and _precedes(clues.rank, move.rank, by_priority=by_priority)
     ]
     sooner = [
         _Step(binding, is_forward=True)
-        for binding in around.ahead
-        if _precedes(binding.rank, around.rank, by_priority=by_priority)
+        for binding in clues.ahead
+        if _precedes(binding.rank, clues.rank, by_priority=by_priority)
     ]
     return later + sooner
 
@@ -200,9 +200,9 @@ def _precedes(one: Rank | None, other: Rank | None, *, by_priority: bool) -> boo
     return one < other and (by_priority or not is_crossed)
 
 
-def _singles(around: AroundBinding) -> Iterator[_Step]:
-    for move in around.past[:MOST_STEPS]:
+def _singles(clues: OrderClues) -> Iterator[_Step]:
+    for move in clues.past[:MOST_STEPS]:
         if isinstance(move, BoundPod):
             yield _Step(move)
-    for binding in around.ahead[:MOST_STEPS]:
+    for binding in clues.ahead[:MOST_STEPS]:
         yield _Step(binding, is_forward=True)

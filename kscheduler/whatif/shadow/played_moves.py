@@ -10,7 +10,7 @@ from kscheduler.assembly import Assembly
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.handlers.node_changes import node_update_event
 from kscheduler.whatif.shadow.moves import Arrival, BoundPod, Move, NodeMove, Nomination, PodUpdate, Rank, Removal
-from kscheduler.whatif.shadow.order_search import MOST_TRIES, AroundBinding
+from kscheduler.whatif.shadow.order_search import MOST_TRIES, OrderClues
 from kscheduler.whatif.shadow.tape import Tape, TapedChange
 
 MOST_MOVES: Final = 4_096
@@ -53,15 +53,15 @@ class PlayedMoves:
         self._ranks.pop(uid, None)
         self._created.pop(uid, None)
 
-    # --- what is around a binding -------------------------------------------------------------------------------------
+    # --- what came before and after a binding -------------------------------------------------------------------------
 
-    def around(
+    def clues_of(
         self, change: TapedChange, pod: Pod, tape: Tape, seen: int | None, most_tries: int = MOST_TRIES
-    ) -> AroundBinding:
-        """What happened around the binding of this pod, which is the next to be played."""
+    ) -> OrderClues:
+        """What happened before and after the binding of this pod, which is the next to be played."""
         uid = pod.metadata.uid
         past = tuple(self._past(change.arrived - self._reach, self._created.get(uid, 0)))
-        return AroundBinding(past, tuple(self._bindings_ahead(tape)), self._ranks.get(uid), seen, most_tries)
+        return OrderClues(past, tuple(self._bindings_ahead(tape)), self._ranks.get(uid), seen, most_tries)
 
     def _past(self, since: float, created: int) -> Iterator[Move]:
         """The moves that may be taken back, newest first.

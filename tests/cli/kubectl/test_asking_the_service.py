@@ -134,6 +134,24 @@ async def test_why_is_answered_by_the_service_in_the_name_of_the_asker(capsys: p
         assert _answer_in(capsys.readouterr().out)["situation"]["inService"]["place"] == "unschedulable"
 
 
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        pytest.param(("why", "a/b/c"), "'a/b/c' is not NAMESPACE/POD, such as default/web-0", id="name"),
+        pytest.param(
+            ("whatif", "-f", "/not/there"), "/not/there: cannot be read: No such file or directory", id="file"
+        ),
+    ],
+)
+async def test_what_cannot_be_asked_is_refused_in_a_line_and_nobody_is_said_to_have_answered(
+    words: tuple[str, ...], refusal: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with cluster() as front:
+        assert await plugin(front, *words) == 2
+        told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("kscheduler: ")]
+        assert told == [f"kscheduler: {refusal}"]
+
+
 async def test_what_if_pending_nodes_and_top_are_answered_by_the_service(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from kscheduler.scheduling.observations import Histogram, Observations
+from kscheduler.counts.histogram import Histogram
+from kscheduler.scheduling.observations import Observations
 
 MOST_ROWS: Final = 20
 

@@ -86,20 +86,20 @@ def _of_request(
     yield from _fewer(claim, at, facts, request)
     for position, selector in enumerate(request.selectors):
         patch = (Operation(REMOVE, pointer(*at, "selectors", position)),)
-        told = {**facts, "selector": selector.cel.expression if selector.cel is not None else ""}
-        yield _step(ChangeKind.DEVICE_SELECTOR, claim, patch, 0.5, told, f"{name}#{position}")
+        details = {**facts, "selector": selector.cel.expression if selector.cel is not None else ""}
+        yield _step(ChangeKind.DEVICE_SELECTOR, claim, patch, 0.5, details, f"{name}#{position}")
     for taint in _taints(trials):
         tree = {"key": taint[0], "operator": "Equal", "value": taint[1], "effect": taint[2]}
         patch = (Operation(ADD, pointer(*at, "tolerations"), [tree]),)
         if request.tolerations:
             patch = (Operation(ADD, pointer(*at, "tolerations", "-"), tree),)
-        told = {**facts, "key": taint[0], "value": taint[1], "effect": taint[2]}
-        yield _step(ChangeKind.DEVICE_TOLERATION, claim, patch, 0.5, told, f"{name} {taint}")
+        details = {**facts, "key": taint[0], "value": taint[1], "effect": taint[2]}
+        yield _step(ChangeKind.DEVICE_TOLERATION, claim, patch, 0.5, details, f"{name} {taint}")
     for other in trials.cache.devices.class_names():
         if other != request.device_class_name:
             patch = (Operation(REPLACE, pointer(*at, "deviceClassName"), other),)
-            told = {**facts, "class": request.device_class_name, "to": other}
-            yield _step(ChangeKind.DEVICE_CLASS, claim, patch, 0.7, told, f"{name} {other}")
+            details = {**facts, "class": request.device_class_name, "to": other}
+            yield _step(ChangeKind.DEVICE_CLASS, claim, patch, 0.7, details, f"{name} {other}")
 
 
 def _fewer(claim: ResourceClaim, at: Place, facts: dict[str, Any], request: Request) -> Iterator[Step]:
@@ -111,8 +111,8 @@ def _fewer(claim: ResourceClaim, at: Place, facts: dict[str, Any], request: Requ
     asked = request.count or 1
     for count in list(range(asked - 1, 0, -1))[:_COUNTS_TRIED]:
         patch = (Operation(REPLACE, pointer(*at, "count"), count),)
-        told = {**facts, "count": asked, "to": count}
-        yield _step(ChangeKind.DEVICE_COUNT, claim, patch, (asked - count) / asked, told, name)
+        details = {**facts, "count": asked, "to": count}
+        yield _step(ChangeKind.DEVICE_COUNT, claim, patch, (asked - count) / asked, details, name)
     if asked > _COUNTS_TRIED + 1:
         patch = (Operation(REPLACE, pointer(*at, "count"), 1),)
         yield _step(

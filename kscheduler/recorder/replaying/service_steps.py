@@ -1,0 +1,41 @@
+"""What the service's tasks do around the scheduler, one step at a time and without an event loop.
+
+The informer tells a handler of a change, the worker decides and gives up a pod for which that raises. Here as there an
+exception costs the object or the pod, and not the run.
+"""
+
+import contextlib
+from typing import Any
+
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.scheduling.attempt.attempt import Scheduler
+from kscheduler.scheduling.attempt.surroundings import Attempt
+from kscheduler.state.queue.queued_group import QueuedPodGroup
+
+
+def tell(handler: Any, method: str, *args: Any) -> None:
+    """Call a method of an informer's handler; `None`: nobody follows the kind."""
+    if handler is not None:
+        with contextlib.suppress(Exception):  # an object that cannot be read: the informer goes on with the next
+            getattr(handler, method)(*args)
+
+
+def decide(scheduler: Scheduler, queued: QueuedPodInfo) -> Attempt | None:
+    """The attempt that goes on from the decision; `None`: it has ended."""
+    try:
+        return scheduler.decide(queued)
+    except Exception as failure:  # noqa: BLE001  one pod must never end a run
+        count_caught(Boundary.WORKER)
+        scheduler.give_up(queued, failure)
+        return None
+
+
+def decide_group(scheduler: Scheduler, group: QueuedPodGroup) -> list[Attempt]:
+    """The attempts of the members that have a node now."""
+    try:
+        return list(scheduler.decide_group(group))
+    except Exception as failure:  # noqa: BLE001  one group must never end a run
+        count_caught(Boundary.WORKER)
+        scheduler.give_up_group(group, failure)
+        return []

@@ -1,0 +1,16 @@
+"""What the scheduler counts: `Observations` has a method per observation point, and an attribute per series.
+
+`counts` says why these are plain numbers. Label values are names of profiles, plugins, events and outcomes, never a
+user's text.
+"""
+
+from kscheduler.scheduling.observations.label_values import (
+    OF_GROUP,
+    OF_POD,
+    SINGLE_POD,
+    AttemptResult,
+    GroupAttemptResult,
+)
+from kscheduler.scheduling.observations.observation_points import Observations
+
+__all__ = ["OF_GROUP", "OF_POD", "SINGLE_POD", "AttemptResult", "GroupAttemptResult", "Observations"]

@@ -1,0 +1,97 @@
+"""The way into the places: a pod goes through PreEnqueue into a heap, or is parked.
+
+Events and failed attempts say how soon a pod should be tried (`QueueingStrategy`); where that leads is decided here. A
+pod that is to be tried, but that PreEnqueue keeps out, is parked behind its gate. Of a bundle PreEnqueue judges one
+pod; if that one is kept out, the bundle falls apart, and each pod is judged by itself.
+
+Arrivals are counted on the way. `meant` is the queue that an event's hint or a failed attempt asks for, empty where
+nobody has asked for one: `QueuePolicy.on_incoming` is told how many pods went elsewhere.
+"""
+
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.framework.status import Code
+from kscheduler.state.queue.backoff import is_backing_off
+from kscheduler.state.queue.bundles import Bundle, Element
+from kscheduler.state.queue.hints import QueueingStrategy
+from kscheduler.state.queue.places import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE, Places
+from kscheduler.state.queue.policy import QueuePolicy
+from kscheduler.state.queue.queued_group import QueuedPodGroup
+
+
+class Entrance:
+    """Puts elements into places, under one policy."""
+
+    def __init__(self, policy: QueuePolicy, places: Places) -> None:
+        self._policy = policy
+        self._places = places
+        self.has_failed_gates = False
+        """Whether PreEnqueue has failed for a pod, instead of answering: `flush_unschedulable` asks again."""
+
+    def place(self, element: Element, strategy: QueueingStrategy, label: str, now: float) -> None:
+        """Put an element where it belongs; it must be in no place yet, except that a pod may be parked."""
+        if isinstance(element, Bundle):
+            if not self._policy.pre_enqueue(element.pod, "").is_success:
+                for member in self._places.bundles.dissolve(element):
+                    self.place(member, strategy, label, now)
+                return
+        elif strategy is QueueingStrategy.SKIP:
+            self._park(element, label, meant=UNSCHEDULABLE)
+            return
+        if strategy is QueueingStrategy.IMMEDIATELY:
+            self.admit(ACTIVE, element, label, now, meant=ACTIVE)
+        elif is_backing_off(element, now):
+            self.admit(BACKOFF, element, label, now, meant=BACKOFF)
+        else:
+            self.admit(ACTIVE, element, label, now, meant=BACKOFF)
+
+    def admit(self, place: str, element: Element, label: str, now: float, meant: str = "") -> None:
+        """Put an element into a heap if PreEnqueue lets it in, else behind its gate. A bundle was judged before."""
+        if isinstance(element, Bundle) or self.lets_in(element):
+            self.enter(place, element, label, now, meant)
+        else:
+            self._park(element, label, meant)
+
+    def enter(self, place: str, element: Element, label: str, now: float, meant: str = "") -> None:
+        """Put an element that PreEnqueue has let in into a heap; counted as incoming."""
+        pods = 1
+        if isinstance(element, Bundle):
+            pods = len(element)
+        elif place == ACTIVE:
+            element.initial_attempt_timestamp = element.initial_attempt_timestamp or now
+        self._places.put(element, place)
+        self._policy.on_incoming(place, label, pods, 0 if place == meant else pods)
+        if self._policy.on_moved is not None:
+            self._policy.on_moved(element, place, label, now)
+
+    def enter_group(self, element: QueuedPodGroup, place: str, label: str, now: float) -> None:
+        """Put a group into a heap. One that is kept out (`GATED`) is in none: its `GroupQueue` has it."""
+        if place != GATED:
+            self._places.put(element, place)
+        pods = len(element)
+        self._policy.on_incoming(UNSCHEDULABLE if place == GATED else place, label, pods, pods)
+        if self._policy.on_moved is not None:
+            self._policy.on_moved(element, place, label, now)
+
+    def _park(self, queued: QueuedPodInfo, label: str, meant: str) -> None:
+        """Park a pod in the pool or behind its gate; counted as incoming unless it was parked before."""
+        was_here = self._places.unpark(queued.key) is not None
+        place = GATED if queued.gating_plugin else UNSCHEDULABLE
+        self._places.put(queued, place)
+        if not was_here:
+            self._policy.on_incoming(UNSCHEDULABLE, label, 1, 0 if meant == UNSCHEDULABLE else 1)
+            if self._policy.on_moved is not None:
+                self._policy.on_moved(queued, place, label, queued.timestamp)
+
+    def lets_in(self, queued: QueuedPodInfo) -> bool:
+        """Whether PreEnqueue lets the pod in; notes on the pod which plugin keeps it out."""
+        status = self._policy.pre_enqueue(queued.pod, queued.gating_plugin)
+        queued.gate_failed = status.code is Code.ERROR
+        if status.is_success:
+            queued.gating_plugin = ""
+            return True
+        self.has_failed_gates = self.has_failed_gates or queued.gate_failed
+        queued.gating_plugin = status.plugin
+        if status.plugin not in queued.unschedulable_plugins | queued.pending_plugins:
+            self._places.count((status.plugin,), queued.pod.pod.spec.scheduler_name, 1)
+        queued.unschedulable_plugins |= {status.plugin}
+        return False
