@@ -18,7 +18,7 @@ from kscheduler.explain.rehearsals.in_json import rehearsed_of
 from kscheduler.explain.rehearsals.in_text import simulation_text
 from kscheduler.explain.rehearsals.planning import Wishes
 from kscheduler.explain.text.layout import style_of
-from kscheduler.explain.text.printable import printable
+from kscheduler.explain.text.printable import printable, printable_lines
 from kscheduler.whatif.scenario import ScenarioError
 
 Tree = dict[str, Any]
@@ -69,7 +69,7 @@ async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
     try:
         request = _request(args)
     except (ScenarioError, ConfigError) as problem:
-        return refuse("\n".join(printable(line) for line in str(problem).splitlines()))
+        return refuse(printable_lines(str(problem)))
     try:
         tree = await door.post_json("/simulate", request)
     except WrongQuestionError as problem:
