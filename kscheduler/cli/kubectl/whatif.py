@@ -49,8 +49,9 @@ def run(args: argparse.Namespace) -> int:
     try:
         if not args.schema:
             simulate.check(args)
+            simulate.read_manifests(args)  # here: whoever answers in the end needs them
     except ScenarioError as problem:
-        return refuse(printable(str(problem)))
+        return refuse(printable_lines(str(problem)))
     return answer(args, _ask, simulate.run, _why_here(args))
 
 

@@ -1,6 +1,7 @@
 """`kubectl kscheduler` through a proxy as the API server has it: who is let in, who answers, and what is said."""
 
 import asyncio
+import io
 import json
 import ssl
 from collections.abc import AsyncIterator
@@ -216,6 +217,22 @@ async def test_who_may_not_use_the_proxy_gets_an_answer_from_what_they_may_read(
         assert await plugin(front, "why", "default/web", "--service", "kscheduler-system/kscheduler:10259") == 1
         assert "you may not use the API server's proxy" in capsys.readouterr().err
         assert await plugin(front, "top", "--once") == 1
+
+
+async def test_manifests_of_standard_input_are_there_for_whoever_answers(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service is asked first and refuses; then this process needs what it would have sent."""
+    manifest = json.dumps(pod_tree("new", requests={"cpu": "1"}) | {"apiVersion": "v1", "kind": "Pod"}).encode()
+    async with cluster() as front:
+        put(front.server, "nodes", node_tree("node", cpu="2"))
+        for refuses in (False, True):
+            front.refuses_proxy = refuses
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(manifest))))
+            assert await plugin(front, "whatif", "-f", "-", "-o", "json") == 0
+            out, err = capsys.readouterr()
+            assert ("decided here" in err) == refuses
+            assert [each["pod"] for each in _answer_in(out)["placed"]] == ["default/new"]
 
 
 async def test_a_service_that_lets_nobody_ask_is_said_with_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
