@@ -25,6 +25,8 @@ _QUEUES: Final = {
     "backoff": "in back-off",
     "unschedulable": "unschedulable",
     "gated": "gated",
+    "incomplete": "in an incomplete pod group",
+    "pending": "in a pod group under way",
     "underWay": "under way",
 }
 

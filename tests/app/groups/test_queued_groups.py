@@ -3,12 +3,16 @@
 import json
 from typing import Any
 
+from jsonschema import Draft202012Validator
+
 from kscheduler.api.codec import convert
 from kscheduler.api.groups import POD_GROUPS, KubernetesPodGroup
 from kscheduler.app import Options
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
 from kscheduler.config.overrides import with_settings
+from kscheduler.explain.as_json import schema_text
+from kscheduler.server.pages.openapi import description
 from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from tests.app.running import answer, node_of, put, running, until
@@ -37,6 +41,16 @@ async def test_members_are_pending_pods_and_their_group_is_one_entity() -> None:
         assert 'scheduler_queued_entities{queue="gated",type="podgroup"} 1' in page
         status, text = await answer(app, "/explain?pod=default/other")
         lacks = "waits for PodGroup default/nobody, which does not exist"
-        assert (status, json.loads(text)["message"]) == (200, lacks)
+        explained = json.loads(text)
+        assert (status, explained["message"]) == (200, lacks)
+        assert explained["situation"]["inService"]["place"] == "incomplete"
+        assert unlike(json.loads(schema_text()), explained) == []
         pending = json.loads((await answer(app, "/pending"))[1])
         assert [one["message"] for one in pending["reasons"] if one["queue"] == "incomplete"] == [lacks]
+        of_pending = {"$ref": "#/components/schemas/Pending", "components": description()["components"]}
+        assert unlike(of_pending, pending) == []
+
+
+def unlike(schema: dict[str, Any], tree: object) -> list[str]:
+    """Where a tree is not as its published schema says."""
+    return [problem.message for problem in Draft202012Validator(schema).iter_errors(tree)]
