@@ -1,6 +1,7 @@
 """`kubectl kscheduler` through a proxy as the API server has it: who is let in, who answers, and what is said."""
 
 import asyncio
+import copy
 import io
 import json
 import ssl
@@ -160,7 +161,7 @@ async def test_what_if_pending_nodes_and_top_are_answered_by_the_service(
         assert "drain of node: empty" in capsys.readouterr().out
         assert await plugin(front, "pending") == 0
         out = capsys.readouterr().out
-        assert "1 pod is pending" in out
+        assert "1 pod is pending (reasons as the last attempt left them; --direct judges now)\n" in out
         assert "1  unschedulable (NodeResourcesFit)" in out
         assert "default/big would fit: request 2 of cpu instead of 9 (1 node)" in out
         assert "(the command deletes pod big and creates it again: it cannot be changed in place)" in out
@@ -189,6 +190,29 @@ async def test_pending_names_the_change_that_frees_most_pods_as_without_the_serv
             out = capsys.readouterr().out
             assert said in out
             assert "(the command deletes pod big and creates it again: it cannot be changed in place)" in out
+
+
+async def test_pending_says_where_its_reasons_come_from(capsys: pytest.CaptureFixture[str]) -> None:
+    """A condition outlives what it tells: the service says that it is the last attempt's, and --direct judges now."""
+    async with cluster() as front:
+        put(front.server, "nodes", node_tree("node", cpu="2"))
+        put(front.server, "pods", pod_tree("big", requests={"cpu": "9"}))
+        await _has_condition(front, "big")
+        record = front.server.store.get("pods", "default", "big")
+        assert record is not None
+        changed: Tree = copy.deepcopy(record.value)
+        changed["status"]["conditions"][0]["message"] = "0/7 nodes are available: they were all away"
+        put(front.server, "pods", changed)
+        out = ""
+        async with asyncio.timeout(SECONDS):
+            while "0/7 nodes" not in out:
+                assert await plugin(front, "pending", "--no-suggestions") == 0
+                out = capsys.readouterr().out
+        assert "(reasons as the last attempt left them; --direct judges now)" in out
+        assert await plugin(front, "pending", "--no-suggestions", "--direct") == 0
+        out = capsys.readouterr().out
+        assert "last attempt" not in out
+        assert "0/1 nodes are available: 1 Insufficient cpu." in out
 
 
 async def _has_condition(front: Front, name: str) -> None:
