@@ -106,6 +106,7 @@ def _new_pod(number: int) -> Pod:
 def _body(count: int) -> bytes:
     """A request to rehearse so many pods."""
     tree = pod_tree("rehearsed", "500m", 3, schedulerName="default-scheduler")
+    tree["spec"]["containers"][0]["image"] = "shop/rehearsed:1"
     return json.dumps({"objects": [{"apiVersion": "v1", "kind": "Pod", **tree}], "replicas": count}).encode()
 
 
