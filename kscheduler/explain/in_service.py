@@ -22,8 +22,7 @@ class InService:
     at: float
     """Now."""
     place: str
-    """`active`, `backoff`, `unschedulable`, `gated`, of members of groups `incomplete` and `pending`, or one of the
-    constants above."""
+    """`active`, `backoff`, `unschedulable`, `gated`, or one of the constants above."""
     leads: bool
     """Whether this replica schedules; the queue of another one is not the one that counts."""
     attempts: int = 0

@@ -123,7 +123,7 @@ def test_the_command_is_one_of_the_controller_that_makes_all_members() -> None:
 
 @pytest.mark.parametrize("members", [12, 100])
 def test_members_of_a_stateful_set_are_deleted_by_one_command_after_its_template_is_changed(members: int) -> None:
-    scenario = gang(members, [node_tree("a", cpu="4")])
+    scenario = gang(members, [_roomy("4")])
     for pod in scenario["objects"]["pods"]:
         pod["metadata"]["ownerReferences"] = [_stateful_set("train")]
     changed, deleted = by_kind(scenario)["request"]["command"].split(" && ")
@@ -133,7 +133,7 @@ def test_members_of_a_stateful_set_are_deleted_by_one_command_after_its_template
 
 
 def test_of_a_leader_and_workers_only_those_that_change_are_deleted() -> None:
-    scenario = gang(10, [node_tree("a", cpu="8")], cpu="6")
+    scenario = gang(10, [_roomy("8")], cpu="6")
     scenario["objects"]["pods"][0] = member("leader", cpu="1")
     for pod, name in zip(scenario["objects"]["pods"], ["lead", *["work"] * 9], strict=True):
         pod["metadata"]["ownerReferences"] = [_stateful_set(name)]
@@ -145,12 +145,19 @@ def test_of_a_leader_and_workers_only_those_that_change_are_deleted() -> None:
 
 @pytest.mark.parametrize("is_of_a_set", [True, False], ids=["of a set", "alone"])
 def test_too_many_members_to_name_get_no_command_and_no_note_of_one(is_of_a_set: bool) -> None:
-    scenario = gang(101 if is_of_a_set else 9, [node_tree("a", cpu="4")])
+    scenario = gang(101 if is_of_a_set else 9, [_roomy("4")])
     if is_of_a_set:
         for pod in scenario["objects"]["pods"]:
             pod["metadata"]["ownerReferences"] = [_stateful_set("train")]
     request = by_kind(scenario)["request"]
     assert (request["command"], request["commandNote"]) == ("", "")
+
+
+def _roomy(cpu: str) -> Tree:
+    """A node that only its CPUs make too small."""
+    node = node_tree("a", cpu=cpu)
+    node["status"]["allocatable"] |= {"memory": "1Ti", "pods": "500"}
+    return node
 
 
 def _stateful_set(name: str) -> Tree:
