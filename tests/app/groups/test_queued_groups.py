@@ -11,7 +11,6 @@ from kscheduler.app import Options
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
 from kscheduler.config.overrides import with_settings
-from kscheduler.explain.as_json import schema_text
 from kscheduler.server.pages.openapi import description
 from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
@@ -41,16 +40,8 @@ async def test_members_are_pending_pods_and_their_group_is_one_entity() -> None:
         assert 'scheduler_queued_entities{queue="gated",type="podgroup"} 1' in page
         status, text = await answer(app, "/explain?pod=default/other")
         lacks = "waits for PodGroup default/nobody, which does not exist"
-        explained = json.loads(text)
-        assert (status, explained["message"]) == (200, lacks)
-        assert explained["situation"]["inService"]["place"] == "incomplete"
-        assert unlike(json.loads(schema_text()), explained) == []
+        assert (status, json.loads(text)["message"]) == (200, lacks)
         pending = json.loads((await answer(app, "/pending"))[1])
         assert [one["message"] for one in pending["reasons"] if one["queue"] == "incomplete"] == [lacks]
-        of_pending = {"$ref": "#/components/schemas/Pending", "components": description()["components"]}
-        assert unlike(of_pending, pending) == []
-
-
-def unlike(schema: dict[str, Any], tree: object) -> list[str]:
-    """Where a tree is not as its published schema says."""
-    return [problem.message for problem in Draft202012Validator(schema).iter_errors(tree)]
+        schema = {"$ref": "#/components/schemas/Pending", "components": description()["components"]}
+        assert [problem.message for problem in Draft202012Validator(schema).iter_errors(pending)] == []
