@@ -17,7 +17,7 @@ from kscheduler.explain.questions.live import read_cluster, read_groups
 from kscheduler.explain.questions.membership import unfollowed
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.rehearsals.planning import cluster_of_file
-from kscheduler.explain.text.printable import printable
+from kscheduler.explain.text.printable import printable_lines
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.simulation.objects.defaults.pods import default_new_pod
 from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
@@ -77,5 +77,5 @@ def refusing(answer: Callable[[argparse.Namespace], int], args: argparse.Namespa
 
 
 def _complain(problem: str, code: int) -> int:
-    refuse("\n".join(printable(line) for line in problem.splitlines()))
+    refuse(printable_lines(problem))
     return code

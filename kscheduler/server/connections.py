@@ -8,11 +8,16 @@ application says when a request begins and ends.
     accepted --a byte--> its turn --> HANDSHAKE (TLS only) --> HEAD --request begins--> BUSY --answer written--> IDLE
     IDLE --a byte--> HEAD;  each phase has a time limit; after it the connection is cut, with its unsent bytes.
 
-When all places are taken, a new connection replaces the one that has been idle or half-sent the longest, so that a
-probe gets through while a client holds a hundred sockets open; it is refused only if every place is busy. The address
-with most connections gives a place up first, and no address has more than a part of them. Requests that are not for
-health checks may be busy in half of the places only: the other half is the reserve of probes. Limit: a body counts
-towards its request's time only; hardly an endpoint reads one.
+When all places are taken, a new connection replaces one: the one that has been idle the longest, which has had its
+answer, and if none is idle the one that has been half-sent the longest. So a probe gets through while a client holds a
+hundred sockets open; it is refused only if every place is busy. The address with most connections gives a place up
+first, and no address has more than a part of them. Requests that are not for health checks may be busy in half of the
+places only: the other half is the reserve of probes.
+
+One address may hold more connections than there are requests answered at a time: a client with forty questions at once
+is told of the last eight that they are too many (429), and can ask again; cut off, it would not know. Limits: a
+connection without a place is cut without a word, since over TLS each word costs a handshake; a body counts towards its
+request's time only, and hardly an endpoint reads one.
 """
 
 import asyncio
@@ -36,8 +41,9 @@ class Limits:
 
     connections: int = 64
     """Connections at the same time. One over TLS takes up to 0.3 MiB, so all of them stay below 20 MiB."""
-    connections_per_address: int = 32
-    """Of one client address, which may be a proxy for many."""
+    connections_per_address: int = 48
+    """Of one client address, which may be a proxy for many. Above `busy_requests`, so that one address alone reaches
+    that limit, which is answered, before this one, which cuts."""
     turns_per_second: float = 25.0
     """TLS handshakes, and further requests on a connection, in all; see `turnstile`."""
     turns_at_once: int = 50
@@ -291,11 +297,16 @@ class ConnectionPlaces:
         return waiting if waiting is not None or of_address else self._longest_waiting(None)
 
     def _longest_waiting(self, address: str | None) -> ServedConnection | None:
-        """Of an address, or of all; `None` if all are busy."""
+        """Of an address, or of all; `None` if all are busy. Who is idle has had an answer, and loses none."""
+        asking = None
         for known in self._taken:
-            if known.phase is not Phase.BUSY and (address is None or known.peer == address):
+            if address is not None and known.peer != address:
+                continue
+            if known.phase is Phase.IDLE:
                 return known
-        return None
+            if asking is None and known.phase is not Phase.BUSY:
+                asking = known
+        return asking
 
     def established(self, connection: ServedConnection, transport: asyncio.BaseTransport) -> None:
         """The connection has a transport, by which its requests will be known."""

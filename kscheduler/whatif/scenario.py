@@ -69,7 +69,7 @@ _ManifestLoader.yaml_implicit_resolvers = {
 
 
 class ScenarioError(ValueError):
-    """A scenario cannot be read. The text is one line: `FILE:LINE: field: what is wrong`."""
+    """A scenario cannot be read. The text is a line, `FILE:LINE: field: what is wrong`; of new objects one for each."""
 
 
 _NOT_READ = frozenset(("priorityclasses",))

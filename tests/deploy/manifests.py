@@ -1,8 +1,8 @@
 """Plain manifests and the bases of the Kustomize overlays are the chart, rendered: `python -m tests.deploy.manifests`.
 
 What only Helm needs is left out: its test pod, and the labels that say who manages an object. Comments stay. Next to
-that this writes what else is made from one source: the dashboard, the chart's README and the descriptions in its
-schema.
+that this writes what else is made from one source: the dashboard, the chart's README, the descriptions in its schema
+and the names of the feature gates that it takes.
 """
 
 import re
@@ -12,10 +12,13 @@ from typing import Final
 
 import yaml
 
+from kscheduler.config.feature_gates import ALL_OF_A_STAGE, gates_of
+from kscheduler.upstream.behaviours import BEHAVIOURS
 from tests.deploy import dashboard, helm, values_table
 
 DEPLOY: Final = helm.ROOT / "deploy"
 VALUE_SETS: Final = helm.CHART / "ci"
+GATES: Final = helm.CHART / "files" / "feature-gates.txt"
 HELMS_OWN: Final = ("helm.sh/chart:", "app.kubernetes.io/managed-by:")
 
 HEAD: Final = """\
@@ -98,6 +101,12 @@ def shadow() -> str:
     return joined(head, documents(rendered))
 
 
+def feature_gates() -> str:
+    """The names of the gates of every version of Kubernetes that is followed, a line each."""
+    names = {name for version in BEHAVIOURS for name in gates_of(version)}
+    return "".join(f"{name}\n" for name in sorted(names.union(ALL_OF_A_STAGE)))
+
+
 def files() -> dict[Path, str]:
     """Every file that is made from another one, with what it should say."""
     source = values_table.VALUES.read_text()
@@ -110,14 +119,16 @@ def files() -> dict[Path, str]:
         DEPLOY / "kustomize" / "replace" / "kscheduler.yaml": in_place_of_kube_scheduler(),
         DEPLOY / "kustomize" / "shadow" / "kscheduler.yaml": shadow(),
         dashboard.PATH: dashboard.text(),
+        GATES: feature_gates(),
         values_table.README: values_table.readme(values_table.README.read_text(), source),
         values_table.SCHEMA: values_table.schema_text(values_table.SCHEMA.read_text(), source),
     }
 
 
 def write() -> None:
-    """Write them all. The dashboard first: the chart carries it into the manifests."""
+    """Write them all. First what the chart carries or asks for when it is rendered: the dashboard, the gates."""
     dashboard.PATH.write_text(dashboard.text())
+    GATES.write_text(feature_gates())
     for path, text in files().items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)

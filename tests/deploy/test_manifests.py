@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from kscheduler.client.reachability import UNREADY_SECONDS
+from tests.deploy import manifests
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -217,3 +218,7 @@ def test_the_scheduler_does_not_schedule_itself_and_the_example_is_scheduled_by_
     assert pod_spec()["schedulerName"] == "default-scheduler"
     (profile,) = yaml.safe_load(only("ConfigMap")["data"]["config.yaml"])["profiles"]
     assert [pod["spec"]["schedulerName"] for pod in EXAMPLE_PODS] == [profile["schedulerName"]]
+
+
+def test_the_chart_takes_the_gates_that_there_are() -> None:
+    assert manifests.GATES.read_text() == manifests.feature_gates(), "`make manifests` writes it anew"

@@ -98,6 +98,18 @@ async def test_the_place_is_taken_from_who_has_waited_longest(start_site: StartS
         assert b"200 OK" in await first_reader.readuntil(b"\r\n\r\nok")
 
 
+async def test_who_has_had_an_answer_gives_its_place_up_before_who_still_asks(start_site: StartSite) -> None:
+    site = await start_site(Limits(connections=2, head_seconds=60.0))
+    async with site.raw() as (asking_reader, asking), site.raw() as (answered_reader, answered):
+        asking.write(GET)
+        answered.write(GET + b"\r\n")
+        await answered_reader.readuntil(b"\r\n\r\nok")
+        assert await site.text("/livez") == (200, "ok")
+        assert await closed_by_server(answered_reader) == b""
+        asking.write(b"\r\n")
+        assert b"200 OK" in await asking_reader.readuntil(b"\r\n\r\nok")
+
+
 async def test_a_head_that_is_too_large_is_refused(start_site: StartSite) -> None:
     site = await start_site(Limits(head_bytes=4096))
     async with site.raw() as (reader, writer):

@@ -105,6 +105,32 @@ async def test_requests_that_hang_leave_the_reserve_to_probes() -> None:
         assert site.server.places.refused_requests == 1
 
 
+async def test_forty_questions_of_one_address_are_all_answered_or_told_to_come_again() -> None:
+    """With the limits as they are: 32 are being answered, the others are told that they are too many, none is cut."""
+    limits = Limits(turns_per_second=QUICK)
+    async with secure_site(limits=limits) as site, AsyncExitStack() as held:
+        site.api.faults.add(_delay())
+        clients = (held.enter_async_context(connected(site, "127.0.0.9")) for _ in range(40))
+        heads = [asyncio.create_task(_ask(*streams)) for streams in await asyncio.gather(*clients)]
+        while len(told := [head for head in heads if head.done()]) < 40 - limits.busy_requests:
+            await asyncio.wait({*heads}.difference(told), return_when=asyncio.FIRST_COMPLETED)
+        for head in told:
+            assert head.result().startswith(b"HTTP/1.1 429 ")
+            assert b"\r\nRetry-After: 1\r\n" in head.result()
+        assert site.server.places.busy_requests == limits.busy_requests
+        assert site.server.places.displaced == 0
+        assert await site.get("/livez") == (200, "ok")
+        for head in heads:
+            head.cancel()
+        await asyncio.wait(heads)
+
+
+async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    """The head of the answer."""
+    writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+    return await reader.readuntil(b"\r\n\r\n")
+
+
 def _delay() -> InjectedFault:
     return InjectedFault("delay", path="/apis/*reviews", seconds=600.0)
 

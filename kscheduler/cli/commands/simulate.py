@@ -55,6 +55,7 @@ def add_parser(
     answer = parser.add_argument_group("the answer")
     answer.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: one object")
     answer.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json and end")
+    parser.set_defaults(new_objects=None)  # of `read_manifests`
     return parser
 
 
@@ -97,6 +98,7 @@ def _run(args: argparse.Namespace) -> int:
         sys.stdout.write(simulation_schema())
         return _PLAYED
     check(args)
+    read_manifests(args)
     if args.source is None:
         args.namespace = namespace_of(args)
     found = asked_cluster(args, with_groups=True)
@@ -127,10 +129,16 @@ def check(args: argparse.Namespace) -> None:
             read(text)
 
 
+def read_manifests(args: argparse.Namespace) -> None:
+    """Read what -f names, unless it has been read: standard input has it once. Raises `ScenarioError`."""
+    if args.new_objects is None:
+        args.new_objects = [new_objects_of_file(path) for path in args.filename]
+
+
 def wishes_of(args: argparse.Namespace) -> Wishes:
-    """What the flags ask for; reads the manifests. Raises `ScenarioError`."""
+    """What the flags ask for, with the manifests as they were read. Raises `ScenarioError`."""
     return Wishes(
-        new_objects=[new_objects_of_file(path) for path in args.filename],
+        new_objects=args.new_objects,
         replicas=args.replicas,
         namespace=args.namespace or "default",
         more_nodes=tuple(map(more_nodes, args.add_nodes)),

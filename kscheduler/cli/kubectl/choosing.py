@@ -19,7 +19,7 @@ from kscheduler.cli.kubectl.service import (
 from kscheduler.cli.refusal import refuse
 from kscheduler.client.access.connection import load_connection
 from kscheduler.client.errors import ClientError, ConfigurationError
-from kscheduler.explain.text.printable import printable
+from kscheduler.explain.text.printable import printable, printable_lines
 
 ENVIRONMENT: Final = "KSCHEDULER_SERVICE"
 WHO_DECIDES: Final = "the running service is asked first; where it cannot be asked, this process decides by itself"
@@ -77,7 +77,7 @@ def answer(args: argparse.Namespace, asks: Asks, decides: Decides, why_here: str
     try:
         code = asyncio.run(_asked(args, asks, address))
     except WrongQuestionError as problem:
-        refuse(printable(str(problem)))
+        refuse(printable_lines(str(problem)))
         return _BAD_INPUT
     except NotAskedError as problem:
         if args.service is not None:

@@ -25,6 +25,8 @@ _QUEUES: Final = {
     "backoff": "in back-off",
     "unschedulable": "unschedulable",
     "gated": "gated",
+    "incomplete": "in an incomplete pod group",
+    "pending": "in a pod group under way",
     "underWay": "under way",
 }
 
@@ -71,12 +73,13 @@ async def _of_its_group(reason: Tree, door: ServiceDoor) -> Tree | None:
 
 
 def pending_lines(tree: Tree, now: datetime, style: Style) -> Iterator[str]:
-    """The answer of `/pending` in words."""
+    """The answer of `/pending` in words. Its reasons may be older than the cluster, which is said."""
     total = tree["count"]
     if not total:
         yield "no pod is pending"
         return
-    yield style.paint(f"{total} pod is pending" if total == 1 else f"{total} pods are pending", BOLD)
+    total_text = f"{total} pod is pending" if total == 1 else f"{total} pods are pending"
+    yield f"{style.paint(total_text, BOLD)} (reasons as the last attempt left them; --direct judges now)"
     for reason in tree["reasons"]:
         yield ""
         yield from _reason_lines(reason, now, style)

@@ -52,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
 def _answer(args: argparse.Namespace) -> int:
     if not args.schema:
         simulate.check(args)
+        simulate.read_manifests(args)  # here: whoever answers in the end needs them
     return answer(args, _ask, simulate.run, not_of_the_service(args, {"--schema": args.schema}))
 
 

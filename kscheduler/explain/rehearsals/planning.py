@@ -14,6 +14,7 @@ from kscheduler.api.meta import KubeObject
 from kscheduler.explain.questions.as_if import locally_defaulted, merged
 from kscheduler.explain.questions.membership import unfollowed
 from kscheduler.explain.questions.serving import Serving
+from kscheduler.explain.text.printable import printable
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.whatif.manifests import KIND_BY_NAME, DefaultPod, Manifests, read_object, sorted_out
 from kscheduler.whatif.new_pods import NewPod, all_new_pods, misspelt_in_new, on_each_node
@@ -25,6 +26,8 @@ from kscheduler.whatif.unreadable import unreadable_quantity
 Tree = dict[str, Any]
 MOST_NEW_PODS: Final = 20_000
 """Of one question."""
+MOST_PROBLEMS: Final = 20
+"""That are told of new objects, a line each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +137,10 @@ def _new_pods(
     """The pods of all manifests, each with its copies; other objects go to `added`. Raises `ScenarioError`."""
     ends_at = perf_counter() + seconds
     pods: list[Pod] = []
+    problems: list[str] = []
     for manifests in wishes.new_objects:
         for new in _new_of(manifests, wishes, objects, added, rules.default_pod):
-            if rules.priorities is not None:
-                _refuse_unknown_priority(new, added)
+            unknown = "" if rules.priorities is None else _unknown_priority(new, added)
             if len(pods) + len(new.copies) >= MOST_NEW_PODS:
                 raise ScenarioError(f"{new.where}: more than {MOST_NEW_PODS} new pods: ask for fewer")
             if perf_counter() > ends_at:
@@ -145,12 +148,11 @@ def _new_pods(
                     f"{new.where}: to make the new pods alone takes more than {seconds:.1f} s: ask for fewer"
                 )
             pod = locally_defaulted(new, added, rules.default_pod)
-            problem = unreadable_quantity(pod)
-            if problem:
-                raise ScenarioError(f"{new.where}: {problem}")
+            problems.extend(f"{new.where}: {problem}" for problem in (unknown, unreadable_quantity(pod)) if problem)
             pods.append(pod)
             pods.extend(_named(pod, name) for name in new.copies)
             added.notes.extend(new.notes)
+    _refuse(problems)
     return pods
 
 
@@ -167,11 +169,29 @@ def _refuse_what_a_server_would(wishes: Wishes, rules: NewObjectRules) -> None:
         found = rules.objections(_as_node(edit))
         if found:
             raise ScenarioError(f"node {edit.node}: {'; '.join(found)}")
-    for manifests in wishes.new_objects:
-        for document in manifests.documents:
-            found = rules.objections(document.tree)
-            if found:
-                raise ScenarioError(f"{document.where}: {'; '.join(found)}")
+    _refuse(
+        f"{_place_of(document)}: {objection}"
+        for manifests in wishes.new_objects
+        for document in manifests.documents
+        for objection in rules.objections(document.tree)
+    )
+
+
+def _refuse(problems: Iterable[str]) -> None:
+    """Raises `ScenarioError` with the problems, if there are any: each once, a bounded number."""
+    lines = list(dict.fromkeys(problems))
+    if lines:
+        left_off = len(lines) - MOST_PROBLEMS
+        more = [f"and {left_off} more"] if left_off > 0 else []
+        raise ScenarioError("\n".join([*lines[:MOST_PROBLEMS], *more]))
+
+
+def _place_of(document: Document) -> str:
+    """`FILE: document 2 (Deployment web)`; nothing is known of the object yet."""
+    metadata = document.tree.get("metadata")
+    name = (metadata.get("name") or metadata.get("generateName")) if isinstance(metadata, dict) else None
+    words = [str(word) for word in (document.tree.get("kind"), name) if word]
+    return f"{document.where} ({printable(' '.join(words))})"
 
 
 def _as_node(edit: NodeEdit) -> Tree:
@@ -183,14 +203,15 @@ def _as_node(edit: NodeEdit) -> Tree:
     return tree
 
 
-def _refuse_unknown_priority(new: NewPod, known: Manifests) -> None:
-    """Raises `ScenarioError`."""
+def _unknown_priority(new: NewPod, known: Manifests) -> str:
+    """What is wrong with the pod's PriorityClass; empty if it is known."""
     name = new.tree["spec"].get("priorityClassName")
     if not name or new.tree["spec"].get("priority") is not None:
-        return
-    if name not in known.priority_classes and name not in SYSTEM_PRIORITIES:
-        hint = "no pod of the cluster has it: add the PriorityClass to the objects"
-        raise ScenarioError(f"{new.where}: priorityClassName: no PriorityClass with name {name} is known; {hint}")
+        return ""
+    if name in known.priority_classes or name in SYSTEM_PRIORITIES:
+        return ""
+    hint = "no pod of the cluster has it: add the PriorityClass to the objects"
+    return f"priorityClassName: no PriorityClass with name {name} is known; {hint}"
 
 
 def _new_of(
@@ -225,10 +246,12 @@ def _named(pod: Pod, name: str) -> Pod:
 def _named_apart(pods: Sequence[Pod], objects: ClusterObjects) -> list[Pod]:
     """The pods with UIDs of their own. Raises `ScenarioError` for a name that is taken."""
     taken = {pod.key for pod in objects.pods}
+    twice: list[Pod] = []
     for pod in pods:
         if pod.key in taken:
-            raise ScenarioError(f"pod {pod.key} exists already: give the new one another name or namespace")
+            twice.append(pod)
         taken.add(pod.key)
+    _refuse(f"pod {pod.key} exists already: give the new one another name or namespace" for pod in twice)
     return [
         msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid=f"new-{pod.key}"))
         for pod in pods

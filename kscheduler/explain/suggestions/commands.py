@@ -13,7 +13,7 @@ import msgspec
 
 from kscheduler.api.core import Pod
 from kscheduler.api.well_known import NOT_READY, UNREACHABLE
-from kscheduler.explain.situation import Situation, Standing
+from kscheduler.explain.situation import NO_SITUATION, Situation, Standing
 from kscheduler.explain.suggestions.makers import PodMaker, maker_of, nothing_to_run
 from kscheduler.whatif.scenario import ClusterObjects
 from kscheduler.whatif.suggestions.changed import ADD, ObjectChange, Operation
@@ -38,6 +38,10 @@ _NOT_BY_KUBECTL: Final = (
 )
 _REPLACE: Final = "kubectl replace --force -f -"
 """Deletes the object and creates it again."""
+_MOST_COMMANDS: Final = 8
+"""For the members of a group: of more pods without a controller they would be a page."""
+_MOST_DELETED: Final = 100
+"""Members that one command names."""
 _SPEC: Final = "/spec/"
 _APPENDED: Final = "/spec/tolerations/-"
 _OF_ADMISSION: Final = ((NOT_READY, "NoExecute"), (UNREACHABLE, "NoExecute"))
@@ -57,6 +61,23 @@ def commands_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situa
     parts = [part for change in of_the_pod for part in _pod_commands(change, suggestion, pod, objects)]
     parts.extend(_other_command(step) for step in suggestion.steps)
     return [part for part in parts if part] if _is_whole(suggestion) else []
+
+
+def commands_of_members(suggestion: Suggestion, pods: Sequence[Pod], objects: ClusterObjects) -> list[str]:
+    """The commands of a change that is made in each member of a pod group; none where they would be a page.
+
+    A template is changed once. Members whose controller does not replace them are deleted by one command, in the end.
+    """
+    commands: dict[str, None] = {}
+    kept: list[Pod] = []
+    for pod in pods:
+        for command in commands_of(suggestion, pod, objects, NO_SITUATION):
+            if command == _deletion_of(pod):
+                kept.append(pod)
+            else:
+                commands[command] = None
+    every = [*commands, _deletion_of(*kept)] if kept else [*commands]
+    return every if len(every) <= _MOST_COMMANDS and len(kept) <= _MOST_DELETED else []
 
 
 def _is_whole(suggestion: Suggestion) -> bool:
@@ -125,8 +146,12 @@ def _maker_commands(maker: PodMaker, change: ObjectChange, pod: Pod) -> list[str
     command = _set_resources(maker, change.patch, pod) or _line(
         "patch", kind, maker.name, pod, "--type=json", "-p", _json(_of_template(change.patch, pod))
     )
-    keeps_its_pods = maker.kind in _KEEPS_ITS_PODS
-    return [command, _line("delete", "pod", pod.metadata.name, pod)] if keeps_its_pods else [command]
+    return [command, _deletion_of(pod)] if maker.kind in _KEEPS_ITS_PODS else [command]
+
+
+def _deletion_of(*pods: Pod) -> str:
+    """Of pods of one namespace, as those of a group are."""
+    return _line("delete", "pod", *(pod.metadata.name for pod in pods), pods[0])
 
 
 def _set_resources(maker: PodMaker, patch: Iterable[Operation], pod: Pod) -> str:

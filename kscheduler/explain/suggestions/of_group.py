@@ -1,7 +1,8 @@
 """What would make a waiting pod group fit: for people and for programs.
 
-Changes of what the members ask for are made in each of them, so their command is that of their controller, once, or one
-for each pod; none where a Job makes them, or another controller whose template kubectl cannot change.
+Changes of what the members ask for are made in each of them, so their command is that of their controller, once (a
+StatefulSet's pods are then deleted together), or one for each pod; none where a Job makes them, or another controller
+whose template kubectl cannot change.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +11,12 @@ from typing import Any, Final
 from kscheduler.api.core import Pod
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
-from kscheduler.explain.suggestions.commands import command_note, command_of, commands_of, maker_in_the_way
+from kscheduler.explain.suggestions.commands import (
+    command_note,
+    command_of,
+    commands_of_members,
+    maker_in_the_way,
+)
 from kscheduler.explain.suggestions.in_words import suggestion_text
 from kscheduler.explain.suggestions.makers import PodMaker, nothing_to_run
 from kscheduler.explain.text.layout import nodes
@@ -22,8 +28,6 @@ from kscheduler.whatif.suggestions.suggestion import ChangeKind, Suggestion
 Tree = dict[str, Any]
 
 _MOST: Final = 5
-_MOST_COMMANDS: Final = 8
-"""Of more pods without a controller the command would be a page."""
 _OF_THE_GROUP: Final = (ChangeKind.GROUP_MIN_COUNT, ChangeKind.GROUP_MEMBERS)
 
 
@@ -94,9 +98,7 @@ def _command(suggestion: Suggestion, decision: GroupDecision) -> str:
         return command_of(suggestion, pods[0], objects, NO_SITUATION)
     if _makers_in_the_way(suggestion, decision):
         return ""
-    each = [commands_of(suggestion, pod, objects, NO_SITUATION) for pod in pods]
-    commands = dict.fromkeys(command for commands in each for command in commands)  # the template is changed once
-    return " && ".join(commands) if len(commands) <= _MOST_COMMANDS else ""
+    return " && ".join(commands_of_members(suggestion, pods, objects))
 
 
 def _note(suggestion: Suggestion, decision: GroupDecision) -> str:
@@ -104,6 +106,8 @@ def _note(suggestion: Suggestion, decision: GroupDecision) -> str:
         return nothing_to_run(makers)
     if not _is_of_members(suggestion):
         return command_note(suggestion, _pods(decision)[0], decision.scenario.objects, NO_SITUATION)
+    if not _command(suggestion, decision):
+        return ""  # too many to be replaced one by one
     changed = {change.name for change in suggestion.changes}
     of_changed = (pod for pod in _pods(decision) if pod.metadata.name in changed)
     if not any(command_note(suggestion, pod, decision.scenario.objects, NO_SITUATION) for pod in of_changed):

@@ -6,6 +6,11 @@ def printable(text: str) -> str:
     return "".join(character for character in text if character.isprintable())
 
 
+def printable_lines(text: str) -> str:
+    """The text likewise, its lines kept."""
+    return "\n".join(map(printable, text.splitlines()))
+
+
 def some(names: list[str], most: int) -> list[str]:
     """The first `most` names, and the number of the rest."""
     shown = [printable(name) for name in names[:most]]

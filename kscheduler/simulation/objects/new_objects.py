@@ -1,7 +1,8 @@
 """What the API server would say against a new object, without a server: types, defaults, then the rules of its kind.
 
 For programs that are given manifests and answer "what if": an answer about an object that nobody can create helps
-nobody. Not asked is what needs other objects: whether the namespace, the account or the claim exists.
+nobody. Not asked is what needs other objects: whether the namespace, the account or the claim exists. Of wrong types
+all are told, where a server ends at the first; the rules are asked where all types are right.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from kscheduler.simulation.kinds.shapes import check_shape, without_nulls
 from kscheduler.simulation.objects.defaults import objects as defaults
 from kscheduler.simulation.objects.validation.objects import check_create, malformed
 from kscheduler.simulation.typed.api_types import type_of_resource
-from kscheduler.simulation.typed.decoding import Decoding, DecodingError
+from kscheduler.simulation.typed.decoding import WholeReading
 
 _UNREADABLE = (TypeError, AttributeError, KeyError, ValueError)
 _WITH_SPEC = ("pods", "nodes")
@@ -60,12 +61,11 @@ def _refused(resource: ServedResource, tree: Object) -> list[str]:
         value.setdefault("spec", {})
     kind = type_of_resource(resource)
     try:
-        if kind is not None:
-            Decoding().read(kind, value)
+        mismatches = [] if kind is None else WholeReading().mismatches(kind, value)
+        if mismatches:
+            return mismatches
         defaults.on_create(resource, value)
         check_create(resource, value)
-    except DecodingError as error:
-        return [f"{error.field}: {error}" if error.field else str(error)]
     except _UNREADABLE as error:
         raise malformed(resource, error) from error
     return []

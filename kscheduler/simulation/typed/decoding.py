@@ -86,7 +86,7 @@ class Decoding:
                 _SELF_DECODING[form](value, where, form)
             except DecodingError as error:
                 error.field = shown
-                raise
+                self._end(error)
         elif form is not JsonForm.ANY:
             self._scalar(kind, value, where)
 
@@ -110,7 +110,7 @@ class Decoding:
         if form is JsonForm.TEXT or form is JsonForm.BYTES:
             fits = isinstance(value, str)
             if fits and form is JsonForm.BYTES and not _is_base64(value):
-                self.first_mismatch = self.first_mismatch or _not_base64(value)
+                self._found(_not_base64(value))
         elif form is JsonForm.BOOLEAN:
             fits = isinstance(value, bool)
         elif isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -130,7 +130,34 @@ class Decoding:
         self._note(json_type(value), where, go_name)
 
     def _note(self, found: str, where: str, go_name: str) -> None:
-        self.first_mismatch = self.first_mismatch or _text(found, where, go_name)
+        self._found(_text(found, where, go_name))
+
+    def _found(self, text: str) -> None:
+        """Keep the first, and read on."""
+        self.first_mismatch = self.first_mismatch or text
+
+    def _end(self, error: DecodingError) -> None:
+        """The reading ends with the failure of a type with its own decoding."""
+        raise error
+
+
+class WholeReading(Decoding):
+    """Reads on where the real decoder ends, and keeps all: for a person, who corrects a manifest once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._every: list[str] = []
+
+    def mismatches(self, kind: ApiType, value: Object) -> list[str]:
+        """What does not fit, in the order of the document."""
+        self._struct(kind, value, "", "")
+        return self._every
+
+    def _found(self, text: str) -> None:
+        self._every.append(text)
+
+    def _end(self, error: DecodingError) -> None:
+        self._every.append(f"{error.field}: {error}" if error.field else str(error))
 
 
 def json_type(value: Any) -> str:

@@ -179,9 +179,9 @@ def _deployment(**spec: Any) -> Tree:
     ({"taints": [{"node": "node", "key": "a", "effect": "Never"}]}, "taints[0].effect: 'Never' is none of NoSchedule"),
     ({"capacity": True}, "capacity counts pods like the first new one: give one"),
     ({"replicas": 3}, "replicas: so many pods of each of the objects, and there are none: give objects"),
-    ({"replicas": 3, "objects": [{"kind": "Pod", "metadata": {}}]}, "objects[0]: metadata.name: Required value"),
+    ({"replicas": 3, "objects": [{"kind": "Pod", "metadata": {}}]}, "objects[0] (Pod): metadata.name: Required value"),
     ({"objects": [{"apiVersion": "v1"}]}, "objects[0]: kind: is missing"),
-    ({"objects": [_manifest(cpu="1x")]}, "objects[0]: spec.containers[0].resources.requests.cpu"),
+    ({"objects": [_manifest(cpu="1x")]}, "objects[0] (Pod new): spec.containers[0].resources.requests.cpu"),
     ({"objects": [{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
                   "spec": {"replicas": -3}}]},
      "objects[0]: spec.replicas: -3 is not from 0 to 20000"),
@@ -193,16 +193,16 @@ def _deployment(**spec: Any) -> Tree:
                  "pluginSources": [{"module": "antigravity"}]}},
      "config.pluginSources: a request loads no plugins"),
     ({"namespace": "A B/../"}, 'namespace: Invalid value: "A B/../": a lowercase RFC 1123 label must consist of'),
-    ({"objects": [_manifest("A B")]}, 'objects[0]: metadata.name: Invalid value: "A B": a lowercase RFC 1123 sub'),
+    ({"objects": [_manifest("A B")]}, 'objects[0] (Pod A B): metadata.name: Invalid value: "A B": a lowercase RFC'),
     ({"objects": [_manifest(cpu="-5")]},
-     'objects[0]: spec.containers[0].resources.requests[cpu]: Invalid value: "-5": must be greater than or equal to 0'),
+     'objects[0] (Pod new): spec.containers[0].resources.requests[cpu]: Invalid value: "-5": must be greater than or'),
     ({"objects": [_deployment(topologySpreadConstraints=[_ALL_ON_ONE])]},
-     "objects[0]: spec.template.spec.topologySpreadConstraints[0].maxSkew: Invalid value: 0: must be greater than"),
+     "objects[0] (Deployment d): spec.template.spec.topologySpreadConstraints[0].maxSkew: Invalid value: 0: must be"),
     ({"objects": [_manifest(priorityClassName="gold")]},
      "objects[0]: priorityClassName: no PriorityClass with name gold is known; no pod of the cluster has it"),
-    ({"objects": [{**_manifest("A B"), "apiVersion": None}]}, 'objects[0]: metadata.name: Invalid value: "A B"'),
+    ({"objects": [{**_manifest("A B"), "apiVersion": None}]}, "objects[0] (Pod A B): metadata.name: Invalid value:"),
     ({"objects": [_manifest(containers=5)]},
-     "objects[0]: json: cannot unmarshal number into Go struct field PodSpec.spec.containers of type []v1.Container"),
+     "objects[0] (Pod new): json: cannot unmarshal number into Go struct field PodSpec.spec.containers of type []v1.C"),
     ({"labels": [{"node": "node", "labels": {"a b": "c"}}]}, 'node node: metadata.labels: Invalid value: "a b": name'),
     ({"taints": [{"node": "node", "key": "a b", "effect": "NoSchedule"}]}, "node node: metadata.taints[0].key: Inv"),
     ({"objects": [_manifest("a"), _manifest("b")], "replicas": 10_001}, "objects[1]: more than 20000 new pods"),
@@ -214,6 +214,22 @@ async def test_what_is_wrong_with_a_rehearsal_is_said_with_its_field(request_: T
         await until_true(lambda: app.surface.is_scheduling and len(app.parts.assembly.cache.nodes) == 1)
         tree = await simulated(app, 400, **request_)
         assert message in tree["message"]
+
+
+async def test_all_that_is_wrong_with_new_objects_is_said_at_once() -> None:
+    gold, silver = (_manifest(name, priorityClassName=name) for name in ("gold", "silver"))
+    async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
+        put(server, "nodes", node_tree("node"))
+        await until_true(lambda: app.surface.is_scheduling and len(app.parts.assembly.cache.nodes) == 1)
+        refused = await simulated(app, 400, objects=[_manifest("A B"), _manifest(), _manifest(cpu="-5")])
+        unknown = await simulated(app, 400, objects=[gold, silver])
+    lines = refused["message"].split("\n")
+    assert [line.partition(": Invalid value: ")[0] for line in lines] == [
+        "objects[0] (Pod A B): metadata.name",
+        "objects[2] (Pod new): spec.containers[0].resources.requests[cpu]",
+    ]
+    names = [line.partition("; ")[0].split()[-3] for line in unknown["message"].split("\n")]
+    assert names == ["gold", "silver"]
 
 
 async def test_a_priority_class_is_known_from_the_pods_that_have_it_and_from_the_request() -> None:

@@ -3,12 +3,15 @@
 import json
 from typing import Any
 
+from jsonschema import Draft202012Validator
+
 from kscheduler.api.codec import convert
 from kscheduler.api.groups import POD_GROUPS, KubernetesPodGroup
 from kscheduler.app import Options
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
 from kscheduler.config.overrides import with_settings
+from kscheduler.server.pages.openapi import description
 from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from tests.app.running import answer, node_of, put, running, until
@@ -40,3 +43,5 @@ async def test_members_are_pending_pods_and_their_group_is_one_entity() -> None:
         assert (status, json.loads(text)["message"]) == (200, lacks)
         pending = json.loads((await answer(app, "/pending"))[1])
         assert [one["message"] for one in pending["reasons"] if one["queue"] == "incomplete"] == [lacks]
+        schema = {"$ref": "#/components/schemas/Pending", "components": description()["components"]}
+        assert [problem.message for problem in Draft202012Validator(schema).iter_errors(pending)] == []

@@ -1,6 +1,8 @@
 """`kubectl kscheduler` through a proxy as the API server has it: who is let in, who answers, and what is said."""
 
 import asyncio
+import copy
+import io
 import json
 import ssl
 from collections.abc import AsyncIterator
@@ -177,7 +179,7 @@ async def test_what_if_pending_nodes_and_top_are_answered_by_the_service(
         assert "drain of node: empty" in capsys.readouterr().out
         assert await plugin(front, "pending") == 0
         out = capsys.readouterr().out
-        assert "1 pod is pending" in out
+        assert "1 pod is pending (reasons as the last attempt left them; --direct judges now)\n" in out
         assert "1  unschedulable (NodeResourcesFit)" in out
         assert "default/big would fit: request 2 of cpu instead of 9 (1 node)" in out
         assert "(the command deletes pod big and creates it again: it cannot be changed in place)" in out
@@ -208,6 +210,29 @@ async def test_pending_names_the_change_that_frees_most_pods_as_without_the_serv
             assert "(the command deletes pod big and creates it again: it cannot be changed in place)" in out
 
 
+async def test_pending_says_where_its_reasons_come_from(capsys: pytest.CaptureFixture[str]) -> None:
+    """A condition outlives what it tells: the service says that it is the last attempt's, and --direct judges now."""
+    async with cluster() as front:
+        put(front.server, "nodes", node_tree("node", cpu="2"))
+        put(front.server, "pods", pod_tree("big", requests={"cpu": "9"}))
+        await _has_condition(front, "big")
+        record = front.server.store.get("pods", "default", "big")
+        assert record is not None
+        changed: Tree = copy.deepcopy(record.value)
+        changed["status"]["conditions"][0]["message"] = "0/7 nodes are available: they were all away"
+        put(front.server, "pods", changed)
+        out = ""
+        async with asyncio.timeout(SECONDS):
+            while "0/7 nodes" not in out:
+                assert await plugin(front, "pending", "--no-suggestions") == 0
+                out = capsys.readouterr().out
+        assert "(reasons as the last attempt left them; --direct judges now)" in out
+        assert await plugin(front, "pending", "--no-suggestions", "--direct") == 0
+        out = capsys.readouterr().out
+        assert "last attempt" not in out
+        assert "0/1 nodes are available: 1 Insufficient cpu." in out
+
+
 async def _has_condition(front: Front, name: str) -> None:
     def has() -> bool:
         record = front.server.store.get("pods", "default", name)
@@ -234,6 +259,22 @@ async def test_who_may_not_use_the_proxy_gets_an_answer_from_what_they_may_read(
         assert await plugin(front, "why", "default/web", "--service", "kscheduler-system/kscheduler:10259") == 1
         assert "you may not use the API server's proxy" in capsys.readouterr().err
         assert await plugin(front, "top", "--once") == 1
+
+
+async def test_manifests_of_standard_input_are_there_for_whoever_answers(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service is asked first and refuses; then this process needs what it would have sent."""
+    manifest = json.dumps(pod_tree("new", requests={"cpu": "1"}) | {"apiVersion": "v1", "kind": "Pod"}).encode()
+    async with cluster() as front:
+        put(front.server, "nodes", node_tree("node", cpu="2"))
+        for refuses in (False, True):
+            front.refuses_proxy = refuses
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(manifest))))
+            assert await plugin(front, "whatif", "-f", "-", "-o", "json") == 0
+            out, err = capsys.readouterr()
+            assert ("decided here" in err) == refuses
+            assert [each["pod"] for each in _answer_in(out)["placed"]] == ["default/new"]
 
 
 async def test_a_service_that_lets_nobody_ask_is_said_with_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from kscheduler.config.feature_gates import gates_of
+from kscheduler.upstream.behaviours import BEHAVIOURS
 from tests.deploy import helm, values_table
 
 SOURCE: Final = values_table.VALUES.read_text()
@@ -32,6 +33,11 @@ WRONG: Final[dict[str, Refusal]] = {
         "scores",
     ),
     "a gate that is neither on nor off": ({"featureGates": {"A": "yes"}}, "featureGates"),
+    "a gate that is misspelt": (
+        {"featureGates": {"NodeDeclaredFeatures": True, "GenericWorkloads": True}},
+        "featureGates.GenericWorkloads: there is no feature gate of this name",
+    ),
+    "a gate without a name": ({"featureGates": {"": True}}, "featureGates.: there is no feature gate"),
     "pod groups that nobody has": ({"podGroups": ["coscheduling"]}, "podGroups"),
     "two replicas without election": ({"leaderElection.enabled": False}, "same room away twice"),
     "kube-scheduler's place without election": (
@@ -171,6 +177,7 @@ def test_a_parent_chart_may_set_its_globals() -> None:
         },
         {"podGroups": ["kubernetes"], "featureGates": {"CompositePodGroup": True, "AllAlpha": True}},
         {"rbac.asker.create": True, "rbac.asker.subjects": [{"kind": "User", "name": "ann"}]},
+        {"featureGates": {name: False for version in BEHAVIOURS for name in gates_of(version)}},
     ],
 )
 def test_what_is_just_enough_is_not_refused(settings: dict[str, Any]) -> None:

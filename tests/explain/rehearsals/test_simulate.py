@@ -260,6 +260,45 @@ def test_a_new_pod_with_a_taken_name_is_refused(play: Play) -> None:
     )
 
 
+def test_all_mistakes_of_all_manifests_are_told_at_once_with_object_and_field(play: Play) -> None:
+    """Wrong types first, all of them; the rules of an object are asked where its types are right."""
+    types, rules = workload("Deployment", 2), workload("StatefulSet", 2)
+    resources = {"requests": {"cpu": "1x", "memory": "2y"}}
+    types["spec"]["template"]["spec"]["containers"][0] |= {"resources": resources, "image": 7}
+    rules["metadata"]["name"] = "N"
+    rules["spec"]["template"]["spec"]["restartPolicy"] = "Never"
+    new = play.write("new.yaml", types, pod("sound"), rules)
+    other = play.write("other.yaml", pod("wrong", cpu="-1"))
+    told = play.refused("-f", new, "-f", other, objects=[node("a")]).splitlines()
+    container = "spec.template.spec.containers[0].resources.requests"
+    expected = (
+        (f"{new}: document 1 (Deployment new): ", "json: cannot unmarshal number into Go struct field Container."),
+        (f"{new}: document 1 (Deployment new): ", f"{container}.cpu: "),
+        (f"{new}: document 1 (Deployment new): ", f"{container}.memory: "),
+        (f"{new}: document 3 (StatefulSet N): ", "metadata.name: Invalid value: "),
+        (f"{new}: document 3 (StatefulSet N): ", "spec.template.spec.restartPolicy: Unsupported value: "),
+        (f"{other}: document 1 (Pod wrong): ", "spec.containers[0].resources.requests[cpu]: Invalid value: "),
+    )
+    assert len(told) == len(expected)
+    for line, (place, problem) in zip(told, expected, strict=True):
+        assert line.startswith(f"kscheduler: {place}{problem}")
+
+
+def test_of_many_mistakes_twenty_are_told_and_the_number_of_the_rest(play: Play) -> None:
+    new = play.write("new.yaml", *(pod(f"p-{number}", cpu="-1") for number in range(33)))
+    told = play.refused("-f", new, objects=[node("a")]).splitlines()
+    assert (len(told), told[-1]) == (21, "kscheduler: and 13 more")
+
+
+def test_each_taken_name_is_told(play: Play) -> None:
+    new = play.write("new.yaml", pod("runs"), pod("new"), pod("waits"))
+    told = play.refused("-f", new, objects=[node("a"), pod("runs", on="a"), pod("waits")]).splitlines()
+    assert [line.partition(" exists already")[0] for line in told] == [
+        "kscheduler: pod shop/runs",
+        "kscheduler: pod shop/waits",
+    ]
+
+
 def test_pods_of_other_schedulers_are_left_alone(play: Play, capsys: pytest.CaptureFixture[str]) -> None:
     new = play.write("new.yaml", pod("other", schedulerName="default-scheduler"))
     assert play("-f", new, objects=[node("a")])["placed"] == []

@@ -115,11 +115,53 @@ def test_all_members_could_request_less() -> None:
 def test_the_command_is_one_of_the_controller_that_makes_all_members() -> None:
     scenario = gang(3, [node_tree("a", cpu="4")])
     for pod in scenario["objects"]["pods"]:
-        owner = {"kind": "StatefulSet", "name": "train", "controller": True, "apiVersion": "apps/v1", "uid": "u"}
-        pod["metadata"]["ownerReferences"] = [owner]
+        pod["metadata"]["ownerReferences"] = [_stateful_set("train")]
     command = by_kind(scenario)["request"]["command"]
     assert command.count("kubectl set resources statefulset train") == 1
     assert all(f"m-{number}" in command for number in range(3))
+
+
+@pytest.mark.parametrize("members", [12, 100])
+def test_members_of_a_stateful_set_are_deleted_by_one_command_after_its_template_is_changed(members: int) -> None:
+    scenario = gang(members, [_roomy("4")])
+    for pod in scenario["objects"]["pods"]:
+        pod["metadata"]["ownerReferences"] = [_stateful_set("train")]
+    changed, deleted = by_kind(scenario)["request"]["command"].split(" && ")
+    assert changed.startswith("kubectl set resources statefulset train -n default ")
+    names = [pod["metadata"]["name"] for pod in scenario["objects"]["pods"]]
+    assert sorted(deleted.split()) == sorted(["kubectl", "delete", "pod", *names, "-n", "default"])
+
+
+def test_of_a_leader_and_workers_only_those_that_change_are_deleted() -> None:
+    scenario = gang(10, [_roomy("8")], cpu="6")
+    scenario["objects"]["pods"][0] = member("leader", cpu="1")
+    for pod, name in zip(scenario["objects"]["pods"], ["lead", *["work"] * 9], strict=True):
+        pod["metadata"]["ownerReferences"] = [_stateful_set(name)]
+    command = by_kind(scenario)["request"]["command"]
+    assert "statefulset work " in command
+    assert "lead" not in command
+    assert command.count("kubectl delete pod") == 1
+
+
+@pytest.mark.parametrize("is_of_a_set", [True, False], ids=["of a set", "alone"])
+def test_too_many_members_to_name_get_no_command_and_no_note_of_one(is_of_a_set: bool) -> None:
+    scenario = gang(101 if is_of_a_set else 9, [_roomy("4")])
+    if is_of_a_set:
+        for pod in scenario["objects"]["pods"]:
+            pod["metadata"]["ownerReferences"] = [_stateful_set("train")]
+    request = by_kind(scenario)["request"]
+    assert (request["command"], request["commandNote"]) == ("", "")
+
+
+def _roomy(cpu: str) -> Tree:
+    """A node that only its CPUs make too small."""
+    node = node_tree("a", cpu=cpu)
+    node["status"]["allocatable"] |= {"memory": "1Ti", "pods": "500"}
+    return node
+
+
+def _stateful_set(name: str) -> Tree:
+    return {"kind": "StatefulSet", "name": name, "controller": True, "apiVersion": "apps/v1", "uid": f"uid-{name}"}
 
 
 def test_members_that_jobs_make_get_no_command_but_are_told_whose_template_to_change() -> None:

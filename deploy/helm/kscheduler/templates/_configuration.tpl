@@ -219,6 +219,7 @@ pluginSources:
 {{- if and .Values.tls.certManager.enabled (not .Values.tls.certManager.issuerRef.name) }}
 {{- fail "tls.certManager.issuerRef.name: which issuer?" }}
 {{- end }}
+{{- include "kscheduler.unknownGates" . }}
 {{- include "kscheduler.gateRefusals" . }}
 {{- include "kscheduler.askerRefusals" . }}
 {{- $units := dict "" 1 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 }}
@@ -241,6 +242,16 @@ pluginSources:
 {{- end }}
 {{- if and (eq .Values.podSchedulerName (include "kscheduler.schedulerName" .)) (eq .Values.mode "second") }}
 {{- fail "podSchedulerName: the scheduler would wait for itself to be scheduled" }}
+{{- end }}
+{{- end }}
+
+{{/* Gates that no version of Kubernetes has which is followed: the process would end at its start. */}}
+{{- define "kscheduler.unknownGates" -}}
+{{- $known := .Files.Get "files/feature-gates.txt" | trim | splitList "\n" }}
+{{- range $gate, $_ := .Values.featureGates }}
+{{- if not (has $gate $known) }}
+{{- fail (printf "featureGates.%s: there is no feature gate of this name (files/feature-gates.txt in the chart lists them)" $gate) }}
+{{- end }}
 {{- end }}
 {{- end }}
 
