@@ -131,8 +131,8 @@ class FlightRecorder(Journal):
     async def stop(self) -> None:
         """Write what waits, and end. A disk that hangs holds the end up for no more than a few seconds."""
         self._hand_over()
-        self._thread.flush()
-        await asyncio.to_thread(self._thread.stop)
+        self._thread.finish()
+        await asyncio.to_thread(self._thread.join)
 
     def notes(self) -> Iterable[str]:
         """What is wrong, for people."""

@@ -174,6 +174,11 @@ class SegmentThread:
         self._pack(len(self._held))
         self._hand_over()
 
+    def finish(self) -> None:
+        """Nothing is put any more: the thread packs what is held back, writes it all and ends."""
+        self.flush()
+        self._queue.put(None)
+
     def _pack(self, most: int) -> None:
         if self._beginnings:
             return
@@ -212,9 +217,8 @@ class SegmentThread:
         is_old = time.monotonic() - segment.began >= settings.segment_seconds
         return segment.size >= settings.segment_bytes or is_old
 
-    def stop(self) -> None:
-        """Write what was handed over and end; at most some seconds."""
-        self._queue.put(None)
+    def join(self) -> None:
+        """Wait for the thread's end after `finish`; at most some seconds."""
         if self._thread.is_alive():
             self._thread.join(END_SECONDS)
 
@@ -227,17 +231,27 @@ class SegmentThread:
     def _run(self) -> None:
         while True:
             item = self._queue.get()
-            if item is None:
-                self._close()
-                return
             try:
-                self._take(item)
+                if item is None:
+                    self._write_held()
+                else:
+                    self._take(item)
             except OSError as problem:
                 self._failed(f"{problem.filename or self._settings.directory}: {problem.strerror or problem}")
             except Exception as problem:  # noqa: BLE001  a bug here must not end the recording of what follows
                 count_caught(Boundary.TASK)
                 _log.exception("recording_failed")
                 self._failed(f"{type(problem).__name__}: {problem}")
+            if item is None:
+                self._close()
+                return
+
+    def _write_held(self) -> None:
+        while self._held and self._segment is not None:
+            entries = self._held.popleft()
+            self._write(self._segment, entries)
+            with self._lock:
+                self.waiting -= len(entries)
 
     def _take(self, item: NewSegment | _Blocks | _Unpackable) -> None:
         if isinstance(item, NewSegment):
@@ -282,6 +296,7 @@ class SegmentThread:
         segment = self._segment = _Segment(path, self._redaction)
         self._make_room(segment.path)
         self._micros = new.micros
+        self._digest.close()
         self._missing += new.missing
         lost = [(Op.LOST, self._missing)] if self._missing else []
         before = (Op.SNAPSHOT, "digest", self._digest.value, self._digest.decisions)

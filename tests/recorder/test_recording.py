@@ -163,6 +163,75 @@ async def test_a_thread_that_cannot_keep_up_loses_entries_and_goes_on_with_a_sna
     assert 0 < report.lost <= found.lost
 
 
+@pytest.mark.parametrize("begins_at", [-1, 40], ids=["at the end", "in between"])
+async def test_what_comes_before_the_segment_has_begun_is_held_back_and_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begins_at: int
+) -> None:
+    """The thread packs the snapshot meanwhile, or has not had its turn."""
+    monkeypatch.setattr(recorder_module, "BATCH", 16)
+    cluster = cluster_with(tmp_path)
+    recorder = cluster.recorder
+    assert recorder is not None
+    thread = recorder._thread
+    begin, held = thread._thread.start, 0
+    monkeypatch.setattr(thread._thread, "start", lambda: None)
+
+    def turn(number: int) -> None:
+        nonlocal held
+        if number == begins_at:
+            begin()
+        if number % 20 == 0:
+            recorder.tend()
+        held = max(held, len(thread._held))
+
+    real = thread.finish
+
+    def finish() -> None:
+        real()
+        if begins_at < 0:
+            begin()
+
+    monkeypatch.setattr(thread, "finish", finish)
+    await cluster.play(120, turn)
+    assert held > 3
+    report = replayed(tmp_path).report
+    assert report.is_equal
+    assert report.decisions == recorder.statistics().decisions > 30
+    assert recorder.statistics().lost == 0
+
+
+async def test_a_bug_in_packing_ends_the_segment_and_not_the_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_thread, "RETRY_SECONDS", 0.0)
+    cluster = cluster_with(tmp_path)
+    assert cluster.recorder is not None
+    thread = cluster.recorder._thread
+    real, broken = thread._packed, 0
+
+    def packed(objects: Any, entry: Any) -> Any:
+        nonlocal broken
+        if broken == 1 and entry[0] is Op.DECIDED:
+            broken = 2
+            raise KeyError("unlike any entry")
+        return real(objects, entry)
+
+    def begin_to_break() -> None:
+        nonlocal broken
+        broken = 1
+
+    monkeypatch.setattr(thread, "_packed", packed)
+    await play(cluster, 300, {120: begin_to_break})
+    found = cluster.recorder.statistics()
+    assert broken == 2
+    assert found.thread.failures == 1
+    assert found.lost > 0
+    report = replayed(tmp_path).report
+    assert report.is_equal
+    assert report.lost == found.lost
+    assert report.decisions > 100
+
+
 async def test_a_directory_that_was_deleted_is_noticed_and_made_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
