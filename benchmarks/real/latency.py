@@ -12,17 +12,25 @@ The clock is the benchmark's alone and the same for both, a watch on the pods:
 - watch: from the arrival of the pod's ADDED event to the arrival of that same event: what the scheduler and its bind
   take, as two messages of one stream tell it.
 
+`--asked` puts kscheduler beside itself: the second time it is asked each second why a pod pends that fits nowhere
+(`GET /explain` with suggestions), which a copy of its process answers.
+
 Percentiles are the smallest value that so many per cent of the pods do not exceed. All shares one machine with the API
 server and etcd, so a scheduler that uses more CPU also slows those.
 """
 
 import argparse
 import asyncio
+import contextlib
 import os
 import signal
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import aiohttp
 
 from benchmarks.real.clock import Clock, percentile
 from benchmarks.real.run import (
@@ -37,19 +45,56 @@ from benchmarks.real.run import (
     session,
 )
 from benchmarks.real.watch import follow
-from benchmarks.real.workloads import NAMESPACE, WORKLOADS, node
-from tests.controlplane import binaries
+from benchmarks.real.workloads import NAMESPACE, SCHEDULER_NAME, WORKLOADS, node
+from tests.controlplane import binaries, kscheduler_process
 from tests.controlplane.controlplane import ControlPlane
 from tests.controlplane.process import Process
 from tests.controlplane.releases import pinned
 from tests.e2e.audit import overcommitted
 
 MIXED = WORKLOADS["mixed"]
+ASKED = "asked"
+"""kscheduler that is asked."""
+QUESTION_SECONDS = 1.0
 FIRST_BIND_SECONDS = 60.0
 LAST_BIND_SECONDS = 30.0
 
 
-async def observe(plane: ControlPlane, process: Process, nodes: int, options: argparse.Namespace) -> Clock:
+def asked_kscheduler(plane: ControlPlane) -> Process:
+    """Its questions are open to everybody on this machine: a login would cost requests of its own."""
+    open_paths = ("--authorization-always-allow-paths", "/explain")
+    folder, ports = plane.folder / "logs", kscheduler_process.HTTPS
+    return kscheduler_process.process(
+        plane.kscheduler_kubeconfig(), folder, *open_paths, scheduler_name=SCHEDULER_NAME, ports=ports
+    )
+
+
+class Questions:
+    """One each second, about the pod that fits nowhere, until it is cancelled."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self.seconds: list[float] = []
+        """What each answer took."""
+
+    async def ask(self) -> None:
+        """Raises `RuntimeError` for an answer that is none."""
+        address = f"https://127.0.0.1:{kscheduler_process.http_port(self._process)}/explain"
+        connector = aiohttp.TCPConnector(ssl=kscheduler_process.any_certificate())
+        async with aiohttp.ClientSession(connector=connector) as http:
+            while True:
+                began = time.monotonic()
+                async with http.get(address, params={"pod": f"{NAMESPACE}/huge"}) as answer:
+                    text = await answer.text()
+                if answer.status != 200 or '"suggestions"' not in text:
+                    raise RuntimeError(f"{answer.status}: {text[:200]}")
+                self.seconds.append(time.monotonic() - began)
+                await asyncio.sleep(max(0.0, began + QUESTION_SECONDS - time.monotonic()))
+
+
+async def observe(
+    plane: ControlPlane, process: Process, nodes: int, options: argparse.Namespace, questions: Questions | None
+) -> Clock:
     """Fills the cluster, starts the scheduler, lets pods come; returns what the clock saw."""
     clock = Clock()
     warming, measured = int(options.rate * options.warm_up), int(options.rate * options.seconds)
@@ -62,13 +107,30 @@ async def observe(plane: ControlPlane, process: Process, nodes: int, options: ar
             process.start()
             await arrive(http, [MIXED.pod(0)], options.rate, clock)
             await clock.wait_for_binds(1, FIRST_BIND_SECONDS)
+            asking = None
+            if options.asked:
+                await create_all(http, PODS_PATH, [huge()])
+            if questions is not None:
+                asking = asyncio.create_task(questions.ask(), name="questions")
             numbers = range(1, 1 + warming + measured)
             await arrive(http, (MIXED.pod(number) for number in numbers), options.rate, clock)
             await clock.wait_for_binds(1 + warming + measured, LAST_BIND_SECONDS)
+            if asking is not None:
+                asking.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asking
         finally:
             watch.cancel()
             await asyncio.wait({watch})
     return clock
+
+
+def huge() -> dict[str, Any]:
+    """A pod that fits nowhere."""
+    pod = MIXED.pod(0)
+    pod["metadata"]["name"] = "huge"
+    pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "900"}}
+    return pod
 
 
 @dataclass(frozen=True)
@@ -81,6 +143,8 @@ class Figures:
     watch: list[float]
     cpu_milliseconds: float
     overcommitted: int
+    answers: tuple[float, ...] = ()
+    """How long each took, in milliseconds."""
 
     def row(self) -> str:
         """The figures under the columns of HEADER."""
@@ -95,9 +159,10 @@ HEADER = f"{'milliseconds':<16}{'nodes':>7}" + "".join(f"{name:>11}" for name in
 
 def measure(name: str, nodes: int, programs: binaries.Binaries, options: argparse.Namespace) -> Figures:
     with control_plane(programs) as plane:
-        process = START[name](plane)
+        process = asked_kscheduler(plane) if name == ASKED else START[name](plane)
+        questions = Questions(process) if name == ASKED else None
         try:
-            clock = asyncio.run(observe(plane, process, nodes, options))
+            clock = asyncio.run(observe(plane, process, nodes, options, questions))
             cpu = process.cpu_seconds() * 1_000 / len(clock.bound)
             excess = overcommitted(plane.api.items(NODES_PATH), plane.api.items(PODS_PATH))
         finally:
@@ -111,6 +176,7 @@ def measure(name: str, nodes: int, programs: binaries.Binaries, options: argpars
         watch=sorted((clock.bound[pod] - clock.added[pod]) * 1_000 for pod in late),
         cpu_milliseconds=cpu,
         overcommitted=len(excess),
+        answers=() if questions is None else tuple(sorted(each * 1_000 for each in questions.seconds)),
     )
 
 
@@ -124,6 +190,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=60.0, help="how long pods arrive that are counted")
     parser.add_argument("--rounds", type=int, default=1, help="measure each scheduler so many times, in turn")
     parser.add_argument("--only", choices=sorted(START), help="measure this scheduler alone")
+    parser.add_argument("--asked", action="store_true", help="beside kscheduler that is asked, not kube-scheduler")
     parser.add_argument("--logs", type=Path, help="keep the schedulers' logs in this folder")
     return parser.parse_args(arguments)
 
@@ -133,7 +200,7 @@ def main() -> int:
     # A run that is terminated stops its servers, as one that is interrupted.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     programs = binaries.find()
-    names = [options.only] if options.only else ["kscheduler", "kube-scheduler"]
+    names = [options.only] if options.only else ["kscheduler", ASKED if options.asked else "kube-scheduler"]
     print(f"mixed pods, {options.rate:.0f}/s for {options.seconds:.0f} s, {pinned.chosen().tag}, {os.cpu_count()} CPUs")
     print(HEADER, flush=True)
     rows = []
@@ -142,6 +209,9 @@ def main() -> int:
             for name in names if number % 2 == 0 else reversed(names):
                 rows.append(measure(name, nodes, programs, options))
                 print(rows[-1].row(), flush=True)
+                if rows[-1].answers:
+                    middle, late = (percentile(rows[-1].answers, each) for each in (50, 99))
+                    print(f"    {len(rows[-1].answers)} answers, p50 {middle:.0f} ms, p99 {late:.0f} ms", flush=True)
     return 0 if not any(row.overcommitted for row in rows) else 1
 
 
