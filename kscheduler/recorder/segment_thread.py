@@ -77,7 +77,7 @@ class _Blocks:
 class _Unpackable:
     """Entries that could not be packed: a bug."""
 
-    problem: Exception
+    problem: str
     entries: int
 
 
@@ -191,8 +191,10 @@ class SegmentThread:
                     self._blocks_bytes += len(self._blocks[-1])
                 self._blocks_entries += len(entries)
             except Exception as problem:  # noqa: BLE001  a bug here must not reach who decides
+                count_caught(Boundary.TASK)
+                _log.exception("recording_failed")
                 self._hand_over()
-                self._queue.put(_Unpackable(problem, len(entries)))
+                self._queue.put(_Unpackable(f"{type(problem).__name__}: {problem}", len(entries)))
                 self.takes_entries = False
 
     def _hand_over(self) -> None:
@@ -264,8 +266,8 @@ class SegmentThread:
         is_written = False
         try:
             if isinstance(item, _Unpackable):
-                raise item.problem
-            if self._segment is not None:
+                self._failed(item.problem)
+            elif self._segment is not None:
                 self._written += self._segment.append(item.data)
                 is_written = True
         finally:
