@@ -220,7 +220,7 @@ class ExchangedConfigurations(RuleBasedStateMachine):
 
     @invariant()
     def nobody_is_parked_whom_a_new_scheduler_would_let_through(self) -> None:
-        if not hasattr(self, "assembly"):
+        if not hasattr(self, "assembly") or any(map(_leaves_a_nomination, self.attempts)):
             return
         new = self.new_scheduler()
         for queued in self.assembly.queue.parked():
@@ -262,6 +262,11 @@ class ExchangedConfigurations(RuleBasedStateMachine):
             assert found is not None
             new.cache.nominator.nominate(PodInfo(found[1].pod), found[0])
         return new
+
+
+def _leaves_a_nomination(attempt: Attempt) -> bool:
+    """Whether room was left for its pod on another node: others are told of that room when it is bound, or gone."""
+    return attempt.queued.pod.pod.status.nominated_node_name not in ("", attempt.node_name)
 
 
 TestExchangedConfigurations = ExchangedConfigurations.TestCase
