@@ -175,8 +175,9 @@ class SegmentThread:
         self._hand_over()
 
     def finish(self) -> None:
-        """Nothing is put any more: the thread packs what is held back, writes it all and ends."""
+        """Take nothing any more: from here on the thread alone packs what is held back; it writes it all and ends."""
         self.flush()
+        self.takes_entries = False
         self._queue.put(None)
 
     def _pack(self, most: int) -> None:

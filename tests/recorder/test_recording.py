@@ -200,6 +200,21 @@ async def test_what_comes_before_the_segment_has_begun_is_held_back_and_written(
     assert recorder.statistics().lost == 0
 
 
+async def test_what_comes_after_the_end_is_counted_and_does_not_touch_the_file(tmp_path: Path) -> None:
+    """While the loop waits for the thread's end, its other tasks go on."""
+    cluster = cluster_with(tmp_path)
+    recorder = cluster.recorder
+    assert recorder is not None
+    await play(cluster, 60, {})
+    before = [name.path.read_bytes() for name in segments_in(tmp_path)]
+    for _ in range(recorder_module.BATCH):
+        recorder.touched(["node-0"], "Late")
+    assert recorder.statistics().lost == recorder_module.BATCH
+    assert recorder._thread.waiting == 0
+    assert [name.path.read_bytes() for name in segments_in(tmp_path)] == before
+    assert replayed(tmp_path).report.is_equal
+
+
 async def test_a_bug_in_packing_ends_the_segment_and_not_the_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
