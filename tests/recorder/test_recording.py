@@ -40,9 +40,9 @@ def entries_of(path: Path) -> list[Any]:
 
 
 def written(recorder: FlightRecorder) -> None:
-    """Wait until all that was handed over is written."""
-    recorder._thread.catch_up()
+    """Wait until all that was handed over is written, as `tend` does turn by turn."""
     for _ in range(2000):
+        recorder._thread.catch_up()
         if recorder._thread.is_idle():
             return
         threading.Event().wait(0.005)
