@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kscheduler.app.asking.questions import PLAY_SECONDS
 from kscheduler.cli.kubectl_plugin import VERBS, complete, main
 
 
@@ -32,6 +33,14 @@ def test_help_says_who_decides(verb: str, capsys: pytest.CaptureFixture[str]) ->
     told = " ".join(capsys.readouterr().out.split())
     assert "the running service is asked first; where it cannot be asked, this process decides by itself." in told
     assert "no service has to run" not in told
+
+
+def test_whatif_names_the_command_that_goes_on_where_the_service_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["whatif", "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "The running service is asked first; where it cannot be asked, this process decides by itself." in told
+    assert f"The service ends a simulation after {PLAY_SECONDS:g} s; `kscheduler simulate` takes the same flags" in told
 
 
 @pytest.mark.parametrize(("words", "found", "last"), [

@@ -40,13 +40,13 @@ Exit codes: 0 simulated, whatever stays pending; {EXIT_CODES}"""
 
 
 def add_parser(
-    subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str = "simulate"
+    subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str = "simulate", who_answers: str = ""
 ) -> argparse.ArgumentParser:
-    """Add the subcommand; kubectl has another name for it."""
+    """Add the subcommand; kubectl has another name for it, and says who answers."""
     parser = subparsers.add_parser(
         name,
         help="say what would happen with more pods, other nodes, a drain, another configuration",
-        description=_DESCRIPTION,
+        description=f"{_DESCRIPTION} {who_answers}",
         epilog=_EPILOG,
         allow_abbrev=False,
     )
@@ -80,7 +80,7 @@ def _add_cluster_changes(group: "argparse._ArgumentGroup") -> None:
         ("--cordon", "NODE", "no further pod goes there"),
         ("--drain", "NODE", "cordoned, and its pods evicted as far as disruption budgets allow"),
         ("--label-node", "NODE:KEY=VALUE", "add a label, or remove one: NODE:KEY-"),
-        ("--taint-node", "NODE:KEY=VALUE:EFFECT", "add a taint, or with a minus sign at the end remove it"),
+        ("--taint-node", "NODE:KEY=VALUE:EFFECT", "add a taint, or remove one: NODE:KEY:EFFECT-"),
     ):
         group.add_argument(flag, action="append", default=[], metavar=metavar, help=text)
     group.add_argument(

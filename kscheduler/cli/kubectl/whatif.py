@@ -10,7 +10,7 @@ from typing import Any, Final
 from kscheduler.cli.asked_cluster import refusing
 from kscheduler.cli.asking_flags import namespace_of
 from kscheduler.cli.commands import simulate
-from kscheduler.cli.kubectl.choosing import add_choice, answer, not_of_the_service
+from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, not_of_the_service
 from kscheduler.cli.kubectl.service import ServiceDoor, WrongQuestionError
 from kscheduler.config.reading.yaml_tree import parse_yaml
 from kscheduler.explain.as_json import json_line
@@ -23,6 +23,10 @@ from kscheduler.whatif.scenario import ScenarioError
 
 Tree = dict[str, Any]
 
+_WHO_ANSWERS: Final = (
+    f"{WHO_DECIDES[0].upper()}{WHO_DECIDES[1:]}. The service ends a simulation after 6 s; `kscheduler simulate` takes "
+    "the same flags, asks no service and goes on to the end."
+)
 _FIELD: Final = re.compile(r"(?P<field>[a-zA-Z]+)(\[\d+\])?(\.[a-z]+)?: ")
 _FLAGS: Final = {
     "replicas": "--replicas",
@@ -39,7 +43,7 @@ _FLAGS: Final = {
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
     """The flags of `kscheduler simulate`, and who answers."""
-    parser = simulate.add_parser(subparsers, "whatif")
+    parser = simulate.add_parser(subparsers, "whatif", _WHO_ANSWERS)
     add_choice(parser)
     return parser
 
