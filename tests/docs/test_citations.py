@@ -1,11 +1,14 @@
 """What a page or a comment cites is in the repository: paths, names, commands, links."""
 
+import ast
 import itertools
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
+import yaml
 
 from kscheduler.cli import VERBS
 from kscheduler.cli.flags import FLAGS_WITHOUT_EFFECT, SWITCHES_WITHOUT_EFFECT
@@ -21,12 +24,23 @@ PAGES: Final = {
     "docs/logs.md": "\n## If you come from kube-scheduler",
     "docs/migration.md": "",
     "docs/operations.md": "",
+    "docs/pod-groups.md": "",
+    "docs/policies.md": "",
     "docs/quirks.md": "",
+    "docs/recorder.md": "",
     "docs/runbook.md": "",
     "docs/shadow.md": "",
+    "docs/simulate.md": "",
+    "docs/status-page.md": "",
     "SECURITY.md": "",
 }
 """Pages, and the heading from which on they are about somebody else's words."""
+
+LINKING: Final = sorted(
+    {*PAGES, "CHANGELOG.md", "deploy/helm/kscheduler/README.md"}
+    | {str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")}
+)
+"""Pages whose links are followed: all."""
 
 NOT_OURS: Final = frozenset(
     {
@@ -42,7 +56,11 @@ NOT_OURS: Final = frozenset(
             "kscheduler-main",
         ),  # others' names
         "v1.36.0+kscheduler.…",  # the shape of a version
-        "mode: replace",
+        "$1",  # a price that is none
+        "20261124T153000Z-4711-000003.ksrec",  # the shape of a file's name
+        "web-0-again-1",  # the name of a pod
+        *("HttpOnly", "SameSite=Strict"),  # browsers'
+        "pods/portforward",  # Kubernetes'
         "disable-scheduler",  # k3s
         *(
             "workload-high",
@@ -58,7 +76,10 @@ WITHOUT_EFFECT: Final = FLAGS_WITHOUT_EFFECT.keys() | SWITCHES_WITHOUT_EFFECT.ke
 
 _BEHIND_PATH: Final = re.compile(r"`([\w./]+\.py)` `([\w.]+)`")
 _BEFORE_PATH: Final = re.compile(r"`([\w.]+)` in `([\w./]+\.py)`")
-_REQUEST: Final = re.compile(r"(?:[A-Z]+ )?(/[a-z-]+)?(?:/NAME)?(?:\?(\w+)(?:=NAME)?)?")
+_REQUEST: Final = re.compile(
+    r"(?:[A-Z]+ )?(?:https?://localhost:\d+)?((?:/[a-z-]+)*)(?:/[A-Z]+)*/?(?:\?(\w+)(?:=NAME)?)?"
+)
+_FIELD: Final = re.compile(r"spec(?:\.[a-zA-Z]+)+")
 _ELSEWHERE: Final = re.compile(r"\b(?:[Rr]eference,? (?:section )?\d|[Ss]ection \d|[Ii]ssue \d)[\d.]*")
 _LINK: Final = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 
@@ -66,6 +87,8 @@ _LINK: Final = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 def is_command(span: str, index: SourceIndex) -> bool:
     """Whether it is something to type, and each part of it that is ours exists."""
     first, *rest = span.split()
+    if rest and _is_setting(first, index):
+        first, *rest = rest
     match first.rpartition("/")[2]:
         case "make":
             targets = re.findall(r"^([\w-]+):", text_of("Makefile"), re.MULTILINE)
@@ -93,9 +116,46 @@ def _is_setting(span: str, index: SourceIndex) -> bool:
 
 
 def is_request(span: str, index: SourceIndex) -> bool:
-    """Whether it is a path of ours: `DELETE /metrics`, `/readyz/NAME`, `?exclude=NAME`."""
+    """Whether it is a path of ours: `DELETE /metrics`, `/readyz/NAME`, `?exclude=NAME`, `https://localhost:10259/ui/`."""
     match = _REQUEST.fullmatch(span)
-    return match is not None and all(part in index.text for part in match.groups() if part)
+    parts = [part for part in match.groups() if part] if match is not None else []
+    return bool(parts) and all(part in index.text for part in parts)
+
+
+def is_field(span: str, index: SourceIndex) -> bool:
+    """Whether it is a field of objects: `spec.nodeName`."""
+    return _FIELD.fullmatch(span) is not None and all(index.is_word(part) for part in span.split(".")[1:])
+
+
+def is_yaml(span: str, index: SourceIndex) -> bool:
+    """Whether keys and values of a mapping are words of ours: `podGroupAPIs: [volcano]`."""
+    if not re.match(r"\{?[\w ]+: ", span):
+        return False
+    try:
+        return all(index.is_word(word) for word in _words_of(yaml.safe_load(span)))
+    except yaml.YAMLError:
+        return False
+
+
+def _words_of(tree: object) -> Iterator[str]:
+    match tree:
+        case dict():
+            yield from (word for pair in tree.items() for part in pair for word in _words_of(part))
+        case list():
+            yield from (word for part in tree for word in _words_of(part))
+        case _:
+            yield str(tree)
+
+
+def is_call(span: str, index: SourceIndex) -> bool:
+    """Whether function and parameters are ours: `score(self, group, proposals)`."""
+    try:
+        call = ast.parse(span, mode="eval").body
+    except SyntaxError:
+        return False
+    if not isinstance(call, ast.Call) or call.keywords:
+        return False
+    return all(isinstance(part, ast.Name) and part.id in index.names for part in (call.func, *call.args))
 
 
 def is_pattern(span: str, index: SourceIndex) -> bool:
@@ -112,7 +172,7 @@ def is_known(span: str, beside: Path, index: SourceIndex) -> bool:
     verdicts = {index.is_path(span, beside), index.is_code(span)} - {None}
     if verdicts:
         return True in verdicts
-    others = (is_command, is_request, is_pattern)
+    others = (is_command, is_request, is_field, is_yaml, is_call, is_pattern)
     return index.is_word(span) or any(other(span, index) for other in others)
 
 
@@ -153,6 +213,15 @@ def test_everything_in_backticks_exists(page: str, index: SourceIndex) -> None:
         "no_such_series_*",
         "scheduler_pending_pods{no_such_label}",
         "words that nobody says",
+        "KSCHEDULER_NOTHING=1 make test",
+        "KUBERNETES_VERSION=1.37.1 python -m benchmarks.nothing",
+        "/ui/nowhere/NAME",
+        "http://localhost:10251/no-such-path/",
+        "spec.noSuchField",
+        "noSuchField: [volcano]",
+        "podGroupAPIs: [no such API]",
+        "no_such_function(self)",
+        "generate_placements(self, no_such_parameter)",
     ],
 )
 def test_what_is_not_there_is_found(span: str, index: SourceIndex) -> None:
@@ -192,7 +261,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", [*PAGES, "CHANGELOG.md"])
+@pytest.mark.parametrize("page", LINKING)
 def test_every_link_leads_somewhere(page: str) -> None:
     for link in _LINK.findall(text_of(page)):
         if link.startswith(("http:", "https:")):
