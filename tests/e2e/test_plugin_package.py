@@ -1,4 +1,4 @@
-"""README's way from nothing to a pod placed by an installed package: its commands, typed by bash in an empty folder."""
+"""docs/plugins.md, from nothing to a pod placed by an installed package: its commands, typed by bash in a folder."""
 
 import json
 import os
@@ -25,7 +25,7 @@ kubectl get nodes -l topology.kubernetes.io/zone=zone-b -o name > zone-b
 
 def commands() -> str:
     """The block of the page."""
-    section = (ROOT / "README.md").read_text().partition("A package of policies")[2]
+    section = (ROOT / "docs" / "plugins.md").read_text().partition("\n## As a package\n")[2]
     found = re.search(r"```sh\n(.*?)```", section, re.DOTALL)
     assert found is not None
     return found[1]
@@ -44,7 +44,7 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_commands_of_the_readme_bring_the_pod_to_its_zone(checkout: Path) -> None:
+def test_the_commands_of_the_page_bring_the_pod_to_its_zone(checkout: Path) -> None:
     lines = [line for line in commands().splitlines() if line.strip()]
     assert len(lines) <= MOST_COMMANDS
     # any free port instead of 8001, which somebody may have; ready when the kubeconfig is written, not after 10 s

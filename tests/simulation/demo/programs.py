@@ -36,13 +36,18 @@ class Program:
         assert self.process.returncode is not None
         return self.process.returncode
 
+    def api_url(self) -> str:
+        """Of the embedded cluster."""
+        (port,) = re.findall(r"nodes on http://127.0.0.1:(\d+)", self.output)
+        return f"http://127.0.0.1:{port}"
+
     def urls(self) -> set[tuple[str, int]]:
         """(host, port) of all servers that it names."""
         return {(host, int(port)) for host, port in re.findall(r"http://([\d.]+):(\d+)", self.output)}
 
 
 @asynccontextmanager
-async def kscheduler(*arguments: str) -> AsyncIterator[Program]:
+async def kscheduler(*arguments: str, cwd: Path | None = None) -> AsyncIterator[Program]:
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "kscheduler", *arguments),
@@ -50,6 +55,7 @@ async def kscheduler(*arguments: str) -> AsyncIterator[Program]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         env=environment,
+        cwd=cwd,
     )
     try:
         yield Program(process)
