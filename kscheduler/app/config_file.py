@@ -27,7 +27,7 @@ from kscheduler.config.reading.lines import with_lines
 from kscheduler.config.reading.yaml_tree import MAX_BYTES, parse_yaml
 from kscheduler.framework.registry import Registry
 from kscheduler.loading import ConfigurationReader, Configured
-from kscheduler.scheduling.extenders.addresses import unusable_extenders
+from kscheduler.scheduling.extenders.addresses import unusable_extenders, with_unusable_extenders
 
 LOOK_SECONDS: Final = 2.0
 """The time between two looks: a change is in force within twice that."""
@@ -145,7 +145,7 @@ def read_source(source: ConfigSource, read: Callable[[bytes], Configured]) -> Fi
         unusable = unusable_extenders(found.config.configuration.extenders)
     except ConfigError as failure:
         refused = FileRead(digest, data, unexchangeable=_unexchangeable(source, read, data))
-        return refused.refused_for(tuple(_told_where(failure, source.path)))
+        return refused.refused_for(tuple(_told_where(with_unusable_extenders(failure), source.path)))
     if unusable:
         return FileRead(digest, data, unexchangeable=found.config).refused_for(tuple(unusable))
     return FileRead(digest, data, found)

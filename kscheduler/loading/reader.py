@@ -90,6 +90,8 @@ class PluginLoading:
         """The files, also those that could not be used."""
         self.from_command_line: list[str] = []
         """Names of the plugins of `--plugin`."""
+        self.is_complete = True
+        """Whether each place that was named could be loaded: otherwise there may be plugins that are not known."""
         self._files = files
         self._command_line = command_line
         self._directories = directories
@@ -102,7 +104,9 @@ class PluginLoading:
             walk.problems.extend(Problem(path + field, text) for field, text in self._load_source(source, where))
         for name, path in _named(configuration.profiles):
             if name not in self.registry and name not in ARGS_KINDS:
-                walk.problems.extend(Problem(path, text) for text in self._load_entry_point(name))
+                found = [Problem(path, text) for text in self._load_entry_point(name)]
+                self.is_complete = self.is_complete and not found
+                walk.problems.extend(found)
         return self.registry.args_kind
 
     def load_command_line(self) -> list[str]:
@@ -116,6 +120,7 @@ class PluginLoading:
                 else:
                     self._load_module(given)
             except UnusablePluginError as failure:
+                self.is_complete = False
                 mistakes.append(f"--plugin: {failure}")
             self.from_command_line.extend(origin.name for origin in self.origins[known:])
         return mistakes
