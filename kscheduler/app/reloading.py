@@ -89,7 +89,8 @@ class ConfigReloader:
         self._refusal = ""
         self._digest = ""
         self._since = parts.clock.time()
-        self._warned: frozenset[SettingWarning] = frozenset(unhonoured(parts.assembly.config))
+        known = parts.assembly.registry.names()
+        self._warned: frozenset[SettingWarning] = frozenset(unhonoured(parts.assembly.config, plugins=known))
 
     @property
     def is_on(self) -> bool:
@@ -291,7 +292,7 @@ class ConfigReloader:
             seconds=seconds,
         )  # fmt: skip
         log_plugins(exchange.configured)
-        warnings = unhonoured(ruleset.config)
+        warnings = unhonoured(ruleset.config, plugins=ruleset.registry.names())
         for warning in warnings:
             if warning not in self._warned:
                 _log.warning("setting_not_honoured", setting=warning.path, reason=warning.reason)

@@ -240,7 +240,7 @@ async def test_the_election_is_no_matter_of_a_running_process(tmp_path: Path) ->
 
 
 async def test_settings_without_effect_are_told_again_only_if_they_are_new(tmp_path: Path) -> None:
-    weight = 'pluginConfig: [{name: " "}]'
+    weight = "pluginConfig: [{name: Nada}]"
     first = f"{HEAD}profiles:\n- {{schedulerName: red, {weight}}}\n"
     async with following(tmp_path, first) as world:
         told = len(world.said("setting_not_honoured"))

@@ -13,6 +13,13 @@ from kscheduler.config.loader import default_configuration, load_bytes
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 HTTP = "must be http://HOST or https://HOST, with a port and a path where needed"
+ONE = """\
+from kscheduler.framework.per_node import plugin
+
+@plugin("One")
+def score(pod, node):
+    return 1
+"""
 NO_TEXT = "expected text (in quotes, if it looks like a number or yes or no)"
 
 Captured = pytest.CaptureFixture[str]
@@ -52,6 +59,18 @@ def test_settings_plugins_and_gates_without_effect_are_warnings(file: Path, caps
         f"kscheduler: warning: {file}: extenders[0]: it is never called: it has no verb",
     ]
     assert captured.out.endswith("schedules for default-scheduler, 2 warnings\n")
+
+
+def test_names_of_plugins_that_nobody_has_are_doubted_and_loaded_ones_are_not(file: Path, capsys: Captured) -> None:
+    plugin = file.with_name("one.py")
+    plugin.write_text(ONE)
+    disabled = "plugins: {filter: {disabled: [{name: NodeResourceFit}, {name: One}]}}"
+    assert check(file, f"profiles: [{{{disabled}, pluginConfig: [{{name: One}}]}}]", "--plugin", str(plugin)) == 0
+    (doubt,) = [line for line in capsys.readouterr().err.splitlines() if "enabled in no profile" not in line]
+    assert doubt.endswith(
+        "profiles[0].plugins.filter.disabled[0].name: has no effect: no plugin is named "
+        '"NodeResourceFit": do you mean NodeResourcesFit?'
+    )
 
 
 def test_an_extender_that_cannot_be_called_is_a_mistake(file: Path, capsys: Captured) -> None:

@@ -91,7 +91,8 @@ def _check(args: argparse.Namespace) -> int:
     problems = (*profile_problems(loaded, configured.registry), *unusable)
     if problems:
         raise ConfigError(with_lines(problems, loaded.data), loaded.where)
-    warnings = [*gates.warnings, *(f"{loaded.where}: {warning}" for warning in unhonoured(loaded))]
+    doubts = unhonoured(loaded, plugins=configured.registry.names())
+    warnings = [*gates.warnings, *(f"{loaded.where}: {warning}" for warning in doubts)]
     warnings += [f"plugin {each.name} ({each.origin}) is enabled in no profile" for each in configured.unused]
     for warning in warnings:
         print(f"kscheduler: warning: {warning}", file=sys.stderr)
