@@ -78,6 +78,11 @@ class ConfigurationReader:
         """The plugin files of the last reading, also those that could not be used."""
         return self._files.paths
 
+    @property
+    def being_loaded(self) -> str:
+        """What plugins are loaded from at this moment: `file PATH`, `module NAME`; empty: from nowhere."""
+        return self._files.being_loaded
+
     def under(self, gates: FeatureGates, *, reads_anew: bool = True) -> "ConfigurationReader":
         """A reader of the same files under other gates; this one goes on under its own.
 

@@ -263,7 +263,14 @@ def _source(args: argparse.Namespace, resolved: Resolved) -> "ConfigSource | Non
         return None  # a pipe, as `--config <(helm template ...)` gives, has nothing to be read again
     reader = resolved.reader
     is_watched = args.config_reload == "auto"
-    return ConfigSource(args.config, read_again(args, reader), is_watched, lambda: reader.paths, reader.follow)
+    return ConfigSource(
+        args.config,
+        read_again(args, reader),
+        is_watched,
+        lambda: reader.paths,
+        reader.follow,
+        lambda: reader.being_loaded,
+    )
 
 
 def _ports(serving: HTTPServing, https: str) -> str:
