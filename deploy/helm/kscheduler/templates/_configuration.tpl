@@ -182,6 +182,38 @@ pluginSources:
 - --authorization-always-allow-paths={{ join "," .Values.auth.alwaysAllowPaths }}
 {{- end }}
 
+{{- define "kscheduler.recordedBytes" -}}
+{{- $units := dict "" 1 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 }}
+{{- $size := .Values.recorder.maxSize }}
+{{- $number := regexFind "[1-9][0-9]*" $size | default "0" }}
+{{- printf "%.0f" (mulf $number (get $units (regexFind "[A-Za-z]*$" $size))) }}
+{{- end }}
+
+{{/*
+What the recording takes of the node's disk where it has no volume of its own: a quarter more than recorder.maxSize,
+since a pod that exceeds it is evicted. Empty: there is a volume, or no recording.
+*/}}
+{{- define "kscheduler.recordingOnNode" -}}
+{{- if and .Values.recorder.enabled (not .Values.recorder.volume) }}
+{{- printf "%.0fMi" (divf (mulf (include "kscheduler.recordedBytes" .) 1.25) 1048576.0 | ceil) }}
+{{- end }}
+{{- end }}
+
+{{/* The container's resources; who gives ephemeral-storage has thought of the recording. */}}
+{{- define "kscheduler.resources" -}}
+{{- $resources := deepCopy (.Values.resources | default dict) }}
+{{- $requests := $resources.requests | default dict }}
+{{- $limits := $resources.limits | default dict }}
+{{- with include "kscheduler.recordingOnNode" . }}
+{{- if not (or (hasKey $requests "ephemeral-storage") (hasKey $limits "ephemeral-storage")) }}
+{{- $_ := set $resources "requests" (merge (dict "ephemeral-storage" .) $requests) }}
+{{- end }}
+{{- end }}
+{{- with $resources }}
+{{- toYaml . }}
+{{- end }}
+{{- end }}
+
 {{/* Refusals that a schema cannot express: values that contradict each other. */}}
 {{- define "kscheduler.refusals" -}}
 {{- if and (not .Values.leaderElection.enabled) (gt (int .Values.replicas) 1) }}
@@ -224,11 +256,8 @@ pluginSources:
 {{- include "kscheduler.askerRefusals" . }}
 {{- include "kscheduler.electionRefusals" . }}
 {{- include "kscheduler.sameNames" . }}
-{{- $units := dict "" 1 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 }}
-{{- $size := .Values.recorder.maxSize }}
-{{- $number := regexFind "[1-9][0-9]*" $size | default "0" }}
-{{- if lt (mulf $number (get $units (regexFind "[A-Za-z]*$" $size))) 1048576.0 }}
-{{- fail (printf "recorder.maxSize: %s is too little for a recording; 1Mi at least" $size) }}
+{{- if lt (include "kscheduler.recordedBytes" . | float64) 1048576.0 }}
+{{- fail (printf "recorder.maxSize: %s is too little for a recording; 1Mi at least" .Values.recorder.maxSize) }}
 {{- end }}
 {{- if gt (len .Values.recorder.volume) 1 }}
 {{- fail "recorder.volume: a volume has one source" }}
