@@ -9,6 +9,7 @@ from typing import Any, Final
 from kscheduler.cli.commands import pending
 from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, not_of_the_service
 from kscheduler.cli.kubectl.service import ServiceDoor, WrongQuestionError
+from kscheduler.cli.kubectl_flags import KubectlFlags
 from kscheduler.explain.as_json import json_line
 from kscheduler.explain.groups import KIND as OF_A_GROUP
 from kscheduler.explain.pending.as_answer import age_of, freed_text
@@ -51,6 +52,7 @@ async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
     if not args.no_suggestions:
         for reason in tree["reasons"][:MOST_EXPLAINED]:
             reason["suggestion"] = reason["suggestion"] or await _of_its_group(reason, door)
+    tree = KubectlFlags.of(args).in_pending(tree)  # the service does not know how its users reach the cluster
     if args.output == "json":
         print(json_line(tree))
     else:

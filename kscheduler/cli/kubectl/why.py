@@ -8,6 +8,7 @@ from kscheduler.cli.asking_flags import namespace_of
 from kscheduler.cli.commands import explain
 from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, not_of_the_service
 from kscheduler.cli.kubectl.service import ServiceDoor
+from kscheduler.cli.kubectl_flags import KubectlFlags
 from kscheduler.explain.as_json import json_line
 from kscheduler.explain.text.printable import printable
 
@@ -41,10 +42,11 @@ async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
     params = {} if not args.against else {"against": args.against}
     if args.no_suggestions:
         params["suggestions"] = "false"
+    kubectl = KubectlFlags.of(args)  # the service does not know how its users reach the cluster
     if args.output == "json":
-        print(json_line(await door.explained(f"{namespace}/{name}", **params)))
+        print(json_line(kubectl.in_explanation(await door.explained(f"{namespace}/{name}", **params))))
     else:
         text = (await door.get("/explain", accept="text/plain", pod=f"{namespace}/{name}", **params)).decode()
-        print("\n".join(printable(line) for line in text.splitlines()))
+        print(kubectl.in_text("\n".join(printable(line) for line in text.splitlines())))
     sys.stdout.flush()
     return 0

@@ -130,10 +130,16 @@ async def test_why_is_answered_by_the_service_in_the_name_of_the_asker(capsys: p
         assert "default/big: fits on no node" in out
         assert "parked since" in out
         assert "1. request 2 of cpu instead of 9" in out
+        server = f"kubectl --server={front.url}"
+        assert f"     {server} get pod big -n default -o yaml | {server} patch --local" in out
         assert "kscheduler: answered by the service kscheduler-system/kscheduler:10259\n" in err
         assert ("GET", "/explain", True) in front.seen
         assert await plugin(front, "why", "default/big", "-o", "json") == 0
-        assert _answer_in(capsys.readouterr().out)["situation"]["inService"]["place"] == "unschedulable"
+        tree = _answer_in(capsys.readouterr().out)
+        assert tree["situation"]["inService"]["place"] == "unschedulable"
+        assert tree["suggestions"][0]["command"].count(f"{server} ") == 3
+        assert await plugin(front, "pending") == 0
+        assert f"  {server} get pod big -n default -o yaml | {server} patch --local" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -27,10 +27,10 @@ def suggestions(scenario: Scenario, pod: str) -> dict[str, Tree]:
 
 
 def run(scenario: Scenario, command: str) -> None:
-    """As a user would, in the scenario's cluster."""
+    """As a user would, whose kubectl would find another cluster by itself."""
     assert command
     path = f"{scenario.server.kubectl.parent}:{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "KUBECONFIG": str(scenario.server.admin_kubeconfig)}
+    environment = {**os.environ, "PATH": path, "KUBECONFIG": "/not/there"}
     shell = ["bash", "-euo", "pipefail", "-c", command]
     finished = subprocess.run(shell, capture_output=True, text=True, timeout=60, check=False, env=environment)
     assert finished.returncode == 0, f"{command}\n{finished.stdout}{finished.stderr}"
@@ -95,7 +95,8 @@ def test_a_template_is_changed(scenario: Scenario, kind: str) -> None:
     (waiting,) = scenario.pending()
     scenario.wait("it is turned down", lambda: scenario.events(waiting, "FailedScheduling"))
     command = suggestions(scenario, waiting)["request+toleration"]["command"]
-    assert command.startswith(f"kubectl patch {kind.lower()} web -n {scenario.namespace} --type=json -p ")
+    words = f"--kubeconfig={scenario.server.admin_kubeconfig} patch {kind.lower()} web -n {scenario.namespace}"
+    assert command.startswith(f"kubectl {words} --type=json -p ")
     run(scenario, command)
     scenario.wait("a pod of the new template is bound", lambda: not scenario.pending() and len(scenario.pods()) == 1)
     scenario.api.delete(f"/apis/apps/v1/namespaces/{scenario.namespace}/{plural}/web")
