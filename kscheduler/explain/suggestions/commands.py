@@ -58,8 +58,12 @@ def commands_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situa
     of_the_pod = _changes_of(pod, suggestion)
     if of_the_pod and (situation.standing is Standing.NEW or maker_in_the_way(suggestion, pod, objects) is not None):
         return []
-    parts = [part for change in of_the_pod for part in _pod_commands(change, suggestion, pod, objects)]
-    parts.extend(_other_command(step) for step in suggestion.steps)
+    # Claims are made from their templates when the pod is made again: so the templates come first.
+    parts = [_other_command(step) for step in suggestion.steps if _is_of_a_template(step)]
+    parts += [part for change in of_the_pod for part in _pod_commands(change, suggestion, pod, objects)]
+    parts += [_other_command(step) for step in suggestion.steps if not _is_of_a_template(step)]
+    if needs_new_claims(suggestion, situation) and not of_the_pod:  # beside them a change of the pod makes it again
+        parts.append(_again(pod, objects))
     return [part for part in parts if part] if _is_whole(suggestion) else []
 
 
@@ -83,6 +87,33 @@ def commands_of_members(suggestion: Suggestion, pods: Sequence[Pod], objects: Cl
 def _is_whole(suggestion: Suggestion) -> bool:
     """Whether kubectl can do all of it: half of a pair helps nobody."""
     return not any(step.kind in _NOT_BY_KUBECTL for step in suggestion.steps)
+
+
+# --- claims that were made from a template ----------------------------------------------------------------------------
+
+
+def needs_new_claims(suggestion: Suggestion, situation: Situation) -> bool:
+    """Whether the pod has to be made again, so that its claims are made from templates as they are then."""
+    return situation.standing is not Standing.NEW and any(map(_is_of_a_template, suggestion.steps))
+
+
+def _is_of_a_template(step: Step) -> bool:
+    return step.kind in _OF_DEVICES and bool(step.facts["template"])
+
+
+def _again(pod: Pod, objects: ClusterObjects) -> str:
+    """The pod goes with its claims, and comes again: by its controller, if it has one."""
+    if maker_of(pod, objects) is not None:
+        return _deletion_of(pod)
+    return f"{_line('get', 'pod', pod.metadata.name, pod, '-o', 'yaml')} | {_REPLACE}"
+
+
+def _note_on_claims(suggestion: Suggestion, pod: Pod, objects: ClusterObjects) -> str:
+    claims = list(dict.fromkeys(step.facts["claim"] for step in suggestion.steps if _is_of_a_template(step)))
+    maker = maker_of(pod, objects)
+    by = f", which {maker.text} makes again" if maker is not None else ""
+    made, go = ("claim", "goes") if len(claims) == 1 else ("claims", "go")
+    return f"{made} {' and '.join(claims)}, made from the template as it was, {go} with pod {pod.metadata.name}{by}"
 
 
 # --- the pod ----------------------------------------------------------------------------------------------------------
@@ -138,7 +169,8 @@ def command_note(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situ
         return ""
     what = " and ".join(sorted(anew))
     them, they = ("it", "it") if len(anew) == 1 else ("them", "they")
-    return f"the command deletes {what} and creates {them} again: {they} cannot be changed in place"
+    note = f"the command deletes {what} and creates {them} again: {they} cannot be changed in place"
+    return f"{note}; {_note_on_claims(suggestion, pod, objects)}" if needs_new_claims(suggestion, situation) else note
 
 
 def _maker_commands(maker: PodMaker, change: ObjectChange, pod: Pod) -> list[str]:

@@ -13,7 +13,11 @@ _MOST_NAMED: Final = 5
 
 def suggestion_text(suggestion: Suggestion) -> str:
     """One line, without the number of nodes."""
-    return ", and ".join(_TEXTS[step.kind](step.facts, step) for step in suggestion.steps)
+    texts = [_TEXTS[step.kind](step.facts, step) for step in suggestion.steps]
+    made = dict.fromkeys(step.facts["claim"] for step in suggestion.steps if step.facts.get("template"))
+    if made:
+        texts.append(f"make the pod again: it has claim {', '.join(made)} of the template as it was")
+    return ", and ".join(texts)
 
 
 # --- the pod ----------------------------------------------------------------------------------------------------------

@@ -266,14 +266,51 @@ def test_devices_that_others_hold_could_be_given_back() -> None:
 
 
 def test_a_claim_of_a_template_is_changed_in_the_template() -> None:
+    tree = template_scenario()
+    found = suggested_for(tree)["deviceCount"]
+    assert found["text"] == (
+        "ask for 1 device instead of 2 in request r of claim template some, "
+        "and make the pod again: it has claim mine of the template as it was"
+    )
+    changed, made_again = found["command"].split(" && ")
+    assert changed.startswith("kubectl get resourceclaimtemplate some -n default")
+    assert "/spec/spec/devices/requests/0/exactly/count" in changed
+    assert made_again == "kubectl get pod web -n default -o yaml | kubectl replace --force -f -"
+    assert found["commandNote"] == (
+        "the command deletes pod web and resourceclaimtemplate some and creates them again: they cannot be changed in "
+        "place; claim mine, made from the template as it was, goes with pod web"
+    )
+
+
+def template_scenario(owner: Tree | None = None, **spec: Any) -> Tree:
+    """A pod with a claim for two devices that was made from a template; there is one device."""
     tree = device_scenario({"count": 2}, one={})
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "uid-web", "controller": True}
-    tree["objects"]["resourceclaims"][0]["metadata"]["ownerReferences"] = [owner]
-    tree["pod"]["spec"]["resourceClaims"] = [{"name": "c", "resourceClaimTemplateName": "some"}]
+    of_pod = {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "uid-web", "controller": True}
+    tree["objects"]["resourceclaims"][0]["metadata"]["ownerReferences"] = [of_pod]
+    tree["pod"]["spec"] |= {"resourceClaims": [{"name": "c", "resourceClaimTemplateName": "some"}], **spec}
     tree["pod"]["status"] = {"resourceClaimStatuses": [{"name": "c", "resourceClaimName": "mine"}]}
-    command = suggested_for(tree)["deviceCount"]["command"]
-    assert "kubectl get resourceclaimtemplate some -n default" in command
-    assert "/spec/spec/devices/requests/0/exactly/count" in command
+    if owner is not None:
+        tree["pod"]["metadata"]["ownerReferences"] = [owner]
+    return tree
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "Job", "RayCluster"])
+def test_a_controller_makes_a_pod_again_that_goes_with_its_claim(kind: str) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": kind, "name": "web", "uid": "1", "controller": True}
+    found = suggested_for(template_scenario(owner))["deviceCount"]
+    assert found["command"].endswith(" | kubectl replace --force -f - && kubectl delete pod web -n default")
+    assert found["commandNote"].endswith(f"goes with pod web, which {kind.lower()}/web makes again")
+
+
+def test_a_pod_that_is_made_again_for_another_change_is_made_again_once_and_after_the_template() -> None:
+    tree = template_scenario(nodeSelector={"disk": "ssd"})
+    steps = suggested_for(tree)["nodeSelector+deviceCount"]["command"].split(" && ")
+    assert [step.split()[2] for step in steps] == ["resourceclaimtemplate", "pod"]
+    assert "/spec/nodeSelector" in steps[1]
+    tree["pod"]["spec"] |= {"nodeSelector": {}}
+    tree["objects"]["nodes"][0]["spec"]["taints"] = [{"key": "team", "value": "ml", "effect": "NoSchedule"}]
+    steps = suggested_for(tree)["toleration+deviceCount"]["command"].split(" && ")
+    assert [step.split()[1:3] for step in steps] == [["get", "resourceclaimtemplate"], ["get", "pod"]]
 
 
 # --- namespaces, groups -----------------------------------------------------------------------------------------------
