@@ -14,6 +14,7 @@ import msgspec
 from kscheduler.api.core import Pod
 from kscheduler.api.well_known import NOT_READY, UNREACHABLE
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing
+from kscheduler.explain.suggestions.claim_origins import made_from_a_template
 from kscheduler.explain.suggestions.makers import PodMaker, maker_of, nothing_to_run
 from kscheduler.whatif.scenario import ClusterObjects
 from kscheduler.whatif.suggestions.changed import ADD, ObjectChange, Operation
@@ -56,7 +57,10 @@ def command_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situat
 def commands_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situation: Situation) -> list[str]:
     """The same, one command after the other."""
     of_the_pod = _changes_of(pod, suggestion)
-    if of_the_pod and (situation.standing is Standing.NEW or maker_in_the_way(suggestion, pod, objects) is not None):
+    is_new = situation.standing is Standing.NEW
+    if of_the_pod and (is_new or maker_in_the_way(suggestion, pod, objects) is not None):
+        return []
+    if made_from_a_template(suggestion, pod, objects, is_new=is_new):
         return []
     # Claims are made from their templates when the pod is made again: so the templates come first.
     parts = [_other_command(step) for step in suggestion.steps if _is_of_a_template(step)]
@@ -157,9 +161,12 @@ def _is_of_gates(suggestion: Suggestion) -> bool:
 
 def command_note(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situation: Situation) -> str:
     """What to know before running the command, or why there is none; empty if the text says it all."""
+    is_new = situation.standing is Standing.NEW
     maker = maker_in_the_way(suggestion, pod, objects)
-    if maker is not None and situation.standing is not Standing.NEW:
+    if maker is not None and not is_new:
         return nothing_to_run((maker,))
+    if note := made_from_a_template(suggestion, pod, objects, is_new=is_new):
+        return note if _is_whole(suggestion) else ""
     anew = {
         " ".join(command.split()[2:4])
         for command in commands_of(suggestion, pod, objects, situation)

@@ -121,6 +121,61 @@ def test_a_claim_could_ask_for_less_or_be_of_another_class() -> None:
     assert "kubectl get pvc data -n default -o yaml | kubectl patch --local" in found["claimSize"]["command"]
 
 
+def other_class(pod: Tree, claim: str) -> Tree:
+    """The pod waits for a claim of a class that makes no volumes here; another class would."""
+    return suggested_for(
+        scenario(
+            pod,
+            nodes=[labelled("a", {ZONE: "a"})],
+            persistentvolumeclaims=[claim_tree(claim, storageClassName="fast")],
+            storageclasses=[
+                class_tree("fast", allowedTopologies=[{"matchLabelExpressions": [{"key": ZONE, "values": ["z"]}]}]),
+                class_tree("slow"),
+            ],
+        )
+    )["claimClass"]
+
+
+def of_a_set(name: str, claim: str) -> Tree:
+    pod = pod_tree(name, volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": claim}}])
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "1", "controller": True}
+    pod["metadata"]["ownerReferences"] = [owner]
+    return pod
+
+
+def test_a_claim_that_a_stateful_set_makes_comes_back_as_it_was_so_its_template_is_named() -> None:
+    found = other_class(of_a_set("db-0", "data-db-0"), "data-db-0")
+    assert found["command"] == ""
+    assert found["commandNote"] == (
+        "no single command does it: claim data-db-0 is made from volumeClaimTemplate data of statefulset/db, which "
+        "cannot be changed in place: kubectl delete statefulset/db --cascade=orphan, apply it with the changed "
+        "template, then delete claim data-db-0 and pod db-0; claims of other replicas are made from it, too"
+    )
+    by_another = of_a_set("db-0", "data-db-0")
+    by_another["metadata"]["ownerReferences"][0]["apiVersion"] = "apps.kruise.io/v1beta1"
+    assert "statefulset/db has set: change it there" in other_class(by_another, "data-db-0")["commandNote"]
+    assert other_class(of_a_set("db-0", "shared"), "shared")["command"].startswith("kubectl get pvc shared -n default")
+
+
+def test_a_claim_of_an_ephemeral_volume_is_changed_in_the_pod() -> None:
+    claim = claim_tree("web-scratch", storageClassName="fast")
+    volume = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claim["spec"]}}}
+    tree = scenario(
+        pod_tree(volumes=[volume]),
+        nodes=[node_tree("a")],
+        persistentvolumeclaims=[claim],
+        storageclasses=[class_tree("slow")],
+    )
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "uid-web", "controller": True}
+    claim["metadata"]["ownerReferences"] = [owner]
+    found = suggested_for(tree)["claimClass"]
+    assert found["command"] == ""
+    assert found["commandNote"] == (
+        "claim web-scratch is made from the volumeClaimTemplate of the pod's ephemeral volume scratch: change that "
+        "one, and make the pod again"
+    )
+
+
 def test_a_class_could_make_volumes_in_all_zones() -> None:
     topologies = [{"matchLabelExpressions": [{"key": ZONE, "values": ["z"]}]}]
     found = suggested_for(
