@@ -124,7 +124,9 @@ def _deletion(facts: Facts, _: Step) -> str:
     span = f"{priorities[0]}" if len(priorities) == 1 else f"{priorities[0]} to {priorities[-1]}"
     broken = f"; {facts['brokenBudgets']} of them against a disruption budget" if facts["brokenBudgets"] else ""
     budgets = "".join(map(_budget, facts["budgets"][:_MOST_NAMED]))
-    return f"delete {names}{more} on {facts['node']} (priority {span}{broken}{budgets})"
+    come_again = ", ".join(facts["comeAgain"][:_MOST_NAMED])
+    again = f"; the pod's own controller makes {come_again} again" if come_again else ""
+    return f"delete {names}{more} on {facts['node']} (priority {span}{broken}{budgets}{again})"
 
 
 def _release(facts: Facts, _: Step) -> str:

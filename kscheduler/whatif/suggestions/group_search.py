@@ -198,7 +198,8 @@ def _requesting_most(
 def _given_up(demand: Demand, patch: tuple[Operation, ...], alike: Sequence[PodInfo], trials: _GroupTrials) -> Step:
     """What half of the members give up is half as much."""
     changes = tuple(ObjectChange("pods", each.namespace, each.name, patch) for each in alike)
-    return Step(demand.kind, changes, demand.size * len(alike) / len(trials.inputs.members), demand.facts)
+    size = demand.size * len(alike) / len(trials.inputs.members)
+    return Step(demand.kind, changes, size, demand.facts, comes_last=demand.comes_last)
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------

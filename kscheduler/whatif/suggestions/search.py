@@ -111,14 +111,15 @@ def proposals(trials: Trials) -> Iterator[Step]:
 
 def _room(trials: Trials, budgets: DisruptionBudgets | None) -> Iterator[Suggestion]:
     """Pods that go, and a node more."""
-    most, shown = (_MOST_PODS if trials.cache.statistics().pods <= _FEW_PODS else 1), 0
+    most, shown, shown_last = (_MOST_PODS if trials.cache.statistics().pods <= _FEW_PODS else 1), 0, 0
     if trials.objections.may_help(ChangeKind.DELETE_PODS):
         for step, gone in making_room(trials, budgets):
             if shown and (shown == most or len(gone) > 1):
                 break  # where one pod is enough, no more need go
-            if len(rows := trials.rows((), gone)):
+            # Pods that come again do not stand for others: the search goes on for those.
+            if (not step.comes_last or shown_last < most) and len(rows := trials.rows((), gone)):
                 yield Suggestion((step,), step.changes, len(rows))
-                shown += 1
+                shown, shown_last = shown + (not step.comes_last), shown_last + step.comes_last
     for step, gone in released_devices(trials):
         if len(rows := trials.rows(step.changes, gone)):
             yield Suggestion((step,), step.changes, len(rows))

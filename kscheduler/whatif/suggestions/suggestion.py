@@ -77,6 +77,8 @@ class Step:
     """What the text says, by name; see `explain.suggestions`."""
     subject: str = ""
     """Of proposals of the same kind and subject the first that helps is shown."""
+    comes_last: bool = False
+    """Whether all other changes come before: it puts the pod where it hardly belongs, or a controller undoes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +95,12 @@ class Suggestion:
     def order(self) -> tuple[object, ...]:
         """Sorts the smallest first.
 
-        Fewer steps; the pod alone before nodes, other pods and new nodes; less that is given up; more nodes.
+        Fewer steps; nothing that comes last; the pod alone before nodes, other pods and new nodes; less that is given
+        up; more nodes.
         """
         farthest = max((0 if step.kind in OF_THE_POD else _ORDER[step.kind]) for step in self.steps)
         disturbed = sum(change.delete for change in self.changes)
         size = sum(step.size for step in self.steps)
-        return len(self.steps), farthest, disturbed, size, -self.nodes, [_ORDER[step.kind] for step in self.steps]
+        kinds = [_ORDER[step.kind] for step in self.steps]
+        comes_last = any(step.comes_last for step in self.steps)
+        return len(self.steps), comes_last, farthest, disturbed, size, -self.nodes, kinds
