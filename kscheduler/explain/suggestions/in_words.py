@@ -109,8 +109,15 @@ def _members(count: int) -> str:
     return "1 member" if count == 1 else f"{count} members"
 
 
-def _labels(labels: Mapping[str, str | None]) -> str:
-    return ", ".join(f"no label {key}" if value is None else f"{key}={value}" for key, value in labels.items())
+def _labels(facts: Facts) -> str:
+    """`disk=ssd instead of hdd, rack=1, no label old=x`."""
+    return ", ".join(_label(key, value, facts["replaced"].get(key)) for key, value in facts["labels"].items())
+
+
+def _label(key: str, value: str | None, before: str | None) -> str:
+    if value is None:
+        return f"no label {key}={before}" if before else f"no label {key}"
+    return f"{key}={value}" if before is None else f"{key}={value} instead of {before or 'an empty value'}"
 
 
 # --- nodes, other pods, others who say no -----------------------------------------------------------------------------
@@ -201,7 +208,7 @@ _TEXTS: Final[Mapping[ChangeKind, Callable[[Facts, Step], str]]] = {
         f"let pod group {facts['group']} need {_members(facts['to'])} instead of {facts['minCount']}"
     ),
     ChangeKind.GROUP_MEMBERS: _group_members,
-    ChangeKind.NAMESPACE_LABEL: lambda facts, _: f"label namespace {facts['namespace']}: {_labels(facts['labels'])}",
+    ChangeKind.NAMESPACE_LABEL: lambda facts, _: f"label namespace {facts['namespace']}: {_labels(facts)}",
     ChangeKind.CLASS_TOPOLOGY: lambda facts, _: (
         f"let storage class {facts['class']} of claim {facts['claim']} make volumes anywhere (no allowedTopologies)"
     ),
@@ -210,7 +217,7 @@ _TEXTS: Final[Mapping[ChangeKind, Callable[[Facts, Step], str]]] = {
     ChangeKind.TAINT: lambda facts, step: (
         f"take {', '.join(map(_taint, facts['taints']))} off node {step.changes[0].name}"
     ),
-    ChangeKind.NODE_LABEL: lambda facts, step: f"label node {step.changes[0].name}: {_labels(facts['labels'])}",
+    ChangeKind.NODE_LABEL: lambda facts, step: f"label node {step.changes[0].name}: {_labels(facts)}",
     ChangeKind.DETACH_VOLUME: lambda facts, _: (
         f"detach volume {facts['volume']}, which no pod uses there, from node {facts['node']}"
     ),

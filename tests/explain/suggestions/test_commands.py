@@ -145,6 +145,15 @@ def test_nodes_are_changed_with_kubectls_own_verbs() -> None:
     assert command("nodeLabel", found) == "kubectl label node a --overwrite disk=ssd"
 
 
+def test_a_label_that_is_replaced_is_said_with_what_it_was() -> None:
+    node = node_tree("a")
+    node["metadata"]["labels"] = {"disk": "hdd"}
+    found, text = asked(pod_tree(nodeSelector={"disk": "ssd", "rack": "1"}), nodes=[node])
+    assert "label node a: disk=ssd instead of hdd, rack=1 (1 node)" in text
+    (label,) = [each for each in found if each["kind"] == "nodeLabel"]
+    assert label["steps"][0]["facts"]["replaced"] == {"disk": "hdd"}
+
+
 def test_taints_of_controllers_are_not_taken_off() -> None:
     taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
     found, _ = asked(pod_tree(), nodes=[node_tree("a", taints=[taint])])
@@ -164,7 +173,10 @@ def test_room_is_made_before_a_pod_goes_where_it_hardly_belongs(taint: str) -> N
     special = node_tree("special", taints=[{"key": taint, "value": "x", "effect": "NoSchedule"}])
     special["status"]["allocatable"]["example.com/gpu"] = "1"
     special["metadata"]["labels"] = {taint: "x"}
-    full = {"nodes": [node_tree("a", cpu="2"), special], "pods": [pod_tree("other", cpu="2", nodeName="a")]}
+    full: dict[str, Any] = {
+        "nodes": [node_tree("a", cpu="2"), special],
+        "pods": [pod_tree("other", cpu="2", nodeName="a")],
+    }
     found, _ = asked(pod_tree(), **full)
     assert [each["kind"] for each in found] == ["request", "deletePods", "addNode", "toleration", "taint"]
     found, _ = asked(pod_tree(nodeSelector={taint: "x"}), **full)  # it says itself that it belongs there

@@ -158,7 +158,8 @@ def _labelled(node: Node, labels: Labels) -> Step:
             Operation(ADD, "/metadata/labels", {key: value for key, value in labels.items() if value is not None}),
         )
     change = ObjectChange("nodes", "", node.metadata.name, patch)
-    facts = {"labels": dict(labels)}
+    has = node.metadata.labels
+    facts = {"labels": dict(labels), "replaced": {key: has[key] for key in labels if key in has}}
     return Step(ChangeKind.NODE_LABEL, (change,), _SIZE * len(labels), facts, node.metadata.name)
 
 
