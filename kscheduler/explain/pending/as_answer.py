@@ -13,6 +13,7 @@ from kscheduler.explain.suggestions.in_words import suggestion_text
 from kscheduler.explain.text.layout import BOLD, DIM, INDENT, PLAIN, Style, nodes, wrapped
 from kscheduler.explain.text.printable import printable
 from kscheduler.whatif.scenario import ClusterObjects, Scenario
+from kscheduler.whatif.suggestions.for_many import MOST_PODS
 
 Tree = dict[str, Any]
 
@@ -62,13 +63,17 @@ def _freed(reason: Reason) -> str:
 def freed_text(frees: int, tried: int, count: int) -> str:
     """How many of a reason's pods the change helps, behind the number of nodes; nothing of a pod that waits alone.
 
-    `tried`: those with the spec of the example, some twenty at most.
+    `tried`: those with the spec of the example, the oldest `MOST_PODS` at most.
     """
     if count == 1:
         return ""
     if tried == count:
         return f"; helps all {count}" if frees == count else f"; helps {frees} of the {count}"
-    return f"; helps {frees} of the {count}; {tried} {'was' if tried == 1 else 'were'} tried"
+    if tried == 1:
+        return f"; helps this one of the {count}, and no other is like it"
+    which = f"the {tried} of the {count} that are alike" if tried < MOST_PODS else f"{tried} of the {count}"
+    helped = f"{frees} of them" if frees < tried else "both" if tried == 2 else f"all {tried}"
+    return f"; tried for {which}, helps {helped}"
 
 
 def pending_tree(

@@ -76,8 +76,11 @@ def test_of_one_namespace_and_without_suggestions(dump: str, capsys: pytest.Capt
         (1, 1, 1, ""),
         (3, 3, 3, "; helps all 3"),
         (2, 3, 3, "; helps 2 of the 3"),
-        (2, 2, 4, "; helps 2 of the 4; 2 were tried"),
-        (1, 1, 4, "; helps 1 of the 4; 1 was tried"),
+        (2, 2, 4, "; tried for the 2 of the 4 that are alike, helps both"),
+        (3, 3, 4, "; tried for the 3 of the 4 that are alike, helps all 3"),
+        (1, 3, 4, "; tried for the 3 of the 4 that are alike, helps 1 of them"),
+        (1, 1, 4, "; helps this one of the 4, and no other is like it"),
+        (20, 20, 100, "; tried for 20 of the 100, helps all 20"),
     ],
 )
 def test_how_many_of_the_pods_a_change_frees_is_said_of_all_of_them(
