@@ -6,6 +6,7 @@ from typing import Final
 from kscheduler.explain.situation import Situation
 from kscheduler.explain.suggestions.commands import command_note, command_of
 from kscheduler.explain.suggestions.in_words import suggestion_text
+from kscheduler.explain.suggestions.missing_claims import missing_claims
 from kscheduler.explain.text.layout import BOLD, DIM, INDENT, Style, nodes, wrapped
 from kscheduler.explain.text.printable import printable
 from kscheduler.whatif.scenario import Scenario
@@ -22,7 +23,9 @@ def suggestions_text(suggestions: Sequence[Suggestion], scenario: Scenario, situ
 def _lines(suggestions: Sequence[Suggestion], scenario: Scenario, situation: Situation, style: Style) -> Iterator[str]:
     yield ""
     if not suggestions:
-        yield f"{INDENT}none of the changes that were tried makes it fit, alone or in pairs"
+        nothing = "none of the changes that were tried makes it fit, alone or in pairs"
+        for line in list(missing_claims(scenario)) or [nothing]:
+            yield from wrapped(f"{INDENT}{printable(line)}", style.width)
         return
     yield f"{INDENT}{style.paint('what would make it fit', BOLD)}, the smallest change first, each tried:"
     alike = _of_each_kind(suggestions)

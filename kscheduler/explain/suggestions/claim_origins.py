@@ -10,7 +10,7 @@ pod's ephemeral volumes are part of its spec.
 
 from typing import Final
 
-from kscheduler.api.core import Pod
+from kscheduler.api.core import Pod, Volume
 from kscheduler.explain.suggestions.makers import maker_of, owner_kind_of
 from kscheduler.whatif.scenario import ClusterObjects
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Suggestion
@@ -33,10 +33,20 @@ def _note(claim: str, pod: Pod, objects: ClusterObjects, *, is_new: bool) -> str
         if volume.ephemeral is not None and claim == f"{pod.metadata.name}-{volume.name}":
             head = f"claim {claim} is made from the volumeClaimTemplate of the pod's ephemeral volume {volume.name}"
             return f"{head}: change that one, and make the pod again"
-        of_a_set = owner_kind_of(pod) == _STATEFUL_SET and claim == f"{volume.name}-{pod.metadata.name}"
-        if of_a_set and volume.persistent_volume_claim is not None:
+        if volume.persistent_volume_claim is not None and _is_of_a_set(claim, volume, pod):
             return _of_a_stateful_set(claim, volume.name, pod, objects, is_new=is_new)
     return ""
+
+
+def set_that_makes(claim: str, volume: Volume, pod: Pod, objects: ClusterObjects) -> str:
+    """`statefulset/db`, if it makes the claim of this volume from a template; else empty."""
+    maker = maker_of(pod, objects)
+    return maker.text if maker is not None and _is_of_a_set(claim, volume, pod) else ""
+
+
+def _is_of_a_set(claim: str, volume: Volume, pod: Pod) -> bool:
+    """Whether the names are those that a StatefulSet gives."""
+    return owner_kind_of(pod) == _STATEFUL_SET and claim == f"{volume.name}-{pod.metadata.name}"
 
 
 def _of_a_stateful_set(claim: str, template: str, pod: Pod, objects: ClusterObjects, *, is_new: bool) -> str:

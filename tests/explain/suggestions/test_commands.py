@@ -256,6 +256,23 @@ def test_a_manifest_has_no_command() -> None:
     assert command("request", found) == ""
 
 
+def test_a_claim_that_does_not_exist_is_what_has_to_be_created() -> None:
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in ("data", "logs-web")]
+    pod = pod_tree(volumes=volumes, resourceClaims=[{"name": "gpu", "resourceClaimName": "one-gpu"}])
+    found, text = asked(pod, nodes=[node_tree("a")])
+    assert found == []
+    assert text.splitlines()[1:] == [
+        "  it waits for what does not exist: create PersistentVolumeClaim data in namespace default",
+        "  it waits for what does not exist: create PersistentVolumeClaim logs-web in namespace default",
+        "  it waits for what does not exist: create ResourceClaim one-gpu in namespace default",
+    ]
+    _, text = asked(
+        pod_tree(volumes=[{**volumes[1], "name": "logs"}]) | owned_by("StatefulSet"), nodes=[node_tree("a")]
+    )
+    said = "it waits for what does not exist: statefulset/web has not made PersistentVolumeClaim logs-web in namespace"
+    assert said in " ".join(text.split())
+
+
 def test_nothing_to_suggest() -> None:
     affinity = {
         "nodeAffinity": {
