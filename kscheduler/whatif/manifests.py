@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kscheduler.api.codec import UndecodableError, convert
-from kscheduler.api.kinds import KINDS, Kind
+from kscheduler.api.kinds import KINDS, RESOURCE_CLAIM_TEMPLATES, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.state.pod_groups.group_apis import OTHER_APIS, kubernetes_apis
@@ -27,6 +27,8 @@ _OF_KUBERNETES: Final = kubernetes_apis(has_policy=False, has_composites=True)
 _GROUP_APIS: Final = {(api.kind.group_version, api.kind.name): api for api in (*_OF_KUBERNETES, *OTHER_APIS.values())}
 """By `apiVersion` and `kind`."""
 PRIORITY_CLASS: Final = "PriorityClass"
+CLAIM_TEMPLATE: Final = RESOURCE_CLAIM_TEMPLATES.name
+"""No rule reads it either, but an explanation compares it with the claims that were made from it."""
 
 
 @dataclass(slots=True)
@@ -49,7 +51,8 @@ class Manifests:
 
     def note_others(self) -> None:
         """Add a note with the kinds that were not read."""
-        counts = Counter(str(document.tree.get("kind")) for document in self.others)
+        kinds = (str(document.tree.get("kind")) for document in self.others)
+        counts = Counter(kind for kind in kinds if kind != CLAIM_TEMPLATE)
         if counts:
             listed = ", ".join(f"{kind} ({count})" for kind, count in sorted(counts.items()))
             self.notes.append(f"kinds that no scheduling rule reads are passed over: {listed}")

@@ -16,9 +16,9 @@ import gzip
 import re
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BufferedReader
 from itertools import chain
 from pathlib import Path
@@ -29,7 +29,13 @@ import yaml
 
 from kscheduler.api.codec import Decoder, UndecodableError
 from kscheduler.api.core import Namespace, Node, Pod
-from kscheduler.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from kscheduler.api.devices import (
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
 from kscheduler.api.groups import POD_GROUPS, CompositePodGroup, KubernetesPodGroup
 from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import KubeObject
@@ -135,6 +141,8 @@ class Scenario:
     """The plugins by name; `None`: the in-tree ones."""
     gate_owners: tuple[str, ...] = ()
     """Who has set the pod's scheduling gates, as far as `managedFields` say it."""
+    claim_templates: Mapping[str, ResourceClaimTemplate | None] = field(default_factory=dict)
+    """By name those that the pod names, as far as somebody has looked; `None`: there is none of this name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,6 @@ def _of_a_stateful_set(claim: str, template: str, pod: Pod, objects: ClusterObje
     if maker is None or maker.kind != _STATEFUL_SET or not maker.is_changeable:
         return f"{head}, which {maker.text if maker is not None else 'its owner'} has set: change it there; {rest}"
     return (
-        f"{head} of {maker.text}, which cannot be changed in place: kubectl delete {maker.text} --cascade=orphan, "
-        f"apply it with the changed template, then delete claim {claim} and pod {pod.metadata.name}; {rest}"
+        f"{head} of {maker.text}, which cannot be changed in place: delete it with --cascade=orphan, apply "
+        f"it with the changed template, then delete claim {claim} and pod {pod.metadata.name}; {rest}"
     )

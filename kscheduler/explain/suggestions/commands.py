@@ -7,6 +7,7 @@ nothing is known to work: then there is no command, and the note says what to do
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -102,7 +103,7 @@ def needs_new_claims(suggestion: Suggestion, situation: Situation) -> bool:
 
 
 def _is_of_a_template(step: Step) -> bool:
-    return step.kind in _OF_DEVICES and bool(step.facts["template"])
+    return step.kind is ChangeKind.NEW_CLAIM or (step.kind in _OF_DEVICES and bool(step.facts["template"]))
 
 
 def _again(pod: Pod, objects: ClusterObjects) -> str:
@@ -113,7 +114,8 @@ def _again(pod: Pod, objects: ClusterObjects) -> str:
 
 
 def _note_on_claims(suggestion: Suggestion, pod: Pod, objects: ClusterObjects) -> str:
-    claims = list(dict.fromkeys(step.facts["claim"] for step in suggestion.steps if _is_of_a_template(step)))
+    named = (step.facts.get("claims") or [step.facts["claim"]] for step in suggestion.steps if _is_of_a_template(step))
+    claims = list(dict.fromkeys(chain.from_iterable(named)))
     maker = maker_of(pod, objects)
     by = f", which {maker.text} makes again" if maker is not None else ""
     made, go = ("claim", "goes") if len(claims) == 1 else ("claims", "go")

@@ -199,6 +199,9 @@ _TEXTS: Final[Mapping[ChangeKind, Callable[[Facts, Step], str]]] = {
     ChangeKind.CLAIM_CLASS: lambda facts, _: (
         f"let claim {facts['claim']} be of storage class {facts['to']} instead of {facts['class'] or 'none'}"
     ),
+    ChangeKind.NEW_CLAIM: lambda facts, _: (
+        f"make the pod again: it has claim {', '.join(facts['claims'])} of before the template was changed"
+    ),
     ChangeKind.DEVICE_COUNT: _device_count,
     ChangeKind.DEVICE_SELECTOR: lambda facts, _: f"drop the selector {facts['selector']} from {_of_request(facts)}",
     ChangeKind.DEVICE_CONSTRAINT: lambda facts, _: f"drop the constraint on {facts['attribute']} from {_claim(facts)}",

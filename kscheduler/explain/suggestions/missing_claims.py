@@ -23,6 +23,17 @@ def missing_claims(scenario: Scenario) -> Iterator[str]:
         else:
             yield f"{_WAITS}: create PersistentVolumeClaim {name} in namespace {space}"
     device_claims = {claim.key for claim in objects.resourceclaims}
+    made = {status.name for status in pod.status.resource_claim_statuses}
     for entry in pod.spec.resource_claims:
+        template = entry.resource_claim_template_name
+        if template and entry.name not in made:
+            yield f"{_WAITS}: {_of_template(template, entry.name, scenario)}"
         if entry.resource_claim_name and f"{space}/{entry.resource_claim_name}" not in device_claims:
             yield f"{_WAITS}: create ResourceClaim {entry.resource_claim_name} in namespace {space}"
+
+
+def _of_template(template: str, entry: str, scenario: Scenario) -> str:
+    claim = f"the pod's claim {entry} is made from"
+    if template in scenario.claim_templates and scenario.claim_templates[template] is None:
+        return f"create ResourceClaimTemplate {template} in namespace {scenario.pod.metadata.namespace}, which {claim}"
+    return f"{claim} ResourceClaimTemplate {template}, and is not made yet"

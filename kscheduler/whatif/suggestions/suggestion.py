@@ -11,7 +11,7 @@ _POD_KINDS: Final = frozenset(
     (
         *("schedulingGate", "request", "toleration", "nodeSelector", "nodeAffinity", "podAffinity", "podAntiAffinity"),
         *("maxSkew", "topologySpreadConstraint", "hostPort", "claimSize", "claimClass"),
-        *("deviceCount", "deviceSelector", "deviceConstraint", "deviceToleration", "deviceClass"),
+        *("newClaim", "deviceCount", "deviceSelector", "deviceConstraint", "deviceToleration", "deviceClass"),
         *("groupMinCount", "groupMembers"),
     )
 )
@@ -32,6 +32,7 @@ class ChangeKind(Enum):
     HOST_PORT = "hostPort"
     CLAIM_SIZE = "claimSize"
     CLAIM_CLASS = "claimClass"
+    NEW_CLAIM = "newClaim"
     DEVICE_COUNT = "deviceCount"
     DEVICE_SELECTOR = "deviceSelector"
     DEVICE_CONSTRAINT = "deviceConstraint"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kscheduler.cli import main
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.explain.suggestions.asked import suggested
@@ -148,8 +149,8 @@ def test_a_claim_that_a_stateful_set_makes_comes_back_as_it_was_so_its_template_
     assert found["command"] == ""
     assert found["commandNote"] == (
         "no single command does it: claim data-db-0 is made from volumeClaimTemplate data of statefulset/db, which "
-        "cannot be changed in place: kubectl delete statefulset/db --cascade=orphan, apply it with the changed "
-        "template, then delete claim data-db-0 and pod db-0; claims of other replicas are made from it, too"
+        "cannot be changed in place: delete it with --cascade=orphan, apply it with the changed template, then "
+        "delete claim data-db-0 and pod db-0; claims of other replicas are made from it, too"
     )
     by_another = of_a_set("db-0", "data-db-0")
     by_another["metadata"]["ownerReferences"][0]["apiVersion"] = "apps.kruise.io/v1beta1"
@@ -347,6 +348,48 @@ def template_scenario(owner: Tree | None = None, **spec: Any) -> Tree:
     if owner is not None:
         tree["pod"]["metadata"]["ownerReferences"] = [owner]
     return tree
+
+
+def asked_again(tree: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str], count: int) -> Tree:
+    """The answer about the same objects with the template, which asks for so many devices by now."""
+    kinds = {
+        "nodes": ("v1", "Node"),
+        "resourceclaims": ("resource.k8s.io/v1", "ResourceClaim"),
+        "resourceslices": ("resource.k8s.io/v1", "ResourceSlice"),
+        "deviceclasses": ("resource.k8s.io/v1", "DeviceClass"),
+    }
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
+    spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+    template = {"metadata": {"name": "some", "namespace": "default", "uid": "some"}, "spec": {"spec": spec}}
+    items = [
+        {"apiVersion": "v1", "kind": "Pod", **tree["pod"]},
+        {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", **template},
+    ]
+    for plural, (version, kind) in kinds.items():
+        items += [{"apiVersion": version, "kind": kind, **each} for each in tree["objects"][plural]]
+    dump = tmp_path / "dump.json"
+    dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert main(["explain", "--from", str(dump), "-o", "json", "--scheduler-name", "default-scheduler"]) == 0
+    output = capsys.readouterr()
+    assert "passed over" not in output.err
+    answer: Tree = json.loads(output.out)
+    return answer
+
+
+def test_asked_again_after_the_template_alone_was_changed_the_answer_is_to_make_the_pod_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree = template_scenario()
+    before = asked_again(tree, tmp_path, capsys, 2)["suggestions"]
+    assert before[0]["text"].startswith("ask for 1 device instead of 2 in request r of claim template some, and")
+    first, *others = asked_again(tree, tmp_path, capsys, 1)["suggestions"]
+    assert (first["kind"], first["nodes"]) == ("newClaim", 1)
+    assert first["text"] == "make the pod again: it has claim mine of before the template was changed"
+    assert first["command"] == "kubectl get pod web -n default -o yaml | kubectl replace --force -f -"
+    assert feasible(applied(tree, first)) == 1
+    assert "deviceCount" not in [each["kind"] for each in others]
+    still_too_many = asked_again(tree, tmp_path, capsys, 3)["suggestions"]
+    assert still_too_many[0]["kind"] == "deviceCount"
 
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", "Job", "RayCluster"])
