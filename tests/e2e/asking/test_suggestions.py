@@ -4,10 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from typing import Any
 
 import pytest
 
+from tests.e2e.devices import DevicesRoom
 from tests.e2e.scenario import SECONDS, Scenario
 
 Tree = dict[str, Any]
@@ -47,6 +49,10 @@ def is_gated(scenario: Scenario, pod: str) -> bool:
     return bool(scenario.pod(pod)["spec"].get("schedulingGates"))
 
 
+def has_its_claim(scenario: Scenario, pod: str) -> bool:
+    return bool(scenario.pod(pod)["status"].get("resourceClaimStatuses"))
+
+
 def test_what_a_pod_asks_for_is_changed(scenario: Scenario) -> None:
     """A node for all, and one that takes team pods only."""
     scenario.add_node("node-0", cpu="2")
@@ -77,6 +83,23 @@ def test_a_node_is_changed(scenario: Scenario) -> None:
     scenario.kubectl("cordon", "node-0")
     scenario.add_pod("last")
     free(scenario, "last", "uncordon")
+
+
+def test_a_claim_of_a_template_is_made_again_with_its_pod(scenario: Scenario, devices: DevicesRoom) -> None:
+    """By the whole command; and by a second one, where only the template was changed."""
+    devices.publish("node-1", "gpu-0")
+    devices.publish("node-2", "gpu-0")
+    scenario.start_scheduler()
+    for name in ("whole", "half"):
+        devices.add_template(f"of-{name}", 3)
+        devices.add_pod(name, template=f"of-{name}")
+        scenario.wait("it has its claim", partial(has_its_claim, scenario, name))
+    free(scenario, "whole", "deviceCount")
+    scenario.wait("it waits", lambda: scenario.events("half", "FailedScheduling"))
+    of_the_template, _ = suggestions(scenario, "half")["deviceCount"]["command"].split(" && ")
+    run(scenario, of_the_template)
+    assert "deviceCount" not in suggestions(scenario, "half")
+    free(scenario, "half", "newClaim")
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
