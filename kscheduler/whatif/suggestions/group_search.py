@@ -191,7 +191,7 @@ def _requesting_most(
     best = _largest((asked - 1) // unit, tried)
     step = requesting(best[0]) if best is not None else None
     if best is None or step is None:
-        return replace(nothing, facts={**demand.facts, "to": 0}), widest
+        return replace(nothing, facts={**demand.facts, "to": 0}, comes_last=True), widest
     return step, best[1]
 
 

@@ -79,7 +79,7 @@ class Step:
     subject: str = ""
     """Of proposals of the same kind and subject the first that helps is shown."""
     comes_last: bool = False
-    """Whether all other changes come before: it puts the pod where it hardly belongs, or a controller undoes it."""
+    """Whether all others come before: the pod would be where it hardly belongs, have nothing, or it is soon undone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,7 +178,8 @@ def test_room_is_made_before_a_pod_goes_where_it_hardly_belongs(taint: str) -> N
         "pods": [pod_tree("other", cpu="2", nodeName="a")],
     }
     found, _ = asked(pod_tree(), **full)
-    assert [each["kind"] for each in found] == ["request", "deletePods", "addNode", "toleration", "taint"]
+    assert [each["kind"] for each in found] == ["deletePods", "addNode", "toleration", "request", "taint"]
+    assert found[3]["text"].startswith("request no cpu")
     found, _ = asked(pod_tree(nodeSelector={taint: "x"}), **full)  # it says itself that it belongs there
     assert found[0]["kind"] == "toleration"
 
@@ -200,14 +201,14 @@ def test_replicas_of_the_same_workload_are_the_last_to_go() -> None:
     pod = pod_tree() | owned_by("ReplicaSet", "m")
     found, text = asked(pod, nodes=[node_tree("a", cpu="4")], pods=[*replicas, other])
     gone = [(each["kind"], [change["name"] for change in each["changes"]]) for each in found]
-    assert gone[1:3] == [("deletePods", ["other"]), ("addNode", ["a-copy-1"])]
+    assert gone[:3] == [("deletePods", ["other"]), ("addNode", ["a-copy-1"]), ("request", ["web"])]
     assert gone[3:] == [("deletePods", [f"m-{number}"]) for number in range(3)]
     last = (
         "4. delete default/m-0 on a (priority 0; the pod's own controller makes m-0 again) (1 node; 2 others would do"
     )
     assert last in " ".join(text.split())
     found, _ = asked(pod, nodes=[node_tree("a", cpu="3")], pods=replicas)
-    assert [each["kind"] for each in found][:2] == ["request", "addNode"]
+    assert [each["kind"] for each in found] == ["addNode", "request", "deletePods", "deletePods", "deletePods"]
 
 
 def test_pods_that_would_have_to_go_are_named_with_priority_and_budgets() -> None:
