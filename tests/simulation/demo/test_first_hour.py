@@ -83,10 +83,10 @@ async def test_the_samples_of_explain_are_what_it_prints() -> None:
         await typed(url, apply)
         await typed(url, "kubectl wait --for=jsonpath={.status.replicas}=1 statefulset/arm --timeout=60s")
         await typed(url, "kubectl wait --for=condition=PodScheduled=False pod/arm-0 --timeout=60s")
-        printed = await answer(url, *arguments(pending))
-        assert f"kubectl --server={url} patch statefulset arm" in printed
-        of_kubeconfig = printed.replace(f" --server={url}", "").splitlines()  # as with the page's KUBECONFIG
-        assert is_sample_of(second, of_kubeconfig), printed
+        text = await answer(url, *arguments(pending))
+        assert f"kubectl --server={url} patch statefulset arm" in text
+        as_with_kubeconfig = text.replace(f" --server={url}", "").splitlines()
+        assert is_sample_of(second, as_with_kubeconfig), text
 
 
 @needs_kubectl
