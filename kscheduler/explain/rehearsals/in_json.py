@@ -39,6 +39,7 @@ def simulation_tree(rehearsed: Rehearsed, notes: Iterable[str] = ()) -> Tree:
                 "by": each.by,
                 "priority": each.priority,
                 "replacement": each.replacement or None,
+                "afterSeconds": each.after_seconds,
             }
             for each in rehearsed.evicted
         ],
@@ -76,7 +77,14 @@ def rehearsed_of(tree: Tree) -> Rehearsed:
             for each in tree["pending"]
         ),
         evicted=tuple(
-            Evicted(each["pod"], each["node"], each["by"], each["priority"], each["replacement"] or "")
+            Evicted(
+                each["pod"],
+                each["node"],
+                each["by"],
+                each["priority"],
+                each["replacement"] or "",
+                each.get("afterSeconds", 0),  # an older service does not know it
+            )
             for each in tree["evicted"]
         ),
         drains=tuple(

@@ -176,7 +176,7 @@ async def test_what_if_pending_nodes_and_top_are_answered_by_the_service(
         assert await plugin(front, "whatif", "--replicas", "3") == 2
         assert "--replicas is how many pods each manifest of -f FILE makes" in capsys.readouterr().err
         assert await plugin(front, "whatif", "--drain", "node") == 0
-        assert "drain of node: empty" in capsys.readouterr().out
+        assert "node would be empty: 0 pods are evicted" in capsys.readouterr().out
         assert await plugin(front, "pending") == 0
         out = capsys.readouterr().out
         assert "1 pod is pending (reasons as the last attempt left them; --direct judges now)\n" in out
