@@ -54,6 +54,11 @@ class Manifests:
             listed = ", ".join(f"{kind} ({count})" for kind, count in sorted(counts.items()))
             self.notes.append(f"kinds that no scheduling rule reads are passed over: {listed}")
 
+    def note_no_nodes(self, where: str) -> None:
+        """Add a note if there is no node, so that no pod could fit: it may have been forgotten."""
+        if not self.objects["nodes"]:
+            self.notes.append(f"{where}: no node is among its objects, so no pod fits: `kubectl get nodes` prints them")
+
 
 def sorted_out(documents: Iterable[Document], default_pod: DefaultPod) -> Manifests:
     """The objects of some documents. Raises `ScenarioError` if an object cannot be read."""

@@ -194,7 +194,7 @@ def read_source(path: str, gates: FeatureGates = DEFAULT_GATES) -> Iterator[Scen
     `gates`: of the scheduler in the scenarios, with the version of Kubernetes that it follows.
     """
     built_in = default_configuration(DEFAULT_SCHEDULER_NAME, gates)
-    name = "standard input" if path == STANDARD_INPUT else path
+    name = source_name(path)
     try:
         with _opened(path) as file:
             for number, document in _documents(file, path, name):
@@ -209,6 +209,19 @@ def read_source(path: str, gates: FeatureGates = DEFAULT_GATES) -> Iterator[Scen
         raise ScenarioError(f"{name}: not a gzip stream: {error}") from None
     except OSError as error:
         raise ScenarioError(f"{name}: cannot be read: {error.strerror or error}") from None
+
+
+def source_name(path: str) -> str:
+    """The file as messages name it."""
+    return "standard input" if path == STANDARD_INPUT else path
+
+
+def nothing_in(path: str) -> ScenarioError:
+    """The refusal of a dump that is empty: an answer about it would look like an all-clear."""
+    return ScenarioError(
+        f"{source_name(path)}: no object in it, only an empty file or list: give what "
+        "`kubectl get nodes,pods -A -o yaml` prints"
+    )
 
 
 def parse_scenario(line: bytes | msgspec.Raw, where: str, built_in: LoadedConfig | None = None) -> Scenario:

@@ -21,7 +21,7 @@ from kscheduler.state.pod_groups.group_table import PodGroupTable
 from kscheduler.whatif.gate_owners import gate_owners
 from kscheduler.whatif.manifests import DefaultPod, Manifests, sorted_out
 from kscheduler.whatif.new_pods import NewPod, new_pods
-from kscheduler.whatif.scenario import Document, GroupScenario, ScenarioError, read_source
+from kscheduler.whatif.scenario import Document, GroupScenario, ScenarioError, nothing_in, read_source, source_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def questions_from(
     source = read_source(path, served.config.gates)
     first = next(source, None)
     if first is None:
-        return
+        raise nothing_in(path)
     if not isinstance(first, Document):
         if selection.is_about_a_cluster:
             raise ScenarioError(
@@ -81,6 +81,7 @@ def _in_cluster(
     found: Manifests, path: str, selection: Asked, served: Serving, default_pod: DefaultPod
 ) -> Iterator[Question | GroupQuestion]:
     found.note_others()
+    found.note_no_nodes(source_name(path))
     objects, notes = found.cluster(), tuple(found.notes)
     if selection.manifest:
         news, besides = read_new_pods(selection.manifest, selection.namespace, default_pod)

@@ -33,6 +33,12 @@ def simulation_text(rehearsed: Rehearsed, style: Style = PLAIN) -> str:
 
 
 def _lines(rehearsed: Rehearsed, style: Style) -> Iterator[str]:
+    if left_out := rehearsed.left_out:
+        names = ", ".join(map(printable, left_out[:_MOST])) + (
+            f" and {len(left_out) - _MOST} more" if left_out[_MOST:] else ""
+        )
+        yield f"{style.paint('left out', RED)}, as it cannot be read: {names}"
+        yield ""
     if added := rehearsed.added_nodes:
         names = ", ".join(map(printable, added[:_MOST])) + (f" and {len(added) - _MOST} more" if added[_MOST:] else "")
         yield f"{nodes(len(added))} added: {names}"

@@ -38,7 +38,7 @@ def amounts_text(resource: str, amounts: Sequence[int]) -> list[str]:
     if not (resource in _BYTES or resource.startswith("hugepages-")):
         return [str(amount) for amount in amounts]
     unit, shift = next(((unit, shift) for unit, shift in _BINARY_UNITS if abs(smallest) >= 1 << shift), ("", 0))
-    return [_in_unit(amount, unit, shift) for amount in amounts]
+    return [_in_unit(amount, unit, shift) if amount else "0" for amount in amounts]
 
 
 def _in_unit(amount: int, unit: str, shift: int) -> str:

@@ -45,6 +45,8 @@ _BACKOFF_SECONDS: Final = 10.0
 """The longest back-off; virtual."""
 _MOST_ROUNDS: Final = 60
 """Back-offs that are waited for: ten minutes of the service's time. Whoever moves then still, moves for ever."""
+_LAST_ROUNDS: Final = 10
+"""In which pods must move for it to be said that they move for ever."""
 _TO_BE_TRIED: Final = ("active", "backoff")
 
 
@@ -62,6 +64,7 @@ class FrozenCluster:
         self._statuses = _Statuses(self)
         self._evicted: list[Evicted] = []
         self._placed: list[Placed] = []
+        self._moves_before_the_end = self._moves
         self._plan = plan
         known = registry() if plan.plugins is None else plan.plugins
         ports = scenario_ports(plan.objects)
@@ -274,7 +277,9 @@ class FrozenCluster:
 
         False if something moves for ever, or if the time is up.
         """
-        for _ in range(_MOST_ROUNDS):
+        for rounds_left in range(_MOST_ROUNDS, 0, -1):
+            if rounds_left == _LAST_ROUNDS:
+                self._moves_before_the_end = self._moves
             await self._turns()
             if self.is_out_of_time:
                 return False
@@ -284,15 +289,29 @@ class FrozenCluster:
             await self.clock.advance(_BACKOFF_SECONDS)
         return False
 
+    def why_never_quiet(self) -> str:
+        """What goes on where `until_quiet` has given up: pods change places, or fail at each attempt."""
+        if self._moves != self._moves_before_the_end:
+            return "some pods still change places after ten minutes of virtual time"
+        failing = [
+            pod.key
+            for pod in self._pods.values()
+            if not pod.spec.node_name and (found := self._assembly.queue.find(pod.key)) and found[0] in _TO_BE_TRIED
+        ]
+        named = ", ".join(failing[:3]) + (f" and {len(failing) - 3} more" if len(failing) > 3 else "")
+        return f"each attempt fails, and is made again and again: {named}"
+
+    @property
+    def _moves(self) -> tuple[int, int]:
+        return len(self._placed), len(self._evicted)
+
     async def _turns(self) -> None:
         """Until nobody decides any more."""
         quiet = 0
         while quiet < _QUIET_TURNS and not self.is_out_of_time:
-            before = len(self._placed), len(self._evicted)
+            before = self._moves
             await asyncio.sleep(0)
-            statistics = (
-                self._assembly.queue.statistics() if before == (len(self._placed), len(self._evicted)) else None
-            )
+            statistics = self._assembly.queue.statistics() if before == self._moves else None
             is_busy = statistics is None or statistics.active > 0
             quiet = 0 if is_busy else quiet + 1
 

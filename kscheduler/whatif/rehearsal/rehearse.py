@@ -41,7 +41,7 @@ async def rehearsal(plan: RehearsalPlan) -> Rehearsed:
     notes: list[str] = []
     async with cluster.at_work():
         if not await cluster.until_quiet() and not cluster.is_out_of_time:
-            notes.append("some pods still change places after ten minutes of virtual time")
+            notes.append(cluster.why_never_quiet())
         for seconds, pods in takewhile(lambda _: not cluster.is_out_of_time, later):
             for pod in filter(cluster.is_there, pods):
                 cluster.evict(pod, TAINT, seconds)
@@ -61,6 +61,7 @@ async def rehearsal(plan: RehearsalPlan) -> Rehearsed:
             after=cluster.room(),
             notes=tuple(notes),
             added_nodes=tuple(sorted(plan.added_nodes())),
+            left_out=plan.left_out,
         )
         if plan.capacity_of is not None:
             count, is_more = await _capacity(cluster, plan.capacity_of)

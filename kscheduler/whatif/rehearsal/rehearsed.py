@@ -91,5 +91,7 @@ class Rehearsed:
     notes: tuple[str, ...] = ()
     added_nodes: tuple[str, ...] = ()
     """The nodes that came, by name."""
+    left_out: tuple[str, ...] = ()
+    """Objects of the cluster that cannot be read, and were not there: `node web-1`."""
     is_whole: bool = True
     """Played to its end; else the time was up."""
