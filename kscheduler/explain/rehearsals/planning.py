@@ -144,7 +144,8 @@ def _readable(objects: ClusterObjects, where: str) -> tuple[ClusterObjects, list
 
     A scheduler leaves such a node out; one that wrote `cpu: four` by hand should hear of it.
     """
-    bad = [found for found in (*objects.nodes, *objects.pods) if not is_readable(found)]
+    every: list[Node | Pod] = [*objects.nodes, *objects.pods]
+    bad = [found for found in every if not is_readable(found)]
     if not bad:
         return objects, [], []
     names = {id(found): f"{'node' if isinstance(found, Node) else 'pod'} {found.key}" for found in bad}

@@ -297,7 +297,7 @@ async def test_with_direct_the_service_is_not_asked(capsys: pytest.CaptureFixtur
 
 async def test_what_is_wrong_with_a_question_is_not_asked_again_here(capsys: pytest.CaptureFixture[str]) -> None:
     async with cluster() as front:
-        assert await plugin(front, "why", "default/nobody") == 2
+        assert await plugin(front, "why", "default/nobody") == 1  # as `kscheduler explain`
         assert "the service knows no pod default/nobody" in capsys.readouterr().err
         assert await plugin(front, "whatif", "--drain", "nowhere") == 2
         assert "--drain: there is no node nowhere among the 0 nodes" in capsys.readouterr().err
