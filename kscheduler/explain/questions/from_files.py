@@ -20,7 +20,7 @@ from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.state.pod_groups.group_table import PodGroupTable
 from kscheduler.whatif.gate_owners import gate_owners
 from kscheduler.whatif.manifests import DefaultPod, Manifests, sorted_out
-from kscheduler.whatif.new_pods import NewPod, new_pods
+from kscheduler.whatif.new_pods import NewPod, misspelt_in_new, new_pods
 from kscheduler.whatif.scenario import Document, GroupScenario, ScenarioError, nothing_in, read_source, source_name
 
 
@@ -130,4 +130,6 @@ def read_new_pods(path: str, namespace: str, default_pod: DefaultPod) -> tuple[l
         kinds = sorted({str(document.tree.get("kind")) for document in documents})
         raise ScenarioError(f"{path}: no pod and nothing that makes pods, only {', '.join(kinds) or 'an empty file'}")
     others = [document for document in documents if document.tree.get("kind") != "Pod"]
-    return news, sorted_out(others, default_pod)
+    besides = sorted_out(others, default_pod)
+    besides.notes.extend(note for document in documents for note in misspelt_in_new(document))
+    return news, besides

@@ -318,6 +318,15 @@ def test_a_misspelt_field_of_a_new_pod_is_noted_once_with_its_path(play: Play) -
     assert about == [f"spec.template.spec.{hint}", f"spec.{hint}"]
 
 
+@pytest.mark.parametrize("verb", ["simulate", "explain"])
+def test_a_misspelt_number_of_replicas_is_told(play: Play, capsys: pytest.CaptureFixture[str], verb: str) -> None:
+    web = workload("Deployment")
+    web["spec"]["replica"] = 20
+    assert main([verb, "--from", play.write("dump.yaml", node("a")), "-f", play.write("new.yaml", web)]) == 0
+    hint = "document 1 (Deployment): spec.replica is not a field: do you mean replicas?\n"
+    assert capsys.readouterr().err.count(hint) == 1
+
+
 def tolerating(seconds: int | None = None, **more: str) -> Tree:
     toleration: Tree = {"key": "team", "operator": "Equal", "value": "ml", "effect": "NoExecute", **more}
     return {"tolerations": [toleration if seconds is None else {**toleration, "tolerationSeconds": seconds}]}
