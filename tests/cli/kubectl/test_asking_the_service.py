@@ -233,6 +233,24 @@ async def test_pending_says_where_its_reasons_come_from(capsys: pytest.CaptureFi
         assert "0/1 nodes are available: 1 Insufficient cpu." in out
 
 
+async def test_pending_says_how_many_pods_of_other_schedulers_it_does_not_show(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with cluster() as front:
+        put(front.server, "nodes", node_tree("node", cpu="2"))
+        for name in ("first", "second"):
+            put(front.server, "pods", pod_tree(name, schedulerName="nobody"))
+        told = "not shown: pods without a node of schedulers that are not served here: nobody (2); --direct lists them"
+        out = ""
+        async with asyncio.timeout(SECONDS):
+            while told not in " ".join(out.split()):
+                assert await plugin(front, "pending") == 0
+                out = capsys.readouterr().out
+        assert "no pod is pending\n" in out
+        assert await plugin(front, "pending", "--direct") == 0
+        assert "not served here: spec.schedulerName is nobody" in capsys.readouterr().out
+
+
 async def _has_condition(front: Front, name: str) -> None:
     def has() -> bool:
         record = front.server.store.get("pods", "default", name)
