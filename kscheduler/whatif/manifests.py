@@ -14,9 +14,9 @@ from kscheduler.api.kinds import KINDS, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.state.pod_groups.group_apis import OTHER_APIS, kubernetes_apis
+from kscheduler.whatif.fields.unknown_fields import misspelt
 from kscheduler.whatif.priority import SYSTEM_PRIORITIES, default_priority_class
 from kscheduler.whatif.scenario import ClusterObjects, Document, ScenarioError
-from kscheduler.whatif.unknown_fields import misspelt
 
 Tree = dict[str, Any]
 DefaultPod = Callable[[Tree], None]

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kscheduler.whatif.controllers import stateful_labels, tolerate_as_daemon
+from kscheduler.whatif.fields.unknown_fields import misspelt
+from kscheduler.whatif.fields.workload_fields import FIELDS
 from kscheduler.whatif.scenario import Document, ScenarioError
-from kscheduler.whatif.unknown_fields import misspelt
-from kscheduler.whatif.workload_fields import FIELDS
 
 Tree = dict[str, Any]
 

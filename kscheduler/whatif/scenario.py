@@ -51,8 +51,8 @@ from kscheduler.config.loader import LoadedConfig, default_configuration, from_t
 from kscheduler.config.reading.yaml_tree import LOADER
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.registry import Registry
+from kscheduler.whatif.fields.unknown_fields import misspelt, nearest
 from kscheduler.whatif.gate_owners import gate_owners
-from kscheduler.whatif.unknown_fields import misspelt, nearest
 
 _GZIP_MAGIC = b"\x1f\x8b"
 STANDARD_INPUT = "-"
