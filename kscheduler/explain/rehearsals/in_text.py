@@ -23,6 +23,8 @@ from kscheduler.whatif.rehearsal.rehearsed import (
 
 _MOST: Final = 20
 """Lines of a kind; the rest is counted."""
+_EMPTYING: Final = {REMOVAL: ", removed", TAINT: " with its taint"}
+"""By reason of evictions that take pods off a whole node, what is said of the node; drains are told with more."""
 _ALWAYS: Final = ("cpu", "memory", "pods")
 
 
@@ -43,7 +45,7 @@ def _lines(rehearsed: Rehearsed, style: Style) -> Iterator[str]:
         names = ", ".join(map(printable, added[:_MOST])) + (f" and {len(added) - _MOST} more" if added[_MOST:] else "")
         yield f"{nodes(len(added))} added: {names}"
         yield ""
-    if rehearsed.drains or any(each.by == TAINT for each in rehearsed.evicted):
+    if rehearsed.drains or any(each.by in _EMPTYING for each in rehearsed.evicted):
         yield from _of_emptied_nodes(rehearsed, style)
     else:
         yield from _placed(rehearsed.placed, style)
@@ -57,12 +59,13 @@ def _lines(rehearsed: Rehearsed, style: Style) -> Iterator[str]:
 
 
 def _of_emptied_nodes(rehearsed: Rehearsed, style: Style) -> Iterator[str]:
-    """Where nodes are drained or tainted, what becomes of their pods comes first."""
+    """Where nodes are drained, tainted or removed, what becomes of their pods comes first."""
     for drained in rehearsed.drains:
         yield from _drained(drained, rehearsed, style)
-    tainted = [each for each in rehearsed.evicted if each.by == TAINT]
-    for node in sorted({each.node for each in tainted}):
-        yield f"{printable(node)} with its taint: {_fate([each for each in tainted if each.node == node], rehearsed)}"
+    for by, words in _EMPTYING.items():
+        gone = [each for each in rehearsed.evicted if each.by == by]
+        for node in sorted({each.node for each in gone}):
+            yield f"{printable(node)}{words}: {_fate([each for each in gone if each.node == node], rehearsed)}"
     yield from _evicted(rehearsed, style)
     yield ""
     yield from _placed(rehearsed.placed, style)

@@ -412,6 +412,11 @@ def test_of_a_drain_the_answer_says_first_what_becomes_of_its_pods(play: Play) -
     assert rows[0] == "a would not be empty: 0 pods are evicted"
 
 
+def test_of_a_removal_the_answer_says_first_what_becomes_of_the_pods(play: Play) -> None:
+    text = play.text("--remove-node", "a", objects=[node("a"), node("b"), pod("runs", on="a"), pod("waits", cpu="9")])
+    assert text.startswith("a, removed: 1 pod is evicted, 1 gets a node\n\n1 pod would lose their node")
+
+
 def test_each_row_of_the_room_has_one_unit(play: Play) -> None:
     objects = [node("a", cpu="4500m"), node("b"), pod("runs", cpu="500m", on="a"), pod("waits", cpu="1500m")]
     rows = {line.split()[0]: " ".join(line.split()[1:]) for line in play.text(objects=objects).splitlines() if line}
