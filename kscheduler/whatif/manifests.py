@@ -57,7 +57,8 @@ class Manifests:
     def note_no_nodes(self, where: str) -> None:
         """Add a note if there is no node, so that no pod could fit: it may have been forgotten."""
         if not self.objects["nodes"]:
-            self.notes.append(f"{where}: no node is among its objects, so no pod fits: `kubectl get nodes` prints them")
+            note = "no node is among its objects, and without nodes no pod fits: `kubectl get nodes` prints them"
+            self.notes.append(f"{where}: {note}")
 
 
 def sorted_out(documents: Iterable[Document], default_pod: DefaultPod) -> Manifests:

@@ -290,7 +290,10 @@ class FrozenCluster:
         return False
 
     def why_never_quiet(self) -> str:
-        """What goes on where `until_quiet` has given up: pods change places, or fail at each attempt."""
+        """What goes on where `until_quiet` has given up: pods change places, or fail at each attempt.
+
+        A pod does so after an error, such as that there are no nodes, and a pod group whenever it is turned down.
+        """
         if self._moves != self._moves_before_the_end:
             return "some pods still change places after ten minutes of virtual time"
         failing = [
@@ -298,8 +301,10 @@ class FrozenCluster:
             for pod in self._pods.values()
             if not pod.spec.node_name and (found := self._assembly.queue.find(pod.key)) and found[0] in _TO_BE_TRIED
         ]
+        if not failing:
+            return "some attempts have not ended after ten minutes of virtual time"
         named = ", ".join(failing[:3]) + (f" and {len(failing) - 3} more" if len(failing) > 3 else "")
-        return f"each attempt fails, and is made again and again: {named}"
+        return f"tried again and again, and each attempt fails: {named}"
 
     @property
     def _moves(self) -> tuple[int, int]:

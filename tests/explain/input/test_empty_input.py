@@ -51,7 +51,7 @@ def test_a_dump_without_any_object_is_refused(
 def test_a_dump_without_nodes_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str) -> None:
     dump = written(tmp_path, POD)
     assert main([verb, "--from", dump]) == 0
-    told = f"kscheduler: {dump}: no node is among its objects, so no pod fits"
+    told = f"kscheduler: {dump}: no node is among its objects, and without nodes no pod fits"
     assert [line for line in capsys.readouterr().err.splitlines() if line.startswith(told)]
     assert main([verb, "--from", written(tmp_path, NODE, POD)]) == 0
     assert "no node is among" not in capsys.readouterr().err
@@ -61,7 +61,7 @@ def test_without_nodes_no_pod_is_said_to_change_places(tmp_path: Path, capsys: p
     """An attempt without any node ends with an error, after which the service tries again, for ever."""
     assert main(["simulate", "--from", written(tmp_path, POD), "-o", "json"]) == 0
     tree = json.loads(capsys.readouterr().out)
-    assert "each attempt fails, and is made again and again: shop/waits" in tree["notes"]
+    assert "tried again and again, and each attempt fails: shop/waits" in tree["notes"]
     assert not any("change places" in note for note in tree["notes"])
     assert tree["pending"][0]["message"] == "no nodes available to schedule pods"
 
