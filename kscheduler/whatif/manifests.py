@@ -14,9 +14,9 @@ from kscheduler.api.kinds import KINDS, RESOURCE_CLAIM_TEMPLATES, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.state.pod_groups.group_apis import OTHER_APIS, kubernetes_apis
+from kscheduler.whatif.fields.unknown_fields import misspelt
 from kscheduler.whatif.priority import SYSTEM_PRIORITIES, default_priority_class
 from kscheduler.whatif.scenario import ClusterObjects, Document, ScenarioError
-from kscheduler.whatif.unknown_fields import misspelt
 
 Tree = dict[str, Any]
 DefaultPod = Callable[[Tree], None]
@@ -56,6 +56,12 @@ class Manifests:
         if counts:
             listed = ", ".join(f"{kind} ({count})" for kind, count in sorted(counts.items()))
             self.notes.append(f"kinds that no scheduling rule reads are passed over: {listed}")
+
+    def note_no_nodes(self, where: str) -> None:
+        """Add a note if there is no node, so that no pod could fit: it may have been forgotten."""
+        if not self.objects["nodes"]:
+            note = "no node is among its objects, and without nodes no pod fits: `kubectl get nodes` prints them"
+            self.notes.append(f"{where}: {note}")
 
 
 def sorted_out(documents: Iterable[Document], default_pod: DefaultPod) -> Manifests:

@@ -57,8 +57,8 @@ from kscheduler.config.loader import LoadedConfig, default_configuration, from_t
 from kscheduler.config.reading.yaml_tree import LOADER
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.registry import Registry
+from kscheduler.whatif.fields.unknown_fields import misspelt, nearest
 from kscheduler.whatif.gate_owners import gate_owners
-from kscheduler.whatif.unknown_fields import misspelt, nearest
 
 _GZIP_MAGIC = b"\x1f\x8b"
 STANDARD_INPUT = "-"
@@ -202,7 +202,7 @@ def read_source(path: str, gates: FeatureGates = DEFAULT_GATES) -> Iterator[Scen
     `gates`: of the scheduler in the scenarios, with the version of Kubernetes that it follows.
     """
     built_in = default_configuration(DEFAULT_SCHEDULER_NAME, gates)
-    name = "standard input" if path == STANDARD_INPUT else path
+    name = source_name(path)
     try:
         with _opened(path) as file:
             for number, document in _documents(file, path, name):
@@ -217,6 +217,19 @@ def read_source(path: str, gates: FeatureGates = DEFAULT_GATES) -> Iterator[Scen
         raise ScenarioError(f"{name}: not a gzip stream: {error}") from None
     except OSError as error:
         raise ScenarioError(f"{name}: cannot be read: {error.strerror or error}") from None
+
+
+def source_name(path: str) -> str:
+    """The file as messages name it."""
+    return "standard input" if path == STANDARD_INPUT else path
+
+
+def nothing_in(path: str) -> ScenarioError:
+    """The refusal of a dump that is empty: an answer about it would look like an all-clear."""
+    return ScenarioError(
+        f"{source_name(path)}: no object in it, only an empty file or list: give what "
+        "`kubectl get nodes,pods -A -o yaml` prints"
+    )
 
 
 def parse_scenario(line: bytes | msgspec.Raw, where: str, built_in: LoadedConfig | None = None) -> Scenario:

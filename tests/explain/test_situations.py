@@ -73,7 +73,7 @@ async def test_a_pod_that_nobody_serves_is_explained_as_a_hypothesis(capsys: pyt
     first, second, *rest = explanation.text.splitlines()
     assert first == "default/web: nobody here serves it: spec.schedulerName is volcano"
     assert second.startswith("  served here: kscheduler (")
-    assert "HYPOTHETICAL, as if a profile named volcano served it here: goes to node-1" in rest
+    assert "HYPOTHETICAL, as if profile kscheduler served it here: goes to node-1" in rest
     assert (explanation.tree["outcome"], explanation.tree["cycleOutcome"]) == ("NotServed", "Placed")
     assert (explanation.tree["isHypothetical"], explanation.tree["best"]) == (True, ["node-1"])
     assert explanation.tree["situation"]["servedSchedulerNames"] == ["kscheduler"]
@@ -92,6 +92,7 @@ async def test_a_configuration_says_who_is_served(
     not_served = await explained(capsys, pod_tree(schedulerName="three"), "--config", str(path))
     words = " ".join(not_served.text.split())  # where the line breaks depends on how long the path is
     assert f" served here: one, two (profiles of {path})" in words
+    assert "HYPOTHETICAL, as if profile one served it here: goes to node-1" in words
 
 
 async def test_a_bound_pod_says_so_before_anything_else(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from kscheduler.cli.kubectl.service import (
     NotAskedError,
     ServiceAddress,
     ServiceDoor,
+    UnknownToServiceError,
     WrongQuestionError,
     service_address,
 )
@@ -78,7 +79,7 @@ def answer(args: argparse.Namespace, asks: Asks, decides: Decides, why_here: str
         code = asyncio.run(_asked(args, asks, address))
     except WrongQuestionError as problem:
         refuse(printable_lines(str(problem)))
-        return _BAD_INPUT
+        return _FAILED if isinstance(problem, UnknownToServiceError) else _BAD_INPUT
     except NotAskedError as problem:
         if args.service is not None:
             refuse(printable(str(problem)))

@@ -79,6 +79,7 @@ def pending_lines(tree: Tree, now: datetime, style: Style) -> Iterator[str]:
     total = tree["count"]
     if not total:
         yield "no pod is pending"
+        yield from _not_served(tree, style)
         return
     total_text = f"{total} pod is pending" if total == 1 else f"{total} pods are pending"
     yield f"{style.paint(total_text, BOLD)} (reasons as the last attempt left them; --direct judges now)"
@@ -87,6 +88,17 @@ def pending_lines(tree: Tree, now: datetime, style: Style) -> Iterator[str]:
         yield from _reason_lines(reason, now, style)
     if tree["reasonsLeftOff"]:
         yield f"and {tree['reasonsLeftOff']} reasons more"
+    yield from _not_served(tree, style)
+
+
+def _not_served(tree: Tree, style: Style) -> Iterator[str]:
+    """How many pods are not shown; an older service does not count them."""
+    others: dict[str, int] = tree.get("notServed", {})
+    if others:
+        names = ", ".join(f"{printable(name)} ({count})" for name, count in others.items())
+        yield ""
+        text = f"not shown: pods without a node of schedulers that are not served here: {names}; --direct lists them"
+        yield from wrapped(text, style.width)
 
 
 def _reason_lines(reason: Tree, now: datetime, style: Style) -> Iterator[str]:

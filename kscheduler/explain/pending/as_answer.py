@@ -47,6 +47,9 @@ def _lines(reasons: Sequence[Reason], objects: ClusterObjects, now: datetime, st
             name = printable(shlex.quote(reason.pods[0].spec.scheduler_name))
             advice = f"if that is your scheduler: --scheduler-name {name}, or --config with the file it runs with"
             yield from wrapped(f"{INDENT}{advice}", style.width)
+            names = " or ".join(printable(served) for served in reason.served)
+            fix = f"if nobody runs it: the pods need schedulerName: {names}, in the template that makes them"
+            yield from wrapped(f"{INDENT}{fix}", style.width)
         if reason.suggestion is not None and reason.example is not None:
             text = f"{suggestion_text(reason.suggestion)} ({nodes(reason.suggestion.nodes)}{_freed(reason)})"
             yield from wrapped(f"{INDENT}{printable(reason.example.key)} would fit: {printable(text)}", style.width)

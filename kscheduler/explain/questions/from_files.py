@@ -23,8 +23,8 @@ from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.state.pod_groups.group_table import PodGroupTable
 from kscheduler.whatif.gate_owners import gate_owners
 from kscheduler.whatif.manifests import CLAIM_TEMPLATE, DefaultPod, Manifests, read_object, sorted_out
-from kscheduler.whatif.new_pods import NewPod, new_pods
-from kscheduler.whatif.scenario import Document, GroupScenario, ScenarioError, read_source
+from kscheduler.whatif.new_pods import NewPod, misspelt_in_new, new_pods
+from kscheduler.whatif.scenario import Document, GroupScenario, ScenarioError, nothing_in, read_source, source_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def questions_from(
     source = read_source(path, served.config.gates)
     first = next(source, None)
     if first is None:
-        return
+        raise nothing_in(path)
     if not isinstance(first, Document):
         if selection.is_about_a_cluster:
             raise ScenarioError(
@@ -99,6 +99,7 @@ def _in_cluster(
     found: Manifests, path: str, selection: Asked, served: Serving, default_pod: DefaultPod
 ) -> Iterator[Question | GroupQuestion]:
     found.note_others()
+    found.note_no_nodes(source_name(path))
     objects, notes = found.cluster(), tuple(found.notes)
     if selection.manifest:
         news, besides = read_new_pods(selection.manifest, selection.namespace, default_pod)
@@ -147,4 +148,6 @@ def read_new_pods(path: str, namespace: str, default_pod: DefaultPod) -> tuple[l
         kinds = sorted({str(document.tree.get("kind")) for document in documents})
         raise ScenarioError(f"{path}: no pod and nothing that makes pods, only {', '.join(kinds) or 'an empty file'}")
     others = [document for document in documents if document.tree.get("kind") != "Pod"]
-    return news, sorted_out(others, default_pod)
+    besides = sorted_out(others, default_pod)
+    besides.notes.extend(note for document in documents for note in misspelt_in_new(document))
+    return news, besides

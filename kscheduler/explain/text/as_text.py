@@ -74,7 +74,8 @@ def _lines(decision: Decision, style: Style, situation: Situation) -> Iterator[s
             name = printable(situation.scheduler_name)
             yield f"{title}: {style.paint('nobody here serves it', YELLOW)}: spec.schedulerName is {name}"
             yield from facts
-            yield from _hypothetical(decision, style, f"as if a profile named {name} served it here")
+            rules = printable(situation.served[0])  # `Serving.for_pod` renames the first
+            yield from _hypothetical(decision, style, f"as if profile {rules} served it here")
         case _:
             yield f"{title}: {_outcome(decision, style)}"
             yield from facts

@@ -40,7 +40,7 @@ class PendingPods:
 
     async def tree(self, namespace: str = "") -> Tree:
         """All of them, or those of a namespace, counted; always with the same keys."""
-        return await self._tree(self._pods.keys(), namespace)
+        return {**await self._tree(self._pods.keys(), namespace), "notServed": await self._of_others(namespace)}
 
     async def tree_of(self, keys: Iterable[str]) -> Tree:
         """Those with these keys, as `tree` counts them: whoever knows the keys need not look at each bound pod."""
@@ -69,6 +69,21 @@ class PendingPods:
             "reasons": [_tree(reason, found[reason], shown) for reason in reasons[:MOST_REASONS]],
             "reasonsLeftOff": max(len(reasons) - MOST_REASONS, 0),
         }
+
+    async def _of_others(self, namespace: str) -> dict[str, int]:
+        """How many pods without a node name each scheduler that is no profile here: nobody may run it."""
+        found: Counter[str] = Counter()
+        slicer, keys = Slicer(_SLICE_SECONDS), self._pods.keys()
+        for key in keys:
+            pod = self._pods.get(key)
+            if pod is not None and self._is_of_others(pod) and namespace in ("", pod.metadata.namespace):
+                found[pod.spec.scheduler_name] += 1
+            if slicer.used_up():
+                await slicer.turn()
+        return _counted(found.items())
+
+    def _is_of_others(self, pod: Pod) -> bool:
+        return not pod.spec.node_name and not pod.is_terminal and not self._serves(pod.spec.scheduler_name)
 
     def _waits(self, pod: Pod) -> bool:
         return not pod.spec.node_name and not pod.is_terminal and self._serves(pod.spec.scheduler_name)

@@ -182,7 +182,7 @@ async def test_what_if_pending_nodes_and_top_are_answered_by_the_service(
         assert await plugin(front, "whatif", "--replicas", "3") == 2
         assert "--replicas is how many pods each manifest of -f FILE makes" in capsys.readouterr().err
         assert await plugin(front, "whatif", "--drain", "node") == 0
-        assert "drain of node: empty" in capsys.readouterr().out
+        assert "node would be empty: 0 pods are evicted" in capsys.readouterr().out
         assert await plugin(front, "pending") == 0
         out = capsys.readouterr().out
         assert "1 pod is pending (reasons as the last attempt left them; --direct judges now)\n" in out
@@ -237,6 +237,24 @@ async def test_pending_says_where_its_reasons_come_from(capsys: pytest.CaptureFi
         out = capsys.readouterr().out
         assert "last attempt" not in out
         assert "0/1 nodes are available: 1 Insufficient cpu." in out
+
+
+async def test_pending_says_how_many_pods_of_other_schedulers_it_does_not_show(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with cluster() as front:
+        put(front.server, "nodes", node_tree("node", cpu="2"))
+        for name in ("first", "second"):
+            put(front.server, "pods", pod_tree(name, schedulerName="nobody"))
+        told = "not shown: pods without a node of schedulers that are not served here: nobody (2); --direct lists them"
+        out = ""
+        async with asyncio.timeout(SECONDS):
+            while told not in " ".join(out.split()):
+                assert await plugin(front, "pending") == 0
+                out = capsys.readouterr().out
+        assert "no pod is pending\n" in out
+        assert await plugin(front, "pending", "--direct") == 0
+        assert "not served here: spec.schedulerName is nobody" in capsys.readouterr().out
 
 
 async def _has_condition(front: Front, name: str) -> None:
@@ -303,7 +321,7 @@ async def test_with_direct_the_service_is_not_asked(capsys: pytest.CaptureFixtur
 
 async def test_what_is_wrong_with_a_question_is_not_asked_again_here(capsys: pytest.CaptureFixture[str]) -> None:
     async with cluster() as front:
-        assert await plugin(front, "why", "default/nobody") == 2
+        assert await plugin(front, "why", "default/nobody") == 1  # as `kscheduler explain`
         assert "the service knows no pod default/nobody" in capsys.readouterr().err
         assert await plugin(front, "whatif", "--drain", "nowhere") == 2
         assert "--drain: there is no node nowhere among the 0 nodes" in capsys.readouterr().err
