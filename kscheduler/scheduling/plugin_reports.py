@@ -69,9 +69,16 @@ class PluginReports:
         self._tell_held = tell_held
         self._kinds: RecentlyUsed[tuple[object, ...], _Incident] = RecentlyUsed(_MOST_KINDS)
         self._slowest: SlowCall | None = None
+        self._is_silent = False
+
+    def be_silent(self) -> None:
+        """Report nothing any more: in a copy of the process, whose decisions nobody carries out."""
+        self._is_silent = True
 
     def failed(self, plugin: str, point: str, pod: PodInfo | None, failure: BaseException, then: str = "") -> None:
         """Count and log a failure, with its traceback; with `then`, report it to the pod as well."""
+        if self._is_silent:
+            return
         count_caught(Boundary.PLUGIN)
         self._observations.plugin_failed(plugin, point)
         if _is_overrun(failure):
@@ -96,6 +103,8 @@ class PluginReports:
 
     def slow(self, plugin: str, point: str, pod: PodInfo | None, seconds: float, nodes: int = 0) -> None:
         """Count and log a slow call."""
+        if self._is_silent:
+            return
         self._observations.plugin_was_slow(plugin, point)
         now = self._now()
         if self._slowest is None or seconds > self._slowest.seconds:

@@ -252,7 +252,10 @@ async def test_who_may_not_use_the_proxy_gets_an_answer_from_what_they_may_read(
         assert await plugin(front, "why", "default/web") == 0
         out, err = capsys.readouterr()
         assert "default/web: is on node node already" in out
-        assert "decided here, from the objects that you may read: you may not use the API server's proxy" in err
+        assert (
+            "decided here, without plugins that only the service has, from the objects that you may read: you may not "
+            "use the API server's proxy"
+        ) in err
         assert await plugin(front, "nodes", "node", "-o", "json") == 0
         (node,) = _answer_in(capsys.readouterr().out)["nodes"]
         assert (node["requested"]["cpu"], node["requested"]["pods"], node["use"]) == (1000, 1, 0.5)
