@@ -18,6 +18,7 @@ import yaml
 from aiohttp import web
 
 from kscheduler.app import App, Options
+from kscheduler.cli.kubectl.pending import pending_lines
 from kscheduler.cli.kubectl.service import service_address
 from kscheduler.cli.kubectl.top import TopReading, samples_in, screen
 from kscheduler.cli.kubectl_plugin import main
@@ -192,6 +193,36 @@ async def test_what_if_pending_nodes_and_top_are_answered_by_the_service(
         asked = {(method, path) for method, path, has_token in front.seen if has_token}
         assert {("POST", "/simulate"), ("GET", "/pending"), ("GET", "/nodes"), ("GET", "/metrics")} <= asked
         assert not [path for method, path, _ in front.seen if method not in ("GET", "POST")]
+
+
+async def test_why_is_asked_about_a_pod_group_by_one_of_its_members_that_wait(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with cluster() as front:
+        put(front.server, "nodes", node_tree("node", cpu="2"))
+        group = {"schedulingGroup": {"podGroupName": "train"}}
+        put(front.server, "pods", pod_tree("first", nodeName="node", **group))
+        put(front.server, "pods", pod_tree("second", requests={"cpu": "9"}, **group))
+        await _has_condition(front, "second")
+        for words in (("podgroup/train",), ("pg/train", "-n", "default"), ("podgroup/train", "--direct")):
+            assert await plugin(front, "why", *words) == 0
+            assert "default/second: fits on no node" in capsys.readouterr().out
+        assert await plugin(front, "why", "podgroup/other") == 1
+        told = "no pod of namespace default names pod group other; -n gives another namespace"
+        assert told in capsys.readouterr().err
+
+
+def test_pending_names_the_group_and_where_to_ask_about_it_as_a_whole() -> None:
+    pods = [{"namespace": "ml", "name": f"train-{number}"} for number in range(2)]
+    reason = {"count": 2, "since": None, "plugins": ["NodeResourcesFit"], "queue": "backoff", "pods": pods}
+    told = {**reason, "podGroup": "ml/train", "message": "pod group is unschedulable"}
+    tree = {"count": 2, "reasons": [told], "reasonsLeftOff": 0}
+    lines = list(pending_lines(tree, datetime(2026, 1, 1, tzinfo=UTC), PLAIN))
+    assert lines[2:] == [
+        "2  in back-off, members of pod group ml/train (NodeResourcesFit): ml/train-0, ml/train-1",
+        "  pod group is unschedulable",
+        "  the whole group: kubectl kscheduler why ml/train-0",
+    ]
 
 
 async def test_pending_names_the_change_that_frees_most_pods_as_without_the_service(
