@@ -1,11 +1,13 @@
 """Questions to a service whose plugin fails: the copy answers as the service decides, and changes nothing."""
 
+import asyncio
 import json
 import time
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 import structlog
 
@@ -19,7 +21,7 @@ from kscheduler.scheduling.supervision.supervisor import STRIKES, Supervisor
 from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from tests.app.asking.test_questions import explained
-from tests.app.running import answer, put, running, until
+from tests.app.running import SECONDS, answer, put, running, until
 from tests.app.test_reloading import until_true
 from tests.builders import node_tree, pod_tree
 from tests.informers.test_audit import HastyClock
@@ -130,3 +132,11 @@ async def test_of_a_quarantined_plugin_the_answer_says_so(tmp_path: Path) -> Non
         assert status == 200
         tree = json.loads(text)
         assert 'plugin "Bad" of profile "mine" is quarantined since ' in tree["error"]
+        await until(server, lambda: "is quarantined" in condition_of(server, "p0"))
+        url = f"http://127.0.0.1:{app.server.port}/explain?pod=default/p0"
+        text = ""
+        async with asyncio.timeout(SECONDS), aiohttp.ClientSession() as session:
+            while "with the same text" not in text:  # the watch has yet to show the condition
+                async with session.get(url, headers={"Accept": "text/plain"}) as response:
+                    text = " ".join((await response.text()).split())
+        assert text.count("is quarantined since") == 1
