@@ -16,7 +16,7 @@ from typing import Final
 from kscheduler.api.core import Pod
 from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.framework.plugin import Point
-from kscheduler.framework.plugin_answers import text_of
+from kscheduler.framework.plugin_answers import text_of, with_place
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
@@ -99,7 +99,8 @@ class PluginReports:
             )
         if then and pod is not None:
             tell = self._tell_held if point == Point.PRE_ENQUEUE.label else self._record_event
-            tell(pod.pod, f'running {point} plugin "{plugin}": {_text(failure)}; {then}')
+            told = with_place(_text(failure), failure)
+            tell(pod.pod, f'running {point} plugin "{plugin}": {told}; {then}')
 
     def slow(self, plugin: str, point: str, pod: PodInfo | None, seconds: float, nodes: int = 0) -> None:
         """Count and log a slow call."""

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
-from kscheduler.framework.plugin_answers import text_of
+from kscheduler.framework.plugin_answers import text_of, with_place
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.supervision.alarm import TimeBudgetError
@@ -137,4 +137,4 @@ class Supervisor:
 def cause_of(failure: BaseException) -> str:
     """The failure in one line of bounded length: a plugin may put anything into its exceptions."""
     text = " ".join(f"{type(failure).__name__}: {text_of(failure)}".removesuffix(": ").split())
-    return text if len(text) <= _LONGEST_CAUSE else f"{text[:_LONGEST_CAUSE]}..."
+    return with_place(text if len(text) <= _LONGEST_CAUSE else f"{text[:_LONGEST_CAUSE]}...", failure)
