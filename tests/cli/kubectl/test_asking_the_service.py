@@ -20,9 +20,9 @@ from aiohttp import web
 from kscheduler.app import App, Options
 from kscheduler.cli.kubectl.pending import pending_lines
 from kscheduler.cli.kubectl.service import service_address
-from kscheduler.cli.kubectl.top import TopReading, samples_in, screen
+from kscheduler.cli.kubectl.top import TopReading, samples_in, screen, without_common_beginning
 from kscheduler.cli.kubectl_plugin import main
-from kscheduler.explain.text.layout import PLAIN
+from kscheduler.explain.text.layout import PLAIN, Style
 from kscheduler.server.login.authentication import BEHIND_PROXY
 from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
@@ -376,3 +376,23 @@ leader_election_master_status{name="kscheduler"} 1
     assert lines[0].endswith("the leader")
     assert "60m" in lines[-1]
     assert "\x1b" not in "\n".join(lines)
+
+
+def test_rows_of_the_screen_show_what_differs_and_off_a_terminal_all_of_it() -> None:
+    taint = "30 node(s) had untolerated taint(s)"
+    messages = [
+        f"0/100 nodes are available: {taint}, {rest}" for rest in ("70 Insufficient cpu.", "70 no such volume.")
+    ]
+    assert without_common_beginning(messages) == ["... 70 Insufficient cpu.", "... 70 no such volume."]
+    assert without_common_beginning([messages[0]]) == [f"{taint}, 70 Insufficient cpu."]
+    assert without_common_beginning([messages[0], messages[0], ""]) == [f"{taint}, 70 Insufficient cpu."] * 2 + [""]
+    assert without_common_beginning(["waits for a, b", "gated"]) == ["waits for a, b", "gated"]
+    reason = {"count": 1, "since": None, "plugins": ["TaintToleration"], "queue": "unschedulable", "pods": []}
+    rows = [{**reason, "message": message} for message in messages] * 20
+    reading = TopReading(0.0, {}, {"count": 40, "reasons": rows})
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    narrow = list(screen(reading, None, at, Style(width=60), 24))
+    assert len(narrow) <= 24
+    assert {line.partition("... ")[2] for line in narrow[-2:]} == {"70 Insufficient cpu.", "70 no such volume."}
+    whole = "\n".join(screen(reading, None, at, Style(width=60), None))
+    assert [whole.count(message) for message in messages] == [20, 20]
