@@ -56,6 +56,13 @@ def kscheduler(plane: ControlPlane) -> Process:
     )
 
 
+def recording(plane: ControlPlane) -> Process:
+    """Of kscheduler, with a recording of what it decides."""
+    folder = plane.folder / "logs"
+    options = ("--record", str(plane.folder / "recording"))
+    return kscheduler_process.process(plane.kscheduler_kubeconfig(), folder, *options, scheduler_name=SCHEDULER_NAME)
+
+
 def rival(plane: ControlPlane) -> Process:
     """kube-scheduler."""
     kubeconfig, logs = plane.kube_scheduler_kubeconfig, plane.folder / "logs"
@@ -74,7 +81,13 @@ def bare_floor(plane: ControlPlane) -> Process:
 
 
 START: Final[Mapping[str, Callable[[ControlPlane], Process]]] = MappingProxyType(
-    {"kscheduler": kscheduler, "kube-scheduler": rival, "floor": floor, "bare-floor": bare_floor}
+    {
+        "kscheduler": kscheduler,
+        "recording": recording,
+        "kube-scheduler": rival,
+        "floor": floor,
+        "bare-floor": bare_floor,
+    }
 )
 
 

@@ -16,7 +16,7 @@
     [TOUCHED, time, nodes, plugin]                                   a plugin has other data about these nodes
     [CLAIM, time, object]  [REPAIRED, time, what]                    an API answer; cache or queue were corrected
     [LOST, entries]                                                  so many entries could not be kept: a gap
-    [DIGEST, decisions, digest]                                      over all outcomes so far; ends each block
+    [DIGEST, decisions, digest]                                      over all outcomes so far; ends each batch
 
 Times are microseconds since the entry before. An attempt is named by a number of its own, which begins anew with each
 process. Of a pod or a node that has changed, OBJECT has the parts that differ (`packing`). Outputs are what the step
@@ -30,9 +30,6 @@ from enum import IntEnum
 from typing import Any, Final
 
 import msgspec
-
-FORMAT_VERSION: Final = 1
-"""Grows when a reader of before would misread an entry."""
 
 Entry = Sequence[Any]
 _encode = msgspec.msgpack.Encoder().encode
@@ -100,6 +97,11 @@ UNTIMED: Final = frozenset((Op.SNAPSHOT, Op.LOST, Op.DIGEST))
 _TIME: Final = 1
 
 
+def array_of(batches: Sequence[bytes]) -> bytes:
+    """The msgpack array of values that are encoded already: the data of a block are its batches."""
+    return b"".join((b"\xdd", len(batches).to_bytes(4, "big"), *batches))
+
+
 def outcome(entry: Entry) -> Entry:
     """An entry without its time: what is compared, and what the digest covers."""
     return (entry[0], *entry[_TIME + 1 :])
@@ -120,13 +122,12 @@ class Digest:
         return _encode(outcome)
 
     def add(self, entry: Entry) -> None:
-        """Cover an entry; one that is no outcome is left out."""
-        if entry[0] in OUTCOMES:
-            self._outcomes.append(outcome(entry))
-            self.decisions += entry[0] in DECISIONS
+        """Cover an outcome."""
+        self._outcomes.append(outcome(entry))
+        self.decisions += entry[0] in DECISIONS
 
     def close(self) -> bytes:
-        """The value over all outcomes so far, at the end of a block."""
+        """The value over all outcomes so far, at the end of a batch."""
         if self._outcomes:
             self.value = hashlib.blake2b(self.value + _encode(self._outcomes), digest_size=16).digest()
             self._outcomes.clear()

@@ -6,7 +6,7 @@ the segment is a number; of an update only the parts that differ are written; an
 block, in which names repeat.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from kscheduler.api.core import Node, Pod, PodSpec
 from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import KubeObject, ObjectMeta
+from kscheduler.recorder.entries import Verb
 from kscheduler.recorder.redaction.redacting import NO_REDACTION, Redaction
 
 MOST_SPECS: Final = 4096
@@ -31,17 +32,28 @@ class ObjectPacker:
 
     def __init__(self, redaction: Redaction = NO_REDACTION) -> None:
         self._redaction = redaction
-        self._part = redaction.part
+        self._key = redaction.key
+        self._encoded: Callable[[Any], bytes] = _encode
+        if redaction.is_on:
+            self._encoded = lambda value: _encode(redaction.part(value))
         self._specs: dict[bytes, int] = {}
         """As they came: names are hashed only in those that are written."""
 
+    def change(self, verb: Verb, old: Any, new: Any) -> tuple[str, Packed]:
+        """The key and what is written of a change."""
+        if verb is Verb.UPDATED:
+            return self._key(old), self.update(old, new)
+        if verb is Verb.DELETED:
+            return self._key(old), ()
+        return self._key(new), self.whole(new)
+
     def whole(self, obj: KubeObject) -> Packed:
         """An object that the reader does not know."""
-        part = self._part
+        encoded = self._encoded
         if isinstance(obj, Pod):
             node_name = self._redaction.text(obj.spec.node_name)
-            return [_encode(part(obj.metadata)), node_name, self._spec(obj.spec), _encode(part(obj.status))]
-        return [_encode(part(obj))]
+            return encoded(obj.metadata), node_name, self._spec(obj.spec), encoded(obj.status)
+        return (encoded(obj),)
 
     def update(self, old: KubeObject, new: KubeObject) -> Packed:
         """An object whose version before the reader knows."""
@@ -51,28 +63,25 @@ class ObjectPacker:
             return self._node_update(old, new)
         return self.whole(new)
 
-    def key(self, obj: KubeObject) -> str:
-        """The key of an object."""
-        return self._redaction.key(obj)
-
-    def _pod_update(self, old: Any, new: Any) -> Packed:
-        before, after = old.spec, new.spec
+    def _pod_update(self, old: Pod, new: Pod) -> Packed:
+        before, after, node_name = old.spec, new.spec, None
         if before.node_name != after.node_name:
+            node_name = self._redaction.text(after.node_name)
             before = msgspec.structs.replace(before, node_name=after.node_name)
-        return [
+        return (
             self._metadata(old.metadata, new.metadata),
-            self._redaction.text(after.node_name) if after.node_name != old.spec.node_name else None,
+            node_name,
             None if before == after else self._spec(after),
-            None if old.status == new.status else _encode(self._part(new.status)),
-        ]
+            None if old.status == new.status else self._encoded(new.status),
+        )
 
-    def _node_update(self, old: Any, new: Any) -> Packed:
-        return [
+    def _node_update(self, old: Node, new: Node) -> Packed:
+        return (
             self._metadata(old.metadata, new.metadata),
             None,
-            None if old.spec == new.spec else _encode(self._part(new.spec)),
-            None if old.status == new.status else _encode(self._part(new.status)),
-        ]
+            None if old.spec == new.spec else self._encoded(new.spec),
+            None if old.status == new.status else self._encoded(new.status),
+        )
 
     def _spec(self, spec: PodSpec) -> bytes | int:
         """The spec without its node, or the number under which it was written before."""
@@ -85,10 +94,10 @@ class ObjectPacker:
         if len(self._specs) >= MOST_SPECS:
             self._specs.clear()
         self._specs[data] = len(self._specs)
-        return _encode(self._part(spec)) if self._redaction.is_on else data
+        return self._encoded(spec) if self._redaction.is_on else data
 
     def _metadata(self, old: ObjectMeta, new: ObjectMeta) -> bytes | str:
-        return new.resource_version if _is_same(old, new) else _encode(self._part(new))
+        return new.resource_version if _is_same(old, new) else self._encoded(new)
 
 
 class ObjectUnpacker:

@@ -5,9 +5,9 @@
 
 Packing costs a microsecond an entry while its objects are in the caches of the loop's core, and several times as much
 on another one; and a thread that waits for the interpreter while the loop works is woken each time numpy lets go of it,
-which costs the loop more than the packing. So the thread has as little as possible to do: what a disk may hold up, and
-the snapshots, for which it holds the interpreter for some dozens of entries at a time. What cannot be written is told
-once, tried again every 30 s, and never disturbs who decides.
+which costs the loop more than packing and compressing. So the thread has as little as possible to do: what a disk may
+hold up, and the snapshots, for which it holds the interpreter for some dozens of entries at a time. What cannot be
+written is told once, tried again every 30 s, and never disturbs who decides.
 """
 
 import errno
@@ -26,7 +26,7 @@ import msgspec
 
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
-from kscheduler.recorder.entries import UNTIMED, Digest, Op, Verb
+from kscheduler.recorder.entries import OUTCOMES, UNTIMED, Digest, Op, array_of
 from kscheduler.recorder.file.blocks import HEADER, BlockPacker
 from kscheduler.recorder.file.directory import is_writable, make_room, segment_path
 from kscheduler.recorder.packing import ObjectPacker
@@ -41,6 +41,8 @@ SLICE: Final = 64
 PAUSE_SECONDS: Final = 0.0005
 """What is left to others between two slices."""
 BLOCK_ENTRIES: Final = 2048
+BLOCK_BYTES: Final = 1 << 16
+"""Of packed entries, after which they become a block: a fifth of a millisecond of compressing."""
 WRITE_BYTES: Final = 1 << 16
 """Of blocks, after which the thread is woken to write them."""
 RETRY_SECONDS: Final = 30.0
@@ -123,9 +125,13 @@ class SegmentThread:
         """Segments that the thread has not begun yet. While there is one, the loop must not pack."""
         self._held: deque[Entries] = deque()
         """Batches that are not packed yet."""
+        self._batches: list[bytes] = []
+        self._batches_bytes = 0
+        """Packed by the loop, not in a block yet."""
         self._blocks: list[bytes] = []
-        self._blocks_bytes = self._blocks_entries = 0
-        """Packed by the loop, not handed over yet."""
+        self._blocks_bytes = 0
+        self._packed_entries = 0
+        """In batches and blocks that are not handed over yet."""
         self._segment: _Segment | None = None
         self._digest = Digest()
         self._micros = 0
@@ -157,6 +163,8 @@ class SegmentThread:
             self.waiting += len(entries)
         self._held.append(entries)
         self._pack(AT_ONCE)
+        if self._batches_bytes >= BLOCK_BYTES:
+            self._make_block()
         if self._blocks_bytes >= WRITE_BYTES:
             self._hand_over()
 
@@ -187,10 +195,9 @@ class SegmentThread:
             entries, segment = self._held.popleft(), self._segment
             try:
                 if segment is not None:  # otherwise the thread counts them as lost
-                    packed = [self._packed(segment.objects, entry) for entry in entries]
-                    self._blocks.append(segment.packed(self._encoded(packed)))
-                    self._blocks_bytes += len(self._blocks[-1])
-                self._blocks_entries += len(entries)
+                    self._batches.append(self._encoded(self._packed(segment.objects, entries)))
+                    self._batches_bytes += len(self._batches[-1])
+                self._packed_entries += len(entries)
             except Exception as problem:  # noqa: BLE001  a bug here must not reach who decides
                 count_caught(Boundary.TASK)
                 _log.exception("recording_failed")
@@ -198,11 +205,19 @@ class SegmentThread:
                 self._queue.put(_Unpackable(f"{type(problem).__name__}: {problem}", len(entries)))
                 self.takes_entries = False
 
+    def _make_block(self) -> None:
+        if self._batches and self._segment is not None:
+            self._blocks.append(self._segment.packed(self._batches))
+            self._blocks_bytes += len(self._blocks[-1])
+        self._batches.clear()
+        self._batches_bytes = 0
+
     def _hand_over(self) -> None:
-        if self._blocks_entries:
-            self._queue.put(_Blocks(b"".join(self._blocks), self._blocks_entries))
+        self._make_block()
+        if self._packed_entries:
+            self._queue.put(_Blocks(b"".join(self._blocks), self._packed_entries))
             self._blocks.clear()
-            self._blocks_bytes = self._blocks_entries = 0
+            self._blocks_bytes = self._packed_entries = 0
 
     def is_idle(self) -> bool:
         """Whether everything is written, or was given up."""
@@ -342,37 +357,41 @@ class SegmentThread:
     def _write(self, segment: "_Segment", entries: Sequence[Sequence[Any]]) -> None:
         for start in range(0, len(entries), BLOCK_ENTRIES):
             packed: list[Any] = []
-            for first in range(start, min(start + BLOCK_ENTRIES, len(entries)), SLICE):
-                packed += [
-                    self._packed(segment.objects, entry)
-                    for entry in entries[first : min(first + SLICE, start + BLOCK_ENTRIES)]
-                ]
+            end = min(start + BLOCK_ENTRIES, len(entries))
+            for first in range(start, end, SLICE):
+                packed += self._packed(segment.objects, entries[first : min(first + SLICE, end)])
                 time.sleep(PAUSE_SECONDS)
-            self._written += segment.append(segment.packed(self._encoded(packed)))
+            self._written += segment.append(segment.packed([self._encoded(packed)]))
 
     def _encoded(self, packed: list[Any]) -> bytes:
-        """The data of a block."""
+        """A batch as it stands in a block."""
         packed.append((Op.DIGEST, self._digest.decisions, self._digest.close()))
         return _encode(packed)
 
-    def _packed(self, objects: ObjectPacker, entry: Sequence[Any]) -> Sequence[Any]:
-        op = entry[0]
-        if op in UNTIMED:
-            return self._packed_snapshot(objects, entry) if op is Op.SNAPSHOT else entry
-        micros, self._micros = entry[1] - self._micros, entry[1]
-        if op is Op.OBJECT:
-            _, _, kind, verb, old, new = entry
-            if verb is Verb.UPDATED:
-                return op, micros, kind, verb, objects.key(old), objects.update(old, new)
-            if verb is Verb.DELETED:
-                return op, micros, kind, verb, objects.key(old), ()
-            return op, micros, kind, verb, objects.key(new), objects.whole(new)
-        if op is Op.CLAIM:
-            return op, micros, objects.whole(entry[2])
-        if op is Op.ADOPTED:
-            return op, micros, self._settings_of(entry[2]), entry[3]
-        packed = self._redaction.entry((op, micros, *entry[2:]))
-        self._digest.add(packed)
+    def _packed(self, objects: ObjectPacker, entries: Sequence[Sequence[Any]]) -> list[Any]:
+        packed: list[Any] = []
+        keep, redaction, last = packed.append, self._redaction, self._micros
+        for entry in entries:
+            op = entry[0]
+            if op in UNTIMED:
+                keep(self._packed_snapshot(objects, entry) if op is Op.SNAPSHOT else entry)
+                continue
+            micros = entry[1] - last
+            last = entry[1]
+            if op is Op.OBJECT:
+                keep((op, micros, entry[2], entry[3], *objects.change(entry[3], entry[4], entry[5])))
+            elif op is Op.CLAIM:
+                keep((op, micros, objects.whole(entry[2])))
+            elif op is Op.ADOPTED:
+                keep((op, micros, self._settings_of(entry[2]), entry[3]))
+            else:
+                step: Sequence[Any] = (op, micros, *entry[2:])
+                if redaction.is_on:
+                    step = redaction.entry(step)
+                if op in OUTCOMES:
+                    self._digest.add(step)
+                keep(step)
+        self._micros = last
         return packed
 
     def _packed_snapshot(self, objects: ObjectPacker, entry: Sequence[Any]) -> Sequence[Any]:
@@ -408,9 +427,9 @@ class _Segment:
             path.unlink(missing_ok=True)
             raise
 
-    def packed(self, data: bytes) -> bytes:
-        """The block with these data: blocks must be appended in the order in which they are packed."""
-        return self._blocks.pack(data)
+    def packed(self, batches: Sequence[bytes]) -> bytes:
+        """The block with these batches: blocks must be appended in the order in which they are packed."""
+        return self._blocks.pack(array_of(batches))
 
     def append(self, blocks: bytes) -> int:
         """Returns their bytes. Raises `OSError`: then its end is not whole, and it must be closed."""

@@ -224,12 +224,12 @@ async def test_a_bug_in_packing_ends_the_segment_and_not_the_service(
     thread = cluster.recorder._thread
     real, broken = thread._packed, 0
 
-    def packed(objects: Any, entry: Any) -> Any:
+    def packed(objects: Any, entries: Any) -> Any:
         nonlocal broken
-        if broken == 1 and entry[0] is Op.DECIDED:
+        if broken == 1 and any(entry[0] is Op.DECIDED for entry in entries):
             broken = 2
             raise KeyError("unlike any entry")
-        return real(objects, entry)
+        return real(objects, entries)
 
     def begin_to_break() -> None:
         nonlocal broken
@@ -270,10 +270,9 @@ async def test_a_full_disk_is_not_filled_with_segments_that_are_of_no_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written_bytes: int
 ) -> None:
     monkeypatch.setattr(segment_thread, "RETRY_SECONDS", 0.0)
-    real = segment_thread._Segment.append
 
     def write(segment: Any, data: bytes) -> int:
-        real(segment, data[:written_bytes])
+        segment._file.write(data[:written_bytes])
         raise OSError(28, "No space left on device", str(segment.path))
 
     monkeypatch.setattr(segment_thread._Segment, "append", write)

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from typing import IO, Final
 
 MAGIC: Final = b"KSCHEDREC"
-FORMAT_VERSION: Final = 1
-"""Of framing and compression; entries have a version of their own."""
+FORMAT_VERSION: Final = 2
+"""Grows when a reader of before would misread a block or an entry in it."""
 LEVEL: Final = 1
 """Of compression: 4 times as fast as the default, for a tenth more bytes."""
 MOST_BLOCK_BYTES: Final = 64 << 20

@@ -8,7 +8,7 @@ import msgspec
 
 from kscheduler.recorder.file.blocks import BlockReader, SegmentError
 
-_decode = msgspec.msgpack.Decoder().decode
+_decode = msgspec.msgpack.Decoder(list[list[list[Any]]]).decode
 
 
 class SegmentReader:
@@ -30,12 +30,9 @@ class SegmentReader:
                 raise SegmentError(f"{self._path}: {problem}") from None
             for data in reader:
                 try:
-                    entries = _decode(data)
+                    batches = _decode(data)
                 except msgspec.MsgspecError as problem:
                     self.is_damaged, self.stopped = True, f"a block holds no entries: {problem}"
                     return
-                if not isinstance(entries, list):
-                    self.is_damaged, self.stopped = True, "a block holds no entries"
-                    return
-                yield entries
+                yield [entry for batch in batches for entry in batch]
             self.is_damaged, self.stopped = reader.is_damaged, reader.stopped
