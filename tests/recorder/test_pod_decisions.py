@@ -60,7 +60,7 @@ def test_every_decision_about_every_pod_is_found_with_the_time_attempt_and_node_
         for each in read(recording, pod).found
         if each.attempt is not None
     ]
-    assert sorted(told) == sorted(expected)  # type: ignore[type-var]
+    assert sorted(told) == sorted(expected)
 
 
 def test_who_fits_nowhere_has_the_text_of_its_condition_and_who_turned_it_down(recording: Path) -> None:

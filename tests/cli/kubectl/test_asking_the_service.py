@@ -200,7 +200,7 @@ async def test_why_is_asked_about_a_pod_group_by_one_of_its_members_that_wait(
 ) -> None:
     async with cluster() as front:
         put(front.server, "nodes", node_tree("node", cpu="2"))
-        group = {"schedulingGroup": {"podGroupName": "train"}}
+        group: Tree = {"schedulingGroup": {"podGroupName": "train"}}
         put(front.server, "pods", pod_tree("first", nodeName="node", **group))
         put(front.server, "pods", pod_tree("second", requests={"cpu": "9"}, **group))
         await _has_condition(front, "second")
