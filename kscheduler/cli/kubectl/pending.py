@@ -63,7 +63,9 @@ async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
 
 async def _of_its_group(reason: Tree, door: ServiceDoor) -> Tree | None:
     """The smallest change for the pod group of a reason's oldest pod: what is not found for pods one by one."""
-    if reason["queue"] not in ("unschedulable", "gated") or not reason["pods"]:
+    # A group that was turned down is never parked: it backs off until it is tried again.
+    places = ("unschedulable", "gated", "backoff") if reason.get("podGroup") else ("unschedulable", "gated")
+    if reason["queue"] not in places or not reason["pods"]:
         return None
     pod = f"{reason['pods'][0]['namespace']}/{reason['pods'][0]['name']}"
     try:
@@ -106,6 +108,9 @@ def _reason_lines(reason: Tree, now: datetime, style: Style) -> Iterator[str]:
     more = f" and {reason['count'] - len(names)} more" if reason["count"] > len(names) else ""
     age = f", the oldest for {age_of(reason['since'], now)}" if reason["since"] else ""
     place = _QUEUES.get(reason["queue"], reason["queue"])
+    group = reason.get("podGroup")
+    if group:
+        place = f"{place}, {'a member' if reason['count'] == 1 else 'members'} of pod group {printable(group)}"
     by = f" ({', '.join(map(printable, reason['plugins']))})" if reason["plugins"] else ""
     yield from wrapped(f"{reason['count']}  {place}{by}{age}: {', '.join(map(printable, names))}{more}", style.width)
     if reason["message"]:
@@ -119,3 +124,5 @@ def _reason_lines(reason: Tree, now: datetime, style: Style) -> Iterator[str]:
             yield f"{INDENT}{style.paint(printable(suggestion['command']), DIM)}"
         if suggestion["commandNote"]:
             yield from wrapped(f"{INDENT}({printable(suggestion['commandNote'])})", style.width)
+    if group and names:
+        yield f"{INDENT}the whole group: kubectl kscheduler why {printable(names[0])}"

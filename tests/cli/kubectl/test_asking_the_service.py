@@ -18,10 +18,11 @@ import yaml
 from aiohttp import web
 
 from kscheduler.app import App, Options
+from kscheduler.cli.kubectl.pending import pending_lines
 from kscheduler.cli.kubectl.service import service_address
-from kscheduler.cli.kubectl.top import TopReading, samples_in, screen
+from kscheduler.cli.kubectl.top import TopReading, samples_in, screen, without_common_beginning
 from kscheduler.cli.kubectl_plugin import main
-from kscheduler.explain.text.layout import PLAIN
+from kscheduler.explain.text.layout import PLAIN, Style
 from kscheduler.server.login.authentication import BEHIND_PROXY
 from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
@@ -200,6 +201,36 @@ async def test_what_if_pending_nodes_and_top_are_answered_by_the_service(
         assert not [path for method, path, _ in front.seen if method not in ("GET", "POST")]
 
 
+async def test_why_is_asked_about_a_pod_group_by_one_of_its_members_that_wait(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with cluster() as front:
+        put(front.server, "nodes", node_tree("node", cpu="2"))
+        group: Tree = {"schedulingGroup": {"podGroupName": "train"}}
+        put(front.server, "pods", pod_tree("first", nodeName="node", **group))
+        put(front.server, "pods", pod_tree("second", requests={"cpu": "9"}, **group))
+        await _has_condition(front, "second")
+        for words in (("podgroup/train",), ("pg/train", "-n", "default"), ("podgroup/train", "--direct")):
+            assert await plugin(front, "why", *words) == 0
+            assert "default/second: fits on no node" in capsys.readouterr().out
+        assert await plugin(front, "why", "podgroup/other") == 1
+        told = "no pod of namespace default names pod group other; -n gives another namespace"
+        assert told in capsys.readouterr().err
+
+
+def test_pending_names_the_group_and_where_to_ask_about_it_as_a_whole() -> None:
+    pods = [{"namespace": "ml", "name": f"train-{number}"} for number in range(2)]
+    reason = {"count": 2, "since": None, "plugins": ["NodeResourcesFit"], "queue": "backoff", "pods": pods}
+    told = {**reason, "podGroup": "ml/train", "message": "pod group is unschedulable"}
+    tree = {"count": 2, "reasons": [told], "reasonsLeftOff": 0}
+    lines = list(pending_lines(tree, datetime(2026, 1, 1, tzinfo=UTC), PLAIN))
+    assert lines[2:] == [
+        "2  in back-off, members of pod group ml/train (NodeResourcesFit): ml/train-0, ml/train-1",
+        "  pod group is unschedulable",
+        "  the whole group: kubectl kscheduler why ml/train-0",
+    ]
+
+
 async def test_pending_names_the_change_that_frees_most_pods_as_without_the_service(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -276,7 +307,10 @@ async def test_who_may_not_use_the_proxy_gets_an_answer_from_what_they_may_read(
         assert await plugin(front, "why", "default/web") == 0
         out, err = capsys.readouterr()
         assert "default/web: is on node node already" in out
-        assert "decided here, from the objects that you may read: you may not use the API server's proxy" in err
+        assert (
+            "decided here, without plugins that only the service has, from the objects that you may read: you may not "
+            "use the API server's proxy"
+        ) in err
         assert await plugin(front, "nodes", "node", "-o", "json") == 0
         (node,) = _answer_in(capsys.readouterr().out)["nodes"]
         assert (node["requested"]["cpu"], node["requested"]["pods"], node["use"]) == (1000, 1, 0.5)
@@ -366,3 +400,23 @@ leader_election_master_status{name="kscheduler"} 1
     assert lines[0].endswith("the leader")
     assert "60m" in lines[-1]
     assert "\x1b" not in "\n".join(lines)
+
+
+def test_rows_of_the_screen_show_what_differs_and_off_a_terminal_all_of_it() -> None:
+    taint = "30 node(s) had untolerated taint(s)"
+    messages = [
+        f"0/100 nodes are available: {taint}, {rest}" for rest in ("70 Insufficient cpu.", "70 no such volume.")
+    ]
+    assert without_common_beginning(messages) == ["... 70 Insufficient cpu.", "... 70 no such volume."]
+    assert without_common_beginning([messages[0]]) == [f"{taint}, 70 Insufficient cpu."]
+    assert without_common_beginning([messages[0], messages[0], ""]) == [f"{taint}, 70 Insufficient cpu."] * 2 + [""]
+    assert without_common_beginning(["waits for a, b", "gated"]) == ["waits for a, b", "gated"]
+    reason = {"count": 1, "since": None, "plugins": ["TaintToleration"], "queue": "unschedulable", "pods": []}
+    rows = [{**reason, "message": message} for message in messages] * 20
+    reading = TopReading(0.0, {}, {"count": 40, "reasons": rows})
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    narrow = list(screen(reading, None, at, Style(width=60), 24))
+    assert len(narrow) <= 24
+    assert {line.partition("... ")[2] for line in narrow[-2:]} == {"70 Insufficient cpu.", "70 no such volume."}
+    whole = "\n".join(screen(reading, None, at, Style(width=60), None))
+    assert [whole.count(message) for message in messages] == [20, 20]
