@@ -1,8 +1,8 @@
 """The pods that wait, by reason: for programs, from the queue as it is.
 
 Read in slices, so the answer of a busy scheduler is not of one moment. The message is the one that the pod's condition
-has at the API server, or what its group waits for, of which no condition tells; who turned the pod down is what the
-queue knows.
+has at the API server, or what keeps it or its group out of the queue, of which no condition tells; who turned the pod
+down is what the queue knows.
 """
 
 import heapq
@@ -15,7 +15,7 @@ from kscheduler.api.core import Pod
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scheduling.truth.truth import PodsStored
 from kscheduler.state.queue.group_queue import INCOMPLETE
-from kscheduler.state.queue.scheduling_queue import SchedulingQueue
+from kscheduler.state.queue.scheduling_queue import GATED, SchedulingQueue
 
 API_VERSION: Final = "pending.kscheduler.io/v1"
 KIND: Final = "PendingInQueue"
@@ -77,6 +77,8 @@ class PendingPods:
         place, profile, plugins, message = _reason_of(pod, found)
         if place == INCOMPLETE:  # no condition says it, or an old one says something else
             return place, profile, (), self._queue.why_incomplete(pod) or message
+        if place == GATED and found is not None:  # it was not attempted, so no condition says what it waits for
+            return place, profile, plugins, self._queue.why_gated(found[1]) or message
         return place, profile, plugins, message
 
 
