@@ -251,13 +251,14 @@ class ConfigReloader:
             self._refuse(source, found.refused_for((*found.problems, *restart)))
             return None
         changed = self._changed(configured)
+        is_edited = not is_first and found.digest != self._digest  # even if the edit changes a comment only
         problems = restart_problems(assembly.config, configured.config)
         if problems:
             from kscheduler.whatif.profile_check import profile_problems  # rarely needed, and the start is measured
 
             unbuilt = profile_problems(configured.config, configured.registry)  # all at once: one edit can correct them
             self._refuse(source, found.refused_for((*problems, *unbuilt)))
-        elif not changed and not (is_asked and assembly.quarantines()):  # asking lifts a quarantine
+        elif not changed and not ((is_asked or is_edited) and assembly.quarantines()):  # both lift a quarantine
             self._note_unchanged(source, found.digest, is_asked=is_asked, is_first=is_first)
         else:
             return changed
