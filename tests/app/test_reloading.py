@@ -113,6 +113,7 @@ async def test_a_changed_file_is_taken_over_and_shown(tmp_path: Path) -> None:
         await until(world.server, lambda: node_of(world.server, "theirs") == "node")
         (line,) = world.said("config_taken_over")
         assert line["changed"] == ("percentageOfNodesToScore", "profiles")
+        assert line["changes"] == ("percentageOfNodesToScore: 0 -> 70", "profiles: green added")
         assert line["profiles_added"] == ["green"]
         assert line["hash"] == digest_of(new.encode()) == world.app.reloader.statistics().digest
         shown = json.loads((await answer(world.app, "/configz"))[1])["componentconfig"]
