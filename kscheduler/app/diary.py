@@ -113,6 +113,7 @@ class Diary:
             self._flush()
             self._parts.permit_waits.look()
             self._parts.incomplete_waits.look()
+            self._parts.removed_profiles.look()
             if self._clock.monotonic() - self._logged_at >= SUMMARY_SECONDS:
                 self.summarise()
 

@@ -106,7 +106,8 @@ class ConfigReloader:
 
     def statistics(self) -> ReloadStatistics:
         """A snapshot."""
-        return ReloadStatistics(self._since, dict(self._results), not self._refusal, self._digest)
+        unserved = sum(self._parts.removed_profiles.waiting().values())
+        return ReloadStatistics(self._since, dict(self._results), not self._refusal, self._digest, unserved)
 
     def notes(self) -> Iterable[str]:
         """A line for `/readyz?verbose` while a refused file waits for its correction."""

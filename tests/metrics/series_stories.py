@@ -745,13 +745,17 @@ def with_file() -> Options:
     "kscheduler_config_reload_last_success_timestamp_seconds",
     "kscheduler_config_reload_last_successful",
     "kscheduler_config_reloads_total",
+    "kscheduler_unserved_pods",
     options=with_file,
 )
 async def the_configuration_is_changed_and_then_broken(world: World) -> None:
     source = world.app.reloader._source
     assert source is not None
     file = Path(source.path)
-    for text in (json.dumps({**KIND, "leaderElection": {"leaderElect": False}, "parallelism": 3}), "{"):
+    put(world.server, "pods", pod_tree("p", schedulerName="default-scheduler"))
+    await world.until_true(lambda: world.app.parts.assembly.queue.find("default/p") is not None)
+    changed = {"parallelism": 3, "profiles": [{"schedulerName": "another"}]}
+    for text in (json.dumps({**KIND, "leaderElection": {"leaderElect": False}, **changed}), "{"):
         file.write_text(text)  # noqa: ASYNC240  # a few bytes
         before = sum(world.app.reloader.statistics().results.values())
         await world.until_true(lambda: sum(world.app.reloader.statistics().results.values()) > before)  # noqa: B023
