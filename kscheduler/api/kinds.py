@@ -5,7 +5,14 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 
 from kscheduler.api.core import Namespace, Node, Pod
-from kscheduler.api.devices import GROUP, DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from kscheduler.api.devices import (
+    GROUP,
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.api.storage import (
@@ -118,6 +125,10 @@ DEVICE_TAINT_RULES = Kind(GROUP, "v1", "devicetaintrules", "DeviceTaintRule", De
 """In v1 since Kubernetes 1.37. Rules count with the gate DRADeviceTaintRules only."""
 DEVICE_KINDS = (RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_CLASSES, DEVICE_TAINT_RULES)
 """DynamicResources reads these."""
+RESOURCE_CLAIM_TEMPLATES = Kind(
+    GROUP, "v1", "resourceclaimtemplates", "ResourceClaimTemplate", ResourceClaimTemplate, namespaced=True
+)
+"""No rule reads them, and nobody watches them: an explanation says how a pod's claim differs from its template."""
 
 KINDS = MappingProxyType(
     {

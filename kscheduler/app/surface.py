@@ -132,7 +132,8 @@ class Surface:
         """The workers run: work that waits while another replica leads is not stuck."""
         self.loop_lag = LoopLag(clock=parts.clock, slowest_call=parts.assembly.plugin_reports.take_slowest)
         limit = limit_with_alarm(options.memory_alarm, cgroup_limit)
-        self.live_copy = LiveCopy(MemoryRoom(limit, partial(cgroup_used, resident_bytes)))
+        room = MemoryRoom(limit, partial(cgroup_used, resident_bytes))
+        self.live_copy = LiveCopy(room, begin_copy=parts.assembly.be_silent)
         """Answers questions about the state of this moment."""
         self.questions = LiveQuestions(self.live_copy, parts, self._has_synced, lambda: self.is_scheduling)
         self._token = token_of(options)

@@ -235,6 +235,16 @@ class Assembly:
             self.reporter.plugin_quarantined(pod.pod, quarantine.message)
         self.on_quarantine()
 
+    def be_silent(self) -> None:
+        """In a copy of the process: plugins that fail there are reported to nobody and quarantined by nobody.
+
+        The exchange of a quarantined plugin needs the event loop, which no copy has.
+        """
+        self.plugin_reports.be_silent()
+        for profile in self.profiles.values():
+            if profile.supervisor is not None:
+                profile.supervisor.be_silent()
+
     def draft_quarantines(self) -> Ruleset | None:
         """The ruleset in force without the plugins that have been quarantined since; `None` if there are none."""
         due, self._quarantines = self._quarantines, []

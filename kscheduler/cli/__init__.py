@@ -55,6 +55,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not words:
         parser.print_help(sys.stderr)
         return 2
+    if words[0] == verb and verb not in VERBS:
+        from kscheduler.cli.unknown_verbs import OF_KSCHEDULER, unknown_verb
+
+        parser.error(unknown_verb(verb, VERBS, OF_KSCHEDULER))
     try:
         args = parser.parse_args(words)
         with _logs_apart(verb):

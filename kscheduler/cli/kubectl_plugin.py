@@ -39,7 +39,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         (sys.stdout if words else sys.stderr).write(_help())
         return 0 if words else 2
     if words[0] not in VERBS:
-        sys.stderr.write(f"kubectl kscheduler: {words[0]!r} is no verb\n{_help()}")
+        from kscheduler.cli import VERBS as COMMANDS
+        from kscheduler.cli.unknown_verbs import OF_KUBECTL, unknown_verb
+
+        elsewhere = {**{command: f"`kscheduler {command}`" for command in COMMANDS}, **OF_KUBECTL}
+        sys.stderr.write(f"kubectl kscheduler: {unknown_verb(words[0], VERBS, elsewhere)}\n{_help()}")
         return 2
     from kscheduler.cli import reader_has_gone
     from kscheduler.cli.standard_streams import logs_apart

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from kscheduler.explain.against import Against, against
 from kscheduler.explain.as_json import API_VERSION, decision_tree, json_line
@@ -30,11 +31,15 @@ class Answer:
     found: Sequence[Suggestion] | None = None
     compared: Against | None = None
 
+    def as_tree(self) -> dict[str, Any]:
+        """As plain dicts and lists."""
+        if isinstance(self.decision, GroupDecision):
+            return group_tree(self.decision, API_VERSION, self.found)
+        return decision_tree(self.decision, self.situation, self.notes, self.found, self.compared)
+
     def as_json(self) -> str:
         """One line."""
-        if isinstance(self.decision, GroupDecision):
-            return json_line(group_tree(self.decision, API_VERSION, self.found))
-        return json_line(decision_tree(self.decision, self.situation, self.notes, self.found, self.compared))
+        return json_line(self.as_tree())
 
     def as_text(self, style: Style = PLAIN) -> str:
         """For people, without a final line end and without the notes."""

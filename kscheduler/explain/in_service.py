@@ -1,9 +1,11 @@
 """What only the running service knows of a pod: its place in the queue, its attempts, what it waits for."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
+
+from kscheduler.explain.awaited_events import awaited_in_words
 
 UNDER_WAY: Final = "underWay"
 """In the place of a queue's name: it is being decided or bound at this moment."""
@@ -11,8 +13,7 @@ PERMIT: Final = "permit"
 EXTENDER_LINE: Final = "extenderLine"
 NOWHERE: Final = "none"
 """The service does not have it: the pod is on a node already, or nobody here serves it."""
-_MOST_EVENTS: Final = 8
-_MOST_CHANGES: Final = 3
+_LATER: Final = "it is tried again after some minutes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,8 @@ class InService:
         }
 
 
-def service_lines(known: InService) -> Iterator[str]:
-    """The facts as sentences."""
+def service_lines(known: InService, told: Collection[str] = ()) -> Iterator[str]:
+    """The facts as sentences. `told`: errors that stand elsewhere in the answer."""
     if not known.leads:
         yield "the replica that was asked does not lead: another one schedules, with a queue of its own"
     tries = "1 attempt" if known.attempts == 1 else f"{known.attempts} attempts"
@@ -72,9 +73,9 @@ def service_lines(known: InService) -> Iterator[str]:
             left = max((known.backoff_until or known.at) - known.at, 0.0)
             yield f"backs off after {tries}: it is tried again in {left:.1f} s, at {_time(known.backoff_until)}"
         case "unschedulable":
-            events = ", ".join(map(_short, known.awaits[:_MOST_EVENTS])) or "no event, only after some minutes"
-            more = f" and {len(known.awaits) - _MOST_EVENTS} more" if len(known.awaits) > _MOST_EVENTS else ""
-            yield f"parked since {_time(known.since)} after {tries}; it is tried again upon {events}{more}"
+            events = ", or ".join(f"when {words}" for words in awaited_in_words(known.awaits))
+            again = f"it is tried again {events}" if events else f"no event brings it back: {_LATER}"
+            yield f"parked since {_time(known.since)} after {tries}; {again}"
         case "gated":
             yield f"kept out of the queue by {known.gated_by or 'a PreEnqueue plugin'}"
         case "permit":
@@ -88,14 +89,8 @@ def service_lines(known: InService) -> Iterator[str]:
             yield "is being decided at this moment"
         case _:
             return
-    if known.last_error:
+    if known.last_error and known.last_error not in told:
         yield f"its last attempt ended in an error: {known.last_error}"
-
-
-def _short(label: str) -> str:
-    """An event's label, of which some list a dozen kinds of change."""
-    changes = label.split("|")
-    return label if len(changes) <= _MOST_CHANGES else f"{'|'.join(changes[:_MOST_CHANGES])}|..."
 
 
 def _time(seconds: float | None) -> str | None:

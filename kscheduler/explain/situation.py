@@ -123,10 +123,11 @@ def _state(name: str, claim: PersistentVolumeClaim | None, classes: dict[str, St
     )
 
 
-def situation_lines(situation: Situation, *, fits: bool, event: str = "") -> Iterator[str]:
+def situation_lines(situation: Situation, *, fits: bool, event: str = "", error: str = "") -> Iterator[str]:
     """Facts about a live pod in addition to the decision; nothing for a scenario.
 
-    `event` is the text of the decision's event, which a condition with the same text does not repeat.
+    `event` is the text of the decision's event, told below, `error` why there is no decision, told above: what has the
+    same text does not repeat it.
     """
     if not situation.is_live:
         return
@@ -139,12 +140,15 @@ def situation_lines(situation: Situation, *, fits: bool, event: str = "") -> Ite
         message = f": {condition.message}" if condition.message else ""
         if event and condition.message == event:
             message = ", with the same text as the event below"
+        elif error and condition.message == error:
+            message = ", with the same text"
         yield f"condition PodScheduled={condition.status}{reason}{since}{message}"
     if situation.standing is not Standing.PENDING:
         return
     yield from _waiting_lines(situation)
     if situation.in_service is not None:
-        yield from service_lines(situation.in_service)
+        told = {event, error} | ({condition.message} if condition is not None else set())
+        yield from service_lines(situation.in_service, told)
     elif fits:
         yield from _why_not_bound(situation)
 

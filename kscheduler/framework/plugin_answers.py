@@ -7,6 +7,7 @@ guard around the call (`scheduling.runtime`), and a wrong type is a failure of t
 
 from collections.abc import Iterable
 from inspect import iscoroutine
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -17,6 +18,8 @@ from kscheduler.framework.status import Code, Status
 
 T = TypeVar("T")
 
+FILE_MODULES: Final = "kscheduler_plugin_"
+"""What the names of modules made of plugin files begin with."""
 _LONGEST_SHOWN: Final = 80
 _INT64: Final = np.dtype(np.int64)
 _LARGEST: Final = 2**63 - 1
@@ -82,6 +85,24 @@ def text_of(failure: BaseException) -> str:
         return str(failure)
     except BaseException as bug:  # noqa: BLE001  the plugin's code
         return f"(its text cannot be made: {type(bug).__name__})"
+
+
+def place_in_file(failure: BaseException) -> str:
+    """`tens.py:6`, the line of a plugin's own file that the failure came from; empty for a plugin that is imported."""
+    while failure.__cause__ is not None:
+        failure = failure.__cause__
+    place, trace = "", failure.__traceback__
+    while trace is not None:
+        if str(trace.tb_frame.f_globals.get("__name__", "")).startswith(FILE_MODULES):
+            place = f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return place
+
+
+def with_place(text: str, failure: BaseException) -> str:
+    """A text about the failure, with the place in the plugin's own file."""
+    place = place_in_file(failure)
+    return f"{text} ({place})" if place else text
 
 
 def words_of(failure: BaseException) -> str:

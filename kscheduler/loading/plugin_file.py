@@ -20,13 +20,12 @@ from types import ModuleType
 from typing import Final
 
 from kscheduler.framework.per_node import PluginDeclarationError
-from kscheduler.framework.plugin_answers import words_of
+from kscheduler.framework.plugin_answers import FILE_MODULES, words_of
 from kscheduler.framework.registry import PluginFactory
 from kscheduler.loading.declared import declared_plugins
 
 MOST_BYTES: Final = 1 << 20
 """A policy is some kilobytes; a file of more is a mistake."""
-_PREFIX: Final = "kscheduler_plugin_"
 
 
 class UnusablePluginError(ValueError):
@@ -76,7 +75,7 @@ def digest_of(data: bytes) -> str:
 
 def run_file(path: str, data: bytes) -> PluginFile:
     """Run the content of a file and collect its plugins. Raises `UnusablePluginError`, whatever the file does."""
-    module = ModuleType(_PREFIX + re.sub(r"\W", "_", Path(path).stem))
+    module = ModuleType(FILE_MODULES + re.sub(r"\W", "_", Path(path).stem))
     module.__file__ = path
     before = sys.modules.get(module.__name__)
     sys.modules[module.__name__] = module

@@ -16,7 +16,7 @@ from typing import Final
 from kscheduler.api.core import Pod
 from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.framework.plugin import Point
-from kscheduler.framework.plugin_answers import text_of
+from kscheduler.framework.plugin_answers import text_of, with_place
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
@@ -69,9 +69,16 @@ class PluginReports:
         self._tell_held = tell_held
         self._kinds: RecentlyUsed[tuple[object, ...], _Incident] = RecentlyUsed(_MOST_KINDS)
         self._slowest: SlowCall | None = None
+        self._is_silent = False
+
+    def be_silent(self) -> None:
+        """Report nothing any more: in a copy of the process, whose decisions nobody carries out."""
+        self._is_silent = True
 
     def failed(self, plugin: str, point: str, pod: PodInfo | None, failure: BaseException, then: str = "") -> None:
         """Count and log a failure, with its traceback; with `then`, report it to the pod as well."""
+        if self._is_silent:
+            return
         count_caught(Boundary.PLUGIN)
         self._observations.plugin_failed(plugin, point)
         if _is_overrun(failure):
@@ -92,10 +99,13 @@ class PluginReports:
             )
         if then and pod is not None:
             tell = self._tell_held if point == Point.PRE_ENQUEUE.label else self._record_event
-            tell(pod.pod, f'running {point} plugin "{plugin}": {_text(failure)}; {then}')
+            told = with_place(_text(failure), failure)
+            tell(pod.pod, f'running {point} plugin "{plugin}": {told}; {then}')
 
     def slow(self, plugin: str, point: str, pod: PodInfo | None, seconds: float, nodes: int = 0) -> None:
         """Count and log a slow call."""
+        if self._is_silent:
+            return
         self._observations.plugin_was_slow(plugin, point)
         now = self._now()
         if self._slowest is None or seconds > self._slowest.seconds:

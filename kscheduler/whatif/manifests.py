@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kscheduler.api.codec import UndecodableError, convert
-from kscheduler.api.kinds import KINDS, Kind
+from kscheduler.api.kinds import KINDS, RESOURCE_CLAIM_TEMPLATES, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.state.pod_groups.group_apis import OTHER_APIS, kubernetes_apis
+from kscheduler.whatif.fields.unknown_fields import misspelt
 from kscheduler.whatif.priority import SYSTEM_PRIORITIES, default_priority_class
 from kscheduler.whatif.scenario import ClusterObjects, Document, ScenarioError
-from kscheduler.whatif.unknown_fields import misspelt
 
 Tree = dict[str, Any]
 DefaultPod = Callable[[Tree], None]
@@ -27,6 +27,8 @@ _OF_KUBERNETES: Final = kubernetes_apis(has_policy=False, has_composites=True)
 _GROUP_APIS: Final = {(api.kind.group_version, api.kind.name): api for api in (*_OF_KUBERNETES, *OTHER_APIS.values())}
 """By `apiVersion` and `kind`."""
 PRIORITY_CLASS: Final = "PriorityClass"
+CLAIM_TEMPLATE: Final = RESOURCE_CLAIM_TEMPLATES.name
+"""No rule reads it either, but an explanation compares it with the claims that were made from it."""
 
 
 @dataclass(slots=True)
@@ -49,10 +51,17 @@ class Manifests:
 
     def note_others(self) -> None:
         """Add a note with the kinds that were not read."""
-        counts = Counter(str(document.tree.get("kind")) for document in self.others)
+        kinds = (str(document.tree.get("kind")) for document in self.others)
+        counts = Counter(kind for kind in kinds if kind != CLAIM_TEMPLATE)
         if counts:
             listed = ", ".join(f"{kind} ({count})" for kind, count in sorted(counts.items()))
             self.notes.append(f"kinds that no scheduling rule reads are passed over: {listed}")
+
+    def note_no_nodes(self, where: str) -> None:
+        """Add a note if there is no node, so that no pod could fit: it may have been forgotten."""
+        if not self.objects["nodes"]:
+            note = "no node is among its objects, and without nodes no pod fits: `kubectl get nodes` prints them"
+            self.notes.append(f"{where}: {note}")
 
 
 def sorted_out(documents: Iterable[Document], default_pod: DefaultPod) -> Manifests:

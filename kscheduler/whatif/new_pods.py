@@ -10,10 +10,10 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kscheduler.api.core import Pod
 from kscheduler.whatif.controllers import stateful_labels, tolerate_as_daemon
+from kscheduler.whatif.fields.unknown_fields import misspelt
+from kscheduler.whatif.fields.workload_fields import FIELDS
 from kscheduler.whatif.scenario import Document, ScenarioError
-from kscheduler.whatif.unknown_fields import misspelt
 
 Tree = dict[str, Any]
 
@@ -47,16 +47,11 @@ def new_pods(documents: list[Document], namespace: str) -> Iterator[NewPod]:
 
 
 def misspelt_in_new(document: Document) -> Iterator[str]:
-    """A note for each misspelt field of a pod, or of a workload's template; of other kinds `read_object` tells them."""
+    """A note for each misspelt field of a pod, or of what makes pods; of other kinds `read_object` tells them."""
     kind = str(document.tree.get("kind"))
-    if kind != "Pod" and kind not in WORKLOADS:
-        return
-    path = WORKLOADS.get(kind, ())
-    tree: Any = document.tree
-    for name in path:
-        tree = tree.get(name) if isinstance(tree, dict) else None
-    for problem in misspelt(tree, Pod, ".".join(path)):
-        if path or problem.partition(" ")[0] not in ("apiVersion", "kind"):  # which no struct has
+    fields = FIELDS.get(kind)
+    for problem in misspelt(document.tree, fields) if fields is not None else ():
+        if problem.partition(" ")[0] not in ("apiVersion", "kind"):  # which no struct has
             yield f"{document.where} ({kind}): {problem}"
 
 

@@ -16,9 +16,9 @@ import gzip
 import re
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BufferedReader
 from itertools import chain
 from pathlib import Path
@@ -29,7 +29,13 @@ import yaml
 
 from kscheduler.api.codec import Decoder, UndecodableError
 from kscheduler.api.core import Namespace, Node, Pod
-from kscheduler.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from kscheduler.api.devices import (
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
 from kscheduler.api.groups import POD_GROUPS, CompositePodGroup, KubernetesPodGroup
 from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import KubeObject
@@ -51,8 +57,8 @@ from kscheduler.config.loader import LoadedConfig, default_configuration, from_t
 from kscheduler.config.reading.yaml_tree import LOADER
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.registry import Registry
+from kscheduler.whatif.fields.unknown_fields import misspelt, nearest
 from kscheduler.whatif.gate_owners import gate_owners
-from kscheduler.whatif.unknown_fields import misspelt, nearest
 
 _GZIP_MAGIC = b"\x1f\x8b"
 STANDARD_INPUT = "-"
@@ -135,6 +141,8 @@ class Scenario:
     """The plugins by name; `None`: the in-tree ones."""
     gate_owners: tuple[str, ...] = ()
     """Who has set the pod's scheduling gates, as far as `managedFields` say it."""
+    claim_templates: Mapping[str, ResourceClaimTemplate | None] = field(default_factory=dict)
+    """By name those that the pod names, as far as somebody has looked; `None`: there is none of this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +202,7 @@ def read_source(path: str, gates: FeatureGates = DEFAULT_GATES) -> Iterator[Scen
     `gates`: of the scheduler in the scenarios, with the version of Kubernetes that it follows.
     """
     built_in = default_configuration(DEFAULT_SCHEDULER_NAME, gates)
-    name = "standard input" if path == STANDARD_INPUT else path
+    name = source_name(path)
     try:
         with _opened(path) as file:
             for number, document in _documents(file, path, name):
@@ -209,6 +217,19 @@ def read_source(path: str, gates: FeatureGates = DEFAULT_GATES) -> Iterator[Scen
         raise ScenarioError(f"{name}: not a gzip stream: {error}") from None
     except OSError as error:
         raise ScenarioError(f"{name}: cannot be read: {error.strerror or error}") from None
+
+
+def source_name(path: str) -> str:
+    """The file as messages name it."""
+    return "standard input" if path == STANDARD_INPUT else path
+
+
+def nothing_in(path: str) -> ScenarioError:
+    """The refusal of a dump that is empty: an answer about it would look like an all-clear."""
+    return ScenarioError(
+        f"{source_name(path)}: no object in it, only an empty file or list: give what "
+        "`kubectl get nodes,pods -A -o yaml` prints"
+    )
 
 
 def parse_scenario(line: bytes | msgspec.Raw, where: str, built_in: LoadedConfig | None = None) -> Scenario:

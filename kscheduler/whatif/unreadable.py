@@ -7,6 +7,7 @@ import msgspec
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.quantity import QuantityError, nano_value
+from kscheduler.framework.pods.pod_info import PodInfo
 
 _LISTS = frozenset(("requests", "overhead", "allocatable", "allocatedResources"))
 """Fields with amounts by resource name that the scheduler reads."""
@@ -15,6 +16,20 @@ _LISTS = frozenset(("requests", "overhead", "allocatable", "allocatedResources")
 def unreadable_quantity(found: Node | Pod) -> str:
     """`path: what is wrong` for the first quantity that cannot be read; empty if all can."""
     return next(_problems(msgspec.to_builtins(found), ""), "")
+
+
+def is_readable(found: Node | Pod) -> bool:
+    """Whether all of its quantities can be read; much faster than `unreadable_quantity`."""
+    try:
+        if isinstance(found, Node):
+            for quantity in found.status.allocatable.values():
+                nano_value(quantity)
+        else:
+            pod = PodInfo(found)
+            _ = pod.requests, pod.nonzero_requests, pod.accounted
+    except QuantityError:
+        return False
+    return True
 
 
 def _problems(tree: Any, path: str) -> Iterator[str]:

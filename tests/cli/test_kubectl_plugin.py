@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from kscheduler.app.asking.questions import PLAY_SECONDS
+from kscheduler.cli import VERBS as COMMANDS
 from kscheduler.cli.kubectl_plugin import VERBS, complete, main
+from kscheduler.cli.unknown_verbs import OF_KSCHEDULER, OF_KUBECTL
 
 
 def test_each_verb_has_its_help_and_may_ask_the_service(capsys: pytest.CaptureFixture[str]) -> None:
@@ -22,8 +24,27 @@ def test_help_and_unknown_verbs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     assert "kubectl kscheduler why" in capsys.readouterr().out
     assert main([]) == 2
-    assert main(["wy"]) == 2
-    assert "'wy' is no verb" in capsys.readouterr().err
+    assert main(["zzz"]) == 2
+    assert "there is no 'zzz'\nusage:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("word", "told"), [
+    ("wy", "there is no 'wy': did you mean why?"),
+    ("explain", "there is no explain here: it is `kubectl kscheduler why` (or `kscheduler explain`)"),
+    ("simulate", "there is no simulate here: it is `kubectl kscheduler whatif` (or `kscheduler simulate`)"),
+    ("shadow", "there is no shadow here: it is `kscheduler shadow`"),
+])  # fmt: skip
+def test_a_verb_of_the_other_program_is_told_with_its_name(
+    word: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([word]) == 2
+    assert f"kubectl kscheduler: {told}\n" in capsys.readouterr().err
+
+
+def test_every_verb_has_a_name_in_the_other_program() -> None:
+    """A new verb of the plugin is told by `kscheduler`, too."""
+    assert set(OF_KSCHEDULER) == set(VERBS) - set(COMMANDS)
+    assert set(OF_KUBECTL) <= set(COMMANDS)
 
 
 @pytest.mark.parametrize("verb", ["why", "pending"])

@@ -40,7 +40,7 @@ def test_what_is_written_passes_its_test_and_its_check(tmp_path: Path, capsys: C
     assert "pip install pytest" in steps
     assert f"kscheduler cluster --schedule --plugin {tmp_path / 'prefer_new_nodes.py'}" in steps
     assert main(["plugin", "check", str(tmp_path / "prefer_new_nodes.py")]) == 0
-    assert capsys.readouterr().out == "PreferNewNodes: nothing found\n"
+    assert capsys.readouterr().out == "PreferNewNodes:\n  no mistakes found in 45 clusters\n"
 
 
 @pytest.mark.parametrize("name", ["prefer-cheap", "1st", "class", "Größe", "a b"])
@@ -207,6 +207,25 @@ def test_what_could_be_better_is_advice(kind: str, words: str, text: str, tmp_pa
     assert code == 0
     assert words in kinds[kind]
     assert kinds[kind].startswith("advice")
+
+
+def test_readmes_own_policy_is_without_mistakes_and_its_remarks_say_what_to_write(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    source = readme.partition("`cheap.py`:\n\n```python\n")[2].partition("```")[0]
+    file = tmp_path / "cheap.py"
+    file.write_text(source)
+    assert main(["plugin", "check", str(file)]) == 0
+    unsigned, fragile, last = capsys.readouterr().out.splitlines()[1:]
+    assert '`@plugin("PreferCheap", sign=lambda pod: None)` keeps its answers' in unsigned
+    assert "(cheap.py:6). Put that line into `try:` with `except ValueError: return 0` below it" in fragile
+    assert last == "  no mistakes found in 45 clusters"
+    file.write_text(source.replace("return max", 'return None if pod.labels["a"] else max'))
+    assert main(["plugin", "check", str(file)]) == 1
+    out = capsys.readouterr().out
+    assert "(cheap.py:6)" in out
+    assert "no mistakes" not in out
 
 
 @pytest.mark.parametrize(

@@ -81,5 +81,7 @@ def test_the_report_of_nothing_says_so() -> None:
     text = shadow_text(tree)
     assert text.startswith("shadow of default-scheduler (kube-scheduler), 3 s\n  decided by the default configuration")
     assert "no pod was bound since the start" in text
+    assert "overdue" not in text
+    assert "held back for 2 s; the oldest that waits is 1.5 s overdue" in shadow_text({**tree, "behindSeconds": 1.5})
     assert "nothing compared yet" in shadow_page(tree)
     assert "agreement 75.00%." in shadow_page({**tree, "compared": 4, "differences": 1, "agreement": 0.75})

@@ -86,7 +86,7 @@ def test_tells_who_would_have_to_go_and_what_else_was_thought_of() -> None:
 def test_tells_that_a_pod_may_not_preempt() -> None:
     pod = pod_tree("web", cpu="500m", priority=10, preemptionPolicy="Never")
     line = scenario_line(pod, nodes=[node_tree("a", cpu="1")], pods=occupied("a", 5, 1))
-    assert "preemption: not eligible due to preemptionPolicy=Never." in explained(line)
+    assert "preemption: not eligible due to preemptionPolicy=Never." in " ".join(explained(line).split())
     tree = decision_tree(decide(parse_scenario(line, "test")))
     assert tree["preemption"]["status"] == "Unschedulable"
     assert tree["preemption"]["victims"] == []

@@ -7,6 +7,12 @@ import pytest
 import yaml
 
 from kscheduler.cli import main
+from kscheduler.loading.plugin_file import run_file
+from kscheduler.plugins import in_tree
+from kscheduler.scheduling.runtime.guard import PluginFailure
+from kscheduler.scheduling.supervision.supervisor import cause_of
+from kscheduler.testing import make_node, make_pod
+from kscheduler.testing.trial.asking import TriedPlugin
 from tests.builders import node_tree, pod_tree
 from tests.explain.test_schema import assert_valid
 
@@ -73,3 +79,52 @@ def test_who_may_hold_the_pod_is_named_where_it_fits(tmp_path: Path, capsys: pyt
     assert "before it is bound, Permit plugin Columns may hold it or turn it down" in text
     assert "Permit plugin" not in explained(tmp_path, capsys, PLUGINS), "it fits nowhere"
     assert "your plugin" not in explained(tmp_path, capsys, PLUGINS[: PLUGINS.index("class")].replace('"b"', '"x"'))
+
+
+FUNCTION = """
+from kscheduler.framework.per_node import plugin
+
+
+@plugin("Tens")
+def filter(pod, node):
+    return {}[node.name]
+"""
+CLASS = """
+import json
+
+from kscheduler.framework.plugin import Plugin
+
+
+class Tens(Plugin):
+    name = "Tens"
+
+    def filter(self, cycle, pod, nodes, rows):
+        return json.loads("no")
+"""
+
+
+@pytest.mark.parametrize(
+    ("plugins", "error"),
+    [
+        pytest.param(FUNCTION, "for node a it raised KeyError: 'a' (mine.py:7)", id="function"),
+        pytest.param(CLASS, "Expecting value: line 1 column 1 (char 0) (mine.py:11)", id="class-that-calls-a-library"),
+    ],
+)
+def test_an_error_of_a_plugins_file_is_told_with_its_line(
+    plugins: str, error: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert f'default/web: error: running "Tens" filter plugin: {error}' in explained(tmp_path, capsys, plugins)
+
+
+@pytest.mark.parametrize("plugins", [pytest.param(FUNCTION, id="function"), pytest.param(CLASS, id="class")])
+def test_the_cause_of_a_quarantine_names_the_line(plugins: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(plugins)
+    factory = run_file(str(file), file.read_bytes()).plugins["Tens"]
+    registry = in_tree.registry()
+    registry.register("Tens", factory)
+    tried = TriedPlugin(registry, "Tens", None, [make_node("a")], [])
+    with pytest.raises(PluginFailure) as failure:
+        tried.answers(make_pod("web"))
+    assert failure.value.__cause__ is not None
+    assert cause_of(failure.value.__cause__).endswith(f" (mine.py:{plugins.count(chr(10))})")

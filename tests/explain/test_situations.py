@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 
 from kscheduler.explain.as_json import schema_text
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.kinds.resources import BY_KEY, NODES, PODS
+from kscheduler.simulation.kinds.resources import BY_KEY, NODES, PODS, RESOURCE_CLAIM_TEMPLATES
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 from tests.explain.test_command import run
 
@@ -73,7 +73,7 @@ async def test_a_pod_that_nobody_serves_is_explained_as_a_hypothesis(capsys: pyt
     first, second, *rest = explanation.text.splitlines()
     assert first == "default/web: nobody here serves it: spec.schedulerName is volcano"
     assert second.startswith("  served here: kscheduler (")
-    assert "HYPOTHETICAL, as if a profile named volcano served it here: goes to node-1" in rest
+    assert "HYPOTHETICAL, as if profile kscheduler served it here: goes to node-1" in rest
     assert (explanation.tree["outcome"], explanation.tree["cycleOutcome"]) == ("NotServed", "Placed")
     assert (explanation.tree["isHypothetical"], explanation.tree["best"]) == (True, ["node-1"])
     assert explanation.tree["situation"]["servedSchedulerNames"] == ["kscheduler"]
@@ -92,6 +92,7 @@ async def test_a_configuration_says_who_is_served(
     not_served = await explained(capsys, pod_tree(schedulerName="three"), "--config", str(path))
     words = " ".join(not_served.text.split())  # where the line breaks depends on how long the path is
     assert f" served here: one, two (profiles of {path})" in words
+    assert "HYPOTHETICAL, as if profile one served it here: goes to node-1" in words
 
 
 async def test_a_bound_pod_says_so_before_anything_else(capsys: pytest.CaptureFixture[str]) -> None:
@@ -142,6 +143,26 @@ async def test_a_pod_whose_device_claim_is_missing_waits_before_the_queue(capsys
     assert explanation.text.startswith("default/web: kept out of the queue\n")
     assert 'DynamicResources: could not find ResourceClaim "default/gpu"' in explanation.text
     assert explanation.tree["outcome"] == "Gated"
+
+
+async def test_a_pod_whose_claim_template_is_missing_waits_for_it_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
+    template = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "one-gpu", "namespace": "default"},
+        "spec": {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}},
+    }
+    missing = await explained(capsys, pod_tree(resourceClaims=claims), *OURS)
+    assert "ResourceClaim not created yet" in missing.text
+    words = " ".join(missing.text.split())
+    assert "create ResourceClaimTemplate one-gpu in namespace default, which the pod's claim gpu is made from" in words
+    assert "ResourceClaimTemplate one-gpu does not exist in namespace default" in missing.tree["notes"]
+    others = ((RESOURCE_CLAIM_TEMPLATES, "default", template),)
+    there = await explained(capsys, pod_tree(resourceClaims=claims), *OURS, others=others)
+    words = " ".join(there.text.split())
+    assert "the pod's claim gpu is made from ResourceClaimTemplate one-gpu, and is not made yet" in words
+    assert there.tree["notes"] == []
 
 
 async def test_a_pod_that_fits_and_of_which_nobody_spoke_says_where_to_ask(

@@ -17,6 +17,7 @@ Limits: POSIX. A copy shares the cgroup's CPU and memory: where the limit is nea
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
@@ -95,6 +96,10 @@ class AnswerTooLargeError(NoAnswerError):
     outcome = "too_large"
 
 
+def _change_nothing() -> None:
+    """A copy of a process without a scheduler."""
+
+
 class LiveCopy:
     """The one place that copies the process. `await ask(question)` calls `question()` in a copy.
 
@@ -102,8 +107,15 @@ class LiveCopy:
     loop; what needs an event loop begins one of its own (`asyncio.run`).
     """
 
-    def __init__(self, room: MemoryRoom = NO_LIMIT, limits: CopyLimits | None = None) -> None:
+    def __init__(
+        self,
+        room: MemoryRoom = NO_LIMIT,
+        limits: CopyLimits | None = None,
+        begin_copy: Callable[[], None] = _change_nothing,
+    ) -> None:
+        """`begin_copy`: called in each copy before its question."""
         self._room = room
+        self._begin_copy = begin_copy
         self._limits = limits or CopyLimits()
         self._turn = asyncio.Lock()
         self._waiting = 0
@@ -202,6 +214,10 @@ class LiveCopy:
         loop = asyncio.get_running_loop()
         begun: asyncio.Future[asyncio.Future[int]] = loop.create_future()
 
+        def in_copy() -> bytes:
+            self._begin_copy()
+            return question()
+
         def begin() -> None:
             if begun.cancelled():
                 return
@@ -210,7 +226,7 @@ class LiveCopy:
                 return
             before = perf_counter()
             try:
-                pid = fork(question, writer, round(self._limits.seconds) + 1, self._limits.growth_bytes)
+                pid = fork(in_copy, writer, round(self._limits.seconds) + 1, self._limits.growth_bytes)
             except OSError as failure:
                 begun.set_exception(CopyRefusedError(f"no copy of the process could be made: {failure.strerror}"))
                 return

@@ -46,6 +46,12 @@ class ShadowAnswers:
         endpoints = self._endpoints()
         self.servers = [Server(endpoints, port, clock=parts.clock) for port in self._ports()]
 
+    def report_url(self) -> str:
+        """Where the report is once the servers listen; empty: `--insecure-port off`."""
+        if self._options.serving.insecure_port is None:
+            return ""
+        return f"http://{LOOPBACK}:{self.servers[-1].port}/shadow"
+
     def _ports(self) -> Iterator[Port]:
         serving = self._options.serving
         if serving.metrics_address is not None:

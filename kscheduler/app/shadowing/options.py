@@ -17,6 +17,10 @@ Report = Callable[[dict[str, object]], None]
 """Shows the report, a tree as `explain.shadow.as_tree` makes it."""
 
 
+def _say_nothing(_text: str) -> None:
+    """In a test, nobody reads."""
+
+
 @dataclass(frozen=True, slots=True)
 class ShadowOptions:
     """The configuration that is tried, and what it is tried on."""
@@ -30,6 +34,8 @@ class ShadowOptions:
     """After so long the shadow ends by itself; `None`: at a signal."""
     report: Report | None = None
     """Called at the end and at SIGUSR1; `None`: the report is only served."""
+    say: Callable[[str], None] = _say_nothing
+    """Tells whoever has started it a line: where the report is, and what was probably not meant."""
     serving: HTTPServing = field(default_factory=HTTPServing.plain_on_loopback)
     """Plain ports only: a login would ask the API server by creating reviews."""
     registry: Registry = field(default_factory=in_tree.registry)

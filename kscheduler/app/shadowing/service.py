@@ -6,6 +6,7 @@ SIGUSR1 shows the report at once; SIGTERM, SIGINT and SIGHUP end it in order. It
 import asyncio
 import os
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any, Final
@@ -16,6 +17,7 @@ from kscheduler import __version__
 from kscheduler.aio.clock import finishes_within
 from kscheduler.aio.services import BackgroundService, running
 from kscheduler.aio.tasks import while_running
+from kscheduler.api.kinds import PODS
 from kscheduler.app import signals
 from kscheduler.app.shadowing.answering import ShadowAnswers
 from kscheduler.app.shadowing.connected import ConnectedShadow
@@ -35,6 +37,8 @@ SYNC_SECONDS: Final = 10.0
 """How long the first lists may take until a line names what is missing; then again each time."""
 FIRST_DATA_SECONDS: Final = 5.0
 """How long the first comparison waits for plugins that fetch data of their own."""
+_MOST_NAMES: Final = 5
+"""Scheduler names that are told where nobody is followed, those of most pods."""
 SUMMARY_SECONDS: Final = 60.0
 """Between two lines with the sums, while anything is compared."""
 
@@ -74,6 +78,8 @@ class ShadowApp:
             for server in self.answers.servers:
                 await server.start()
                 ends.push_async_callback(server.aclose)
+            if url := self.answers.report_url():
+                self._options.say(f"the report so far: {url}")
             await ends.enter_async_context(parts.client)
             await ends.enter_async_context(parts.plugin_client)
             async with running(
@@ -114,10 +120,25 @@ class ShadowApp:
             decides_as=follower.assembly.config.gates.version,
             nodes=len(follower.assembly.cache.nodes),
         )
+        self._say_if_nobody_is_followed()
         async with running(
             BackgroundService("comparisons", follower.run), BackgroundService("sums", self._sum_up_regularly)
         ):
             await asyncio.get_running_loop().create_future()
+
+    def _say_if_nobody_is_followed(self) -> None:
+        """A misspelt scheduler name follows nobody, and the report would stay empty without a word."""
+        pods = self.parts.informers.informer(PODS).store.list()
+        found = Counter(pod.spec.scheduler_name for pod in pods)
+        if not found or found.keys() & self._options.names:
+            return
+        names = [name for name, _ in found.most_common(_MOST_NAMES)]
+        follows = ", ".join(sorted(self._options.names))
+        _log.warning("shadow_follows_nobody", follows=sorted(self._options.names), pods_name=names)
+        known = ", ".join(names)
+        self._options.say(
+            f"no pod names scheduler {follows}; pods name {known} (--follow-scheduler NAME follows one of these)"
+        )
 
     async def _the_time(self) -> None:
         """As long as was asked for, from the first comparison on; without that, for ever.

@@ -16,11 +16,12 @@ from collections.abc import Iterable
 
 from kscheduler.cli.asked_cluster import FAILED, refusing
 from kscheduler.cli.asking_flags import add_asked_cluster, by_the_servers_version, serving_of
+from kscheduler.cli.kubectl_flags import KubectlFlags
 from kscheduler.cli.parser import StoreText, text
 from kscheduler.client.access.connection import current_namespace, load_connection
 from kscheduler.client.rest import APIClient
 from kscheduler.explain.answering import Answer, answered
-from kscheduler.explain.as_json import schema_text
+from kscheduler.explain.as_json import json_line, schema_text
 from kscheduler.explain.questions.from_files import Asked, questions_from, read_new_pods
 from kscheduler.explain.questions.live import live_question, new_pod_questions
 from kscheduler.explain.questions.question import GroupQuestion, Question
@@ -198,7 +199,7 @@ async def _answered(
 
 def _print(answers: Iterable[Answered], args: argparse.Namespace) -> int:
     output: str = args.output
-    style = style_of(sys.stdout)
+    style, kubectl = style_of(sys.stdout), KubectlFlags.of(args)
     failed, printed_notes = False, set[str]()
     for position, (question, decision) in enumerate(answers):
         answer = answered(question, decision, against_node=args.against or "", with_suggestions=not args.no_suggestions)
@@ -207,7 +208,10 @@ def _print(answers: Iterable[Answered], args: argparse.Namespace) -> int:
                 print(f"kscheduler: {printable(note)}", file=sys.stderr)
                 printed_notes.add(note)
         failed |= bool(decision.error)
-        print(answer.as_json() if output == "json" else _text(answer, style, is_first=position == 0))
+        if output == "json":
+            print(json_line(kubectl.in_explanation(answer.as_tree())))
+        else:
+            print(kubectl.in_text(_text(answer, style, is_first=position == 0)))
     sys.stdout.flush()
     return FAILED if failed else _EXPLAINED
 

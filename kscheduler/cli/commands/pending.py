@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 from kscheduler.cli.asked_cluster import EXIT_CODES, asked_cluster, refusing
 from kscheduler.cli.asking_flags import add_asked_cluster, add_objects_file
+from kscheduler.cli.kubectl_flags import KubectlFlags
 from kscheduler.cli.parser import StoreText
 from kscheduler.explain.as_json import json_line
 from kscheduler.explain.pending.as_answer import pending_text, pending_tree
@@ -65,9 +66,10 @@ def _run(args: argparse.Namespace) -> int:
     reasons = pending_reasons(objects, served, found.where, args.namespace, with_suggestions=not args.no_suggestions)
     for note in dict.fromkeys(notes):
         print(f"kscheduler: {printable(note)}", file=sys.stderr)
+    kubectl = KubectlFlags.of(args)
     if args.output == "json":
-        print(json_line(pending_tree(reasons, objects, served.config, notes)))
+        print(json_line(kubectl.in_pending(pending_tree(reasons, objects, served.config, notes))))
     else:
-        print(pending_text(reasons, objects, datetime.now(UTC), style_of(sys.stdout)))
+        print(kubectl.in_text(pending_text(reasons, objects, datetime.now(UTC), style_of(sys.stdout))))
     sys.stdout.flush()
     return _ANSWERED

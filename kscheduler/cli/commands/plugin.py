@@ -243,11 +243,13 @@ def _check(args: argparse.Namespace) -> int:
             advice = "" if args.args else "; where it needs arguments, give them: --args JSON"
             return refuse(f"{args.file}: {failure}{advice}")
         is_wrong |= any(finding.severity is Severity.WRONG for finding in findings)
-        print(f"{name}: {'nothing found' if not findings else ''}".rstrip())
+        print(f"{name}:")
         for finding in findings:
             print(f"  {finding.severity.value} ({finding.kind}): {finding.text}")
         for point, why in not_tried.items():
             print(f"  not tried: {point}: {why}")
+        if not any(finding.severity is Severity.WRONG for finding in findings):
+            print(f"  no mistakes found in {trial.clusters} clusters")
     return 1 if is_wrong else 0
 
 

@@ -2,6 +2,7 @@
 
     replay DIR                          every decision again, compared bit for bit
     replay DIR --until TIME             cache and queue as they were then
+    replay DIR --pod shop/web-0         what was decided about one pod, and when
     replay DIR --config other.yaml      what another configuration would have made of it
 
 docs/recorder.md describes what is recorded and what cannot be decided again.
@@ -26,8 +27,9 @@ _DESCRIPTION = """\
 Decide a recording again with the same configuration and the same code, and compare each decision: node, victims,
 message. Reads files only: no cluster is asked, and nothing is written."""
 _EPILOG = """\
-Exit codes: 0 every decision came out as recorded, or --until or --config has been answered; 1 some did not, or the
-recording has a part that is damaged or cannot be replayed; 2 flags or files that cannot be used."""
+Exit codes: 0 every decision came out as recorded, or --until, --pod or --config has been answered; 1 some did not, the
+recording has a part that is damaged or cannot be replayed, or no decision about --pod; 2 flags or files that cannot be
+used."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
@@ -46,6 +48,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--until",
         metavar="TIME",
         help="show cache and queue as they were at this time: 2026-11-24T15:30:00Z, or +10m after the beginning",
+    )
+    parser.add_argument(
+        "--pod",
+        action=StoreText,
+        metavar="NAMESPACE/NAME",
+        default="",
+        help="show what was decided about this pod, and when: read, not decided again; a NAME is one of any namespace",
     )
     parser.add_argument(
         "--each-segment",
@@ -101,12 +110,16 @@ def _run(args: argparse.Namespace) -> int:
     from kscheduler.explain.recordings.state import state_tree
     from kscheduler.explain.text.layout import style_of
 
+    if args.pod and (args.config or args.plugin or args.each_segment):
+        return refuse("--pod shows what was recorded; it goes with --until alone")
     if args.config or args.plugin:
         return _compare(args)
     if args.feature_gates or args.emulated_version:
         return refuse(
             "--feature-gates and --emulated-version are of the other configuration: give --config or --plugin"
         )
+    if args.pod:
+        return _of_pod(args)
     replay = _replayed(args)
     style, is_json = style_of(sys.stdout), args.output == "json"
     if not replay.report.first and not replay.is_over:
@@ -119,9 +132,46 @@ def _run(args: argparse.Namespace) -> int:
         return refuse(_why_no_state(replay, args))
     for text in dict.fromkeys((*replay.report.notes, *replay.report.stopped)):
         print(f"kscheduler: {text}", file=sys.stderr)
+    if not replay.is_over:
+        _say_that_it_ends_before(args.until, replay.report.last)
     tree = state_tree(replay.scheduler.assembly, replay.scheduler.clock.micros)
     print(json_line(tree) if is_json else state_text(tree, style))
     return _EQUAL
+
+
+def _of_pod(args: argparse.Namespace) -> int:
+    """Raises `RecordingError`, `SegmentError`, `ValueError`, `OSError`."""
+    from kscheduler.explain.as_json import json_line
+    from kscheduler.explain.recordings.of_pod import pod_decisions_text, pod_decisions_tree
+    from kscheduler.explain.recordings.times import time_text
+    from kscheduler.explain.text.layout import style_of
+    from kscheduler.explain.text.printable import printable
+    from kscheduler.recorder.replaying.pod_decisions import PodDecisions
+    from kscheduler.recorder.replaying.replay import runs_of
+
+    until = _until(args)
+    read = PodDecisions(args.pod, until)
+    for run_of_process in runs_of(Path(args.recording)):
+        read.read(run_of_process)
+    for text in read.problems:
+        print(f"kscheduler: {printable(text)}", file=sys.stderr)
+    if until is not None and read.last and not read.is_over:
+        _say_that_it_ends_before(args.until, read.last)
+    if args.output == "json":
+        print(json_line(pod_decisions_tree(read, args.recording)))
+    elif read.found:
+        print(pod_decisions_text(read, args.recording, style_of(sys.stdout)))
+    if read.found:
+        return _EQUAL
+    span = f" from {time_text(read.first)} to {time_text(read.last)}" if read.last else ""
+    refuse(f"--pod: nothing was decided about a pod {printable(args.pod)}{span}")
+    return _DIFFERENT
+
+
+def _say_that_it_ends_before(until: str, last: int) -> None:
+    from kscheduler.explain.recordings.times import time_text
+
+    print(f"kscheduler: --until {until}: the recording ends at {time_text(last)}, which is shown", file=sys.stderr)
 
 
 def _why_no_state(replay: "Replay", args: argparse.Namespace) -> str:

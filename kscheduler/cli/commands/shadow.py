@@ -21,6 +21,7 @@ from kscheduler.cli.parser import duration, port, text
 from kscheduler.cli.refusal import refuse
 from kscheduler.cli.serving_flags import address_and_port
 from kscheduler.config.durations import seconds
+from kscheduler.explain.text.printable import printable
 from kscheduler.server.serving import HTTPServing
 
 if TYPE_CHECKING:
@@ -172,6 +173,7 @@ def _options(args: argparse.Namespace, served: Any) -> "ShadowOptions":
         grace_seconds=args.grace.seconds,
         seconds=None if args.duration is None else args.duration.seconds,
         report=partial(_show, args.output),
+        say=_say,
         serving=HTTPServing(
             secure_port=None, insecure_port=args.insecure_port, metrics_address=args.metrics_bind_address
         ),
@@ -189,6 +191,11 @@ def _followed(args: argparse.Namespace) -> "FollowedScheduler":
     if given is None:
         return followed
     return replace(followed, percentage=None if given == 100 else given)
+
+
+def _say(text: str) -> None:
+    """On standard error, beside the log: the report is on standard output."""
+    print(f"kscheduler: {printable(text)}", file=sys.stderr, flush=True)
 
 
 def _show(output: str, tree: dict[str, Any]) -> None:

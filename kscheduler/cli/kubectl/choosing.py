@@ -13,6 +13,7 @@ from kscheduler.cli.kubectl.service import (
     NotAskedError,
     ServiceAddress,
     ServiceDoor,
+    UnknownToServiceError,
     WrongQuestionError,
     service_address,
 )
@@ -78,12 +79,12 @@ def answer(args: argparse.Namespace, asks: Asks, decides: Decides, why_here: str
         code = asyncio.run(_asked(args, asks, address))
     except WrongQuestionError as problem:
         refuse(printable_lines(str(problem)))
-        return _BAD_INPUT
+        return _FAILED if isinstance(problem, UnknownToServiceError) else _BAD_INPUT
     except NotAskedError as problem:
         if args.service is not None:
             refuse(printable(str(problem)))
             return _FAILED
-        _say(f"decided here, from the objects that you may read: {problem.short}")
+        _say(f"decided here, {_without_own_plugins(args)}from the objects that you may read: {problem.short}")
         return decides(args)
     except (ClientError, ConfigurationError) as problem:
         refuse(printable(str(problem)))
@@ -97,6 +98,11 @@ async def _asked(args: argparse.Namespace, asks: Asks, address: ServiceAddress) 
         code = await asks(args, door)
     _say(f"answered by the service {address.text}")
     return code
+
+
+def _without_own_plugins(args: argparse.Namespace) -> str:
+    """The service's configuration is not known here, so neither are plugins of its own: the answer may differ."""
+    return "" if getattr(args, "config", None) else "without plugins that only the service has, "
 
 
 def _say(text: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from kscheduler.cli.commands import pending
 from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, not_of_the_service
 from kscheduler.cli.kubectl.service import ServiceDoor, WrongQuestionError
+from kscheduler.cli.kubectl_flags import KubectlFlags
 from kscheduler.explain.as_json import json_line
 from kscheduler.explain.groups import KIND as OF_A_GROUP
 from kscheduler.explain.pending.as_answer import age_of, freed_text
@@ -51,6 +52,7 @@ async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
     if not args.no_suggestions:
         for reason in tree["reasons"][:MOST_EXPLAINED]:
             reason["suggestion"] = reason["suggestion"] or await _of_its_group(reason, door)
+    tree = KubectlFlags.of(args).in_pending(tree)  # the service does not know how its users reach the cluster
     if args.output == "json":
         print(json_line(tree))
     else:
@@ -61,7 +63,9 @@ async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
 
 async def _of_its_group(reason: Tree, door: ServiceDoor) -> Tree | None:
     """The smallest change for the pod group of a reason's oldest pod: what is not found for pods one by one."""
-    if reason["queue"] not in ("unschedulable", "gated") or not reason["pods"]:
+    # A group that was turned down is never parked: it backs off until it is tried again.
+    places = ("unschedulable", "gated", "backoff") if reason.get("podGroup") else ("unschedulable", "gated")
+    if reason["queue"] not in places or not reason["pods"]:
         return None
     pod = f"{reason['pods'][0]['namespace']}/{reason['pods'][0]['name']}"
     try:
@@ -77,6 +81,7 @@ def pending_lines(tree: Tree, now: datetime, style: Style) -> Iterator[str]:
     total = tree["count"]
     if not total:
         yield "no pod is pending"
+        yield from _not_served(tree, style)
         return
     total_text = f"{total} pod is pending" if total == 1 else f"{total} pods are pending"
     yield f"{style.paint(total_text, BOLD)} (reasons as the last attempt left them; --direct judges now)"
@@ -85,6 +90,17 @@ def pending_lines(tree: Tree, now: datetime, style: Style) -> Iterator[str]:
         yield from _reason_lines(reason, now, style)
     if tree["reasonsLeftOff"]:
         yield f"and {tree['reasonsLeftOff']} reasons more"
+    yield from _not_served(tree, style)
+
+
+def _not_served(tree: Tree, style: Style) -> Iterator[str]:
+    """How many pods are not shown; an older service does not count them."""
+    others: dict[str, int] = tree.get("notServed", {})
+    if others:
+        names = ", ".join(f"{printable(name)} ({count})" for name, count in others.items())
+        yield ""
+        text = f"not shown: pods without a node of schedulers that are not served here: {names}; --direct lists them"
+        yield from wrapped(text, style.width)
 
 
 def _reason_lines(reason: Tree, now: datetime, style: Style) -> Iterator[str]:
@@ -92,6 +108,9 @@ def _reason_lines(reason: Tree, now: datetime, style: Style) -> Iterator[str]:
     more = f" and {reason['count'] - len(names)} more" if reason["count"] > len(names) else ""
     age = f", the oldest for {age_of(reason['since'], now)}" if reason["since"] else ""
     place = _QUEUES.get(reason["queue"], reason["queue"])
+    group = reason.get("podGroup")
+    if group:
+        place = f"{place}, {'a member' if reason['count'] == 1 else 'members'} of pod group {printable(group)}"
     by = f" ({', '.join(map(printable, reason['plugins']))})" if reason["plugins"] else ""
     yield from wrapped(f"{reason['count']}  {place}{by}{age}: {', '.join(map(printable, names))}{more}", style.width)
     if reason["message"]:
@@ -105,3 +124,5 @@ def _reason_lines(reason: Tree, now: datetime, style: Style) -> Iterator[str]:
             yield f"{INDENT}{style.paint(printable(suggestion['command']), DIM)}"
         if suggestion["commandNote"]:
             yield from wrapped(f"{INDENT}({printable(suggestion['commandNote'])})", style.width)
+    if group and names:
+        yield f"{INDENT}the whole group: kubectl kscheduler why {printable(names[0])}"

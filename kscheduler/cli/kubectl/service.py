@@ -28,6 +28,7 @@ HEADER: Final = "Kscheduler-Authorization"
 TOKEN_SECONDS: Final = 600
 _ANSWER_SECONDS: Final = 20.0
 _OF_THE_SERVICE: Final = ("the service knows ", "cannot get path", "cannot post path")
+_UNKNOWN_POD: Final = "the service knows no pod "
 _JSON: Final = "application/json"
 _REPLICAS_TRIED: Final = 4
 
@@ -44,7 +45,11 @@ class NotAskedError(Exception):
 
 
 class WrongQuestionError(Exception):
-    """The service has answered that the question is wrong, or that there is no such pod."""
+    """The service has answered that the question is wrong."""
+
+
+class UnknownToServiceError(WrongQuestionError):
+    """The service has answered that there is no such pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,7 @@ class ServiceDoor:
             await self._client.close()
 
     async def get(self, path: str, accept: str = _JSON, **params: str) -> bytes:
-        """The answer. Raises `NotAskedError`, `WrongQuestionError`."""
+        """The answer. Raises `NotAskedError`, `WrongQuestionError`, `UnknownToServiceError`."""
         query = f"?{urlencode(params)}" if params else ""
         try:
             return await self._open().get(
@@ -165,6 +170,8 @@ class ServiceDoor:
             return NotAskedError(f"{where} does not answer: {error}")
         message = error.message
         is_its_own = any(part in message for part in _OF_THE_SERVICE)
+        if error.code == 404 and _UNKNOWN_POD in message:
+            return UnknownToServiceError(message)
         if error.code in (400, 422) or (error.code == 404 and is_its_own):
             return WrongQuestionError(message)
         if error.code == 401 or (error.code == 403 and is_its_own):

@@ -9,10 +9,11 @@ import asyncio
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import takewhile
 from shutil import get_terminal_size
 from typing import Any, Final
 
@@ -31,6 +32,8 @@ _FAILED: Final = 1
 _LEAST_SECONDS: Final = 1.0
 _SAMPLE: Final = re.compile(r"(?P<name>[a-zA-Z_:][\w:]*)(\{(?P<labels>.*)\})? (?P<value>\S+)")
 _LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_BEGINNING: Final = re.compile(r"^\d+/\d+ nodes are available: ")
+_PART: Final = re.compile(r"(?<=: )|(?<=, )")
 _READ: Final = ("scheduler_pending_pods", "scheduler_schedule_attempts_total", "leader_election_master_status")
 _QUEUES: Final = ("active", "backoff", "unschedulable", "gated")
 _DESCRIPTION = """\
@@ -83,9 +86,8 @@ def _nobody(_args: argparse.Namespace) -> int:
 
 async def _show(args: argparse.Namespace, door: ServiceDoor) -> int:
     if args.once or not sys.stdout.isatty():
-        print(
-            "\n".join(screen(await _read(door), None, datetime.now(UTC), style_of(sys.stdout), get_terminal_size()[1]))
-        )
+        height = get_terminal_size()[1] if sys.stdout.isatty() else None
+        print("\n".join(screen(await _read(door), None, datetime.now(UTC), style_of(sys.stdout), height)))
         return 0
     before: TopReading | None = None
     with _whole_screen(), suppress(asyncio.CancelledError, KeyboardInterrupt):
@@ -129,8 +131,8 @@ def samples_in(text: str) -> dict[tuple[str, Labels], float]:
     return found
 
 
-def screen(now: TopReading, before: TopReading | None, at: datetime, style: Style, height: int) -> Iterator[str]:
-    """The lines, no more than `height`."""
+def screen(now: TopReading, before: TopReading | None, at: datetime, style: Style, height: int | None) -> Iterator[str]:
+    """The lines, no more than `height`, each cut at the width. `None`: no terminal, all lines, and whole ones."""
     head = [
         style.paint(f"kscheduler {at:%H:%M:%S} UTC", BOLD) + f", {_leader(now)}",
         "",
@@ -143,11 +145,14 @@ def screen(now: TopReading, before: TopReading | None, at: datetime, style: Styl
     reasons = now.pending.get("reasons", [])
     total = now.pending.get("count", 0)
     yield style.paint(f"{total} pods pending" if total != 1 else "1 pod pending", BOLD)
-    room = max(height - len(head) - 2, 1)
-    rows = [_row(reason, at) for reason in reasons[:room]]
+    shown = reasons if height is None else reasons[: max(height - len(head) - 2, 1)]
+    messages = [printable(reason["message"]) for reason in shown]
+    if height is not None:
+        messages = without_common_beginning(messages)
+    rows = [(*_row(reason, at), message) for reason, message in zip(shown, messages, strict=True)]
     if rows:
-        for line, reason in zip(aligned(rows, {0, 1}), reasons, strict=False):
-            cut = line[: style.width]
+        for line, reason in zip(aligned(rows, {0, 1}), shown, strict=True):
+            cut = line if height is None else line[: style.width]
             yield style.paint(cut, RED) if reason["queue"] == "unschedulable" else cut
 
 
@@ -181,4 +186,16 @@ def _row(reason: Tree, at: datetime) -> tuple[str, ...]:
     plugins = ", ".join(map(printable, reason["plugins"])) or reason["queue"]
     example = reason["pods"][0] if reason["pods"] else None
     pod = printable(f"{example['namespace']}/{example['name']}") if example else ""
-    return str(reason["count"]), age, plugins, pod, printable(reason["message"])
+    return str(reason["count"]), age, plugins, pod
+
+
+def without_common_beginning(messages: Sequence[str]) -> list[str]:
+    """Where a row has room for a few words only, those that differ: `0/9 nodes are available: ` is in each of them.
+
+    Only whole parts of a message are left away, which `: ` and `, ` end.
+    """
+    told = [_BEGINNING.sub("", message) for message in messages]
+    different = [_PART.split(message)[:-1] for message in dict.fromkeys(told) if message]
+    same = takewhile(lambda parts: len(set(parts)) == 1, zip(*different, strict=False)) if len(different) > 1 else ()
+    beginning = "".join(parts[0] for parts in same)
+    return [f"... {message.removeprefix(beginning)}" if beginning and message else message for message in told]

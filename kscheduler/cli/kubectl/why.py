@@ -2,19 +2,24 @@
 
 import argparse
 import sys
+from typing import Final
 
 from kscheduler.cli.asked_cluster import refusing
 from kscheduler.cli.asking_flags import namespace_of
 from kscheduler.cli.commands import explain
 from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, not_of_the_service
+from kscheduler.cli.kubectl.group_member import group_in, member_of
 from kscheduler.cli.kubectl.service import ServiceDoor
+from kscheduler.cli.kubectl_flags import KubectlFlags
 from kscheduler.explain.as_json import json_line
 from kscheduler.explain.text.printable import printable
+
+_GROUPS: Final = "podgroup/NAME (pg/NAME) asks about a pod group by one of its members"
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
     """The flags of `kscheduler explain`, and who answers."""
-    parser = explain.add_parser(subparsers, "why", WHO_DECIDES)
+    parser = explain.add_parser(subparsers, "why", f"{_GROUPS}; {WHO_DECIDES}")
     add_choice(parser)
     return parser
 
@@ -27,6 +32,9 @@ def run(args: argparse.Namespace) -> int:
 def _answer(args: argparse.Namespace) -> int:
     if not args.schema:
         explain.check(args)
+    group = group_in(args.pod or "")
+    if group:
+        args.pod, args.namespace = member_of(args, group), ""
     also = {
         "-f": args.filename,  # a pod that does not exist
         "--config": args.config,
@@ -41,10 +49,11 @@ async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
     params = {} if not args.against else {"against": args.against}
     if args.no_suggestions:
         params["suggestions"] = "false"
+    kubectl = KubectlFlags.of(args)  # the service does not know how its users reach the cluster
     if args.output == "json":
-        print(json_line(await door.explained(f"{namespace}/{name}", **params)))
+        print(json_line(kubectl.in_explanation(await door.explained(f"{namespace}/{name}", **params))))
     else:
         text = (await door.get("/explain", accept="text/plain", pod=f"{namespace}/{name}", **params)).decode()
-        print("\n".join(printable(line) for line in text.splitlines()))
+        print(kubectl.in_text("\n".join(printable(line) for line in text.splitlines())))
     sys.stdout.flush()
     return 0

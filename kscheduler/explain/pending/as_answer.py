@@ -13,6 +13,7 @@ from kscheduler.explain.suggestions.in_words import suggestion_text
 from kscheduler.explain.text.layout import BOLD, DIM, INDENT, PLAIN, Style, nodes, wrapped
 from kscheduler.explain.text.printable import printable
 from kscheduler.whatif.scenario import ClusterObjects, Scenario
+from kscheduler.whatif.suggestions.for_many import MOST_PODS
 
 Tree = dict[str, Any]
 
@@ -46,6 +47,9 @@ def _lines(reasons: Sequence[Reason], objects: ClusterObjects, now: datetime, st
             name = printable(shlex.quote(reason.pods[0].spec.scheduler_name))
             advice = f"if that is your scheduler: --scheduler-name {name}, or --config with the file it runs with"
             yield from wrapped(f"{INDENT}{advice}", style.width)
+            names = " or ".join(printable(served) for served in reason.served)
+            fix = f"if nobody runs it: the pods need schedulerName: {names}, in the template that makes them"
+            yield from wrapped(f"{INDENT}{fix}", style.width)
         if reason.suggestion is not None and reason.example is not None:
             text = f"{suggestion_text(reason.suggestion)} ({nodes(reason.suggestion.nodes)}{_freed(reason)})"
             yield from wrapped(f"{INDENT}{printable(reason.example.key)} would fit: {printable(text)}", style.width)
@@ -62,13 +66,17 @@ def _freed(reason: Reason) -> str:
 def freed_text(frees: int, tried: int, count: int) -> str:
     """How many of a reason's pods the change helps, behind the number of nodes; nothing of a pod that waits alone.
 
-    `tried`: those with the spec of the example, some twenty at most.
+    `tried`: those with the spec of the example, the oldest `MOST_PODS` at most.
     """
     if count == 1:
         return ""
     if tried == count:
         return f"; helps all {count}" if frees == count else f"; helps {frees} of the {count}"
-    return f"; helps {frees} of the {count}; {tried} {'was' if tried == 1 else 'were'} tried"
+    if tried == 1:
+        return f"; helps this one of the {count}, and no other is like it"
+    which = f"the {tried} of the {count} that are alike" if tried < MOST_PODS else f"{tried} of the {count}"
+    helped = f"{frees} of them" if frees < tried else "both" if tried == 2 else f"all {tried}"
+    return f"; tried for {which}, helps {helped}"
 
 
 def pending_tree(

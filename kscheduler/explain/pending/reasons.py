@@ -10,6 +10,7 @@ from enum import Enum
 import msgspec
 
 from kscheduler.api.core import Pod
+from kscheduler.explain.questions.membership import TO_FOLLOW, follows_kubernetes
 from kscheduler.explain.questions.served_cluster import served_cluster
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -17,6 +18,7 @@ from kscheduler.framework.status import Code
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.state.cache import Cache
+from kscheduler.state.pod_groups.group_apis import KUBERNETES
 from kscheduler.whatif.decide import scenario_ports
 from kscheduler.whatif.scenario import ClusterObjects
 from kscheduler.whatif.suggestions.for_many import HelpForMany, help_for_many
@@ -52,6 +54,8 @@ class Reason:
     help: HelpForMany | None = None
     """The change for `example` that frees most of the pods like it."""
     example: Pod | None = None
+    served: tuple[str, ...] = ()
+    """The scheduler names that are served, for pods of others."""
 
     @property
     def suggestion(self) -> Suggestion | None:
@@ -114,6 +118,12 @@ def _judged(pod: Pod, profiles: Profiles, cache: Cache) -> _Judged:
     if gate.is_rejected:
         return _Judged(PendingVerdict.GATED, gate.message, (gate.plugin,))
     record = schedule(profile, info, cache)
+    unfollowed_group = "" if follows_kubernetes(cache.pod_groups.apis) else KUBERNETES.name_in(pod)
+    if unfollowed_group and (record.node_name or record.nominated_node_name):
+        # It fits alone, which says nothing: a gang that lacks room or members keeps it waiting.
+        name = f"{pod.metadata.namespace}/{unfollowed_group}"
+        note = f"not judged: member of pod group {name}, and groups are not followed here: {TO_FOLLOW}"
+        return _Judged(PendingVerdict.IN_A_GROUP, note)
     if record.status.code is Code.ERROR:
         return _Judged(PendingVerdict.ERROR, record.status.message, (record.status.plugin,))
     if record.node_name:
@@ -127,7 +137,7 @@ def _reason(
     judged: _Judged, pods: list[Pod], profiles: Profiles, cache: Cache, objects: ClusterObjects, with_suggestions: bool
 ) -> Reason:
     ordered = tuple(sorted(pods, key=lambda pod: (pod.metadata.creation_timestamp or "~", pod.key)))
-    reason = Reason(judged.verdict, judged.message, judged.plugins, ordered)
+    reason = Reason(judged.verdict, judged.message, judged.plugins, ordered, served=tuple(profiles))
     helps = judged.verdict in (PendingVerdict.UNSCHEDULABLE, PendingVerdict.GATED, PendingVerdict.PREEMPTING)
     if not (with_suggestions and helps):
         return reason

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from itertools import chain
 
 from kscheduler.api.core import Pod
+from kscheduler.api.devices import ResourceClaimTemplate
+from kscheduler.api.kinds import RESOURCE_CLAIM_TEMPLATES
 from kscheduler.assembly import group_apis
 from kscheduler.explain.questions.as_if import locally_defaulted, question_about_new
 from kscheduler.explain.questions.membership import waiting_group_of
@@ -13,15 +15,16 @@ from kscheduler.explain.questions.question import (
     Question,
     question_about,
     question_about_group,
+    with_claim_templates,
     with_gate_owners,
 )
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.state.pod_groups.group_table import PodGroupTable
 from kscheduler.whatif.gate_owners import gate_owners
-from kscheduler.whatif.manifests import DefaultPod, Manifests, sorted_out
-from kscheduler.whatif.new_pods import NewPod, new_pods
-from kscheduler.whatif.scenario import Document, GroupScenario, ScenarioError, read_source
+from kscheduler.whatif.manifests import CLAIM_TEMPLATE, DefaultPod, Manifests, read_object, sorted_out
+from kscheduler.whatif.new_pods import NewPod, misspelt_in_new, new_pods
+from kscheduler.whatif.scenario import Document, GroupScenario, ScenarioError, nothing_in, read_source, source_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ def questions_from(
     source = read_source(path, served.config.gates)
     first = next(source, None)
     if first is None:
-        return
+        raise nothing_in(path)
     if not isinstance(first, Document):
         if selection.is_about_a_cluster:
             raise ScenarioError(
@@ -59,12 +62,27 @@ def questions_from(
                 yield Question(scenario, notes=scenario.notes)
         return
     documents = [first, *(document for document in source if isinstance(document, Document))]
-    owners = _gate_owners(documents)
+    owners, templates = _gate_owners(documents), _claim_templates(documents, default_pod)
     for question in _in_cluster(sorted_out(documents, default_pod), path, selection, served, default_pod):
         if isinstance(question, Question):
-            yield with_gate_owners(question, owners.get(question.scenario.pod.key, ()))
+            pod = question.scenario.pod
+            known = with_claim_templates(question, templates.get(pod.metadata.namespace, {}))
+            yield with_gate_owners(known, owners.get(pod.key, ()))
         else:
             yield question
+
+
+def _claim_templates(
+    documents: Iterable[Document], default_pod: DefaultPod
+) -> dict[str, dict[str, ResourceClaimTemplate]]:
+    """By namespace and name those of the file. Of a name that is not there nothing is known: few ask for this kind."""
+    found: dict[str, dict[str, ResourceClaimTemplate]] = {}
+    for document in documents:
+        if document.tree.get("kind") == CLAIM_TEMPLATE:
+            template = read_object(document, RESOURCE_CLAIM_TEMPLATES, Manifests(), default_pod)
+            assert isinstance(template, ResourceClaimTemplate)  # noqa: S101  it was read as one
+            found.setdefault(template.metadata.namespace, {})[template.metadata.name] = template
+    return found
 
 
 def _gate_owners(documents: Iterable[Document]) -> dict[str, tuple[str, ...]]:
@@ -81,6 +99,7 @@ def _in_cluster(
     found: Manifests, path: str, selection: Asked, served: Serving, default_pod: DefaultPod
 ) -> Iterator[Question | GroupQuestion]:
     found.note_others()
+    found.note_no_nodes(source_name(path))
     objects, notes = found.cluster(), tuple(found.notes)
     if selection.manifest:
         news, besides = read_new_pods(selection.manifest, selection.namespace, default_pod)
@@ -129,4 +148,6 @@ def read_new_pods(path: str, namespace: str, default_pod: DefaultPod) -> tuple[l
         kinds = sorted({str(document.tree.get("kind")) for document in documents})
         raise ScenarioError(f"{path}: no pod and nothing that makes pods, only {', '.join(kinds) or 'an empty file'}")
     others = [document for document in documents if document.tree.get("kind") != "Pod"]
-    return news, sorted_out(others, default_pod)
+    besides = sorted_out(others, default_pod)
+    besides.notes.extend(note for document in documents for note in misspelt_in_new(document))
+    return news, besides

@@ -10,7 +10,8 @@ import msgspec
 
 from kscheduler.api.codec import Decoder
 from kscheduler.api.core import Node, Pod
-from kscheduler.api.kinds import DEVICE_TAINT_RULES, KINDS, NODES, PODS, Kind
+from kscheduler.api.devices import ResourceClaimTemplate
+from kscheduler.api.kinds import DEVICE_TAINT_RULES, KINDS, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import group_apis
 from kscheduler.client.errors import APIError, ClientError
@@ -24,6 +25,7 @@ from kscheduler.explain.questions.question import (
     Question,
     question_about,
     question_about_group,
+    with_claim_templates,
     with_gate_owners,
 )
 from kscheduler.explain.questions.serving import Serving
@@ -42,6 +44,7 @@ _REFUSED_AS_WRITTEN: Final = (400, 422)
 """The pod itself cannot be created, which is the answer."""
 
 _POD = Decoder(Pod)
+_TEMPLATE = Decoder(ResourceClaimTemplate)
 
 
 class UnknownPodError(ClientError):
@@ -68,7 +71,10 @@ async def live_question(client: APIClient, namespace: str, name: str, served: Se
         return question_about_group(key, objects, groups, served, "cluster", tuple(notes))
     is_over = standing_of(pod, served.names) in OVER
     objects = ClusterObjects() if is_over else await read_cluster(client, notes)
-    question = question_about(pod, objects, served, "cluster", tuple(notes))
+    templates = {} if is_over else await _claim_templates(client, pod)
+    absent = (name for name, template in templates.items() if template is None)
+    notes += [f"ResourceClaimTemplate {name} does not exist in namespace {namespace}" for name in absent]
+    question = with_claim_templates(question_about(pod, objects, served, "cluster", tuple(notes)), templates)
     return with_gate_owners(question, gate_owners(msgspec.json.decode(raw))) if pod.spec.scheduling_gates else question
 
 
@@ -118,6 +124,22 @@ async def _dry_run(client: APIClient, new: NewPod) -> Pod:
 
 def _body(new: NewPod, metadata: dict[str, Any]) -> bytes:
     return msgspec.json.encode({**new.tree, "apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+
+
+async def _claim_templates(client: APIClient, pod: Pod) -> dict[str, ResourceClaimTemplate | None]:
+    """The templates that the pod names, `None` for those that do not exist; without those that may not be read."""
+    names = (entry.resource_claim_template_name for entry in pod.spec.resource_claims)
+    found: dict[str, ResourceClaimTemplate | None] = {}
+    for name in dict.fromkeys(name for name in names if name):
+        path = RESOURCE_CLAIM_TEMPLATES.object_path(name, pod.metadata.namespace)
+        try:
+            found[name] = _TEMPLATE.decode(await client.get(path, retries=_RETRIES))
+        except APIError as error:
+            if error.is_not_found and name in error.message:  # not: the server knows no such kind
+                found[name] = None
+            elif not (error.is_forbidden or error.is_not_found):
+                raise
+    return found
 
 
 # --- reading the cluster ----------------------------------------------------------------------------------------------

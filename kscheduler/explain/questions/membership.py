@@ -7,6 +7,7 @@ note says it of the pods that name one.
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Final
 
 import msgspec
 
@@ -15,8 +16,11 @@ from kscheduler.assembly import group_apis
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.framework.cluster.pod_groups import GroupKey
-from kscheduler.state.pod_groups.group_apis import KUBERNETES
+from kscheduler.state.pod_groups.group_apis import KUBERNETES, GroupAPI
 from kscheduler.state.pod_groups.group_table import PodGroupTable
+
+TO_FOLLOW: Final = "--emulated-version 1.37 --feature-gates GenericWorkload=true"
+"""The flags with which Kubernetes' groups are followed."""
 
 
 def group_of(pod: Pod, config: LoadedConfig) -> GroupKey | None:
@@ -42,7 +46,7 @@ def by_itself(pod: Pod, config: LoadedConfig) -> tuple[Pod, LoadedConfig, tuple[
 
 def unfollowed(pods: Iterable[Pod], config: LoadedConfig) -> tuple[str, ...]:
     """A note if pods name a group of Kubernetes and the configuration does not follow those."""
-    if any(api.kind is KUBERNETES.kind for api in group_apis(config)):
+    if follows_kubernetes(group_apis(config)):
         return ()
     members = [(pod.key, name) for pod in pods if (name := KUBERNETES.name_in(pod))]
     if not members:
@@ -50,5 +54,9 @@ def unfollowed(pods: Iterable[Pod], config: LoadedConfig) -> tuple[str, ...]:
     first, name = members[0]
     others = len(members) - 1
     more = f" ({others} more {'pod names one' if others == 1 else 'pods name one'})" if others else ""
-    flags = "--emulated-version 1.37 --feature-gates GenericWorkload=true"
-    return (f"pod {first} is in group {name}{more}, and groups are not followed here: {flags}",)
+    return (f"pod {first} is in group {name}{more}, and groups are not followed here: {TO_FOLLOW}",)
+
+
+def follows_kubernetes(apis: Iterable[GroupAPI]) -> bool:
+    """Whether Kubernetes' own groups are among those that are followed."""
+    return any(api.kind is KUBERNETES.kind for api in apis)

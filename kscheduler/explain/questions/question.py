@@ -1,12 +1,13 @@
 """A question: a pod, a cluster, a configuration, and what else is known of the pod."""
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from kscheduler.api.core import Pod
+from kscheduler.api.devices import ResourceClaimTemplate
 from kscheduler.api.old_annotation import honored
 from kscheduler.explain.questions.membership import by_itself, unfollowed
 from kscheduler.explain.questions.serving import Serving
@@ -105,6 +106,14 @@ def with_gate_owners(question: Question, owners: tuple[str, ...]) -> Question:
     if not owners:
         return question
     scenario = dataclasses.replace(question.scenario, gate_owners=owners)
+    return dataclasses.replace(question, scenario=scenario)
+
+
+def with_claim_templates(question: Question, templates: Mapping[str, ResourceClaimTemplate | None]) -> Question:
+    """The question with what is known of the templates of the pod's claims: `None` for one that does not exist."""
+    if not templates:
+        return question
+    scenario = dataclasses.replace(question.scenario, claim_templates=templates)
     return dataclasses.replace(question, scenario=scenario)
 
 

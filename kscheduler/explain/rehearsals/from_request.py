@@ -20,9 +20,9 @@ from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.rehearsals.in_json import API_VERSION
 from kscheduler.explain.rehearsals.planning import NewObjects, Wishes
 from kscheduler.plugins.in_tree import registry
+from kscheduler.whatif.fields.unknown_fields import nearest
 from kscheduler.whatif.rehearsal.plan import MoreNodes, NodeEdit
 from kscheduler.whatif.scenario import Document, ScenarioError, field_first, flattened
-from kscheduler.whatif.unknown_fields import nearest
 
 KIND: Final = "SimulationRequest"
 MOST_NEW_NODES: Final = 10_000

@@ -39,6 +39,7 @@ def simulation_tree(rehearsed: Rehearsed, notes: Iterable[str] = ()) -> Tree:
                 "by": each.by,
                 "priority": each.priority,
                 "replacement": each.replacement or None,
+                "afterSeconds": each.after_seconds,
             }
             for each in rehearsed.evicted
         ],
@@ -53,6 +54,7 @@ def simulation_tree(rehearsed: Rehearsed, notes: Iterable[str] = ()) -> Tree:
             for each in rehearsed.drains
         ],
         "addedNodes": list(rehearsed.added_nodes),
+        "leftOut": list(rehearsed.left_out),
         "room": {"before": _rooms(rehearsed.before), "after": _rooms(rehearsed.after)},
         "capacity": None
         if rehearsed.capacity is None
@@ -76,7 +78,14 @@ def rehearsed_of(tree: Tree) -> Rehearsed:
             for each in tree["pending"]
         ),
         evicted=tuple(
-            Evicted(each["pod"], each["node"], each["by"], each["priority"], each["replacement"] or "")
+            Evicted(
+                each["pod"],
+                each["node"],
+                each["by"],
+                each["priority"],
+                each["replacement"] or "",
+                each.get("afterSeconds", 0),  # an older service does not know it
+            )
             for each in tree["evicted"]
         ),
         drains=tuple(
@@ -95,6 +104,7 @@ def rehearsed_of(tree: Tree) -> Rehearsed:
         capacity_is_more=bool(capacity.get("isMore")),
         notes=tuple(tree["notes"]),
         added_nodes=tuple(tree.get("addedNodes", ())),  # an older service does not name them
+        left_out=tuple(tree.get("leftOut", ())),
         is_whole=bool(tree.get("complete", True)),  # an older service always played to the end
     )
 

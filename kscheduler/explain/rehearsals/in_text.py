@@ -1,16 +1,30 @@
 """A rehearsal for people."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kscheduler.explain.text.layout import BOLD, GREEN, INDENT, PLAIN, RED, YELLOW, Style, aligned, nodes, wrapped
 from kscheduler.explain.text.printable import printable
-from kscheduler.framework.reasons.wording import amount_text
-from kscheduler.whatif.rehearsal.rehearsed import Drained, Placed, Rehearsed, StillPending
+from kscheduler.framework.reasons.wording import amounts_text
+from kscheduler.whatif.rehearsal.rehearsed import (
+    DRAIN,
+    NEW,
+    PENDING,
+    REMOVAL,
+    TAINT,
+    Drained,
+    Evicted,
+    Placed,
+    Rehearsed,
+    Room,
+    StillPending,
+)
 
 _MOST: Final = 20
 """Lines of a kind; the rest is counted."""
+_EMPTYING: Final = {REMOVAL: ", removed", TAINT: " with its taint"}
+"""By reason of evictions that take pods off a whole node, what is said of the node; drains are told with more."""
 _ALWAYS: Final = ("cpu", "memory", "pods")
 
 
@@ -21,20 +35,75 @@ def simulation_text(rehearsed: Rehearsed, style: Style = PLAIN) -> str:
 
 
 def _lines(rehearsed: Rehearsed, style: Style) -> Iterator[str]:
+    if left_out := rehearsed.left_out:
+        names = ", ".join(map(printable, left_out[:_MOST])) + (
+            f" and {len(left_out) - _MOST} more" if left_out[_MOST:] else ""
+        )
+        yield f"{style.paint('left out', RED)}, as it cannot be read: {names}"
+        yield ""
     if added := rehearsed.added_nodes:
         names = ", ".join(map(printable, added[:_MOST])) + (f" and {len(added) - _MOST} more" if added[_MOST:] else "")
         yield f"{nodes(len(added))} added: {names}"
         yield ""
-    yield from _placed(rehearsed.placed, style)
-    yield from _waiting(rehearsed.waiting, style)
-    yield from _evicted(rehearsed, style)
-    for drained in rehearsed.drains:
-        yield from _drained(drained, style)
+    if rehearsed.drains or any(each.by in _EMPTYING for each in rehearsed.evicted):
+        yield from _of_emptied_nodes(rehearsed, style)
+    else:
+        yield from _placed(rehearsed.placed, style)
+        yield from _waiting(rehearsed.waiting, style)
+        yield from _evicted(rehearsed, style)
     yield from _room(rehearsed)
     if rehearsed.capacity is not None:
         least = "at least " if rehearsed.capacity_is_more else ""
         yield ""
         yield f"{style.paint('room for more', BOLD)}: {least}{rehearsed.capacity} more like the first new one"
+
+
+def _of_emptied_nodes(rehearsed: Rehearsed, style: Style) -> Iterator[str]:
+    """Where nodes are drained, tainted or removed, what becomes of their pods comes first."""
+    for drained in rehearsed.drains:
+        yield from _drained(drained, rehearsed, style)
+    for by, words in _EMPTYING.items():
+        gone = [each for each in rehearsed.evicted if each.by == by]
+        for node in sorted({each.node for each in gone}):
+            yield f"{printable(node)}{words}: {_fate([each for each in gone if each.node == node], rehearsed)}"
+    yield from _evicted(rehearsed, style)
+    yield ""
+    yield from _placed(rehearsed.placed, style)
+    yield from _waiting(tuple(each for each in rehearsed.waiting if each.origin != PENDING), style)
+    yield from _waiting(tuple(each for each in rehearsed.waiting if each.origin == PENDING), style, ", as now")
+
+
+def _drained(drained: Drained, rehearsed: Rehearsed, style: Style) -> Iterator[str]:
+    end = style.paint("would not be empty", RED) if drained.blocked else style.paint("would be empty", GREEN)
+    staying = f" but for {_pods(len(drained.staying))} of DaemonSets" if drained.staying and not drained.blocked else ""
+    keys = set(drained.evicted)
+    fate = _fate([each for each in rehearsed.evicted if each.by == DRAIN and each.pod in keys], rehearsed)
+    yield f"{printable(drained.node)} {end}{staying}: {fate}"
+    for pod, budget in drained.blocked:
+        yield f"{INDENT}{printable(pod)} stays: disruption budget {printable(budget)} allows no further disruption"
+    if drained.unmanaged:
+        names = ", ".join(map(printable, drained.unmanaged[:5]))
+        more = f" and {len(drained.unmanaged) - 5} more" if len(drained.unmanaged) > 5 else ""
+        yield f"{INDENT}{names}{more}: no controller recreates them; kubectl drain demands --force for that"
+
+
+def _fate(gone: Sequence[Evicted], rehearsed: Rehearsed) -> str:
+    """`3 pods are evicted, 2 get a node, 1 stays pending`."""
+    nodes_by_pod = _nodes_of_replacements(rehearsed)
+    moved = sum(each.pod in nodes_by_pod for each in gone)
+    lost = sum(not each.replacement for each in gone)
+    counts = (
+        (moved, "gets a node", "get a node"),
+        (len(gone) - moved - lost, "stays pending", "stay pending"),
+        (lost, "is not recreated", "are not recreated"),
+    )
+    whole = f"{_pods(len(gone))} {'is' if len(gone) == 1 else 'are'} evicted"
+    return ", ".join([whole, *(f"{count} {one if count == 1 else more}" for count, one, more in counts if count)])
+
+
+def _nodes_of_replacements(rehearsed: Rehearsed) -> dict[str, str]:
+    """By the pod that went, the node of the pod that its controller makes instead."""
+    return {each.origin: each.node for each in rehearsed.placed}
 
 
 def _placed(placed: tuple[Placed, ...], style: Style) -> Iterator[str]:
@@ -50,16 +119,16 @@ def _placed(placed: tuple[Placed, ...], style: Style) -> Iterator[str]:
 
 
 def _origin(origin: str) -> str:
-    if origin == "new":
+    if origin == NEW:
         return "new"
-    return "" if origin == "pending" else f"in place of {printable(origin)}"
+    return "" if origin == PENDING else f"in place of {printable(origin)}"
 
 
-def _waiting(waiting: tuple[StillPending, ...], style: Style) -> Iterator[str]:
+def _waiting(waiting: tuple[StillPending, ...], style: Style, end: str = "") -> Iterator[str]:
     if not waiting:
         return
     yield ""
-    yield f"{style.paint(_pods(len(waiting)), RED)} would stay pending"
+    yield f"{style.paint(_pods(len(waiting)), RED)} would stay pending{end}"
     reasons: dict[str, list[str]] = {}
     for each in waiting:
         reasons.setdefault(each.message, []).append(each.pod)
@@ -73,28 +142,24 @@ def _evicted(rehearsed: Rehearsed, style: Style) -> Iterator[str]:
         return
     yield ""
     yield f"{style.paint(_pods(len(rehearsed.evicted)), YELLOW)} would lose their node"
+    nodes_by_pod = _nodes_of_replacements(rehearsed)
     rows = []
     for each in rehearsed.evicted[:_MOST]:
-        again = f"recreated as {printable(each.replacement)}" if each.replacement else "not recreated"
-        why = each.by if each.by in ("drain", "removal") else f"for {printable(each.by)}"
-        node = printable(each.node)
-        rows.append((f"{INDENT}{printable(each.pod)}", node, f"priority {each.priority}", why, again))
+        again = "not recreated"
+        if each.replacement:
+            node = nodes_by_pod.get(each.pod)
+            again = f"recreated as {printable(each.replacement)}, {f'on {printable(node)}' if node else 'pending'}"
+        priority = f"priority {each.priority}"
+        rows.append((f"{INDENT}{printable(each.pod)}", printable(each.node), priority, _why_evicted(each), again))
     yield from aligned(rows, set())
     if len(rehearsed.evicted) > _MOST:
         yield f"{INDENT}and {len(rehearsed.evicted) - _MOST} more"
 
 
-def _drained(drained: Drained, style: Style) -> Iterator[str]:
-    yield ""
-    end = style.paint("not empty", RED) if drained.blocked else style.paint("empty", GREEN)
-    gone = f"{_pods(len(drained.evicted))} evicted, {_pods(len(drained.staying))} of DaemonSets staying"
-    yield f"drain of {printable(drained.node)}: {end}; {gone}"
-    for pod, budget in drained.blocked:
-        yield f"{INDENT}{printable(pod)} stays: disruption budget {printable(budget)} allows no further disruption"
-    if drained.unmanaged:
-        names = ", ".join(map(printable, drained.unmanaged[:5]))
-        more = f" and {len(drained.unmanaged) - 5} more" if len(drained.unmanaged) > 5 else ""
-        yield f"{INDENT}{names}{more}: no controller recreates them; kubectl drain demands --force for that"
+def _why_evicted(evicted: Evicted) -> str:
+    if evicted.by not in (DRAIN, REMOVAL, TAINT):
+        return f"for {printable(evicted.by)}"
+    return f"{evicted.by}, after {evicted.after_seconds} s" if evicted.after_seconds else evicted.by
 
 
 def _room(rehearsed: Rehearsed) -> Iterator[str]:
@@ -103,14 +168,15 @@ def _room(rehearsed: Rehearsed) -> Iterator[str]:
     for name, after in rehearsed.after.items():
         before = rehearsed.before.get(name, after)
         if name in _ALWAYS or before.requested or after.requested or after.allocatable:
-            rows.append((f"{INDENT}{printable(name)}", _share(name, before.requested, before.allocatable),
-                         _share(name, after.requested, after.allocatable)))  # fmt: skip
+            amounts = (before.requested, before.allocatable, after.requested, after.allocatable)
+            had, of_had, has, of_has = amounts_text(name, amounts)
+            now = f"{had} of {of_had}{_percent(before)}"
+            rows.append((f"{INDENT}{printable(name)}", now, f"{has} of {of_has}{_percent(after)}"))
     yield from aligned(rows, {1, 2})
 
 
-def _share(name: str, requested: int, allocatable: int) -> str:
-    percent = f" ({100 * requested // allocatable} %)" if allocatable else ""
-    return f"{amount_text(name, requested)} of {amount_text(name, allocatable)}{percent}"
+def _percent(room: Room) -> str:
+    return f" ({100 * room.requested // room.allocatable} %)" if room.allocatable else ""
 
 
 def _pods(count: int) -> str:

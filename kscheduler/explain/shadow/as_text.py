@@ -9,6 +9,8 @@ from kscheduler.explain.text.printable import printable
 
 SHOWN_EXAMPLES: Final = 3
 """Of each kind, the newest."""
+LEAST_OVERDUE_SECONDS: Final = 0.05
+"""Less is no delay that one could see in the text."""
 KINDS: Final = {
     "same": "the same node",
     "order": "the same node, if bindings in flight are counted in another order",
@@ -150,4 +152,5 @@ def _sums(tree: Tree, style: Style) -> Iterator[str]:
             share = room["requested"] / room["allocatable"]
             yield f"{INDENT}{INDENT}{printable(name)}: {share:.1%} of what nodes have is requested"
     behind, settle = tree["behindSeconds"], tree["settleSeconds"]
-    yield f"{INDENT}{INDENT}changes are held back for {settle:g} s; the oldest that waits is {behind:.1f} s overdue"
+    overdue = f"; the oldest that waits is {behind:.1f} s overdue" if behind >= LEAST_OVERDUE_SECONDS else ""
+    yield f"{INDENT}{INDENT}changes are held back for {settle:g} s{overdue}"

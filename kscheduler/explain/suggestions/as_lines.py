@@ -6,6 +6,7 @@ from typing import Final
 from kscheduler.explain.situation import Situation
 from kscheduler.explain.suggestions.commands import command_note, command_of
 from kscheduler.explain.suggestions.in_words import suggestion_text
+from kscheduler.explain.suggestions.missing_claims import missing_claims
 from kscheduler.explain.text.layout import BOLD, DIM, INDENT, Style, nodes, wrapped
 from kscheduler.explain.text.printable import printable
 from kscheduler.whatif.scenario import Scenario
@@ -22,13 +23,16 @@ def suggestions_text(suggestions: Sequence[Suggestion], scenario: Scenario, situ
 def _lines(suggestions: Sequence[Suggestion], scenario: Scenario, situation: Situation, style: Style) -> Iterator[str]:
     yield ""
     if not suggestions:
-        yield f"{INDENT}none of the changes that were tried makes it fit, alone or in pairs"
+        nothing = "none of the changes that were tried makes it fit, alone or in pairs"
+        for line in list(missing_claims(scenario)) or [nothing]:
+            yield from wrapped(f"{INDENT}{printable(line)}", style.width)
         return
     yield f"{INDENT}{style.paint('what would make it fit', BOLD)}, the smallest change first, each tried:"
-    shown = _best_of_each_kind(suggestions)[:_MOST]
-    for number, suggestion in enumerate(shown, 1):
-        text = f"{INDENT}{number}. {printable(suggestion_text(suggestion))} ({nodes(suggestion.nodes)})"
-        yield from wrapped(text, style.width)
+    alike = _of_each_kind(suggestions)
+    shown = [each[0] for each in alike][:_MOST]
+    for number, (suggestion, *others) in enumerate(alike[:_MOST], 1):
+        effect = f"({nodes(suggestion.nodes)}{_or_others(len(others))})"
+        yield from wrapped(f"{INDENT}{number}. {printable(suggestion_text(suggestion))} {effect}", style.width)
         command = command_of(suggestion, scenario.pod, scenario.objects, situation)
         if command:
             yield f"{INDENT}   {style.paint(printable(command), DIM)}"
@@ -38,10 +42,18 @@ def _lines(suggestions: Sequence[Suggestion], scenario: Scenario, situation: Sit
         yield f"{INDENT}   and {len(suggestions) - len(shown)} more with -o json"
 
 
-def _best_of_each_kind(suggestions: Sequence[Suggestion]) -> list[Suggestion]:
-    """All changes of the pod; of nodes to change, and of pods to delete, only the best: others are like it."""
-    found: dict[object, Suggestion] = {}
+def _of_each_kind(suggestions: Sequence[Suggestion]) -> list[list[Suggestion]]:
+    """Each change of the pod; of nodes to change, and of pods to delete, the best with those that are like it."""
+    found: dict[object, list[Suggestion]] = {}
     for suggestion in suggestions:
         is_of_the_pod = all(step.kind in OF_THE_POD for step in suggestion.steps)
-        found.setdefault(id(suggestion) if is_of_the_pod else tuple(step.kind for step in suggestion.steps), suggestion)
+        kinds = tuple(step.kind for step in suggestion.steps), any(step.comes_last for step in suggestion.steps)
+        found.setdefault(id(suggestion) if is_of_the_pod else kinds, []).append(suggestion)
     return list(found.values())
+
+
+def _or_others(count: int) -> str:
+    """Of the same kind."""
+    if not count:
+        return ""
+    return f"; {'1 other' if count == 1 else f'{count} others'} would do as well"

@@ -24,8 +24,10 @@ def suggested(decision: Decision, situation: Situation = NO_SITUATION) -> Sequen
     if decision.profile is None or decision.cache is None or not len(decision.cache.nodes):
         return None
     budgets = listed_budgets(decision.scenario.objects)
-    found = suggestions(decision.profile, PodInfo(decision.scenario.pod), decision.cache, budgets)
-    return [*_of_extenders(decision), *(_with_owners(each, decision.scenario.gate_owners) for each in found)]
+    scenario = decision.scenario
+    pod = PodInfo(scenario.pod)
+    found = suggestions(decision.profile, pod, decision.cache, budgets, scenario.claim_templates)
+    return [*_of_extenders(decision), *(_with_owners(each, scenario.gate_owners) for each in found)]
 
 
 def _of_extenders(decision: Decision) -> Iterator[Suggestion]:

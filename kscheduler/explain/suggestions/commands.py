@@ -7,6 +7,7 @@ nothing is known to work: then there is no command, and the note says what to do
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +15,7 @@ import msgspec
 from kscheduler.api.core import Pod
 from kscheduler.api.well_known import NOT_READY, UNREACHABLE
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing
+from kscheduler.explain.suggestions.claim_origins import made_from_a_template
 from kscheduler.explain.suggestions.makers import PodMaker, maker_of, nothing_to_run
 from kscheduler.whatif.scenario import ClusterObjects
 from kscheduler.whatif.suggestions.changed import ADD, ObjectChange, Operation
@@ -56,10 +58,17 @@ def command_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situat
 def commands_of(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situation: Situation) -> list[str]:
     """The same, one command after the other."""
     of_the_pod = _changes_of(pod, suggestion)
-    if of_the_pod and (situation.standing is Standing.NEW or maker_in_the_way(suggestion, pod, objects) is not None):
+    is_new = situation.standing is Standing.NEW
+    if of_the_pod and (is_new or maker_in_the_way(suggestion, pod, objects) is not None):
         return []
-    parts = [part for change in of_the_pod for part in _pod_commands(change, suggestion, pod, objects)]
-    parts.extend(_other_command(step) for step in suggestion.steps)
+    if made_from_a_template(suggestion, pod, objects, is_new=is_new):
+        return []
+    # Claims are made from their templates when the pod is made again: so the templates come first.
+    parts = [_other_command(step) for step in suggestion.steps if _is_of_a_template(step)]
+    parts += [part for change in of_the_pod for part in _pod_commands(change, suggestion, pod, objects)]
+    parts += [_other_command(step) for step in suggestion.steps if not _is_of_a_template(step)]
+    if needs_new_claims(suggestion, situation) and not of_the_pod:  # beside them a change of the pod makes it again
+        parts.append(_again(pod, objects))
     return [part for part in parts if part] if _is_whole(suggestion) else []
 
 
@@ -83,6 +92,34 @@ def commands_of_members(suggestion: Suggestion, pods: Sequence[Pod], objects: Cl
 def _is_whole(suggestion: Suggestion) -> bool:
     """Whether kubectl can do all of it: half of a pair helps nobody."""
     return not any(step.kind in _NOT_BY_KUBECTL for step in suggestion.steps)
+
+
+# --- claims that were made from a template ----------------------------------------------------------------------------
+
+
+def needs_new_claims(suggestion: Suggestion, situation: Situation) -> bool:
+    """Whether the pod has to be made again, so that its claims are made from templates as they are then."""
+    return situation.standing is not Standing.NEW and any(map(_is_of_a_template, suggestion.steps))
+
+
+def _is_of_a_template(step: Step) -> bool:
+    return step.kind is ChangeKind.NEW_CLAIM or (step.kind in _OF_DEVICES and bool(step.facts["template"]))
+
+
+def _again(pod: Pod, objects: ClusterObjects) -> str:
+    """The pod goes with its claims, and comes again: by its controller, if it has one."""
+    if maker_of(pod, objects) is not None:
+        return _deletion_of(pod)
+    return f"{_line('get', 'pod', pod.metadata.name, pod, '-o', 'yaml')} | {_REPLACE}"
+
+
+def _note_on_claims(suggestion: Suggestion, pod: Pod, objects: ClusterObjects) -> str:
+    named = (step.facts.get("claims") or [step.facts["claim"]] for step in suggestion.steps if _is_of_a_template(step))
+    claims = list(dict.fromkeys(chain.from_iterable(named)))
+    maker = maker_of(pod, objects)
+    by = f", which {maker.text} makes again" if maker is not None else ""
+    made, go = ("claim", "goes") if len(claims) == 1 else ("claims", "go")
+    return f"{made} {' and '.join(claims)}, made from the template as it was, {go} with pod {pod.metadata.name}{by}"
 
 
 # --- the pod ----------------------------------------------------------------------------------------------------------
@@ -126,9 +163,12 @@ def _is_of_gates(suggestion: Suggestion) -> bool:
 
 def command_note(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situation: Situation) -> str:
     """What to know before running the command, or why there is none; empty if the text says it all."""
+    is_new = situation.standing is Standing.NEW
     maker = maker_in_the_way(suggestion, pod, objects)
-    if maker is not None and situation.standing is not Standing.NEW:
+    if maker is not None and not is_new:
         return nothing_to_run((maker,))
+    if note := made_from_a_template(suggestion, pod, objects, is_new=is_new):
+        return note if _is_whole(suggestion) else ""
     anew = {
         " ".join(command.split()[2:4])
         for command in commands_of(suggestion, pod, objects, situation)
@@ -138,7 +178,8 @@ def command_note(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situ
         return ""
     what = " and ".join(sorted(anew))
     them, they = ("it", "it") if len(anew) == 1 else ("them", "they")
-    return f"the command deletes {what} and creates {them} again: {they} cannot be changed in place"
+    note = f"the command deletes {what} and creates {them} again: {they} cannot be changed in place"
+    return f"{note}; {_note_on_claims(suggestion, pod, objects)}" if needs_new_claims(suggestion, situation) else note
 
 
 def _maker_commands(maker: PodMaker, change: ObjectChange, pod: Pod) -> list[str]:

@@ -13,7 +13,11 @@ _MOST_NAMED: Final = 5
 
 def suggestion_text(suggestion: Suggestion) -> str:
     """One line, without the number of nodes."""
-    return ", and ".join(_TEXTS[step.kind](step.facts, step) for step in suggestion.steps)
+    texts = [_TEXTS[step.kind](step.facts, step) for step in suggestion.steps]
+    made = dict.fromkeys(step.facts["claim"] for step in suggestion.steps if step.facts.get("template"))
+    if made:
+        texts.append(f"make the pod again: it has claim {', '.join(made)} of the template as it was")
+    return ", and ".join(texts)
 
 
 # --- the pod ----------------------------------------------------------------------------------------------------------
@@ -105,8 +109,15 @@ def _members(count: int) -> str:
     return "1 member" if count == 1 else f"{count} members"
 
 
-def _labels(labels: Mapping[str, str | None]) -> str:
-    return ", ".join(f"no label {key}" if value is None else f"{key}={value}" for key, value in labels.items())
+def _labels(facts: Facts) -> str:
+    """`disk=ssd instead of hdd, rack=1, no label old=x`."""
+    return ", ".join(_label(key, value, facts["replaced"].get(key)) for key, value in facts["labels"].items())
+
+
+def _label(key: str, value: str | None, before: str | None) -> str:
+    if value is None:
+        return f"no label {key}={before}" if before else f"no label {key}"
+    return f"{key}={value}" if before is None else f"{key}={value} instead of {before or 'an empty value'}"
 
 
 # --- nodes, other pods, others who say no -----------------------------------------------------------------------------
@@ -120,7 +131,9 @@ def _deletion(facts: Facts, _: Step) -> str:
     span = f"{priorities[0]}" if len(priorities) == 1 else f"{priorities[0]} to {priorities[-1]}"
     broken = f"; {facts['brokenBudgets']} of them against a disruption budget" if facts["brokenBudgets"] else ""
     budgets = "".join(map(_budget, facts["budgets"][:_MOST_NAMED]))
-    return f"delete {names}{more} on {facts['node']} (priority {span}{broken}{budgets})"
+    come_again = ", ".join(facts["comeAgain"][:_MOST_NAMED])
+    again = f"; the pod's own controller makes {come_again} again" if come_again else ""
+    return f"delete {names}{more} on {facts['node']} (priority {span}{broken}{budgets}{again})"
 
 
 def _release(facts: Facts, _: Step) -> str:
@@ -186,6 +199,9 @@ _TEXTS: Final[Mapping[ChangeKind, Callable[[Facts, Step], str]]] = {
     ChangeKind.CLAIM_CLASS: lambda facts, _: (
         f"let claim {facts['claim']} be of storage class {facts['to']} instead of {facts['class'] or 'none'}"
     ),
+    ChangeKind.NEW_CLAIM: lambda facts, _: (
+        f"make the pod again: it has claim {', '.join(facts['claims'])} of before the template was changed"
+    ),
     ChangeKind.DEVICE_COUNT: _device_count,
     ChangeKind.DEVICE_SELECTOR: lambda facts, _: f"drop the selector {facts['selector']} from {_of_request(facts)}",
     ChangeKind.DEVICE_CONSTRAINT: lambda facts, _: f"drop the constraint on {facts['attribute']} from {_claim(facts)}",
@@ -195,7 +211,7 @@ _TEXTS: Final[Mapping[ChangeKind, Callable[[Facts, Step], str]]] = {
         f"let pod group {facts['group']} need {_members(facts['to'])} instead of {facts['minCount']}"
     ),
     ChangeKind.GROUP_MEMBERS: _group_members,
-    ChangeKind.NAMESPACE_LABEL: lambda facts, _: f"label namespace {facts['namespace']}: {_labels(facts['labels'])}",
+    ChangeKind.NAMESPACE_LABEL: lambda facts, _: f"label namespace {facts['namespace']}: {_labels(facts)}",
     ChangeKind.CLASS_TOPOLOGY: lambda facts, _: (
         f"let storage class {facts['class']} of claim {facts['claim']} make volumes anywhere (no allowedTopologies)"
     ),
@@ -204,7 +220,7 @@ _TEXTS: Final[Mapping[ChangeKind, Callable[[Facts, Step], str]]] = {
     ChangeKind.TAINT: lambda facts, step: (
         f"take {', '.join(map(_taint, facts['taints']))} off node {step.changes[0].name}"
     ),
-    ChangeKind.NODE_LABEL: lambda facts, step: f"label node {step.changes[0].name}: {_labels(facts['labels'])}",
+    ChangeKind.NODE_LABEL: lambda facts, step: f"label node {step.changes[0].name}: {_labels(facts)}",
     ChangeKind.DETACH_VOLUME: lambda facts, _: (
         f"detach volume {facts['volume']}, which no pod uses there, from node {facts['node']}"
     ),

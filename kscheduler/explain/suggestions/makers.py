@@ -52,6 +52,12 @@ def maker_of(pod: Pod, objects: ClusterObjects) -> PodMaker | None:
     return PodMaker(top.kind, top.name, _is_changeable(top))
 
 
+def owner_kind_of(pod: Pod) -> str:
+    """The kind of the pod's own controller; empty if it has none."""
+    owner = _controller(pod)
+    return "" if owner is None else owner.kind
+
+
 def nothing_to_run(makers: Sequence[PodMaker]) -> str:
     """Why there is no command for pods of makers whose template kubectl cannot change, and what to do instead."""
     names = list(dict.fromkeys(maker.text for maker in makers))

@@ -55,7 +55,8 @@ def _lines(decision: Decision, style: Style, situation: Situation) -> Iterator[s
     title = f"{prefix}{style.paint(pod, BOLD)}"
     fits = cycle_outcome(decision) is Outcome.PLACED
     event = decision.record.message if decision.record is not None else ""
-    facts = [f"{INDENT}{printable(line)}" for line in situation_lines(situation, fits=fits, event=event)]
+    lines = situation_lines(situation, fits=fits, event=event, error=decision.error)
+    facts = [f"{INDENT}{printable(line)}" for line in lines]
     if situation.origin:
         facts.insert(0, f"{INDENT}this pod does not exist; it is explained from {printable(situation.origin)}")
     match situation.standing:
@@ -74,7 +75,8 @@ def _lines(decision: Decision, style: Style, situation: Situation) -> Iterator[s
             name = printable(situation.scheduler_name)
             yield f"{title}: {style.paint('nobody here serves it', YELLOW)}: spec.schedulerName is {name}"
             yield from facts
-            yield from _hypothetical(decision, style, f"as if a profile named {name} served it here")
+            rules = printable(situation.served[0])  # `Serving.for_pod` renames the first
+            yield from _hypothetical(decision, style, f"as if profile {rules} served it here")
         case _:
             yield f"{title}: {_outcome(decision, style)}"
             yield from facts

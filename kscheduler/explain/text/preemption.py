@@ -24,7 +24,8 @@ def preemption_lines(record: SchedulingRecord) -> Iterator[str]:
         yield f"{record.post_filter.plugin} has made room on {printable(record.nominated_node_name or 'no node')}"
     else:
         yield "preemption helps on no node"
-        yield _INDENT + printable(record.post_filter_message)
+        if record.post_filter_message not in record.message:  # else the event tells it
+            yield _INDENT + printable(record.post_filter_message)
 
 
 def _found(search: PreemptionSearch) -> Iterator[str]:

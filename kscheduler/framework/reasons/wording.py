@@ -1,6 +1,6 @@
 """Selectors, taints and amounts as text, for explanations."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from kscheduler.api.core import Taint
@@ -25,10 +25,25 @@ def bytes_text(amount: int) -> str:
     """Bytes in the largest binary unit below the amount, with two decimals; `~` in front if that is not exact."""
     for unit, shift in _BINARY_UNITS:
         if abs(amount) >= 1 << shift:
-            hundredths = amount * 100
-            prefix = "" if hundredths % (1 << shift) == 0 else "~"
-            return f"{prefix}{round(amount / (1 << shift), 2):g}{unit}"
+            return _in_unit(amount, unit, shift)
     return str(amount)
+
+
+def amounts_text(resource: str, amounts: Sequence[int]) -> list[str]:
+    """Amounts that are to be compared, all in one unit: that of the smallest but zero, so that no digit is lost."""
+    smallest = min((amount for amount in amounts if amount), default=0)
+    if resource == CPU:
+        are_whole = all(amount % 1000 == 0 for amount in amounts)
+        return [str(amount // 1000) if are_whole else f"{amount}m" for amount in amounts]
+    if not (resource in _BYTES or resource.startswith("hugepages-")):
+        return [str(amount) for amount in amounts]
+    unit, shift = next(((unit, shift) for unit, shift in _BINARY_UNITS if abs(smallest) >= 1 << shift), ("", 0))
+    return [_in_unit(amount, unit, shift) if amount else "0" for amount in amounts]
+
+
+def _in_unit(amount: int, unit: str, shift: int) -> str:
+    prefix = "" if amount * 100 % (1 << shift) == 0 else "~"
+    return f"{prefix}{round(amount / (1 << shift), 2):.10g}{unit}"
 
 
 def taint_text(taint: Taint) -> str:

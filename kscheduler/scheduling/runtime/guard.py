@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from kscheduler.aio.tasks import ends_this_task
 from kscheduler.client.errors import ClientError
-from kscheduler.framework.plugin_answers import words_of
+from kscheduler.framework.plugin_answers import with_place, words_of
 from kscheduler.framework.plugin_listener import SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Fault, Status, StatusError, error
@@ -187,4 +187,4 @@ class PluginCall(Generic[A]):
         return self._text.format(point=self.label, plugin=plugin, words=words)
 
     def _failure(self, plugin: str, failure: BaseException) -> PluginFailure:
-        return self.failed(plugin, self._words(failure))
+        return self.failed(plugin, with_place(self._words(failure), failure))

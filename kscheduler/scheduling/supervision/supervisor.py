@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
-from kscheduler.framework.plugin_answers import text_of
+from kscheduler.framework.plugin_answers import text_of, with_place
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.supervision.alarm import TimeBudgetError
@@ -100,6 +100,11 @@ class Supervisor:
         self._listener = listener
         self._now = now
         self._strikes: Counter[str] = Counter()
+        self._is_silent = False
+
+    def be_silent(self) -> None:
+        """Count nothing and pass nothing on any more: in a copy of the process, whose decisions nobody carries out."""
+        self._is_silent = True
 
     def strikes(self, plugin: str) -> int:
         """How often the plugin has failed."""
@@ -107,6 +112,8 @@ class Supervisor:
 
     def failed(self, plugin: str, point: str, pod: PodInfo | None, failure: BaseException, then: str = "") -> None:
         """Pass the report on, and count a strike."""
+        if self._is_silent:
+            return
         self._listener.failed(plugin, point, pod, failure, then)
         limits = self.limits.get(plugin)
         if limits is None:
@@ -122,10 +129,12 @@ class Supervisor:
 
     def slow(self, plugin: str, point: str, pod: PodInfo | None, seconds: float, nodes: int = 0) -> None:
         """Pass the report on."""
+        if self._is_silent:
+            return
         self._listener.slow(plugin, point, pod, seconds, nodes)
 
 
 def cause_of(failure: BaseException) -> str:
     """The failure in one line of bounded length: a plugin may put anything into its exceptions."""
     text = " ".join(f"{type(failure).__name__}: {text_of(failure)}".removesuffix(": ").split())
-    return text if len(text) <= _LONGEST_CAUSE else f"{text[:_LONGEST_CAUSE]}..."
+    return with_place(text if len(text) <= _LONGEST_CAUSE else f"{text[:_LONGEST_CAUSE]}...", failure)

@@ -3,12 +3,15 @@
 Read in slices, so the answer of a busy scheduler is not of one moment. The message is the one that the pod's condition
 has at the API server, or what keeps it or its group out of the queue, of which no condition tells; who turned the pod
 down is what the queue knows.
+
+Members of a pod group are decided about together, so those in one place are one entry, though they may have different
+messages: the entry has each with its number of members, that of most of them first.
 """
 
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kscheduler.aio.slices import Slicer
 from kscheduler.api.core import Pod
@@ -22,13 +25,25 @@ KIND: Final = "PendingInQueue"
 MOST_REASONS: Final = 200
 MOST_PODS: Final = 100
 """Pods of a reason that are named, the oldest."""
+MOST_MESSAGES: Final = 3
+"""Of a group's members, those of most."""
 _SLICE_SECONDS: Final = 0.002
 _UNDER_WAY: Final = "underWay"
 """In the place of a queue's name: it is being decided or bound, or waits for extenders or Permit."""
 
 Tree = dict[str, Any]
-_Reason = tuple[str, str, tuple[str, ...], str]
-"""Queue, profile, plugins, message."""
+_Said = tuple[tuple[str, ...], str]
+"""The plugins that turned a pod down, and its message."""
+
+
+class _Reason(NamedTuple):
+    """What the pods of an entry have in common."""
+
+    queue: str
+    profile: str
+    said: _Said | None
+    """`None`: they are members of a group, of whom each may have been told something else."""
+    group: str
 
 
 class PendingPods:
@@ -40,7 +55,7 @@ class PendingPods:
 
     async def tree(self, namespace: str = "") -> Tree:
         """All of them, or those of a namespace, counted; always with the same keys."""
-        return await self._tree(self._pods.keys(), namespace)
+        return {**await self._tree(self._pods.keys(), namespace), "notServed": await self._of_others(namespace)}
 
     async def tree_of(self, keys: Iterable[str]) -> Tree:
         """Those with these keys, as `tree` counts them: whoever knows the keys need not look at each bound pod."""
@@ -48,6 +63,7 @@ class PendingPods:
 
     async def _tree(self, keys: Iterable[str], namespace: str) -> Tree:
         found: dict[_Reason, list[tuple[str, str]]] = {}
+        said: dict[_Reason, Counter[_Said]] = {}
         shown: dict[str, tuple[Pod, QueuedPodInfo | None]] = {}
         slicer = Slicer(_SLICE_SECONDS)
         for key in keys:
@@ -55,52 +71,101 @@ class PendingPods:
             if pod is not None and self._waits(pod) and namespace in ("", pod.metadata.namespace):
                 queued = self._queue.find(key)
                 shown[key] = pod, queued[1] if queued is not None else None
-                found.setdefault(self._reason_of(pod, queued), []).append((pod.metadata.creation_timestamp or "~", key))
+                reason, own = self._reason_of(pod, queued)
+                found.setdefault(reason, []).append((pod.metadata.creation_timestamp or "~", key))
+                said.setdefault(reason, Counter())[own] += 1
             if slicer.used_up():
                 await slicer.turn()
-        reasons = sorted(found, key=lambda reason: (-len(found[reason]), reason))
+        reasons = sorted(found, key=lambda reason: (-len(found[reason]), reason.queue, _words(said[reason])))
         return {
             "apiVersion": API_VERSION,
             "kind": KIND,
             "count": len(shown),
-            "byPlugin": _counted((plugin, len(pods)) for reason, pods in found.items() for plugin in reason[2]),
-            "byProfile": _counted((reason[1], len(pods)) for reason, pods in found.items()),
+            "byPlugin": _counted(
+                (plugin, number) for counts in said.values() for own, number in counts.items() for plugin in own[0]
+            ),
+            "byProfile": _counted((reason.profile, len(pods)) for reason, pods in found.items()),
             "byNamespace": _counted((pod.metadata.namespace, 1) for pod, _ in shown.values()),
-            "reasons": [_tree(reason, found[reason], shown) for reason in reasons[:MOST_REASONS]],
+            "reasons": [_tree(reason, said[reason], found[reason], shown) for reason in reasons[:MOST_REASONS]],
             "reasonsLeftOff": max(len(reasons) - MOST_REASONS, 0),
         }
+
+    async def _of_others(self, namespace: str) -> dict[str, int]:
+        """How many pods without a node name each scheduler that is no profile here: nobody may run it."""
+        found: Counter[str] = Counter()
+        slicer, keys = Slicer(_SLICE_SECONDS), self._pods.keys()
+        for key in keys:
+            pod = self._pods.get(key)
+            if pod is not None and self._is_of_others(pod) and namespace in ("", pod.metadata.namespace):
+                found[pod.spec.scheduler_name] += 1
+            if slicer.used_up():
+                await slicer.turn()
+        return _counted(found.items())
+
+    def _is_of_others(self, pod: Pod) -> bool:
+        return not pod.spec.node_name and not pod.is_terminal and not self._serves(pod.spec.scheduler_name)
 
     def _waits(self, pod: Pod) -> bool:
         return not pod.spec.node_name and not pod.is_terminal and self._serves(pod.spec.scheduler_name)
 
-    def _reason_of(self, pod: Pod, found: tuple[str, QueuedPodInfo] | None) -> _Reason:
-        place, profile, plugins, message = _reason_of(pod, found)
-        if place == INCOMPLETE:  # no condition says it, or an old one says something else
-            return place, profile, (), self._queue.why_incomplete(pod) or message
-        if place == GATED and found is not None:  # it was not attempted, so no condition says what it waits for
-            return place, profile, plugins, self._queue.why_gated(found[1]) or message
-        return place, profile, plugins, message
+    def _reason_of(self, pod: Pod, found: tuple[str, QueuedPodInfo] | None) -> tuple[_Reason, _Said]:
+        """The entry that the pod belongs to, and what it has been told itself."""
+        group = self._queue.group_of(pod)
+        queue, said = _UNDER_WAY if found is None else found[0], _said_of(pod, found)
+        if queue == INCOMPLETE:  # no condition says it, or an old one says something else
+            said = (), self._queue.why_incomplete(pod) or said[1]
+        elif queue == GATED and found is not None:  # it was not attempted, so no condition says what it waits for
+            said = said[0], self._queue.why_gated(found[1]) or said[1]
+        profile = pod.spec.scheduler_name
+        if group is None:
+            return _Reason(queue, profile, said, ""), said
+        return _Reason(queue, profile, None, group.text), said
 
 
-def _reason_of(pod: Pod, found: tuple[str, QueuedPodInfo] | None) -> _Reason:
+def _said_of(pod: Pod, found: tuple[str, QueuedPodInfo] | None) -> _Said:
     condition = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
     message = condition.message if condition is not None and condition.status == "False" else ""
     if found is None:
-        return _UNDER_WAY, pod.spec.scheduler_name, (), message
-    place, queued = found
+        return (), message
+    queued = found[1]
     gate = {queued.gating_plugin} if queued.gating_plugin else set()
-    plugins = gate | set(queued.unschedulable_plugins) | set(queued.pending_plugins)
-    return place, pod.spec.scheduler_name, tuple(sorted(plugins)), message
+    return tuple(sorted(gate | set(queued.unschedulable_plugins) | set(queued.pending_plugins))), message
 
 
-def _tree(reason: _Reason, pods: list[tuple[str, str]], shown: dict[str, tuple[Pod, QueuedPodInfo | None]]) -> Tree:
-    queue, profile, plugins, message = reason
+def _words(said: Counter[_Said]) -> str:
+    """The message, or those of most members of a group, with their numbers."""
+    counts: Counter[str] = Counter()
+    for (_, message), number in said.items():
+        counts[message] += number
+    if len(counts) == 1:
+        return next(iter(counts))
+    ordered = sorted(((number, message) for message, number in counts.items() if message), key=_most_first)
+    more = [f"and {len(ordered) - MOST_MESSAGES} more messages"] if len(ordered) > MOST_MESSAGES else []
+    told = [f"{message} ({number} {_members(number)})" for number, message in ordered[:MOST_MESSAGES]]
+    return "; ".join((*told, *more))
+
+
+def _most_first(counted: tuple[int, str]) -> tuple[int, str]:
+    return -counted[0], counted[1]
+
+
+def _members(number: int) -> str:
+    return "member" if number == 1 else "members"
+
+
+def _tree(
+    reason: _Reason,
+    said: Counter[_Said],
+    pods: list[tuple[str, str]],
+    shown: dict[str, tuple[Pod, QueuedPodInfo | None]],
+) -> Tree:
     oldest = heapq.nsmallest(MOST_PODS, pods)
     return {
-        "queue": queue,
-        "profile": profile,
-        "plugins": list(plugins),
-        "message": message,
+        "queue": reason.queue,
+        "profile": reason.profile,
+        "podGroup": reason.group or None,
+        "plugins": sorted({plugin for plugins, _ in said for plugin in plugins}),
+        "message": _words(said),
         "count": len(pods),
         "since": oldest[0][0] if oldest[0][0] != "~" else None,
         "pods": [_pod(*shown[key]) for _, key in oldest],

@@ -56,7 +56,7 @@ async def _add_changes(tree: Tree, changes: Changes, request: web.Request) -> we
     asked = [
         (reason, [f"{pod['namespace']}/{pod['name']}" for pod in reason["pods"]])
         for reason in tree["reasons"]
-        if reason["queue"] in _TURNED_DOWN and reason["pods"]
+        if reason["queue"] in _TURNED_DOWN and reason["pods"] and not reason["podGroup"]  # asked about as a whole
     ][:MOST_HELPED]
     for reason in tree["reasons"]:
         reason["suggestion"] = None

@@ -30,6 +30,8 @@ PART_OF_TIME: Final = 1 / 200
 MOST_ANSWERS: Final = 32
 ANSWER_SECONDS: Final = 10.0
 NO_SINGLE_CHANGE: Final = "no single change that was tried helps its oldest pod"
+ASK_A_MEMBER: Final = "they are decided about together: the page of any member says what would help the group"
+_TURNED_DOWN: Final = ("unschedulable", "gated", "backoff")
 
 V = TypeVar("V")
 
@@ -40,6 +42,11 @@ class _KeptChange:
     why_not: str
     at: float
     """Monotonic seconds."""
+
+
+def _of_group(reason: Tree) -> str:
+    """Where to look instead: what would help a pod group is worked out with one member's page."""
+    return ASK_A_MEMBER if reason["podGroup"] and reason["queue"] in _TURNED_DOWN else ""
 
 
 class ReasonChanges:
@@ -63,7 +70,7 @@ class ReasonChanges:
             yield {
                 **reason,
                 "change": kept.change if kept is not None else None,
-                "no_change": kept.why_not if kept is not None and kept.change is None else "",
+                "no_change": kept.why_not if kept is not None and kept.change is None else _of_group(reason),
                 "looking": bool(key) and kept is None,
             }
             if key and (kept is None or self._clock.monotonic() - kept.at > self.pause_seconds):
@@ -74,8 +81,8 @@ class ReasonChanges:
 
     def _keys(self, reason: Tree) -> list[str]:
         """The pods to ask about, the oldest first. Empty where there is nothing to ask."""
-        is_turned_down = reason["queue"] in ("unschedulable", "gated", "backoff")
-        if self._answers is None or not is_turned_down:
+        is_turned_down = reason["queue"] in _TURNED_DOWN
+        if self._answers is None or not is_turned_down or reason["podGroup"]:
             return []
         return [f"{pod['namespace']}/{pod['name']}" for pod in reason["pods"]]
 

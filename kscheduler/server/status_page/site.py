@@ -191,7 +191,8 @@ class StatusPage:
                 found = await self._explanations.answer(question, lambda: answers.explain(pod))
             refusal = found.reason if isinstance(found, Refused) else ""
             shown = None if isinstance(found, Refused) else shown_answer(found, pod.metadata.name)
-            return self._templates.render("pod_answer.html", refusal=refusal, answer=shown)
+            told = story.condition[1] if story.condition is not None and not pod.spec.node_name else ""
+            return self._templates.render("pod_answer.html", refusal=refusal, answer=shown, told=told)
 
         return await self._in_two_parts(request, head, decided)
 

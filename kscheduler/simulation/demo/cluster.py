@@ -114,7 +114,7 @@ async def _scheduler(options: ClusterOptions, url: str, folder: str) -> AsyncIte
     if not options.schedule:
         yield ""
         return
-    config = options.scheduler_config or _write_configuration(options, folder)
+    config = options.scheduler_config or write_configuration(folder, options.scheduler_names, options.plugins)
     log = Path(folder, "scheduler.log")
     async with scheduler_process(
         url, log, ["--config", config, *options.scheduler_flags, *options.record_flags]
@@ -140,9 +140,10 @@ def _kubeconfig_path(options: ClusterOptions, folder: str) -> Path:
     return Path(options.kubeconfig).absolute() if options.kubeconfig else Path(folder, "kubeconfig")
 
 
-def _write_configuration(options: ClusterOptions, folder: str) -> str:
+def write_configuration(folder: str | Path, names: tuple[str, ...], plugins: tuple[str, ...] = ()) -> str:
+    """A configuration file for one scheduler that serves all of these names; returns its path."""
     path = Path(folder, "config.yaml")
-    path.write_text(yaml.safe_dump(_configuration(options.scheduler_names, options.plugins)))
+    path.write_text(yaml.safe_dump(_configuration(names, plugins)))
     return str(path)
 
 

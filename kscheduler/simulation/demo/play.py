@@ -26,6 +26,7 @@ from kscheduler.client import APIClient, ClientError, plain_connection
 from kscheduler.client.watch import ListDecoder
 from kscheduler.informers import InformerFactory
 from kscheduler.simulation.demo import workload
+from kscheduler.simulation.demo.cluster import BOTH_NAMES, write_configuration
 from kscheduler.simulation.demo.processes import START_SECONDS, ChildProcess, first_cause
 from kscheduler.simulation.demo.progress import Display, Snapshot, display
 from kscheduler.simulation.demo.report import DemoOutcome, could_ever_be_bound, judge, pending_reason, report
@@ -69,12 +70,13 @@ async def _play(options: DemoOptions, folder: Path, signals: StopSignals, out: T
     _say(out, "starting the embedded cluster")
     async with _cluster(options, folder) as url:
         _say(out, f"starting the scheduler against {url}")
-        async with scheduler_process(url, folder / "scheduler.log") as own_url:
+        config = write_configuration(folder, BOTH_NAMES)
+        async with scheduler_process(url, folder / "scheduler.log", ["--config", config]) as own_url:
             async with APIClient(plain_connection(url)) as client:
                 outcome = await _schedule(options, client, out)
             _say(out, report(outcome))
             if options.keep:
-                _say(out, _addresses(url, own_url, folder))
+                _say(out, _addresses(url, own_url, folder, config))
                 await signals.wait()
     return 0 if outcome.is_good else 1
 
@@ -236,23 +238,28 @@ async def _judged(client: APIClient, observer: _Observer) -> DemoOutcome:
     return judge(all_nodes, all_pods, observer.latencies, observer.seconds)
 
 
-def _own_command() -> str:
-    """`kscheduler` as a shell in this directory finds it."""
-    beside = Path(sys.executable).with_name("kscheduler")
-    return os.path.relpath(beside) if beside.is_relative_to(Path.cwd()) else "kscheduler"
+def _command(name: str) -> str:
+    """A program of this installation, as a shell in this directory finds it."""
+    beside = Path(sys.executable).with_name(name)
+    return os.path.relpath(beside) if beside.is_relative_to(Path.cwd()) else name
 
 
-def _addresses(url: str, own_url: str, folder: Path) -> str:
+def _addresses(url: str, own_url: str, folder: Path, config: str) -> str:
+    kubeconfig = f"--kubeconfig {folder / 'kubeconfig'}"
     rows = (
         ("API server", url),
         ("kubectl", f"kubectl --server {url} get pods -o wide"),
+        ("more pods", f"kubectl --server {url} create deployment app --image=app --replicas=3"),
         ("kubeconfig", f"export KUBECONFIG={folder / 'kubeconfig'}"),
-        ("why pending", f"{_own_command()} pending --kubeconfig {folder / 'kubeconfig'}"),
-        ("its screen", f"kubectl kscheduler top --kubeconfig {folder / 'kubeconfig'}"),
+        ("why pending", f"{_command('kscheduler')} pending {kubeconfig} --config {config}"),
+        ("its screen", f"{_command('kubectl-kscheduler')} top {kubeconfig}"),
         ("status page", f"{own_url}/ui/"),
         ("metrics", f"{own_url}/metrics"),
         ("readiness", f"{own_url}/readyz?verbose"),
         ("logs", f"{folder / 'scheduler.log'}"),
     )
     lines = [f"  {name:12}{text}" for name, text in rows]
-    return "\n".join(["everything keeps running; Ctrl-C ends it", *lines])
+    names = " and ".join(BOTH_NAMES)
+    return "\n".join(
+        [f"everything keeps running, and pods of schedulerName {names} are scheduled; Ctrl-C ends it", *lines]
+    )

@@ -60,6 +60,8 @@ class Trial:
         self._seed = seed
         self._mattered = dict.fromkeys(ASPECTS, False)
         self._is_signed = False
+        self.clusters = 0
+        """How many clusters it was tried on so far."""
 
     def findings(self) -> list[Finding]:
         """What was found, the worst first, each kind once. Raises `PluginFailure` if the plugin cannot be built."""
@@ -92,6 +94,7 @@ class Trial:
             judges = bool({point.method for point in points_of(asked.plugin)} & {"pre_filter", "filter", "score"})
             if not judges:
                 return
+            self.clusters += 1
             self._is_signed = asked.traits.is_signed
             where = f"cluster {number} of seed {self._seed}"
             for pod in (random_pod(chance, words, f"pod-{each}") for each in range(PODS_EACH)):
@@ -125,6 +128,7 @@ class Trial:
         chance = random.Random(self._seed)  # noqa: S311  clusters of its own: the others stay as they are
         for number in range(CLUSTERS_FOR_STEPS):
             asked = self._tried(*_cluster(chance, words))
+            self.clusters += 1
             pod = random_pod(chance, words, f"pod-{number}")
             try:
                 late = asyncio.run(take_steps(asked, pod))
@@ -169,12 +173,23 @@ class Trial:
         if "name" in read or len(read) == len(ASPECTS):
             return
         trials = f"in {CLUSTERS * PODS_EACH} trials its answers"
+        is_function = hasattr(self._tried([make_node("node")], []).plugin, "written_at")
+        declared = f'@plugin("{self._name}", sign=lambda pod: {{}})'
         if read:
-            text = f"{trials} changed with the pod's {', '.join(read)} only: a `sign` that returns that"
+            trials += f" changed with the pod's {', '.join(read)} only"
+            how = (
+                f"`{declared.format('...')}`, with what it reads of that for `...`,"
+                if is_function
+                else "`def sign(self, pod)`, returning that,"
+            )
         else:
-            text = f"{trials} never changed with the pod: `sign=lambda pod: None`"
+            trials += " never changed with the pod"
+            how = f"`{declared.format('None')}`" if is_function else "`def sign(self, pod): return None`"
         yield Finding(
-            Severity.ADVICE, "unsigned", f"{text} lets its answers be kept; now each pod asks about each node"
+            Severity.ADVICE,
+            "unsigned",
+            f"{trials}: {how} keeps its answers for all pods that are alike. Without it nothing is wrong: each pod "
+            "asks about each node again, which costs time in a large cluster",
         )
 
     def _slow(self, chance: random.Random, words: Words) -> Iterator[Finding]:
@@ -200,8 +215,18 @@ class Trial:
                 asked.answers(random_pod(chance, words, "pod"))
             except PluginFailure as failure:
                 text = "a label or annotation that somebody has misspelt fails all pods of the profile"
-                yield Finding(Severity.ADVICE, "fragile", f"{text}: {failure}")
+                yield Finding(Severity.ADVICE, "fragile", f"{text}: {failure}. {_caught(failure, asked)}")
                 return
+
+
+def _caught(failure: PluginFailure, asked: TriedPlugin) -> str:
+    """What to write to get over it."""
+    cause: BaseException = failure
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    kind = type(cause).__name__ if isinstance(cause, Exception) else "Exception"
+    answer = "return 0" if hasattr(asked.plugin, "score") else "return None"
+    return f"Put that line into `try:` with `except {kind}: {answer}` below it, or whatever you would answer then"
 
 
 def _cluster(chance: random.Random, words: Words) -> tuple[list[Node], list[Pod]]:

@@ -10,9 +10,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.api.selectors import Selector, parse_label_selector
 from kscheduler.whatif.rehearsal.frozen_cluster import FrozenCluster, controller_of
-from kscheduler.whatif.rehearsal.rehearsed import Drained
-
-DRAIN = "drain"
+from kscheduler.whatif.rehearsal.rehearsed import DRAIN, Drained
 
 
 class Budgets:

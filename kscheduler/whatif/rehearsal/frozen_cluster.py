@@ -34,7 +34,7 @@ from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
 from kscheduler.whatif.decide import scenario_ports
 from kscheduler.whatif.rehearsal.plan import RehearsalPlan
-from kscheduler.whatif.rehearsal.rehearsed import Evicted, Placed, Room, StillPending
+from kscheduler.whatif.rehearsal.rehearsed import PENDING, REMOVAL, Evicted, Placed, Room, StillPending
 from kscheduler.whatif.rehearsal.room import room_before, room_in
 from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
 
@@ -45,7 +45,8 @@ _BACKOFF_SECONDS: Final = 10.0
 """The longest back-off; virtual."""
 _MOST_ROUNDS: Final = 60
 """Back-offs that are waited for: ten minutes of the service's time. Whoever moves then still, moves for ever."""
-_NEW, _PENDING = "new", "pending"
+_LAST_ROUNDS: Final = 10
+"""In which pods must move for it to be said that they move for ever."""
 _TO_BE_TRIED: Final = ("active", "backoff")
 
 
@@ -63,6 +64,7 @@ class FrozenCluster:
         self._statuses = _Statuses(self)
         self._evicted: list[Evicted] = []
         self._placed: list[Placed] = []
+        self._moves_before_the_end = self._moves
         self._plan = plan
         known = registry() if plan.plugins is None else plan.plugins
         ports = scenario_ports(plan.objects)
@@ -107,9 +109,9 @@ class FrozenCluster:
             if pod.spec.node_name in gone:
                 self._lost(pod)
             elif self._plan.running is not None and pod.spec.node_name and not self._assembly.resizes.concerns(pod):
-                self._pods[pod.key], self._origins[pod.key] = pod, _PENDING
+                self._pods[pod.key], self._origins[pod.key] = pod, PENDING
             else:
-                self.show(pod, _PENDING)
+                self.show(pod, PENDING)
 
     def _show_nodes(self) -> None:
         """Where the cache has them already, only what is different of them."""
@@ -155,12 +157,13 @@ class FrozenCluster:
         self._origins[pod.key] = origin
         self._assembly.pod_handler.on_add(pod, initial=False)
 
-    def evict(self, pod: Pod, by: str) -> str:
+    def evict(self, pod: Pod, by: str, after_seconds: int = 0) -> str:
         """A pod goes, and its controller makes another; returns its key, or nothing."""
         del self._pods[pod.key]
         again = self._again(pod)
         replacement = again.key if again is not None else ""
-        self._evicted.append(Evicted(pod.key, pod.spec.node_name, by, pod.spec.priority or 0, replacement))
+        gone = Evicted(pod.key, pod.spec.node_name, by, pod.spec.priority or 0, replacement, after_seconds)
+        self._evicted.append(gone)
         self._assembly.pod_handler.on_delete(pod)
         self._assembly.evictions.sightings.on_delete(pod)
         if again is not None:
@@ -171,7 +174,7 @@ class FrozenCluster:
         """A pod of a node that is gone."""
         again = self._again(pod)
         replacement = again.key if again is not None else ""
-        self._evicted.append(Evicted(pod.key, pod.spec.node_name, "removal", pod.spec.priority or 0, replacement))
+        self._evicted.append(Evicted(pod.key, pod.spec.node_name, REMOVAL, pod.spec.priority or 0, replacement))
         if again is not None:
             self.show(again, pod.key)
 
@@ -195,6 +198,11 @@ class FrozenCluster:
         found = [pod for pod in self._pods.values() if pod.spec.node_name == node_name and not pod.is_terminal]
         return sorted(found, key=lambda pod: pod.key)
 
+    def is_there(self, pod: Pod) -> bool:
+        """Whether the pod is still on its node: it may have been preempted."""
+        current = self._pods.get(pod.key)
+        return current is not None and current.metadata.uid == pod.metadata.uid
+
     def is_placed(self, key: str) -> bool:
         """Whether the pod has a node."""
         pod = self._pods.get(key)
@@ -208,7 +216,7 @@ class FrozenCluster:
         before = self._pods.get(pod.key, pod)
         spec = msgspec.structs.replace(before.spec, node_name=node_name)
         bound = self._pods[pod.key] = msgspec.structs.replace(before, spec=spec)
-        self._placed.append(Placed(pod.key, node_name, self._origins.get(pod.key, _PENDING)))
+        self._placed.append(Placed(pod.key, node_name, self._origins.get(pod.key, PENDING)))
         asyncio.get_running_loop().call_soon(self._assembly.pod_handler.on_update, before, bound)
         return SUCCESS
 
@@ -269,7 +277,9 @@ class FrozenCluster:
 
         False if something moves for ever, or if the time is up.
         """
-        for _ in range(_MOST_ROUNDS):
+        for rounds_left in range(_MOST_ROUNDS, 0, -1):
+            if rounds_left == _LAST_ROUNDS:
+                self._moves_before_the_end = self._moves
             await self._turns()
             if self.is_out_of_time:
                 return False
@@ -279,15 +289,34 @@ class FrozenCluster:
             await self.clock.advance(_BACKOFF_SECONDS)
         return False
 
+    def why_never_quiet(self) -> str:
+        """What goes on where `until_quiet` has given up: pods change places, or fail at each attempt.
+
+        A pod does so after an error, such as that there are no nodes, and a pod group whenever it is turned down.
+        """
+        if self._moves != self._moves_before_the_end:
+            return "some pods still change places after ten minutes of virtual time"
+        failing = [
+            pod.key
+            for pod in self._pods.values()
+            if not pod.spec.node_name and (found := self._assembly.queue.find(pod.key)) and found[0] in _TO_BE_TRIED
+        ]
+        if not failing:
+            return "some attempts have not ended after ten minutes of virtual time"
+        named = ", ".join(failing[:3]) + (f" and {len(failing) - 3} more" if len(failing) > 3 else "")
+        return f"tried again and again, and each attempt fails: {named}"
+
+    @property
+    def _moves(self) -> tuple[int, int]:
+        return len(self._placed), len(self._evicted)
+
     async def _turns(self) -> None:
         """Until nobody decides any more."""
         quiet = 0
         while quiet < _QUIET_TURNS and not self.is_out_of_time:
-            before = len(self._placed), len(self._evicted)
+            before = self._moves
             await asyncio.sleep(0)
-            statistics = (
-                self._assembly.queue.statistics() if before == (len(self._placed), len(self._evicted)) else None
-            )
+            statistics = self._assembly.queue.statistics() if before == self._moves else None
             is_busy = statistics is None or statistics.active > 0
             quiet = 0 if is_busy else quiet + 1
 

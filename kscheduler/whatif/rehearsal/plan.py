@@ -67,6 +67,8 @@ class RehearsalPlan:
     """Count how many more pods like this would fit in the end."""
     running: HeldCluster | None = None
     """A service's own cache, to be changed; `None`: one is made of the objects."""
+    left_out: tuple[str, ...] = ()
+    """Objects of the cluster that cannot be read and are not among `objects`: `node web-1`."""
     seconds: float = inf
     """How long it may be played, of real time: then it ends where it is."""
 

@@ -1,6 +1,10 @@
-"""The play: pods that wait and pods that are asked about are scheduled, nodes are drained, what is left is counted."""
+"""The play: pods that wait and pods that are asked about are scheduled, nodes are drained, what is left is counted.
+
+Pods that new NoExecute taints drive off go at the beginning, or when all others have been decided.
+"""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
 from typing import Final
@@ -10,10 +14,10 @@ import msgspec
 from kscheduler.api.core import Pod
 from kscheduler.whatif.rehearsal.drains import Budgets, drain
 from kscheduler.whatif.rehearsal.frozen_cluster import FrozenCluster
+from kscheduler.whatif.rehearsal.no_execute import Leaving, leaving
 from kscheduler.whatif.rehearsal.plan import RehearsalPlan
-from kscheduler.whatif.rehearsal.rehearsed import Rehearsed
+from kscheduler.whatif.rehearsal.rehearsed import NEW, TAINT, Rehearsed
 
-_NEW: Final = "new"
 _CAPACITY: Final = "capacity"
 _AT_ONCE: Final = 100
 _MOST: Final = 10_000
@@ -30,11 +34,18 @@ async def rehearsal(plan: RehearsalPlan) -> Rehearsed:
     cluster = FrozenCluster(plan)
     before = cluster.room_before()
     for pod in plan.new_pods:
-        cluster.show(pod, _NEW)
+        cluster.show(pod, NEW)
+    at_once, later = _split(leaving(plan, cluster))
+    for pod in at_once:
+        cluster.evict(pod, TAINT)
     notes: list[str] = []
     async with cluster.at_work():
         if not await cluster.until_quiet() and not cluster.is_out_of_time:
-            notes.append("some pods still change places after ten minutes of virtual time")
+            notes.append(cluster.why_never_quiet())
+        for seconds, pods in takewhile(lambda _: not cluster.is_out_of_time, later):
+            for pod in filter(cluster.is_there, pods):
+                cluster.evict(pod, TAINT, seconds)
+            await cluster.until_quiet()
         budgets = Budgets(plan.objects.poddisruptionbudgets)
         drains = [
             await drain(cluster, name, budgets)
@@ -50,6 +61,7 @@ async def rehearsal(plan: RehearsalPlan) -> Rehearsed:
             after=cluster.room(),
             notes=tuple(notes),
             added_nodes=tuple(sorted(plan.added_nodes())),
+            left_out=plan.left_out,
         )
         if plan.capacity_of is not None:
             count, is_more = await _capacity(cluster, plan.capacity_of)
@@ -57,6 +69,13 @@ async def rehearsal(plan: RehearsalPlan) -> Rehearsed:
     if not cluster.is_out_of_time:
         return answer
     return replace(answer, is_whole=False, notes=(*answer.notes, _cut_short(plan)))
+
+
+def _split(groups: Sequence[Leaving]) -> tuple[Sequence[Pod], Sequence[Leaving]]:
+    """The pods that go at once, and those that stay for a time."""
+    if groups and groups[0][0] == 0:
+        return groups[0][1], groups[1:]
+    return (), groups
 
 
 def _cut_short(plan: RehearsalPlan) -> str:

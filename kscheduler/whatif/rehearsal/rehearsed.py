@@ -2,6 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
+
+NEW: Final = "new"
+PENDING: Final = "pending"
+"""Where pods come from, besides those that replace others."""
+DRAIN: Final = "drain"
+REMOVAL: Final = "removal"
+TAINT: Final = "taint"
+"""Why pods are evicted, besides for a preemptor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +42,12 @@ class Evicted:
     pod: str
     node: str
     by: str
-    """The preemptor, or `drain`."""
+    """The preemptor; `drain`, `removal` or `taint` (NoExecute)."""
     priority: int
     replacement: str
     """The pod that its controller makes instead; empty: nobody makes one."""
+    after_seconds: int = 0
+    """For how long it tolerates the taint; 0 for all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,5 +91,7 @@ class Rehearsed:
     notes: tuple[str, ...] = ()
     added_nodes: tuple[str, ...] = ()
     """The nodes that came, by name."""
+    left_out: tuple[str, ...] = ()
+    """Objects of the cluster that cannot be read, and were not there: `node web-1`."""
     is_whole: bool = True
     """Played to its end; else the time was up."""

@@ -191,14 +191,15 @@ def _requesting_most(
     best = _largest((asked - 1) // unit, tried)
     step = requesting(best[0]) if best is not None else None
     if best is None or step is None:
-        return replace(nothing, facts={**demand.facts, "to": 0}), widest
+        return replace(nothing, facts={**demand.facts, "to": 0}, comes_last=True), widest
     return step, best[1]
 
 
 def _given_up(demand: Demand, patch: tuple[Operation, ...], alike: Sequence[PodInfo], trials: _GroupTrials) -> Step:
     """What half of the members give up is half as much."""
     changes = tuple(ObjectChange("pods", each.namespace, each.name, patch) for each in alike)
-    return Step(demand.kind, changes, demand.size * len(alike) / len(trials.inputs.members), demand.facts)
+    size = demand.size * len(alike) / len(trials.inputs.members)
+    return Step(demand.kind, changes, size, demand.facts, comes_last=demand.comes_last)
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ simply tried (`objections` says which cannot): what is found is all there is, an
 """
 
 from collections.abc import Iterator
+from types import MappingProxyType
 from typing import Final
 
 from kscheduler.framework.cluster.preemption import DisruptionBudgets
@@ -12,7 +13,12 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
 from kscheduler.whatif.suggestions.other_changes.claims import all_elsewhere, claim_changes
-from kscheduler.whatif.suggestions.other_changes.device_claims import device_changes, released_devices
+from kscheduler.whatif.suggestions.other_changes.device_claims import (
+    ClaimTemplates,
+    claims_made_again,
+    device_changes,
+    released_devices,
+)
 from kscheduler.whatif.suggestions.other_changes.group_rest import group_changes
 from kscheduler.whatif.suggestions.other_changes.making_room import making_room
 from kscheduler.whatif.suggestions.other_changes.more_nodes import more_nodes
@@ -31,21 +37,27 @@ from kscheduler.whatif.suggestions.trials.trial import Trials
 _FEW_PODS: Final = 128
 """In a cluster of so few pods each one is shown that would be enough, up to `_MOST_PODS`."""
 _MOST_PODS: Final = 16
+NO_TEMPLATES: Final[ClaimTemplates] = MappingProxyType({})
 
 
 def suggestions(
-    profile: Profile, pod: PodInfo, cache: Cache, budgets: DisruptionBudgets | None = None
+    profile: Profile,
+    pod: PodInfo,
+    cache: Cache,
+    budgets: DisruptionBudgets | None = None,
+    claim_templates: ClaimTemplates = NO_TEMPLATES,
 ) -> list[Suggestion]:
     """The changes after which the cycle finds a node for the pod, the smallest first; empty if none was found.
 
-    For a pod that fits nowhere as it is; one that does gets none. `budgets`: whom to rather not delete. The cache is
-    changed on the way, and is as before in the end.
+    For a pod that fits nowhere as it is; one that does gets none. `budgets`: whom to rather not delete.
+    `claim_templates`: of the pod's claims. The cache is changed on the way, and is as before in the end.
     """
     trials = Trials(profile, pod, cache)
     if len(trials.rows(())):
         return []
     asked = list(demands(trials.pod, cache.nodes))
-    found = [*_singles(asked, trials), *_elsewhere(trials), *refusals(trials), *_room(trials, budgets)]
+    found = [*_singles(asked, trials), *_elsewhere(trials, claim_templates)]
+    found += [*refusals(trials), *_room(trials, budgets)]
     if all(each.steps[0].kind in FAR for each in found):
         found += pairs(asked, trials, budgets, is_last_resort=not found)
     return sorted(found, key=lambda each: each.order)
@@ -86,10 +98,17 @@ def _relaxed(asked: list[Demand], trials: Trials) -> Iterator[Suggestion]:
 # --- other objects ----------------------------------------------------------------------------------------------------
 
 
-def _elsewhere(trials: Trials) -> Iterator[Suggestion]:
+def _elsewhere(trials: Trials, claim_templates: ClaimTemplates) -> Iterator[Suggestion]:
     """The best change of each kind and subject."""
+    made_again: set[str] = set()
+    for step in claims_made_again(trials, claim_templates):
+        if len(rows := trials.rows(step.changes)):
+            made_again.update(step.facts["claims"])
+            yield Suggestion((step,), step.changes, len(rows))
     shown: set[tuple[ChangeKind, str]] = set()
     for step in proposals(trials):
+        if step.facts.get("template") and step.facts["claim"] in made_again:
+            continue  # the template is another one by now: what the claim asks for says nothing about it
         key = step.kind, step.subject
         if key not in shown and len(rows := trials.rows(step.changes)):
             shown.add(key)
@@ -111,14 +130,15 @@ def proposals(trials: Trials) -> Iterator[Step]:
 
 def _room(trials: Trials, budgets: DisruptionBudgets | None) -> Iterator[Suggestion]:
     """Pods that go, and a node more."""
-    most, shown = (_MOST_PODS if trials.cache.statistics().pods <= _FEW_PODS else 1), 0
+    most, shown, shown_last = (_MOST_PODS if trials.cache.statistics().pods <= _FEW_PODS else 1), 0, 0
     if trials.objections.may_help(ChangeKind.DELETE_PODS):
         for step, gone in making_room(trials, budgets):
             if shown and (shown == most or len(gone) > 1):
                 break  # where one pod is enough, no more need go
-            if len(rows := trials.rows((), gone)):
+            # Pods that come again do not stand for others: the search goes on for those.
+            if (not step.comes_last or shown_last < most) and len(rows := trials.rows((), gone)):
                 yield Suggestion((step,), step.changes, len(rows))
-                shown += 1
+                shown, shown_last = shown + (not step.comes_last), shown_last + step.comes_last
     for step, gone in released_devices(trials):
         if len(rows := trials.rows(step.changes, gone)):
             yield Suggestion((step,), step.changes, len(rows))

@@ -11,7 +11,7 @@ _POD_KINDS: Final = frozenset(
     (
         *("schedulingGate", "request", "toleration", "nodeSelector", "nodeAffinity", "podAffinity", "podAntiAffinity"),
         *("maxSkew", "topologySpreadConstraint", "hostPort", "claimSize", "claimClass"),
-        *("deviceCount", "deviceSelector", "deviceConstraint", "deviceToleration", "deviceClass"),
+        *("newClaim", "deviceCount", "deviceSelector", "deviceConstraint", "deviceToleration", "deviceClass"),
         *("groupMinCount", "groupMembers"),
     )
 )
@@ -32,6 +32,7 @@ class ChangeKind(Enum):
     HOST_PORT = "hostPort"
     CLAIM_SIZE = "claimSize"
     CLAIM_CLASS = "claimClass"
+    NEW_CLAIM = "newClaim"
     DEVICE_COUNT = "deviceCount"
     DEVICE_SELECTOR = "deviceSelector"
     DEVICE_CONSTRAINT = "deviceConstraint"
@@ -77,6 +78,8 @@ class Step:
     """What the text says, by name; see `explain.suggestions`."""
     subject: str = ""
     """Of proposals of the same kind and subject the first that helps is shown."""
+    comes_last: bool = False
+    """Whether all others come before: the pod would be where it hardly belongs, have nothing, or it is soon undone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +96,12 @@ class Suggestion:
     def order(self) -> tuple[object, ...]:
         """Sorts the smallest first.
 
-        Fewer steps; the pod alone before nodes, other pods and new nodes; less that is given up; more nodes.
+        Fewer steps; nothing that comes last; the pod alone before nodes, other pods and new nodes; less that is given
+        up; more nodes.
         """
         farthest = max((0 if step.kind in OF_THE_POD else _ORDER[step.kind]) for step in self.steps)
         disturbed = sum(change.delete for change in self.changes)
         size = sum(step.size for step in self.steps)
-        return len(self.steps), farthest, disturbed, size, -self.nodes, [_ORDER[step.kind] for step in self.steps]
+        kinds = [_ORDER[step.kind] for step in self.steps]
+        comes_last = any(step.comes_last for step in self.steps)
+        return len(self.steps), comes_last, farthest, disturbed, size, -self.nodes, kinds

@@ -135,7 +135,7 @@ async def test_text_for_whoever_asks_for_text() -> None:
             text = await response.text()
         assert response.content_type == "text/plain"
         assert text.startswith("default/big: fits on no node\n")
-        assert "after 1 attempt; it is tried again upon" in " ".join(text.split())
+        assert "after 1 attempt; it is tried again when a node is added" in " ".join(text.split())
         assert "1. request 2 of cpu instead of 9" in text
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -139,3 +140,30 @@ async def test_a_deleted_member_that_is_made_anew_is_placed_beside_the_others() 
         await cluster.until(lambda: cluster.server.store.get("pods", "default", "train-0") is None)
         cluster.add_member("train-0", "train", uid="another")
         await until(cluster.server, lambda: cluster.bound("train-0", "train-1"))
+
+
+async def test_pending_tells_a_gang_in_one_entry_with_its_name_and_what_its_members_were_told() -> None:
+    async with gang_cluster() as cluster:
+        await cluster.add_group("train", 3)
+        for number in range(3):
+            cluster.add_member(f"train-{number}", "train")
+        said: Counter[str] = Counter()
+        for number in range(3):
+            await until(cluster.server, lambda number=number: bool(told(cluster, f"train-{number}")))  # type: ignore[misc]
+            said[told(cluster, f"train-{number}")] += 1
+        (of_group, _), (of_one, _) = said.most_common()
+        status, text = await answer(cluster.app, "/pending?suggestions=true")
+        assert status == 200
+        tree = json.loads(text)
+        (reason,) = tree["reasons"]
+        assert (reason["podGroup"], reason["queue"], reason["count"]) == ("default/train", "backoff", 3)
+        assert reason["message"] == f"{of_group} (2 members); {of_one} (1 member)"
+        assert reason["plugins"] == ["NodeResourcesFit"]
+        assert tree["byPlugin"] == {"NodeResourcesFit": 1}
+        assert [pod["name"] for pod in reason["pods"]] == ["train-0", "train-1", "train-2"]
+
+
+def told(cluster: GangCluster, name: str) -> str:
+    record = cluster.server.store.get("pods", "default", name)
+    assert record is not None
+    return "".join(each["message"] for each in record.value.get("status", {}).get("conditions", []))

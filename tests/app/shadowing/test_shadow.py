@@ -231,3 +231,30 @@ def test_every_kind_has_a_meaning_in_the_report() -> None:
     from kscheduler.explain.shadow.as_text import KINDS
 
     assert set(KINDS) == {kind.value for kind in DifferenceKind}
+
+
+@pytest.mark.parametrize(
+    ("follows", "told"),
+    [
+        pytest.param("kscheduler", [], id="followed"),
+        pytest.param(
+            "nobody",
+            ["no pod names scheduler nobody; pods name kscheduler (--follow-scheduler NAME follows one of these)"],
+            id="misspelt",
+        ),
+    ],
+)
+async def test_a_shadow_says_where_its_report_is_and_whom_nobody_names(follows: str, told: list[str]) -> None:
+    async with EmbeddedAPIServer(seed=1) as server:
+        put(server, "pods", pod_tree("web"))
+        said: list[str] = []
+        config = following(default_configuration(), (follows,))
+        async with shadowing(server, config, say=said.append) as shadow:
+            async with asyncio.timeout(SECONDS):
+                while len(said) < 1 + len(told):  # noqa: ASYNC110  it rings no bell
+                    await asyncio.sleep(0.01)
+            url = said[0].removeprefix("the report so far: ")
+            async with aiohttp.ClientSession() as session, session.get(url) as answer:
+                assert answer.status == 200
+            assert url.endswith(f":{shadow.server.port}/shadow")
+    assert said[1:] == told

@@ -90,8 +90,12 @@ async def test_a_reason_names_the_change_that_frees_most_of_its_pods(scene: Scen
 
 async def test_a_pending_pods_page_tells_what_would_help_and_a_nodes_page_who_is_turned_away(scene: Scene) -> None:
     put(scene.server, "pods", pod_tree("huge", requests={"cpu": "64"}))
-    page = await scene.page_with("/ui/pods/default/huge", "What would help")
+    page = await scene.page_with("/ui/pods/default/huge", "so since", "What would help")
     assert "request 4 of cpu instead of 64" in page
+    assert "What exactly was wrong" in page
+    assert "cpu: asks for 64; node-1 has 4 free of 4 (60 short); node-2 has" in page
+    assert page.count("0/3 nodes are available: 3 Insufficient cpu.") == 1
+    assert "with the message above" in page
     page = await scene.page_with("/ui/nodes/node-0", "/ui/pods/default/huge")
     assert '<span class="plugin">NodeResourcesFit</span> Insufficient cpu' in page
 

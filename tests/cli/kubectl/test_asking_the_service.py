@@ -18,10 +18,11 @@ import yaml
 from aiohttp import web
 
 from kscheduler.app import App, Options
+from kscheduler.cli.kubectl.pending import pending_lines
 from kscheduler.cli.kubectl.service import service_address
-from kscheduler.cli.kubectl.top import TopReading, samples_in, screen
+from kscheduler.cli.kubectl.top import TopReading, samples_in, screen, without_common_beginning
 from kscheduler.cli.kubectl_plugin import main
-from kscheduler.explain.text.layout import PLAIN
+from kscheduler.explain.text.layout import PLAIN, Style
 from kscheduler.server.login.authentication import BEHIND_PROXY
 from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
@@ -130,10 +131,16 @@ async def test_why_is_answered_by_the_service_in_the_name_of_the_asker(capsys: p
         assert "default/big: fits on no node" in out
         assert "parked since" in out
         assert "1. request 2 of cpu instead of 9" in out
+        server = f"kubectl --server={front.url}"
+        assert f"     {server} get pod big -n default -o yaml | {server} patch --local" in out
         assert "kscheduler: answered by the service kscheduler-system/kscheduler:10259\n" in err
         assert ("GET", "/explain", True) in front.seen
         assert await plugin(front, "why", "default/big", "-o", "json") == 0
-        assert _answer_in(capsys.readouterr().out)["situation"]["inService"]["place"] == "unschedulable"
+        tree = _answer_in(capsys.readouterr().out)
+        assert tree["situation"]["inService"]["place"] == "unschedulable"
+        assert tree["suggestions"][0]["command"].count(f"{server} ") == 3
+        assert await plugin(front, "pending") == 0
+        assert f"  {server} get pod big -n default -o yaml | {server} patch --local" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -176,7 +183,7 @@ async def test_what_if_pending_nodes_and_top_are_answered_by_the_service(
         assert await plugin(front, "whatif", "--replicas", "3") == 2
         assert "--replicas is how many pods each manifest of -f FILE makes" in capsys.readouterr().err
         assert await plugin(front, "whatif", "--drain", "node") == 0
-        assert "drain of node: empty" in capsys.readouterr().out
+        assert "node would be empty: 0 pods are evicted" in capsys.readouterr().out
         assert await plugin(front, "pending") == 0
         out = capsys.readouterr().out
         assert "1 pod is pending (reasons as the last attempt left them; --direct judges now)\n" in out
@@ -192,6 +199,36 @@ async def test_what_if_pending_nodes_and_top_are_answered_by_the_service(
         asked = {(method, path) for method, path, has_token in front.seen if has_token}
         assert {("POST", "/simulate"), ("GET", "/pending"), ("GET", "/nodes"), ("GET", "/metrics")} <= asked
         assert not [path for method, path, _ in front.seen if method not in ("GET", "POST")]
+
+
+async def test_why_is_asked_about_a_pod_group_by_one_of_its_members_that_wait(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with cluster() as front:
+        put(front.server, "nodes", node_tree("node", cpu="2"))
+        group: Tree = {"schedulingGroup": {"podGroupName": "train"}}
+        put(front.server, "pods", pod_tree("first", nodeName="node", **group))
+        put(front.server, "pods", pod_tree("second", requests={"cpu": "9"}, **group))
+        await _has_condition(front, "second")
+        for words in (("podgroup/train",), ("pg/train", "-n", "default"), ("podgroup/train", "--direct")):
+            assert await plugin(front, "why", *words) == 0
+            assert "default/second: fits on no node" in capsys.readouterr().out
+        assert await plugin(front, "why", "podgroup/other") == 1
+        told = "no pod of namespace default names pod group other; -n gives another namespace"
+        assert told in capsys.readouterr().err
+
+
+def test_pending_names_the_group_and_where_to_ask_about_it_as_a_whole() -> None:
+    pods = [{"namespace": "ml", "name": f"train-{number}"} for number in range(2)]
+    reason = {"count": 2, "since": None, "plugins": ["NodeResourcesFit"], "queue": "backoff", "pods": pods}
+    told = {**reason, "podGroup": "ml/train", "message": "pod group is unschedulable"}
+    tree = {"count": 2, "reasons": [told], "reasonsLeftOff": 0}
+    lines = list(pending_lines(tree, datetime(2026, 1, 1, tzinfo=UTC), PLAIN))
+    assert lines[2:] == [
+        "2  in back-off, members of pod group ml/train (NodeResourcesFit): ml/train-0, ml/train-1",
+        "  pod group is unschedulable",
+        "  the whole group: kubectl kscheduler why ml/train-0",
+    ]
 
 
 async def test_pending_names_the_change_that_frees_most_pods_as_without_the_service(
@@ -233,6 +270,24 @@ async def test_pending_says_where_its_reasons_come_from(capsys: pytest.CaptureFi
         assert "0/1 nodes are available: 1 Insufficient cpu." in out
 
 
+async def test_pending_says_how_many_pods_of_other_schedulers_it_does_not_show(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with cluster() as front:
+        put(front.server, "nodes", node_tree("node", cpu="2"))
+        for name in ("first", "second"):
+            put(front.server, "pods", pod_tree(name, schedulerName="nobody"))
+        told = "not shown: pods without a node of schedulers that are not served here: nobody (2); --direct lists them"
+        out = ""
+        async with asyncio.timeout(SECONDS):
+            while told not in " ".join(out.split()):
+                assert await plugin(front, "pending") == 0
+                out = capsys.readouterr().out
+        assert "no pod is pending\n" in out
+        assert await plugin(front, "pending", "--direct") == 0
+        assert "not served here: spec.schedulerName is nobody" in capsys.readouterr().out
+
+
 async def _has_condition(front: Front, name: str) -> None:
     def has() -> bool:
         record = front.server.store.get("pods", "default", name)
@@ -252,7 +307,10 @@ async def test_who_may_not_use_the_proxy_gets_an_answer_from_what_they_may_read(
         assert await plugin(front, "why", "default/web") == 0
         out, err = capsys.readouterr()
         assert "default/web: is on node node already" in out
-        assert "decided here, from the objects that you may read: you may not use the API server's proxy" in err
+        assert (
+            "decided here, without plugins that only the service has, from the objects that you may read: you may not "
+            "use the API server's proxy"
+        ) in err
         assert await plugin(front, "nodes", "node", "-o", "json") == 0
         (node,) = _answer_in(capsys.readouterr().out)["nodes"]
         assert (node["requested"]["cpu"], node["requested"]["pods"], node["use"]) == (1000, 1, 0.5)
@@ -297,7 +355,7 @@ async def test_with_direct_the_service_is_not_asked(capsys: pytest.CaptureFixtur
 
 async def test_what_is_wrong_with_a_question_is_not_asked_again_here(capsys: pytest.CaptureFixture[str]) -> None:
     async with cluster() as front:
-        assert await plugin(front, "why", "default/nobody") == 2
+        assert await plugin(front, "why", "default/nobody") == 1  # as `kscheduler explain`
         assert "the service knows no pod default/nobody" in capsys.readouterr().err
         assert await plugin(front, "whatif", "--drain", "nowhere") == 2
         assert "--drain: there is no node nowhere among the 0 nodes" in capsys.readouterr().err
@@ -342,3 +400,23 @@ leader_election_master_status{name="kscheduler"} 1
     assert lines[0].endswith("the leader")
     assert "60m" in lines[-1]
     assert "\x1b" not in "\n".join(lines)
+
+
+def test_rows_of_the_screen_show_what_differs_and_off_a_terminal_all_of_it() -> None:
+    taint = "30 node(s) had untolerated taint(s)"
+    messages = [
+        f"0/100 nodes are available: {taint}, {rest}" for rest in ("70 Insufficient cpu.", "70 no such volume.")
+    ]
+    assert without_common_beginning(messages) == ["... 70 Insufficient cpu.", "... 70 no such volume."]
+    assert without_common_beginning([messages[0]]) == [f"{taint}, 70 Insufficient cpu."]
+    assert without_common_beginning([messages[0], messages[0], ""]) == [f"{taint}, 70 Insufficient cpu."] * 2 + [""]
+    assert without_common_beginning(["waits for a, b", "gated"]) == ["waits for a, b", "gated"]
+    reason = {"count": 1, "since": None, "plugins": ["TaintToleration"], "queue": "unschedulable", "pods": []}
+    rows = [{**reason, "message": message} for message in messages] * 20
+    reading = TopReading(0.0, {}, {"count": 40, "reasons": rows})
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    narrow = list(screen(reading, None, at, Style(width=60), 24))
+    assert len(narrow) <= 24
+    assert {line.partition("... ")[2] for line in narrow[-2:]} == {"70 Insufficient cpu.", "70 no such volume."}
+    whole = "\n".join(screen(reading, None, at, Style(width=60), None))
+    assert [whole.count(message) for message in messages] == [20, 20]

@@ -4,10 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from typing import Any
 
 import pytest
 
+from tests.e2e.devices import DevicesRoom
 from tests.e2e.scenario import SECONDS, Scenario
 
 Tree = dict[str, Any]
@@ -27,10 +29,10 @@ def suggestions(scenario: Scenario, pod: str) -> dict[str, Tree]:
 
 
 def run(scenario: Scenario, command: str) -> None:
-    """As a user would, in the scenario's cluster."""
+    """As a user would, whose kubectl would find another cluster by itself."""
     assert command
     path = f"{scenario.server.kubectl.parent}:{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "KUBECONFIG": str(scenario.server.admin_kubeconfig)}
+    environment = {**os.environ, "PATH": path, "KUBECONFIG": "/not/there"}
     shell = ["bash", "-euo", "pipefail", "-c", command]
     finished = subprocess.run(shell, capture_output=True, text=True, timeout=60, check=False, env=environment)
     assert finished.returncode == 0, f"{command}\n{finished.stdout}{finished.stderr}"
@@ -45,6 +47,10 @@ def free(scenario: Scenario, pod: str, kind: str) -> None:
 
 def is_gated(scenario: Scenario, pod: str) -> bool:
     return bool(scenario.pod(pod)["spec"].get("schedulingGates"))
+
+
+def has_its_claim(scenario: Scenario, pod: str) -> bool:
+    return bool(scenario.pod(pod)["status"].get("resourceClaimStatuses"))
 
 
 def test_what_a_pod_asks_for_is_changed(scenario: Scenario) -> None:
@@ -79,6 +85,23 @@ def test_a_node_is_changed(scenario: Scenario) -> None:
     free(scenario, "last", "uncordon")
 
 
+def test_a_claim_of_a_template_is_made_again_with_its_pod(scenario: Scenario, devices: DevicesRoom) -> None:
+    """By the whole command; and by a second one, where only the template was changed."""
+    devices.publish("node-1", "gpu-0")
+    devices.publish("node-2", "gpu-0")
+    scenario.start_scheduler()
+    for name in ("whole", "half"):
+        devices.add_template(f"of-{name}", 3)
+        devices.add_pod(name, template=f"of-{name}")
+        scenario.wait("it has its claim", partial(has_its_claim, scenario, name))
+    free(scenario, "whole", "deviceCount")
+    scenario.wait("it waits", lambda: scenario.events("half", "FailedScheduling"))
+    of_the_template, _ = suggestions(scenario, "half")["deviceCount"]["command"].split(" && ")
+    run(scenario, of_the_template)
+    assert "deviceCount" not in suggestions(scenario, "half")
+    free(scenario, "half", "newClaim")
+
+
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 def test_a_template_is_changed(scenario: Scenario, kind: str) -> None:
     """Its controller makes the pod anew. First less of a request, then one more toleration."""
@@ -95,7 +118,8 @@ def test_a_template_is_changed(scenario: Scenario, kind: str) -> None:
     (waiting,) = scenario.pending()
     scenario.wait("it is turned down", lambda: scenario.events(waiting, "FailedScheduling"))
     command = suggestions(scenario, waiting)["request+toleration"]["command"]
-    assert command.startswith(f"kubectl patch {kind.lower()} web -n {scenario.namespace} --type=json -p ")
+    words = f"--kubeconfig={scenario.server.admin_kubeconfig} patch {kind.lower()} web -n {scenario.namespace}"
+    assert command.startswith(f"kubectl {words} --type=json -p ")
     run(scenario, command)
     scenario.wait("a pod of the new template is bound", lambda: not scenario.pending() and len(scenario.pods()) == 1)
     scenario.api.delete(f"/apis/apps/v1/namespaces/{scenario.namespace}/{plural}/web")

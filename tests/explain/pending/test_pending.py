@@ -76,8 +76,11 @@ def test_of_one_namespace_and_without_suggestions(dump: str, capsys: pytest.Capt
         (1, 1, 1, ""),
         (3, 3, 3, "; helps all 3"),
         (2, 3, 3, "; helps 2 of the 3"),
-        (2, 2, 4, "; helps 2 of the 4; 2 were tried"),
-        (1, 1, 4, "; helps 1 of the 4; 1 was tried"),
+        (2, 2, 4, "; tried for the 2 of the 4 that are alike, helps both"),
+        (3, 3, 4, "; tried for the 3 of the 4 that are alike, helps all 3"),
+        (1, 3, 4, "; tried for the 3 of the 4 that are alike, helps 1 of them"),
+        (1, 1, 4, "; helps this one of the 4, and no other is like it"),
+        (20, 20, 100, "; tried for 20 of the 100, helps all 20"),
     ],
 )
 def test_how_many_of_the_pods_a_change_frees_is_said_of_all_of_them(
@@ -98,6 +101,8 @@ def test_the_text(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
         "not served here: spec.schedulerName is default-scheduler\n  if that is your scheduler: --scheduler-name"
         in text
     )
+    fix = "if nobody runs it: the pods need schedulerName: kscheduler, in the template that makes them"
+    assert f"\n  {fix}\n" in text
     assert "\n  kubectl get pod large-2 -n shop" in text
     assert main(["pending", "--from", dump, "-n", "nowhere"]) == 0
     assert capsys.readouterr().out == "no pod is pending\n"
@@ -106,3 +111,21 @@ def test_the_text(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_flags_that_cannot_be_used(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pending", "--from", dump, "--master", "http://127.0.0.1:1"]) == 2
     assert "go with a live cluster" in capsys.readouterr().err
+
+
+def test_a_member_of_a_group_that_is_not_followed_is_not_called_fitting(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Alone it fits, but the running scheduler may follow groups; what fits nowhere alone fits with no group."""
+    group = {"podGroupName": "gang"}
+    objects = (NODE, pod("small", schedulingGroup=group), pod("large", cpu="9", schedulingGroup=group), pod("alone"))
+    path = tmp_path / "dump.yaml"
+    path.write_text("".join(f"---\n{json.dumps(obj)}\n" for obj in objects))
+    verdicts = {each["pods"][0]["name"]: each for each in answer(capsys, "--from", str(path))["reasons"]}
+    assert {name: each["verdict"] for name, each in verdicts.items()} == {
+        "small": "InAGroup",
+        "large": "Unschedulable",
+        "alone": "Fits",
+    }
+    told = "not judged: member of pod group shop/gang, and groups are not followed here: --emulated-version 1.37"
+    assert verdicts["small"]["message"].startswith(told)

@@ -159,9 +159,8 @@ def test_nodes_are_added_removed_cordoned_labelled_and_tainted(play: Play) -> No
     assert tree["room"]["after"]["cpu"]["allocatable"] == 16_000
     assert "2 nodes added: a-new-1, a-new-2\n" in play.text("--add-nodes", "2:a", objects=objects)
     tree = play("--remove-node", "b", "--label-node", "a:disk=ssd", objects=objects)
-    assert tree["evicted"] == [
-        {"pod": "shop/runs", "node": "b", "by": "removal", "priority": 0, "replacement": "shop/runs-again-1"}
-    ]
+    removed = {"pod": "shop/runs", "node": "b", "by": "removal", "priority": 0, "replacement": "shop/runs-again-1"}
+    assert tree["evicted"] == [{**removed, "afterSeconds": 0}]
     assert len(tree["placed"]) + len(tree["pending"]) == 3
     assert tree["room"]["before"]["cpu"] == {"allocatable": 8_000, "requested": 3_000}
     assert tree["room"]["before"]["pods"] == {"allocatable": 220, "requested": 1}
@@ -317,3 +316,110 @@ def test_a_misspelt_field_of_a_new_pod_is_noted_once_with_its_path(play: Play) -
     about = [note.partition("): ")[2] for note in tree["notes"] if "nodeSelectr" in note]
     hint = "nodeSelectr is not a field: do you mean nodeSelector?"
     assert about == [f"spec.template.spec.{hint}", f"spec.{hint}"]
+
+
+@pytest.mark.parametrize("verb", ["simulate", "explain"])
+def test_a_misspelt_number_of_replicas_is_told(play: Play, capsys: pytest.CaptureFixture[str], verb: str) -> None:
+    web = workload("Deployment")
+    web["spec"]["replica"] = 20
+    assert main([verb, "--from", play.write("dump.yaml", node("a")), "-f", play.write("new.yaml", web)]) == 0
+    hint = "document 1 (Deployment): spec.replica is not a field: do you mean replicas?\n"
+    assert capsys.readouterr().err.count(hint) == 1
+
+
+def tolerating(seconds: int | None = None, **more: str) -> Tree:
+    toleration: Tree = {"key": "team", "operator": "Equal", "value": "ml", "effect": "NoExecute", **more}
+    return {"tolerations": [toleration if seconds is None else {**toleration, "tolerationSeconds": seconds}]}
+
+
+def test_a_no_execute_taint_drives_pods_off_as_the_taint_eviction_controller_does(play: Play) -> None:
+    """At once, after the time of the toleration, or never; no disruption budget holds them."""
+    daemon = {**OWNER, "kind": "DaemonSet"}
+    objects = [
+        node("a"),
+        node("b"),
+        pod("goes", on="a"),
+        pod("agent", cpu="100m", on="a", owner=daemon),
+        pod("other-value", cpu="100m", on="a", **tolerating(value="web")),
+        pod("for-a-day", cpu="100m", on="a", **tolerating(86_400)),
+        pod("for-a-minute", cpu="100m", on="a", **tolerating(60)),
+        pod("for-ever", cpu="100m", on="a", **tolerating()),
+        pod("elsewhere", on="b"),
+        pod("waits", cpu="9"),
+        budget(0),
+    ]
+    tree = play("--taint-node", "a:team=ml:NoExecute", objects=objects)
+    gone = [(each["pod"], each["by"], each["afterSeconds"], each["replacement"]) for each in tree["evicted"]]
+    assert gone == [
+        ("shop/agent", "taint", 0, None),
+        ("shop/goes", "taint", 0, "shop/goes-again-1"),
+        ("shop/other-value", "taint", 0, "shop/other-value-again-1"),
+        ("shop/for-a-minute", "taint", 60, "shop/for-a-minute-again-1"),
+        ("shop/for-a-day", "taint", 86_400, "shop/for-a-day-again-1"),
+    ]
+    assert nodes_of(tree)["shop/goes-again-1"] == "b"
+    assert "shop/for-ever-again-1" not in nodes_of(tree)
+    assert [each["pod"] for each in tree["pending"]] == ["shop/waits"]
+    assert tree["room"]["after"]["pods"] == {"allocatable": 220, "requested": 6}
+
+
+def test_a_no_execute_taint_that_a_node_has_already_or_that_goes_drives_nobody_off(play: Play) -> None:
+    taint = {"key": "team", "value": "ml", "effect": "NoExecute"}
+    objects = [node("a", taints=[taint]), node("b"), pod("runs", on="a")]
+    for flag in ("a:team=ml:NoExecute", "a:team:NoExecute-", "b:team=ml:NoSchedule"):
+        assert play("--taint-node", flag, objects=objects)["evicted"] == []
+
+
+def test_of_a_taint_the_answer_says_first_whom_it_drives_off(play: Play) -> None:
+    """A pod that tolerates the taint for a time may come back."""
+    later = pod("later", cpu="100m", on="a", **tolerating(60))
+    objects = [node("a"), node("b"), pod("goes", on="a"), pod("large", cpu="3500m", on="a"), later]
+    lines = play.text("--taint-node", "a:team=ml:NoExecute", objects=objects).splitlines()
+    assert lines[0] == "a with its taint: 3 pods are evicted, 2 get a node, 1 stays pending"
+    rows = [" ".join(line.split()) for line in lines]
+    assert "shop/goes a priority 0 taint recreated as shop/goes-again-1, on b" in rows
+    assert "shop/large a priority 0 taint recreated as shop/large-again-1, pending" in rows
+    assert "shop/later a priority 0 taint, after 60 s recreated as shop/later-again-1, on a" in rows
+
+
+def test_of_a_drain_the_answer_says_first_what_becomes_of_its_pods(play: Play) -> None:
+    daemon = {**OWNER, "kind": "DaemonSet"}
+    objects = [
+        node("a"),
+        node("b"),
+        pod("agent", cpu="100m", on="a", owner=daemon),
+        pod("bare", cpu="100m", on="a", owner=None),
+        pod("fits", on="a"),
+        pod("large", cpu="2", on="a"),
+        pod("stays", cpu="2", on="b"),
+        pod("waits", cpu="9"),
+    ]
+    text = play.text("--drain", "a", objects=objects)
+    lines = text.splitlines()
+    fate = "3 pods are evicted, 1 gets a node, 1 stays pending, 1 is not recreated"
+    assert " ".join(" ".join(lines[:2]).split()) == f"a would be empty but for 1 pod of DaemonSets: {fate}"
+    parts = [
+        text.index(part)
+        for part in (
+            "3 pods would lose their node",
+            "1 pod would get a node",
+            "1 pod would stay pending\n",
+            "1 pod would stay pending, as now",
+        )
+    ]
+    assert parts == sorted(parts)
+    rows = play.text("--drain", "a", objects=[*objects, budget(0)]).splitlines()
+    assert rows[0] == "a would not be empty: 0 pods are evicted"
+
+
+def test_of_a_removal_the_answer_says_first_what_becomes_of_the_pods(play: Play) -> None:
+    text = play.text("--remove-node", "a", objects=[node("a"), node("b"), pod("runs", on="a"), pod("waits", cpu="9")])
+    assert text.startswith("a, removed: 1 pod is evicted, 1 gets a node\n\n1 pod would lose their node")
+
+
+def test_each_row_of_the_room_has_one_unit(play: Play) -> None:
+    objects = [node("a", cpu="4500m"), node("b"), pod("runs", cpu="500m", on="a"), pod("waits", cpu="1500m")]
+    rows = {line.split()[0]: " ".join(line.split()[1:]) for line in play.text(objects=objects).splitlines() if line}
+    assert rows["cpu"] == "500m of 8500m (5 %) 2000m of 8500m (23 %)"
+    assert rows["memory"] == "64Mi of 16384Mi (0 %) 128Mi of 16384Mi (0 %)"
+    assert rows["pods"] == "1 of 220 (0 %) 2 of 220 (0 %)"

@@ -145,10 +145,70 @@ def test_nodes_are_changed_with_kubectls_own_verbs() -> None:
     assert command("nodeLabel", found) == "kubectl label node a --overwrite disk=ssd"
 
 
+def test_a_label_that_is_replaced_is_said_with_what_it_was() -> None:
+    node = node_tree("a")
+    node["metadata"]["labels"] = {"disk": "hdd"}
+    found, text = asked(pod_tree(nodeSelector={"disk": "ssd", "rack": "1"}), nodes=[node])
+    assert "label node a: disk=ssd instead of hdd, rack=1 (1 node)" in text
+    (label,) = [each for each in found if each["kind"] == "nodeLabel"]
+    assert label["steps"][0]["facts"]["replaced"] == {"disk": "hdd"}
+
+
 def test_taints_of_controllers_are_not_taken_off() -> None:
     taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
     found, _ = asked(pod_tree(), nodes=[node_tree("a", taints=[taint])])
-    assert [each["kind"] for each in found] == ["toleration", "addNode"]
+    assert [each["kind"] for each in found] == ["addNode", "toleration"]
+
+
+def test_a_cordon_is_ended_before_it_is_tolerated() -> None:
+    """A pod that tolerates it would ignore every cordon there will be."""
+    found, text = asked(pod_tree(), nodes=[node_tree("a", unschedulable=True), node_tree("b", unschedulable=True)])
+    assert [each["kind"] for each in found] == ["uncordon", "uncordon", "addNode", "toleration"]
+    assert "1. uncordon node a (1 node; 1 other would do as well)" in text
+    assert "3. tolerate the taint node.kubernetes.io/unschedulable:NoSchedule (2 nodes)" in text
+
+
+@pytest.mark.parametrize("taint", ["kubernetes.io/arch", "node-role.kubernetes.io/control-plane", "example.com/gpu"])
+def test_room_is_made_before_a_pod_goes_where_it_hardly_belongs(taint: str) -> None:
+    special = node_tree("special", taints=[{"key": taint, "value": "x", "effect": "NoSchedule"}])
+    special["status"]["allocatable"]["example.com/gpu"] = "1"
+    special["metadata"]["labels"] = {taint: "x"}
+    full: dict[str, Any] = {
+        "nodes": [node_tree("a", cpu="2"), special],
+        "pods": [pod_tree("other", cpu="2", nodeName="a")],
+    }
+    found, _ = asked(pod_tree(), **full)
+    assert [each["kind"] for each in found] == ["deletePods", "addNode", "toleration", "request", "taint"]
+    assert found[3]["text"].startswith("request no cpu")
+    found, _ = asked(pod_tree(nodeSelector={taint: "x"}), **full)  # it says itself that it belongs there
+    assert found[0]["kind"] == "toleration"
+
+
+def test_a_pod_that_asks_for_what_a_taint_is_named_after_tolerates_it_first() -> None:
+    node = node_tree("a", taints=[{"key": "example.com/gpu", "effect": "NoSchedule"}])
+    node["status"]["allocatable"]["example.com/gpu"] = "4"
+    pod = pod_tree()
+    pod["spec"]["containers"][0]["resources"] = GPU_LIMIT
+    assert [each["kind"] for each in asked(pod, nodes=[node])[0]][:2] == ["toleration", "taint"]
+
+
+def test_replicas_of_the_same_workload_are_the_last_to_go() -> None:
+    """Their controller makes them again, and one of them waits as before."""
+    replicas = [pod_tree(f"m-{number}", cpu="1", nodeName="a", priority=0) for number in range(3)]
+    for replica in replicas:
+        replica["metadata"]["ownerReferences"] = owned_by("ReplicaSet", "m")["metadata"]["ownerReferences"]
+    other = pod_tree("other", cpu="1", nodeName="a", priority=9)
+    pod = pod_tree() | owned_by("ReplicaSet", "m")
+    found, text = asked(pod, nodes=[node_tree("a", cpu="4")], pods=[*replicas, other])
+    gone = [(each["kind"], [change["name"] for change in each["changes"]]) for each in found]
+    assert gone[:3] == [("deletePods", ["other"]), ("addNode", ["a-copy-1"]), ("request", ["web"])]
+    assert gone[3:] == [("deletePods", [f"m-{number}"]) for number in range(3)]
+    last = (
+        "4. delete default/m-0 on a (priority 0; the pod's own controller makes m-0 again) (1 node; 2 others would do"
+    )
+    assert last in " ".join(text.split())
+    found, _ = asked(pod, nodes=[node_tree("a", cpu="3")], pods=replicas)
+    assert [each["kind"] for each in found] == ["addNode", "request", "deletePods", "deletePods", "deletePods"]
 
 
 def test_pods_that_would_have_to_go_are_named_with_priority_and_budgets() -> None:
@@ -195,6 +255,23 @@ def test_pairs_where_no_single_change_helps() -> None:
 def test_a_manifest_has_no_command() -> None:
     found, _ = asked(pod_tree(cpu="3"), nodes=[node_tree("a", cpu="2")], situation=Situation(standing=Standing.NEW))
     assert command("request", found) == ""
+
+
+def test_a_claim_that_does_not_exist_is_what_has_to_be_created() -> None:
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in ("data", "logs-web")]
+    pod = pod_tree(volumes=volumes, resourceClaims=[{"name": "gpu", "resourceClaimName": "one-gpu"}])
+    found, text = asked(pod, nodes=[node_tree("a")])
+    assert found == []
+    assert text.splitlines()[1:] == [
+        "  it waits for what does not exist: create PersistentVolumeClaim data in namespace default",
+        "  it waits for what does not exist: create PersistentVolumeClaim logs-web in namespace default",
+        "  it waits for what does not exist: create ResourceClaim one-gpu in namespace default",
+    ]
+    _, text = asked(
+        pod_tree(volumes=[{**volumes[1], "name": "logs"}]) | owned_by("StatefulSet"), nodes=[node_tree("a")]
+    )
+    said = "it waits for what does not exist: statefulset/web has not made PersistentVolumeClaim logs-web in namespace"
+    assert said in " ".join(text.split())
 
 
 def test_nothing_to_suggest() -> None:

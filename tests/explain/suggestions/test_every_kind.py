@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kscheduler.cli import main
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.explain.suggestions.asked import suggested
@@ -119,6 +120,61 @@ def test_a_claim_could_ask_for_less_or_be_of_another_class() -> None:
     assert found["claimSize"]["text"] == "let claim data ask for 4Gi instead of 10Gi"
     assert found["claimClass"]["steps"][0]["facts"]["to"] == "slow"
     assert "kubectl get pvc data -n default -o yaml | kubectl patch --local" in found["claimSize"]["command"]
+
+
+def other_class(pod: Tree, claim: str) -> Tree:
+    """The pod waits for a claim of a class that makes no volumes here; another class would."""
+    return suggested_for(
+        scenario(
+            pod,
+            nodes=[labelled("a", {ZONE: "a"})],
+            persistentvolumeclaims=[claim_tree(claim, storageClassName="fast")],
+            storageclasses=[
+                class_tree("fast", allowedTopologies=[{"matchLabelExpressions": [{"key": ZONE, "values": ["z"]}]}]),
+                class_tree("slow"),
+            ],
+        )
+    )["claimClass"]
+
+
+def of_a_set(name: str, claim: str) -> Tree:
+    pod = pod_tree(name, volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": claim}}])
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "1", "controller": True}
+    pod["metadata"]["ownerReferences"] = [owner]
+    return pod
+
+
+def test_a_claim_that_a_stateful_set_makes_comes_back_as_it_was_so_its_template_is_named() -> None:
+    found = other_class(of_a_set("db-0", "data-db-0"), "data-db-0")
+    assert found["command"] == ""
+    assert found["commandNote"] == (
+        "no single command does it: claim data-db-0 is made from volumeClaimTemplate data of statefulset/db, which "
+        "cannot be changed in place: delete it with --cascade=orphan, apply it with the changed template, then "
+        "delete claim data-db-0 and pod db-0; claims of other replicas are made from it, too"
+    )
+    by_another = of_a_set("db-0", "data-db-0")
+    by_another["metadata"]["ownerReferences"][0]["apiVersion"] = "apps.kruise.io/v1beta1"
+    assert "statefulset/db has set: change it there" in other_class(by_another, "data-db-0")["commandNote"]
+    assert other_class(of_a_set("db-0", "shared"), "shared")["command"].startswith("kubectl get pvc shared -n default")
+
+
+def test_a_claim_of_an_ephemeral_volume_is_changed_in_the_pod() -> None:
+    claim = claim_tree("web-scratch", storageClassName="fast")
+    volume = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claim["spec"]}}}
+    tree = scenario(
+        pod_tree(volumes=[volume]),
+        nodes=[node_tree("a")],
+        persistentvolumeclaims=[claim],
+        storageclasses=[class_tree("slow")],
+    )
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "uid-web", "controller": True}
+    claim["metadata"]["ownerReferences"] = [owner]
+    found = suggested_for(tree)["claimClass"]
+    assert found["command"] == ""
+    assert found["commandNote"] == (
+        "claim web-scratch is made from the volumeClaimTemplate of the pod's ephemeral volume scratch: change that "
+        "one, and make the pod again"
+    )
 
 
 def test_a_class_could_make_volumes_in_all_zones() -> None:
@@ -266,14 +322,93 @@ def test_devices_that_others_hold_could_be_given_back() -> None:
 
 
 def test_a_claim_of_a_template_is_changed_in_the_template() -> None:
+    tree = template_scenario()
+    found = suggested_for(tree)["deviceCount"]
+    assert found["text"] == (
+        "ask for 1 device instead of 2 in request r of claim template some, "
+        "and make the pod again: it has claim mine of the template as it was"
+    )
+    changed, made_again = found["command"].split(" && ")
+    assert changed.startswith("kubectl get resourceclaimtemplate some -n default")
+    assert "/spec/spec/devices/requests/0/exactly/count" in changed
+    assert made_again == "kubectl get pod web -n default -o yaml | kubectl replace --force -f -"
+    assert found["commandNote"] == (
+        "the command deletes pod web and resourceclaimtemplate some and creates them again: they cannot be changed in "
+        "place; claim mine, made from the template as it was, goes with pod web"
+    )
+
+
+def template_scenario(owner: Tree | None = None, **spec: Any) -> Tree:
+    """A pod with a claim for two devices that was made from a template; there is one device."""
     tree = device_scenario({"count": 2}, one={})
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "uid-web", "controller": True}
-    tree["objects"]["resourceclaims"][0]["metadata"]["ownerReferences"] = [owner]
-    tree["pod"]["spec"]["resourceClaims"] = [{"name": "c", "resourceClaimTemplateName": "some"}]
+    of_pod = {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "uid-web", "controller": True}
+    tree["objects"]["resourceclaims"][0]["metadata"]["ownerReferences"] = [of_pod]
+    tree["pod"]["spec"] |= {"resourceClaims": [{"name": "c", "resourceClaimTemplateName": "some"}], **spec}
     tree["pod"]["status"] = {"resourceClaimStatuses": [{"name": "c", "resourceClaimName": "mine"}]}
-    command = suggested_for(tree)["deviceCount"]["command"]
-    assert "kubectl get resourceclaimtemplate some -n default" in command
-    assert "/spec/spec/devices/requests/0/exactly/count" in command
+    if owner is not None:
+        tree["pod"]["metadata"]["ownerReferences"] = [owner]
+    return tree
+
+
+def asked_again(tree: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str], count: int) -> Tree:
+    """The answer about the same objects with the template, which asks for so many devices by now."""
+    kinds = {
+        "nodes": ("v1", "Node"),
+        "resourceclaims": ("resource.k8s.io/v1", "ResourceClaim"),
+        "resourceslices": ("resource.k8s.io/v1", "ResourceSlice"),
+        "deviceclasses": ("resource.k8s.io/v1", "DeviceClass"),
+    }
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
+    spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+    template = {"metadata": {"name": "some", "namespace": "default", "uid": "some"}, "spec": {"spec": spec}}
+    items = [
+        {"apiVersion": "v1", "kind": "Pod", **tree["pod"]},
+        {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", **template},
+    ]
+    for plural, (version, kind) in kinds.items():
+        items += [{"apiVersion": version, "kind": kind, **each} for each in tree["objects"][plural]]
+    dump = tmp_path / "dump.json"
+    dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert main(["explain", "--from", str(dump), "-o", "json", "--scheduler-name", "default-scheduler"]) == 0
+    output = capsys.readouterr()
+    assert "passed over" not in output.err
+    answer: Tree = json.loads(output.out)
+    return answer
+
+
+def test_asked_again_after_the_template_alone_was_changed_the_answer_is_to_make_the_pod_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree = template_scenario()
+    before = asked_again(tree, tmp_path, capsys, 2)["suggestions"]
+    assert before[0]["text"].startswith("ask for 1 device instead of 2 in request r of claim template some, and")
+    first, *others = asked_again(tree, tmp_path, capsys, 1)["suggestions"]
+    assert (first["kind"], first["nodes"]) == ("newClaim", 1)
+    assert first["text"] == "make the pod again: it has claim mine of before the template was changed"
+    assert first["command"] == "kubectl get pod web -n default -o yaml | kubectl replace --force -f -"
+    assert feasible(applied(tree, first)) == 1
+    assert "deviceCount" not in [each["kind"] for each in others]
+    still_too_many = asked_again(tree, tmp_path, capsys, 3)["suggestions"]
+    assert still_too_many[0]["kind"] == "deviceCount"
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "Job", "RayCluster"])
+def test_a_controller_makes_a_pod_again_that_goes_with_its_claim(kind: str) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": kind, "name": "web", "uid": "1", "controller": True}
+    found = suggested_for(template_scenario(owner))["deviceCount"]
+    assert found["command"].endswith(" | kubectl replace --force -f - && kubectl delete pod web -n default")
+    assert found["commandNote"].endswith(f"goes with pod web, which {kind.lower()}/web makes again")
+
+
+def test_a_pod_that_is_made_again_for_another_change_is_made_again_once_and_after_the_template() -> None:
+    tree = template_scenario(nodeSelector={"disk": "ssd"})
+    steps = suggested_for(tree)["nodeSelector+deviceCount"]["command"].split(" && ")
+    assert [step.split()[2] for step in steps] == ["resourceclaimtemplate", "pod"]
+    assert "/spec/nodeSelector" in steps[1]
+    tree["pod"]["spec"] |= {"nodeSelector": {}}
+    tree["objects"]["nodes"][0]["spec"]["taints"] = [{"key": "team", "value": "ml", "effect": "NoSchedule"}]
+    steps = suggested_for(tree)["toleration+deviceCount"]["command"].split(" && ")
+    assert [step.split()[1:3] for step in steps] == [["get", "resourceclaimtemplate"], ["get", "pod"]]
 
 
 # --- namespaces, groups -----------------------------------------------------------------------------------------------

@@ -74,6 +74,7 @@ async def test_pending_counts_by_reason_profile_and_namespace() -> None:
         assert tree["byPlugin"] == {"NodeResourcesFit": 3, "SchedulingGates": 1}
         assert tree["byNamespace"] == {"default": 4}
         assert (tree["count"], sum(tree["byProfile"].values())) == (4, 4)
+        assert tree["notServed"] == {"somebody-else": 1}
 
 
 def test_the_description_is_openapi() -> None:

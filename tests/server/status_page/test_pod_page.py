@@ -41,7 +41,7 @@ LEFT_OUT = {"condition": condition("True"), "pods": {"m": {"code": "Unschedulabl
 async def test_what_is_true_of_a_pod_without_nodes_of_its_own(tree: dict[str, Any], texts: list[str]) -> None:
     templates = Templates(lambda: 0.0)
     await templates.load()
-    page = templates.render("pod_answer.html", refusal="", answer=shown_answer(tree, "m"))
+    page = templates.render("pod_answer.html", refusal="", answer=shown_answer(tree, "m"), told="")
     assert [text for text in texts if text not in page] == []
     assert "none of" not in page
 
@@ -71,3 +71,24 @@ async def test_attempts_in_a_row_that_ended_alike_are_one_entry() -> None:
     assert page.count("no cpu") == 2
     assert "attempt 18, the last of 18 in a row that ended alike" in page
     assert sum(each.count for each in folded(scene.sources.recent.attempts_of(pod.metadata.uid))) == len(messages)
+
+
+async def test_more_details_than_are_read_are_counted() -> None:
+    nothing: dict[str, Any] = {"kind": "amount", "besideNominatedPods": [], "facts": {}}
+    details = [{**nothing, "text": f"cause {number}", "nodes": ["a", "b"]} for number in range(8)]
+    tree = {
+        "filter": {"a": {"plugin": "Fit", "reasons": ["no"]}},
+        "rejections": [{"plugin": "Fit", "details": details}],
+        "preFilter": {"plugin": "Volumes", "reasons": ["none"]},
+        "preFilterDetails": [{**nothing, "text": "claim a is away", "nodes": [], "besideNominatedPods": ["x/y"]}],
+    }
+    answer = shown_answer(tree, "m")
+    assert [row.text for row in answer.details] == [
+        "beside x/y (nominated there): claim a is away",
+        *(f"cause {number}" for number in range(6)),
+    ]
+    assert (answer.details[0].plugin, answer.details[0].count, answer.left_off) == ("Volumes", 0, 2)
+    templates = Templates(lambda: 0.0)
+    await templates.load()
+    page = templates.render("pod_answer.html", refusal="", answer=answer, told="")
+    assert "and 2 more groups of nodes" in page

@@ -4,6 +4,7 @@ import asyncio
 import io
 import os
 import re
+import shlex
 import signal
 import socket
 import sys
@@ -210,13 +211,41 @@ async def test_a_demo_that_is_kept_answers_until_ctrl_c_and_leaves_nothing_behin
         servers = demo.urls()
         assert len(servers) == 2
         assert all(map(answers, servers))
-        (why,) = re.findall(r"why pending .*kscheduler (pending --kubeconfig \S+)", demo.output)
+        (why,) = re.findall(r"why pending .*kscheduler (pending --kubeconfig .*)", demo.output)
         async with kscheduler(*why.split()) as asked:
             assert await asked.end() == 0, asked.output
         assert re.search(r"pods? (is|are) pending", asked.output), asked.output
+        (url,) = re.findall(r"API server +(\S+)", demo.output)
+        await _a_pod_without_a_scheduler_name_gets_a_node(url)
+        (screen,) = re.findall(r"its screen +(\S+ top --kubeconfig .*)", demo.output)
+        await _is_typed_as_it_stands(f"{screen} --once")
         demo.process.send_signal(signal.SIGINT)
         assert await demo.end() == 0, demo.output
     assert not any(map(answers, servers))
+
+
+async def _is_typed_as_it_stands(command: str) -> None:
+    """In a shell of the repository; where the virtual environment is elsewhere, it is on the PATH."""
+    search = f"{os.environ['PATH']}{os.pathsep}{Path(sys.executable).parent}"
+    process = await asyncio.create_subprocess_exec(
+        *shlex.split(command),
+        env=os.environ | {"PATH": search, "PYTHONPATH": str(REPOSITORY)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    out, _ = await process.communicate()
+    assert process.returncode == 0, out.decode()
+
+
+async def _a_pod_without_a_scheduler_name_gets_a_node(url: str) -> None:
+    """As those of `kubectl create deployment`."""
+    pods = "/api/v1/namespaces/default/pods"
+    pod = {"metadata": {"name": "first"}, "spec": {"containers": [{"name": "app", "image": "app"}]}}
+    async with APIClient(plain_connection(url)) as client:
+        await client.post(pods, msgspec.json.encode({"apiVersion": "v1", "kind": "Pod", **pod}))
+        async with asyncio.timeout(20):
+            while b"nodeName" not in await client.get(f"{pods}/first"):  # noqa: ASYNC110 - asks a server
+                await asyncio.sleep(0.1)
 
 
 async def test_ctrl_c_in_the_middle_ends_all_processes() -> None:

@@ -22,6 +22,7 @@ from tests.builders import Tree
 from tests.explain.suggestions.applied import applied
 from tests.specification import cases
 from tests.specification.suggestions.brute_force import (
+    CORDON,
     of_others,
     of_the_pod,
     pairs_of_the_pod,
@@ -35,6 +36,7 @@ _VERSIONS = [
     default_configuration(DEFAULT_SCHEDULER_NAME, FeatureGates(version=version)) for version in ("1.36", "1.37")
 ]
 _FAR = {kind.value for kind in FAR}
+_BEFORE = {"uncordon", "deletePods", "addNode"}
 
 
 def suggestions_of(scenario: Tree) -> list[Tree] | None:
@@ -51,7 +53,16 @@ def objections(scenario: Tree, found: list[Tree]) -> list[str]:
     counts = [len(suggestion["steps"]) for suggestion in found]
     if counts != sorted(counts):
         wrong.append(f"pairs before single changes: {counts}")
-    return wrong + _missed(scenario, found)
+    return [*wrong, *_too_early(found), *_missed(scenario, found)]
+
+
+def _too_early(found: list[Tree]) -> list[str]:
+    """To tolerate a cordon comes after all single changes that end it, make room or add a node."""
+    alone = [each for each in found if len(each["steps"]) == 1]
+    names = [subject_of(each["kind"], each["steps"][0]["facts"], each["changes"]) for each in alone]
+    tolerated = ("toleration", f"{CORDON}=:NoSchedule")
+    behind = names[names.index(tolerated) :] if tolerated in names else ()
+    return [f"{kind} {subject} after the cordon is tolerated" for kind, subject in behind if kind in _BEFORE]
 
 
 def _held(scenario: Tree, suggestion: Tree) -> list[str]:

@@ -1,5 +1,6 @@
 """The explanation of a pod, as `explain -o json` prints it, made ready for a page."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -8,6 +9,8 @@ Tree = dict[str, Any]
 BEST_NODES: Final = 5
 EXAMPLES: Final = 4
 MOST_REJECTIONS: Final = 40
+MOST_DETAILS: Final = 6
+"""Groups of nodes that are shown for a plugin, as `kscheduler explain` does."""
 _VERDICTS: Final = {
     "Gated": "It is kept out of the queue.",
     "Error": "It cannot be decided.",
@@ -23,6 +26,18 @@ class RejectionRow:
     plugin: str
     reason: str
     count: int
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DetailRow:
+    """What exactly was wrong with nodes that a plugin turned down."""
+
+    plugin: str
+    text: str
+    """As `kscheduler explain` says it."""
+    count: int
+    """How many nodes; 0: the pod was turned down for all nodes at once."""
     examples: tuple[str, ...]
 
 
@@ -44,6 +59,9 @@ class ShownAnswer:
     looked: bool
     """Whether suggestions were looked for."""
     notes: tuple[str, ...]
+    details: tuple[DetailRow, ...] = ()
+    left_off: int = 0
+    """Details that are not shown."""
 
 
 def shown_answer(tree: Tree, pod_name: str) -> ShownAnswer:
@@ -56,6 +74,8 @@ def shown_answer(tree: Tree, pod_name: str) -> ShownAnswer:
     best = sorted(scores, key=lambda name: (-scores[name]["_total"], name))[:BEST_NODES]
     chosen = tree.get("best") or []
     gate = tree.get("preEnqueue") or tree.get("preFilter") or {}
+    details = [*_details(tree)]
+    shown = [each for each in details if each is not None]
     return ShownAnswer(
         verdict=_VERDICTS.get(tree.get("outcome") or "", "" if rejected or feasible else "No node was looked at."),
         message=tree.get("error") or tree.get("message") or ", ".join(gate.get("reasons", ())),
@@ -69,7 +89,24 @@ def shown_answer(tree: Tree, pod_name: str) -> ShownAnswer:
         suggestions=tuple(tree.get("suggestions") or ()),
         looked=tree.get("suggestions") is not None,
         notes=tuple(tree.get("notes") or ()),
+        details=tuple(shown),
+        left_off=len(details) - len(shown),
     )
+
+
+def _details(tree: Tree) -> Iterator[DetailRow | None]:
+    """By plugin, in the order in which they ran; `None` for each that would be too much."""
+    of_all = tree.get("preFilterDetails") or []
+    by_plugin = [((tree.get("preFilter") or {}).get("plugin") or "", of_all)] if of_all else []
+    by_plugin += [(each["plugin"], each["details"]) for each in tree.get("rejections") or ()]
+    for plugin, details in by_plugin:
+        for number, each in enumerate(details):
+            nodes, beside = each["nodes"], each["besideNominatedPods"]
+            text = (
+                f"beside {', '.join(beside[:EXAMPLES])} (nominated there): {each['text']}" if beside else each["text"]
+            )
+            row = DetailRow(plugin, text, len(nodes), tuple(nodes[:EXAMPLES]))
+            yield row if number < MOST_DETAILS else None
 
 
 def _of_group(tree: Tree, pod_name: str) -> ShownAnswer:

@@ -3,10 +3,18 @@
 A claim that has its devices already is left alone. One that several pods share is changed for all of them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from kscheduler.api.devices import ALL, DeviceSubRequest, ExactDeviceRequest, ResourceClaim
+import msgspec
+
+from kscheduler.api.devices import (
+    ALL,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimTemplate,
+)
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.dynamic_resources.pod_claims import ClaimNotReadyError, named_claims
 from kscheduler.whatif.suggestions.changed import ADD, REMOVE, REPLACE, ObjectChange, Operation, pointer
@@ -21,6 +29,8 @@ _EVERYTHING: Final = 0.9
 
 Request = ExactDeviceRequest | DeviceSubRequest
 Place = tuple[str | int, ...]
+ClaimTemplates = Mapping[str, ResourceClaimTemplate | None]
+"""By name, as far as they are known; `None`: there is none."""
 
 
 def device_changes(trials: Trials) -> Iterator[Step]:
@@ -39,6 +49,23 @@ def device_changes(trials: Trials) -> Iterator[Step]:
             patch = (Operation(REMOVE, pointer("spec", "devices", "constraints", position)),)
             facts = {**of, "attribute": attribute, "constraint": position}
             yield _step(ChangeKind.DEVICE_CONSTRAINT, claim, patch, 0.5, facts, str(position))
+
+
+def claims_made_again(trials: Trials, templates: ClaimTemplates) -> Iterator[Step]:
+    """Proposal: the claims that were made from templates which say something else by now, all of them made again."""
+    pod = trials.pod.pod
+    of_entry = {
+        entry.name: templates.get(entry.resource_claim_template_name or "") for entry in pod.spec.resource_claims
+    }
+    changes: list[ObjectChange] = []
+    for entry, claim in _claims(trials):
+        template = of_entry.get(entry)
+        if template is None or template.spec.spec == claim.spec or claim.status.allocation is not None:
+            continue
+        patch = (Operation(REPLACE, "/spec", msgspec.to_builtins(template.spec.spec)),)
+        changes.append(ObjectChange("resourceclaims", claim.metadata.namespace, claim.metadata.name, patch))
+    if changes:
+        yield Step(ChangeKind.NEW_CLAIM, tuple(changes), 0.1, {"claims": [change.name for change in changes]})
 
 
 def released_devices(trials: Trials) -> Iterator[tuple[Step, tuple[PodInfo, ...]]]:

@@ -7,6 +7,8 @@ important on, which is not always the fewest, and it knows nothing of pods elsew
     pods that hold enough of what is short on a node
     pods of other nodes that hold the pod's claims, keep its zone closed, or make its zone too full
     in a small cluster each pod there is
+
+Pods of the pod's own controller come last: it makes them again, and one of its pods waits as before.
 """
 
 from collections.abc import Callable, Iterator
@@ -84,7 +86,7 @@ class _Room:
         if not trials.profile.run_pre_enqueue(highest).is_success:
             return []
         search = schedule(trials.profile, highest, self._cache).state.find(PreemptionSearch)
-        return [] if search is None else sorted(search.candidates(), key=_order)
+        return [] if search is None else sorted(search.candidates(), key=self._order)
 
     def _large_enough(self, candidate: Candidate) -> list[PodInfo]:
         """The pods of a node that hold enough of each resource that is short there, the least important first."""
@@ -99,15 +101,18 @@ class _Room:
             for pod in info.pods.values()
             if all(pod.accounted.get(name, 0) >= lacking for name, lacking in short.items() if lacking > 0)
         ]
-        return sorted(enough, key=lambda pod: (pod.priority, pod.key))[:_PODS_TRIED]
+        return sorted(enough, key=lambda pod: (self._comes_again(pod), pod.priority, pod.key))[:_PODS_TRIED]
 
     # --- one by one ---------------------------------------------------------------------------------------------------
 
     def _each(self) -> Iterator[Proposed]:
         """Each pod of a small cluster: one on another node may be what keeps a zone closed."""
         pods = [pod for uid in self._cache.pod_uids() if (pod := self._cache.pod_of(uid)) is not None]
-        for pod in sorted(pods, key=lambda each: (self._rules.broken_by([[each]]), each.priority, each.key)):
+        for pod in sorted(pods, key=self._importance):
             yield self._alone(pod)
+
+    def _importance(self, pod: PodInfo) -> tuple[object, ...]:
+        return self._comes_again(pod), self._rules.broken_by([[pod]]), pod.priority, pod.key
 
     def _elsewhere(self) -> Iterator[PodInfo]:
         """Pods that matter to more than their own node."""
@@ -174,6 +179,16 @@ class _Room:
     def _of(self, candidate: Candidate) -> Proposed:
         return self._step(candidate.node_name, tuple(candidate.victims), candidate.broken_budgets)
 
+    def _order(self, candidate: Candidate) -> tuple[object, ...]:
+        most = max(pod.priority for pod in candidate.victims)
+        comes_again = any(map(self._comes_again, candidate.victims))
+        return len(candidate.victims), comes_again, candidate.broken_budgets, most, candidate.node_name
+
+    def _comes_again(self, pod: PodInfo) -> bool:
+        """Whether the pod's own controller has made this one, too."""
+        own = _controller(self._trials.pod)
+        return own is not None and pod.namespace == self._trials.pod.namespace and _controller(pod) == own
+
     def _step(self, node_name: str, pods: tuple[PodInfo, ...], broken_budgets: int) -> Proposed:
         changes = tuple(ObjectChange("pods", pod.namespace, pod.name, delete=True) for pod in pods)
         elsewhere = sorted({self._cache.node_of(pod.uid) for pod in pods} - {node_name})
@@ -182,8 +197,9 @@ class _Room:
             "pods": [{"namespace": pod.namespace, "name": pod.name, "priority": pod.priority} for pod in pods],
             "brokenBudgets": broken_budgets,
             "budgets": budgets_of(pods, self._budgets),
+            "comeAgain": [pod.name for pod in pods if self._comes_again(pod)],
         }
-        return Step(ChangeKind.DELETE_PODS, changes, 1.0, facts), pods
+        return Step(ChangeKind.DELETE_PODS, changes, 1.0, facts, comes_last=bool(facts["comeAgain"])), pods
 
 
 def _selects(counters: TopologyCounters, match: PodMatch) -> IsMeant:
@@ -197,6 +213,6 @@ def _holds(held: HeldTerm) -> IsMeant:
     )
 
 
-def _order(candidate: Candidate) -> tuple[int, int, int, str]:
-    most = max(pod.priority for pod in candidate.victims)
-    return len(candidate.victims), candidate.broken_budgets, most, candidate.node_name
+def _controller(pod: PodInfo) -> tuple[str, str, str] | None:
+    owners = pod.pod.metadata.owner_references
+    return next(((owner.kind, owner.name, owner.uid) for owner in owners if owner.controller), None)

@@ -111,5 +111,6 @@ def _step(namespace: str, labels: Labels, has: Mapping[str, str]) -> Step:
     if not has:
         patch = [Operation(ADD, "/metadata/labels", {key: value for key, value in labels.items() if value is not None})]
     change = ObjectChange("namespaces", "", namespace, tuple(patch))
-    facts = {"namespace": namespace, "labels": dict(labels)}
+    replaced = {key: has[key] for key in labels if key in has}
+    facts = {"namespace": namespace, "labels": dict(labels), "replaced": replaced}
     return Step(ChangeKind.NAMESPACE_LABEL, (change,), 0.5 * len(labels), facts, f"{namespace} {sorted(labels)}")

@@ -23,6 +23,7 @@ from kscheduler.plugins.node_affinity import NodeAffinity
 from kscheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kscheduler.whatif.suggestions.changed import ADD, REMOVE, REPLACE, ObjectChange, Operation, pointer
 from kscheduler.whatif.suggestions.other_changes.missing_labels import Labels, missing_labels
+from kscheduler.whatif.suggestions.pod_changes.tolerated import keeps_away
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
 from kscheduler.whatif.suggestions.trials.objections import OF_PODS, OF_VOLUMES
 from kscheduler.whatif.suggestions.trials.trial import Trials
@@ -64,7 +65,7 @@ def pairs_of_a_node(trials: Trials) -> Iterator[tuple[Step, Step]]:
         if any(taint.key.startswith(_OF_CONTROLLERS) for taint in taints):
             continue
         opened = [_uncordoned(node)] if cordoned else []
-        opened += [_untainted(node, taints)] if taints else []
+        opened += [_untainted(node, taints, trials.pod)] if taints else []
         if labels and _may_be_labelled(node, labels):
             opened.append(_labelled(node, labels))
         if len(opened) == 2:  # one is no pair, and three are too many
@@ -93,7 +94,7 @@ def _without_taints(trials: Trials) -> Iterator[Step]:
     for node in cordoned[: _shown(trials)]:
         yield _uncordoned(node)
     for _, node, taints in sorted(tainted, key=lambda entry: entry[0])[: _shown(trials)]:
-        yield _untainted(node, taints)
+        yield _untainted(node, taints, trials.pod)
 
 
 def _in_the_way(trials: Trials, node: Node) -> tuple[bool, list[Taint]]:
@@ -119,10 +120,11 @@ def _uncordoned(node: Node) -> Step:
     )
 
 
-def _untainted(node: Node, taints: list[Taint]) -> Step:
+def _untainted(node: Node, taints: list[Taint], pod: PodInfo) -> Step:
     facts = {"taints": [{"key": each.key, "value": each.value, "effect": each.effect} for each in taints]}
     change = ObjectChange("nodes", "", node.metadata.name, _without(node, taints))
-    return Step(ChangeKind.TAINT, (change,), _SIZE * len(taints), facts, node.metadata.name)
+    comes_last = any(keeps_away(taint, node.status.allocatable, pod) for taint in taints)
+    return Step(ChangeKind.TAINT, (change,), _SIZE * len(taints), facts, node.metadata.name, comes_last)
 
 
 def _without(node: Node, taints: list[Taint]) -> tuple[Operation, ...]:
@@ -156,7 +158,8 @@ def _labelled(node: Node, labels: Labels) -> Step:
             Operation(ADD, "/metadata/labels", {key: value for key, value in labels.items() if value is not None}),
         )
     change = ObjectChange("nodes", "", node.metadata.name, patch)
-    facts = {"labels": dict(labels)}
+    has = node.metadata.labels
+    facts = {"labels": dict(labels), "replaced": {key: has[key] for key in labels if key in has}}
     return Step(ChangeKind.NODE_LABEL, (change,), _SIZE * len(labels), facts, node.metadata.name)
 
 

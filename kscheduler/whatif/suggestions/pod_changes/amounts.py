@@ -63,11 +63,12 @@ def room_of(demand: Demand, rows: Rows, trials: Trials) -> NDArray[np.int64]:
 
 
 def requesting(demand: Demand, amount: int, trials: Trials) -> Demand:
-    """The demand with this request, which is less than it is now."""
+    """The demand with this request, which is less than it is now. To request nothing at all comes last."""
     patch = lowered(trials.pod.pod, demand.resource, amount)
     assert patch is not None  # noqa: S101  it could be lowered to nothing
     asked = demand.facts["amount"]
-    return replace(demand, patch=patch, size=(asked - amount) / asked, facts={**demand.facts, "to": amount})
+    facts = {**demand.facts, "to": amount}
+    return replace(demand, patch=patch, size=(asked - amount) / asked, facts=facts, comes_last=not amount)
 
 
 def _largest_request(

@@ -29,3 +29,5 @@ class Demand:
     family: str = ""
     """Demands that say more and less of the same: where one of a family helps, its `is_last_resort` is left out."""
     is_last_resort: bool = False
+    comes_last: bool = False
+    """As of a `Step`."""

@@ -15,4 +15,5 @@ def of_demands(chosen: tuple[Demand, ...], rows: Rows, trials: Trials) -> Sugges
 
 def step_of(demand: Demand, trials: Trials) -> Step:
     """One of several steps."""
-    return Step(demand.kind, (trials.of_pod(demand.patch),), demand.size, demand.facts)
+    changes = (trials.of_pod(demand.patch),)
+    return Step(demand.kind, changes, demand.size, demand.facts, comes_last=demand.comes_last)

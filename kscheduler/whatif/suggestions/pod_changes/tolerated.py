@@ -1,6 +1,12 @@
-"""Taints that the pod does not tolerate: one by one, and all of a key where two of them keep the pod off one node."""
+"""Taints that the pod does not tolerate: one by one, and all of a key where two of them keep the pod off one node.
 
-from collections.abc import Iterator
+Some taints are there so that a pod like this one stays away, and to tolerate them, or to take them off, comes last:
+
+    node.kubernetes.io/unschedulable, node-role.kubernetes.io/control-plane      the node should take nobody new
+    kubernetes.io/arch=arm64, nvidia.com/gpu on a node with nvidia.com/gpu       it is for pods that ask for it
+"""
+
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -16,15 +22,19 @@ from kscheduler.whatif.suggestions.suggestion import ChangeKind
 
 _CORDON: Final = Taint(UNSCHEDULABLE, "", "NoSchedule")
 _EFFECTS: Final = ("NoSchedule", "NoExecute")
+_KUBERNETES: Final = "kubernetes.io"
 
 
 def tolerations(pod: PodInfo, nodes: NodeTable) -> Iterator[Demand]:
     """One per taint of any node, those of most nodes first; then one per key that has several taints."""
     counts: dict[Taint, int] = {}
-    for taints, count in _taint_sets(nodes):
+    last: set[str] = set()
+    for taints, resources, count in _taint_sets(nodes):
         for taint in taints:
             if taint.effect in _EFFECTS and has_untolerated((taint,), pod.tolerations):
                 counts[taint] = counts.get(taint, 0) + count
+                if keeps_away(taint, resources, pod):
+                    last.add(taint.key)
     by_key: dict[str, int] = {}
     for taint in sorted(counts, key=lambda each: (-counts[each], each.key, each.value, each.effect)):
         by_key[taint.key] = by_key.get(taint.key, 0) + 1
@@ -32,10 +42,30 @@ def tolerations(pod: PodInfo, nodes: NodeTable) -> Iterator[Demand]:
         patch = _appended(
             pod.pod, {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
         )
-        yield Demand(ChangeKind.TOLERATION, patch, facts=facts, family=f"taint {taint.key}")
+        family, comes_last = f"taint {taint.key}", taint.key in last
+        yield Demand(ChangeKind.TOLERATION, patch, facts=facts, family=family, comes_last=comes_last)
     for key in (key for key, number in by_key.items() if number > 1):
         patch = _appended(pod.pod, {"key": key, "operator": "Exists"})
-        yield Demand(ChangeKind.TOLERATION, patch, 0.6, {"key": key}, family=f"taint {key}", is_last_resort=True)
+        family, facts = f"taint {key}", {"key": key}
+        yield Demand(
+            ChangeKind.TOLERATION, patch, 0.6, facts, family=family, is_last_resort=True, comes_last=key in last
+        )
+
+
+def keeps_away(taint: Taint, resources: Collection[str], pod: PodInfo) -> bool:
+    """Whether the taint is there to keep such a pod away: it is Kubernetes' own, or has the name of a resource.
+
+    A pod that asks for what the taint names, by its requests or its node rules, belongs there. `resources`: the node's.
+    """
+    prefix = taint.key.rpartition("/")[0]
+    is_of_kubernetes = prefix == _KUBERNETES or prefix.endswith(f".{_KUBERNETES}")
+    return (is_of_kubernetes or taint.key in resources) and not _asks_for(taint.key, pod)
+
+
+def _asks_for(name: str, pod: PodInfo) -> bool:
+    terms = pod.required_node_terms or ()
+    of_terms = any(requirement.key == name for term in terms for requirement in term.labels)
+    return name in pod.requests or name in pod.pod.spec.node_selector or of_terms
 
 
 def _appended(pod: Pod, tree: dict[str, Any]) -> Patch:
@@ -44,13 +74,18 @@ def _appended(pod: Pod, tree: dict[str, Any]) -> Patch:
     return (Operation(ADD, "/spec/tolerations", [tree]),)
 
 
-def _taint_sets(nodes: NodeTable) -> Iterator[tuple[tuple[Taint, ...], int]]:
-    """Each set of taints that a node has, with a number of nodes; a cordoned node counts as one with that taint."""
+def _taint_sets(nodes: NodeTable) -> Iterator[tuple[tuple[Taint, ...], Collection[str], int]]:
+    """Each set of taints that a node has, with the resources of one of its nodes, and their number.
+
+    A cordoned node counts as one with that taint.
+    """
     rows = nodes.rows()
     cordoned = int(nodes.unschedulable[rows].sum())
     if cordoned:
-        yield (_CORDON,), cordoned
+        yield (_CORDON,), (), cordoned
     _, first, counts = np.unique(nodes.taint_set[rows], return_index=True, return_counts=True)
     for row, count in zip(rows[first].tolist(), counts.tolist(), strict=True):
-        if taints := nodes.info(row).taints:
-            yield tuple(taint for taint in taints if not (cordoned and taint == _CORDON)), count
+        info = nodes.info(row)
+        if taints := info.taints:
+            others = tuple(taint for taint in taints if not (cordoned and taint == _CORDON))
+            yield others, info.allocatable, count

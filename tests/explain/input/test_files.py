@@ -268,11 +268,6 @@ def test_objects_that_cannot_be_used_are_one_line(
     assert err.count("\n") == 1
 
 
-def test_an_empty_file_explains_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("--from", written(tmp_path, b"\n\n", "empty.yaml")) == 0
-    assert capsys.readouterr() == ("", "")
-
-
 def test_a_group_of_a_file_is_decided_about_in_lines_and_as_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,63 @@
+"""Claims that a controller makes from a template, and why no command changes them.
+
+Deleted, such a claim comes back at once as its template has it, and a create that follows ends in AlreadyExists. So the
+template has to change, which is not in one command: a StatefulSet's volumeClaimTemplates are immutable, and those of a
+pod's ephemeral volumes are part of its spec.
+
+    claim data-db-0 of pod db-0      volumeClaimTemplate data of StatefulSet db
+    claim web-scratch of pod web     ephemeral volume scratch of the pod
+"""
+
+from typing import Final
+
+from kscheduler.api.core import Pod, Volume
+from kscheduler.explain.suggestions.makers import maker_of, owner_kind_of
+from kscheduler.whatif.scenario import ClusterObjects
+from kscheduler.whatif.suggestions.suggestion import ChangeKind, Suggestion
+
+_OF_CLAIMS: Final = (ChangeKind.CLAIM_CLASS, ChangeKind.CLAIM_SIZE)
+_STATEFUL_SET: Final = "StatefulSet"
+
+
+def made_from_a_template(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, *, is_new: bool) -> str:
+    """What has to be done for the first claim of the suggestion that a controller makes; empty if there is none.
+
+    `is_new`: the pod is only a manifest yet.
+    """
+    claims = (str(step.facts["claim"]) for step in suggestion.steps if step.kind in _OF_CLAIMS)
+    return next((note for claim in claims if (note := _note(claim, pod, objects, is_new=is_new))), "")
+
+
+def _note(claim: str, pod: Pod, objects: ClusterObjects, *, is_new: bool) -> str:
+    for volume in pod.spec.volumes:
+        if volume.ephemeral is not None and claim == f"{pod.metadata.name}-{volume.name}":
+            head = f"claim {claim} is made from the volumeClaimTemplate of the pod's ephemeral volume {volume.name}"
+            return f"{head}: change that one, and make the pod again"
+        if volume.persistent_volume_claim is not None and _is_of_a_set(claim, volume, pod):
+            return _of_a_stateful_set(claim, volume.name, pod, objects, is_new=is_new)
+    return ""
+
+
+def set_that_makes(claim: str, volume: Volume, pod: Pod, objects: ClusterObjects) -> str:
+    """`statefulset/db`, if it makes the claim of this volume from a template; else empty."""
+    maker = maker_of(pod, objects)
+    return maker.text if maker is not None and _is_of_a_set(claim, volume, pod) else ""
+
+
+def _is_of_a_set(claim: str, volume: Volume, pod: Pod) -> bool:
+    """Whether the names are those that a StatefulSet gives."""
+    return owner_kind_of(pod) == _STATEFUL_SET and claim == f"{volume.name}-{pod.metadata.name}"
+
+
+def _of_a_stateful_set(claim: str, template: str, pod: Pod, objects: ClusterObjects, *, is_new: bool) -> str:
+    if is_new:
+        return f"claim {claim} is made from volumeClaimTemplate {template}: change it in the manifest"
+    maker = maker_of(pod, objects)
+    head = f"no single command does it: claim {claim} is made from volumeClaimTemplate {template}"
+    rest = "claims of other replicas are made from it, too"
+    if maker is None or maker.kind != _STATEFUL_SET or not maker.is_changeable:
+        return f"{head}, which {maker.text if maker is not None else 'its owner'} has set: change it there; {rest}"
+    return (
+        f"{head} of {maker.text}, which cannot be changed in place: delete it with --cascade=orphan, apply "
+        f"it with the changed template, then delete claim {claim} and pod {pod.metadata.name}; {rest}"
+    )
