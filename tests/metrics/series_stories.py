@@ -5,6 +5,7 @@ and after. The table of all stories covers every family that is exposed: who add
 """
 
 import asyncio
+import io
 import json
 import resource
 import shutil
@@ -45,6 +46,7 @@ from kscheduler.framework.plugin_listener import SLOW_CALL_SECONDS
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import Code, Status
+from kscheduler.logs.streams import LogStream
 from kscheduler.plugins import in_tree
 from kscheduler.recorder.flight_recorder import RecordSettings
 from kscheduler.scheduling.truth.truth_keeping import Periods
@@ -448,6 +450,13 @@ async def a_plugin_holds_the_event_loop(world: World) -> None:
 async def a_plugin_has_a_bug(world: World) -> None:
     put(world.server, "nodes", node_tree("node"))
     put(world.server, "pods", pod_tree("bug"))
+
+
+@story("kscheduler_log_lines_lost_total")
+async def the_disk_of_the_log_is_full(_world: World) -> None:
+    closed = io.StringIO()
+    closed.close()
+    LogStream(closed).write("lost")
 
 
 def with_a_short_budget() -> Options:
