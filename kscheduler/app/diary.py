@@ -92,12 +92,13 @@ class Diary:
         self._stopping_at = self._clock.monotonic()
         _log.info("stopping", reason=reason, binding=self._parts.workers.binding)
 
-    def stopped(self, reason: str) -> None:
-        """Log that the shutdown is complete."""
+    def stopped(self, reason: str, *, has_failed: bool = False) -> None:
+        """Log that the shutdown is complete: an error where nobody has asked for it."""
         now = self._clock.monotonic()
         self._flush()
         total = counts_of(self._parts.observations)
-        _log.info(
+        log = _log.error if has_failed else _log.info
+        log(
             "stopped",
             reason=reason,
             seconds=round(now - (self._stopping_at or now), 3),
@@ -112,6 +113,7 @@ class Diary:
             self._flush()
             self._parts.permit_waits.look()
             self._parts.incomplete_waits.look()
+            self._parts.removed_profiles.look()
             if self._clock.monotonic() - self._logged_at >= SUMMARY_SECONDS:
                 self.summarise()
 

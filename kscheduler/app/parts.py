@@ -34,6 +34,7 @@ from kscheduler.app.extender_connections import ExtenderConnections
 from kscheduler.app.leadership import Leadership, fence_of
 from kscheduler.app.memory_watch import MemoryWatch, cgroup_limit, limit_with_alarm, resident_bytes
 from kscheduler.app.options import Options
+from kscheduler.app.removed_profiles import RemovedProfiles
 from kscheduler.app.server_version import ServerVersion
 from kscheduler.assembly import Adoption, Assembly, Ports, Ruleset, group_apis
 from kscheduler.client.access.connection import Connection, host_of
@@ -147,6 +148,8 @@ class Parts:
         self.truth = self._build_truth_keeping(options.periods)
         self.permit_waits = PermitWaits(self.assembly.waiting, self.clock.monotonic)
         self.incomplete_waits = IncompleteWaits(self.assembly.queue.incomplete_groups, self.clock.monotonic)
+        pods = self.informers.informer(PODS).store.list
+        self.removed_profiles = RemovedProfiles(self.assembly.profiles, pods, self.clock.monotonic)
         self.truth.dump.at_permit = self.permit_waits.by_pod
         self.truth.dump.in_line = self.assembly.scheduler.lines.in_line
         self.overfill = self._build_overfill_keeping(repairs=options.repairs_overfilled_nodes)
@@ -162,6 +165,7 @@ class Parts:
         before, self._configuration = self._configuration, ruleset.config.configuration
         profiles_before = tuple(self.assembly.profiles.values())
         adoption = self.assembly.adopt(ruleset, self.informers.informer(PODS).store.list())
+        self.removed_profiles.note_removed(adoption.profiles_removed)
         self.recorder.report_as(self._instance())
         if before.parallelism != self._configuration.parallelism:
             self.limit.begin_anew(self._configuration.parallelism, self._most_workers)

@@ -29,11 +29,13 @@ from kscheduler.app.parts import Parts
 from kscheduler.assembly import Adoption, Ruleset
 from kscheduler.config.changes import changed_fields, restart_problems
 from kscheduler.config.errors import ConfigError, Problem
+from kscheduler.config.loader import LoadedConfig
 from kscheduler.config.reading.lines import mark_of
 from kscheduler.config.unhonoured import SettingWarning, unhonoured
 from kscheduler.loading import Configured, PluginOrigin
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.logs.clean import redacted
 from kscheduler.metrics import ReloadResult, ReloadStatistics
 
 _log = get_logger("config")
@@ -51,6 +53,8 @@ class _Exchange:
     """A configuration that was taken over."""
 
     configured: Configured
+    before: LoadedConfig
+    """What was in force until then."""
     ruleset: Ruleset
     adoption: Adoption
     seconds: float
@@ -104,7 +108,8 @@ class ConfigReloader:
 
     def statistics(self) -> ReloadStatistics:
         """A snapshot."""
-        return ReloadStatistics(self._since, dict(self._results), not self._refusal, self._digest)
+        unserved = sum(self._parts.removed_profiles.waiting().values())
+        return ReloadStatistics(self._since, dict(self._results), not self._refusal, self._digest, unserved)
 
     def notes(self) -> Iterable[str]:
         """A line for `/readyz?verbose` while a refused file waits for its correction."""
@@ -239,13 +244,13 @@ class ConfigReloader:
             # Drafted anew over what is there now; the first is held until then: it keeps the informers going.
             ruleset = draft(configured.config, configured.registry)
         began = parts.clock.monotonic()
-        parts.origins = configured.origins
+        parts.origins, before = configured.origins, parts.assembly.config
         adoption = parts.adopt(ruleset)
         seconds = parts.clock.monotonic() - began
         self._origins = configured.origins
         if self._source is not None:
             self._source.follow(ruleset.config.gates)
-        return _Exchange(configured, ruleset, adoption, seconds)
+        return _Exchange(configured, before, ruleset, adoption, seconds)
 
     # --- judging a file -----------------------------------------------------------------------------------------------
 
@@ -260,13 +265,14 @@ class ConfigReloader:
             self._refuse(source, found.refused_for((*found.problems, *restart)))
             return None
         changed = self._changed(configured)
+        is_edited = not is_first and found.digest != self._digest  # even if the edit changes a comment only
         problems = restart_problems(assembly.config, configured.config)
         if problems:
             from kscheduler.whatif.profile_check import profile_problems  # rarely needed, and the start is measured
 
             unbuilt = profile_problems(configured.config, configured.registry)  # all at once: one edit can correct them
             self._refuse(source, found.refused_for((*problems, *unbuilt)))
-        elif not changed and not (is_asked and assembly.quarantines()):  # asking lifts a quarantine
+        elif not changed and not ((is_asked or is_edited) and assembly.quarantines()):  # both lift a quarantine
             self._note_unchanged(source, found.digest, is_asked=is_asked, is_first=is_first)
         else:
             return changed
@@ -291,9 +297,12 @@ class ConfigReloader:
         self, source: ConfigSource, found: FileRead, exchange: _Exchange, changed: tuple[str, ...]
     ) -> None:
         """A file is in force now."""
+        from kscheduler.config.told_changes import told_changes  # rarely needed, and the start is measured
+
         self._succeed(ReloadResult.TAKEN_OVER, found.digest)
         ruleset = exchange.ruleset
-        fields = {name: value for name, value in asdict(exchange.adoption).items() if value}
+        changes = tuple(map(redacted, told_changes(exchange.before, ruleset.config)))
+        fields = {name: value for name, value in {"changes": changes, **asdict(exchange.adoption)}.items() if value}
         profiles, seconds = sorted(ruleset.profiles), round(exchange.seconds, 3)
         _log.info(
             "config_taken_over", file=source.path, hash=found.digest, changed=changed, profiles=profiles, **fields,

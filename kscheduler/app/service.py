@@ -81,7 +81,8 @@ class App:
         try:
             await self._run_or_lose(stop)
         except BaseException as failure:  # includes a `sys.exit()` in a plugin's own task: every end is logged
-            self.diary.stopped(_failure_reason(failure))
+            is_asked_for = isinstance(failure, asyncio.CancelledError | KeyboardInterrupt)
+            self.diary.stopped(_failure_reason(failure), has_failed=not is_asked_for)
             raise
         self.diary.stopped(_reason(stop))
 

@@ -379,12 +379,14 @@ class Surface:
 
     def _notes(self) -> Iterable[str]:
         """Additional lines of `/readyz?verbose`: who leads, an API server that was not tested, a refused configuration
-        or certificate, quarantined plugins, overfilled nodes, unreadable objects, kinds that the server does not have.
+        or certificate, profiles that went, quarantined plugins, overfilled nodes, unreadable objects, kinds that the
+        server does not have.
         """
         if self._parts.election is not None:
             yield self._parts.election.note()
         yield from self._parts.server_version.notes()
         yield from self._reloader.notes()
+        yield from self._parts.removed_profiles.notes()
         yield from self._parts.extenders.notes()
         yield from self._parts.assembly.scheduler.lines.notes()
         yield from self._parts.permit_waits.notes()

@@ -396,8 +396,9 @@ class Assembly:
         observe = observations.extension_point
         timed = partial(timed_pre_enqueue, policy.pre_enqueue, observe, self.clock.monotonic)
         on_moved = self.ports.log.moved if verbose(WAKING) else None
+        on_kept_out = self.ports.log.kept_out
         groups = self.cache.pod_groups if self.cache.pod_groups.apis else None
-        return replace(policy, pre_enqueue=timed, on_moved=on_moved, groups=groups)
+        return replace(policy, pre_enqueue=timed, on_moved=on_moved, on_kept_out=on_kept_out, groups=groups)
 
     def _surroundings(self, preemptions: PreemptionRunner) -> Surroundings:
         return Surroundings(

@@ -307,8 +307,10 @@ class Election:
         return f"failed election to renew leadership on lease {self._announcements.lease} for {silent:.0f} s"
 
     def problem(self) -> str | None:
-        """The same for readiness, or why this follower could not take the lease if it had to."""
+        """The same for readiness; a loss, until the process has ended; why a follower could not take the lease."""
         refusal = self._refusal
+        if self.has_lost:
+            return f"lease {self._announcements.lease} was lost: this process ends"
         if self._elector.role is Role.FOLLOWING and isinstance(refusal, APIError):
             return f"lease {self._announcements.lease} cannot be used: {refusal}: {self._announcements.advice(refusal)}"
         return self.renewal_problem()

@@ -12,7 +12,7 @@ from kscheduler.logs.clean import one_line, redacted
 from kscheduler.logs.modules import ModuleLevel, parse_modules
 from kscheduler.logs.pipeline import Logger, configure, flush, get_logger, is_on_terminal, mute
 from kscheduler.logs.storms import report_suppressed
-from kscheduler.logs.streams import DEFAULT_FLUSH_SECONDS, SplitStream
+from kscheduler.logs.streams import DEFAULT_FLUSH_SECONDS, SplitStream, lost_lines
 from kscheduler.logs.verbosity import WARNINGS, verbose
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "flush",
     "get_logger",
     "is_on_terminal",
+    "lost_lines",
     "mute",
     "one_line",
     "parse_modules",

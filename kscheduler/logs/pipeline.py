@@ -91,7 +91,7 @@ def configure(
     all_terminals = is_terminal and (split is None or _is_terminal(information or sys.stdout))
     is_coloured = _is_coloured(environment, is_terminal=all_terminals)
     render: Render = json_line if as_json else partial(text_line, is_coloured=is_coloured)
-    outlets = outlets_over(target, information or sys.stdout, split)
+    outlets = outlets_over(target, information or sys.stdout, split, partial(_lost_line, render))
     _open.append(outlets)
     structlog.configure(
         processors=_processors(render, levels),
@@ -185,6 +185,13 @@ def _rendered(line: dict[str, Any], render: Render) -> str:
     except BaseException as failure:  # noqa: BLE001  a field that cannot be written must not end the work that logged it
         first = {key: line.get(key) for key in ("ts", "level", "msg", "logger")}
         return render(clean_event({**first, "err": f"fields cannot be written: {failure!r}", "fields": repr(line)}))
+
+
+def _lost_line(render: Render, lines: int) -> str:
+    """What is written before the first line that a full disk takes again."""
+    return render(
+        {"ts": _now(), "level": _WARNING, "msg": "log_lines_lost", "logger": "kscheduler.logs", "lines": lines}
+    )
 
 
 def _with_traceback(line: dict[str, Any]) -> dict[str, Any]:

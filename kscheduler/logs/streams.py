@@ -5,10 +5,13 @@
     split, buffered  the same, but information is written when the buffer is full, each few seconds, and at the end
 
 Each line is a single write, from any thread. When a stream cannot be written any more (a full disk, a closed pipe), its
-lines are lost and the service goes on: there is no place left to report it.
+lines are lost and the service goes on. They are counted (`lost_lines`), and the first line that can be written again
+brings one before it that tells their number. Limit: what Python's own buffer still holds may come after all, so the
+number is the most that can be missing.
 """
 
 import atexit
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event, Lock, Thread
 from typing import Final, TextIO
@@ -28,11 +31,25 @@ class SplitStream:
     """How long a line may stay in the buffer."""
 
 
+TellLost = Callable[[int], str]
+"""From the number of lines that were lost to a line that says so."""
+_lost = {"lines": 0}
+"""Of the process."""
+
+
+def lost_lines() -> int:
+    """Lines that could not be written since the process began."""
+    return _lost["lines"]
+
+
 class LogStream:
     """A stream of lines, written at once."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, tell_lost: TellLost | None = None) -> None:
         self._stream = stream
+        self._tell_lost = tell_lost
+        self._lost = 0
+        """Lines that were lost since the last one that was written."""
         self._lock = Lock()
         self._is_mute = False
 
@@ -49,21 +66,26 @@ class LogStream:
         self._lock = Lock()
         self._is_mute = True
 
-    def _put(self, text: str) -> None:
+    def _put(self, text: str, lines: int = 1) -> None:
         if self._is_mute:
             return
+        if self._lost and self._tell_lost is not None:
+            text = f"{self._tell_lost(self._lost)}\n{text}"
         try:
             self._stream.write(text)
             self._stream.flush()
         except (OSError, ValueError):  # full or closed
-            return
+            self._lost += lines
+            _lost["lines"] += lines
+        else:
+            self._lost = 0
 
 
 class BufferedLogStream(LogStream):
     """The same, with a buffer that a thread empties. A line that does not fit is never cut: the buffer goes first."""
 
-    def __init__(self, stream: TextIO, split: SplitStream) -> None:
-        super().__init__(stream)
+    def __init__(self, stream: TextIO, split: SplitStream, tell_lost: TellLost | None = None) -> None:
+        super().__init__(stream, tell_lost)
         self._most = min(split.buffer_bytes, LARGEST_BUFFER)
         self._waiting: list[str] = []
         self._bytes = 0
@@ -103,10 +125,10 @@ class BufferedLogStream(LogStream):
 
     def _empty(self) -> None:
         if self._waiting:
-            text = "".join(self._waiting)
+            text, lines = "".join(self._waiting), len(self._waiting)
             self._waiting.clear()
             self._bytes = 0
-            self._put(text)
+            self._put(text, lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +149,13 @@ class Outlets:
         self.trouble.mute()
 
 
-def outlets_over(standard_error: TextIO, standard_output: TextIO, split: SplitStream | None) -> Outlets:
+def outlets_over(
+    standard_error: TextIO, standard_output: TextIO, split: SplitStream | None, tell_lost: TellLost | None = None
+) -> Outlets:
     """The streams as asked for; `split` `None`: all lines go to standard error."""
-    trouble = LogStream(standard_error)
+    trouble = LogStream(standard_error, tell_lost)
     if split is None:
         return Outlets(trouble, trouble)
     if not split.buffer_bytes:
-        return Outlets(LogStream(standard_output), trouble)
-    return Outlets(BufferedLogStream(standard_output, split), trouble)
+        return Outlets(LogStream(standard_output, tell_lost), trouble)
+    return Outlets(BufferedLogStream(standard_output, split, tell_lost), trouble)

@@ -34,6 +34,11 @@ INFO = MetricSeries(
     ("hash",),
 )
 
+UNSERVED_PODS = MetricSeries(
+    "kscheduler_unserved_pods",
+    "Pods without a node that name a profile which this process served until it was removed from the configuration.",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ReloadStatistics:
@@ -45,6 +50,8 @@ class ReloadStatistics:
     is_last_successful: bool = True
     digest: str = ""
     """As `sha256:...`."""
+    unserved_pods: int = 0
+    """Pods that name a profile which a changed configuration has removed."""
 
 
 def config_reload_source(statistics: Callable[[], ReloadStatistics]) -> Source:
@@ -57,6 +64,7 @@ def config_reload_source(statistics: Callable[[], ReloadStatistics]) -> Source:
             gauge(LAST_SUCCESSFUL, {(): float(now.is_last_successful)}),
             gauge(LAST_SUCCESS, {(): now.last_success}),
             gauge(INFO, {(now.digest,): 1.0}),
+            gauge(UNSERVED_PODS, {(): float(now.unserved_pods)}),
         ]
 
     return copy

@@ -17,6 +17,7 @@ from prometheus_client import ProcessCollector
 from prometheus_client.metrics_core import Metric
 
 from kscheduler.counts.series import MetricSeries
+from kscheduler.logs import lost_lines
 from kscheduler.logs.caught import caught
 from kscheduler.metrics.samples import Numbers, Sample, Source, gauge
 
@@ -47,6 +48,9 @@ UNEXPECTED = MetricSeries(
     "kscheduler_unexpected_errors_total",
     "Bugs caught, by the boundary that caught them; one may count at several, and each time it is met.",
     ("boundary",),
+)
+LOST_LINES = MetricSeries(
+    "kscheduler_log_lines_lost_total", "Log lines that could not be written: a full disk, or a closed pipe."
 )
 
 _process = ProcessCollector(registry=None)
@@ -83,7 +87,12 @@ def feature_source(features: Callable[[], Mapping[tuple[str, str], bool]]) -> So
 
 
 def program_samples() -> Iterable[Sample]:
-    """A `Source`: running tasks and caught bugs. Must be called on the loop."""
+    """A `Source`: running tasks, caught bugs, lost log lines. Must be called on the loop."""
     tasks = len(asyncio.all_tasks())
     errors: dict[tuple[str, ...], float] = {(str(boundary),): count for boundary, count in caught().items()}
-    return [gauge(GOROUTINES, {(): tasks}), gauge(TASKS, {(): tasks}), Numbers("counter", UNEXPECTED, errors)]
+    return [
+        gauge(GOROUTINES, {(): tasks}),
+        gauge(TASKS, {(): tasks}),
+        Numbers("counter", UNEXPECTED, errors),
+        Numbers("counter", LOST_LINES, {(): lost_lines()}),
+    ]

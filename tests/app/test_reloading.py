@@ -137,6 +137,7 @@ async def test_a_changed_file_is_taken_over_and_shown(tmp_path: Path) -> None:
         await until(world.server, lambda: node_of(world.server, "theirs") == "node")
         (line,) = world.said("config_taken_over")
         assert line["changed"] == ("percentageOfNodesToScore", "profiles")
+        assert line["changes"] == ("percentageOfNodesToScore: 0 -> 70", "profiles: green added")
         assert line["profiles_added"] == ["green"]
         assert line["hash"] == digest_of(new.encode()) == world.app.reloader.statistics().digest
         shown = json.loads((await answer(world.app, "/configz"))[1])["componentconfig"]
@@ -151,6 +152,27 @@ async def test_a_profile_that_went_is_scheduled_for_no_more(tmp_path: Path) -> N
         put(world.server, "pods", pod_tree("b", schedulerName="green"))
         await until(world.server, lambda: node_of(world.server, "b") == "node")
         assert node_of(world.server, "a") == ""
+
+
+async def test_pods_of_a_profile_that_went_are_told_until_it_is_back(tmp_path: Path) -> None:
+    async with following(tmp_path, text_of("red", "green")) as world:
+        for name in ("a", "b"):
+            put(world.server, "pods", pod_tree(name, schedulerName="red", requests={"cpu": "500"}))
+        await world.until_true(lambda: world.app.parts.assembly.queue.find("default/b") is not None)
+        await world.write(text_of("green"), ReloadResult.TAKEN_OVER)
+        (line,) = world.said("profile_removed")
+        assert (line["log_level"], line["profile"], line["pods"]) == ("warning", "red", 2)
+        put(world.server, "pods", pod_tree("c", schedulerName="red"))
+        await world.until_true(lambda: world.app.parts.removed_profiles.waiting() == {"red": 3})
+        note = '[i]profile "red" was removed from the configuration, and 3 pods without a node name it: '
+        assert note in (await answer(world.app, "/readyz?verbose"))[1]
+        assert "kscheduler_unserved_pods 3.0" in (await answer(world.app, "/metrics"))[1]
+        await world.write(text_of("red"), ReloadResult.TAKEN_OVER)
+        await until(world.server, lambda: node_of(world.server, "c") == "node")
+        assert "kscheduler_unserved_pods 0.0" in (await answer(world.app, "/metrics"))[1]
+        text = (await answer(world.app, "/readyz?verbose"))[1]
+        assert 'profile "red"' not in text
+        assert [line["profile"] for line in world.said("profile_removed")] == ["red", "green"]
 
 
 async def test_parallelism_is_taken_over_with_its_workers(tmp_path: Path) -> None:

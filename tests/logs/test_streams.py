@@ -1,12 +1,15 @@
 """Where lines go: one stream or two, at once or from a buffer, whole in any case."""
 
 import io
+import json
 import threading
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.logs.streams import BufferedLogStream, LogStream, SplitStream, outlets_over
+from kscheduler.logs import configure, get_logger
+from kscheduler.logs.streams import BufferedLogStream, LogStream, SplitStream, lost_lines, outlets_over
+from tests.logs.logging_left_alone import logging_left_alone
 
 FOR_EVER = 3600.0
 
@@ -93,3 +96,56 @@ def test_a_huge_buffer_is_no_reservation() -> None:
     stream = BufferedLogStream(io.StringIO(), SplitStream(2**62, FOR_EVER))
     assert stream._most == 2**31
     stream.close()
+
+
+class FullDisk(Writes):
+    """Takes nothing while it is full."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_full = False
+
+    def write(self, text: str) -> int:
+        if self.is_full:
+            raise OSError(28, "No space left on device")
+        return super().write(text)
+
+
+def told(lines: int) -> str:
+    return f"{lines} lost"
+
+
+def test_lost_lines_are_counted_and_told_once_before_the_first_that_is_written_again() -> None:
+    target, before = FullDisk(), lost_lines()
+    stream = LogStream(target, told)
+    stream.write("a")
+    for target.is_full in (True, True, False, False, True, False):
+        stream.write("b")
+    assert "".join(target.parts) == "a\n2 lost\nb\nb\n1 lost\nb\n"
+    assert lost_lines() == before + 3
+
+
+def test_lines_of_a_buffer_that_is_lost_are_counted_one_by_one() -> None:
+    target, before = FullDisk(), lost_lines()
+    stream = BufferedLogStream(target, SplitStream(1000, FOR_EVER), told)
+    target.is_full = True
+    for line in "abc":
+        stream.write(line)
+    stream.flush()
+    target.is_full = False
+    stream.write("d")
+    stream.close()
+    assert "".join(target.parts) == "3 lost\nd\n"
+    assert lost_lines() == before + 3
+
+
+def test_the_line_about_lost_lines_is_one_like_all_others() -> None:
+    target = FullDisk()
+    with logging_left_alone():
+        configure(json=True, stream=target)
+        target.is_full = True
+        get_logger("t").info("gone")
+        target.is_full = False
+        get_logger("t").info("there")
+    lost, there = (json.loads(line) for line in "".join(target.parts).splitlines())
+    assert (lost["level"], lost["msg"], lost["lines"], there["msg"]) == ("warning", "log_lines_lost", 1, "there")

@@ -5,6 +5,7 @@ and after. The table of all stories covers every family that is exposed: who add
 """
 
 import asyncio
+import io
 import json
 import resource
 import shutil
@@ -45,6 +46,7 @@ from kscheduler.framework.plugin_listener import SLOW_CALL_SECONDS
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import Code, Status
+from kscheduler.logs.streams import LogStream
 from kscheduler.plugins import in_tree
 from kscheduler.recorder.flight_recorder import RecordSettings
 from kscheduler.scheduling.truth.truth_keeping import Periods
@@ -450,6 +452,13 @@ async def a_plugin_has_a_bug(world: World) -> None:
     put(world.server, "pods", pod_tree("bug"))
 
 
+@story("kscheduler_log_lines_lost_total")
+async def the_disk_of_the_log_is_full(_world: World) -> None:
+    closed = io.StringIO()
+    closed.close()
+    LogStream(closed).write("lost")
+
+
 def with_a_short_budget() -> Options:
     DOOR["is_open"] = False
     registry = in_tree.registry()
@@ -745,13 +754,17 @@ def with_file() -> Options:
     "kscheduler_config_reload_last_success_timestamp_seconds",
     "kscheduler_config_reload_last_successful",
     "kscheduler_config_reloads_total",
+    "kscheduler_unserved_pods",
     options=with_file,
 )
 async def the_configuration_is_changed_and_then_broken(world: World) -> None:
     source = world.app.reloader._source
     assert source is not None
     file = Path(source.path)
-    for text in (json.dumps({**KIND, "leaderElection": {"leaderElect": False}, "parallelism": 3}), "{"):
+    put(world.server, "pods", pod_tree("p", schedulerName="default-scheduler"))
+    await world.until_true(lambda: world.app.parts.assembly.queue.find("default/p") is not None)
+    changed = {"parallelism": 3, "profiles": [{"schedulerName": "another"}]}
+    for text in (json.dumps({**KIND, "leaderElection": {"leaderElect": False}, **changed}), "{"):
         file.write_text(text)  # noqa: ASYNC240  # a few bytes
         before = sum(world.app.reloader.statistics().results.values())
         await world.until_true(lambda: sum(world.app.reloader.statistics().results.values()) > before)  # noqa: B023

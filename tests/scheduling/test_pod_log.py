@@ -10,7 +10,7 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.logs.verbosity import set_verbosity
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.pod_log import PodLog
-from kscheduler.scheduling.pod_log.pod_log import MOST_REMEMBERED
+from kscheduler.scheduling.pod_log.pod_log import MOST_GATES_TOLD, MOST_REMEMBERED
 from kscheduler.scheduling.pod_log.together import FIRST_NAMES, MOST_CLASSES
 from kscheduler.state.queue.places import BACKOFF
 from tests.builders import make_pod
@@ -152,3 +152,24 @@ def test_at_minus_v_0_nothing_is_put_together() -> None:
         log.moved(queued(), BACKOFF, "NodeAdd", 0.0)
         log.flush()
     assert lines == []
+
+
+def test_what_keeps_a_pod_out_is_told_once_for_each_reason_and_never_endlessly() -> None:
+    log, pod, gated = PodLog(), queued(), queued("gated")
+    pod.gating_plugin, gated.gating_plugin = "DynamicResources", "SchedulingGates"
+    with at(2) as lines:
+        for _ in range(3):
+            log.kept_out(pod, "no claim", "no claim")
+            log.kept_out(gated, "waiting for scheduling gates: [a]", "gates")
+        assert [(line["pod"], line["message"]) for line in lines] == [("default/web", "no claim")]
+        for number in range(100):
+            log.kept_out(pod, f"text {number}", f"text {number}")
+    assert len(lines) == MOST_GATES_TOLD
+    assert gated.told_gates == frozenset()
+
+
+def test_below_its_verbosity_nothing_is_remembered_of_what_keeps_a_pod_out() -> None:
+    log, pod = PodLog(), queued()
+    with at(1) as lines:
+        log.kept_out(pod, "no claim", "no claim")
+    assert (list(lines), pod.told_gates) == ([], frozenset())

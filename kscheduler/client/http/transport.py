@@ -9,6 +9,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+import aiohappyeyeballs
 import aiohttp
 from yarl import URL
 
@@ -131,11 +132,16 @@ def open_socket(address: tuple[Any, ...]) -> socket.socket:
 
 
 async def accepts_connections(host: str, port: int) -> bool:
-    """Whether the port accepts TCP connections, decided within a second."""
+    """Whether the port accepts TCP connections, decided within a second.
+
+    The name is looked up here and not by `asyncio.open_connection`: uvloop would go on when the second is over, and the
+    failure of a lookup that nobody waits for any longer would be logged as an error.
+    """
     try:
         async with asyncio.timeout(1.0):
-            _, writer = await asyncio.open_connection(host, port)
-            writer.transport.abort()
+            addresses = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            opened = await aiohappyeyeballs.start_connection(addresses)
+            opened.close()
     except (OSError, TimeoutError):
         return False
     return True

@@ -39,6 +39,10 @@ class QueuedPodInfo:
     """It was moved by the safety net and not by an event: a hint is missing."""
     flushed_at: float = 0.0
     """When the safety net last looked at it, where that is remembered."""
+    gate_reasons: tuple[str, ...] = ()
+    """Why the gating plugin keeps it out, as PreEnqueue has answered last; no condition tells it."""
+    told_gates: frozenset[str] = frozenset()
+    """What keeps it out, as far as a log line has told it."""
 
     @property
     def key(self) -> str:

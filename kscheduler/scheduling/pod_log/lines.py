@@ -41,6 +41,7 @@ LINES: Final[Mapping[str, PodLine]] = {
     "pod_not_scheduled": PodLine(OUTCOMES, _VERDICT),
     "class_not_scheduled": PodLine(OUTCOMES, ("pods", "first", "message", "plugins", "like")),
     "pod_let_go": PodLine(OUTCOMES, ("reason", "message", "attempts")),
+    "pod_kept_out": PodLine(OUTCOMES, ("plugin", "message")),
     "pod_nominated": PodLine(OUTCOMES, ("node", "victims", "numVictims", "broken_budgets")),
     "pod_preempted": PodLine(OUTCOMES, ("node", "preemptor", "preemptor_uid", "how", "plugin")),
     "victim_spared": PodLine(OUTCOMES, ("node", "preemptor", "reason")),

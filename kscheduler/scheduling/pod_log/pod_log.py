@@ -29,6 +29,9 @@ _log = get_logger("kscheduler.pods")
 MOST_REMEMBERED: Final = 10_000
 """The most victims of each kind: those being deleted, and those that were stopped in memory."""
 SHOWN_VICTIMS: Final = 20
+MOST_GATES_TOLD: Final = 8
+"""Reasons that are told of a pod: a plugin's text may be another one each time."""
+_SCHEDULING_GATES: Final = "SchedulingGates"
 _OWN_MOVES: Final = frozenset(
     {events.UNSCHEDULABLE_POD_ADD.label, events.SCHEDULE_ATTEMPT_FAILURE, events.BACKOFF_COMPLETE}
 )
@@ -133,6 +136,18 @@ class PodLog:
             wait = _seconds(max(0.0, element.backoff_expiration - now)) if queue == BACKOFF else None
             name = "pod_queued" if is_own else "pod_woken"
             self._log_line(name, pod.key, pod.uid, cluster_event=event, queue=queue, pods=pods, next_try_seconds=wait)
+
+    def kept_out(self, queued: QueuedPodInfo, message: str, reason: str) -> None:
+        """PreEnqueue keeps the pod out of the queue, so no attempt will say why; told once for each reason.
+
+        A pod with scheduling gates waits for whoever made it, and its condition says so.
+        """
+        if not verbose(OUTCOMES) or queued.gating_plugin == _SCHEDULING_GATES or reason in queued.told_gates:
+            return
+        if len(queued.told_gates) < MOST_GATES_TOLD:
+            queued.told_gates |= {reason}
+            fields = {"plugin": queued.gating_plugin, "message": message}
+            self._log_line("pod_kept_out", queued.key, queued.pod.uid, **fields)
 
     # --- an attempt ---------------------------------------------------------------------------------------------------
 

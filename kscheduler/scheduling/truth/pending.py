@@ -1,8 +1,8 @@
 """The pods that wait, by reason: for programs, from the queue as it is.
 
 Read in slices, so the answer of a busy scheduler is not of one moment. The message is the one that the pod's condition
-has at the API server, or what its group waits for, of which no condition tells; who turned the pod down is what the
-queue knows.
+has at the API server, or what keeps it or its group out of the queue, of which no condition tells; who turned the pod
+down is what the queue knows.
 
 Members of a pod group are decided about together, so those in one place are one entry, though they may have different
 messages: the entry has each with its number of members, that of most of them first.
@@ -18,7 +18,7 @@ from kscheduler.api.core import Pod
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scheduling.truth.truth import PodsStored
 from kscheduler.state.queue.group_queue import INCOMPLETE
-from kscheduler.state.queue.scheduling_queue import SchedulingQueue
+from kscheduler.state.queue.scheduling_queue import GATED, SchedulingQueue
 
 API_VERSION: Final = "pending.kscheduler.io/v1"
 KIND: Final = "PendingInQueue"
@@ -114,6 +114,8 @@ class PendingPods:
         queue, said = _UNDER_WAY if found is None else found[0], _said_of(pod, found)
         if queue == INCOMPLETE:  # no condition says it, or an old one says something else
             said = (), self._queue.why_incomplete(pod) or said[1]
+        elif queue == GATED and found is not None:  # it was not attempted, so no condition says what it waits for
+            said = said[0], self._queue.why_gated(found[1]) or said[1]
         profile = pod.spec.scheduler_name
         if group is None:
             return _Reason(queue, profile, said, ""), said

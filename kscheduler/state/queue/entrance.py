@@ -81,6 +81,13 @@ class Entrance:
             self._policy.on_incoming(UNSCHEDULABLE, label, 1, 0 if meant == UNSCHEDULABLE else 1)
             if self._policy.on_moved is not None:
                 self._policy.on_moved(queued, place, label, queued.timestamp)
+        if queued.gating_plugin:
+            self.tell_kept_out(queued, ", ".join(queued.gate_reasons))
+
+    def tell_kept_out(self, queued: QueuedPodInfo, message: str, reason: str = "") -> None:
+        """Tell why a pod is gated. `reason`: stands for the message where that changes with each pod that comes."""
+        if self._policy.on_kept_out is not None:
+            self._policy.on_kept_out(queued, message, reason or f"{queued.gating_plugin}: {message}")
 
     def lets_in(self, queued: QueuedPodInfo) -> bool:
         """Whether PreEnqueue lets the pod in; notes on the pod which plugin keeps it out."""
@@ -88,9 +95,11 @@ class Entrance:
         queued.gate_failed = status.code is Code.ERROR
         if status.is_success:
             queued.gating_plugin = ""
+            queued.gate_reasons = ()
             return True
         self.has_failed_gates = self.has_failed_gates or queued.gate_failed
         queued.gating_plugin = status.plugin
+        queued.gate_reasons = status.reasons
         if status.plugin not in queued.unschedulable_plugins | queued.pending_plugins:
             self._places.count((status.plugin,), queued.pod.pod.spec.scheduler_name, 1)
         queued.unschedulable_plugins |= {status.plugin}

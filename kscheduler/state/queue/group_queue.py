@@ -144,6 +144,39 @@ class GroupQueue:
         """Why pods of this group cannot be tried; empty: its tree is whole."""
         return why_incomplete(self._view.definition, group)
 
+    def why_gated(self, queued: QueuedPodInfo) -> str:
+        """Why a member is kept out with its group: how many are missing now, or which member waits for what.
+
+        Empty: its own gate's answer is all there is to say, or it is no member.
+        """
+        group = self._group_of.get(queued.key)
+        if group is None:
+            return ""
+        if queued.gating_plugin == OWN_GATE:
+            return self._too_few(group)
+        element = self._element_of(group)
+        if queued.gating_plugin or element is None:
+            return ""
+        other = next((member for member in element.members.values() if member.gating_plugin), None)
+        if other is None:
+            return ""
+        why = self.why_gated(other) or ", ".join(other.gate_reasons)
+        return f"its pod group waits for member {other.key}: {why}"
+
+    def _too_few(self, group: GroupKey) -> str:
+        """How many members of a gang are there; empty for a tree, whose gate tells more, and if none is missing."""
+        definition = self._view.definition(group)
+        if definition is None or definition.parent is not None or definition.min_count is None:
+            return ""
+        count, least = self._view.count_all(group), definition.min_count
+        return f"{count} of {least} members of pod group {group.name} are there" if count < least else ""
+
+    def _tell_kept_out(self, queued: QueuedPodInfo) -> None:
+        """Tell it once per member and plugin: the number of missing members changes with each that comes."""
+        if queued.gating_plugin:
+            message = self.why_gated(queued) or ", ".join(queued.gate_reasons)
+            self._entrance.tell_kept_out(queued, message, queued.gating_plugin)
+
     def incomplete(self) -> Iterator[IncompleteGroup]:
         """The groups with members that wait because their tree is not whole."""
         for key, pods in self._incomplete.items():
@@ -185,6 +218,7 @@ class GroupQueue:
         if gated is not None and not self._entrance.lets_in(gated):
             # Whatever the newcomer is, the group stays out: asking every member each time would be quadratic.
             self._entrance.lets_in(queued)
+            self._tell_kept_out(queued)
             return
         self._take_out(element)
         self._place_again(element, place, label, now)
@@ -427,6 +461,7 @@ class GroupQueue:
         for member in element.members.values():
             if not self._entrance.lets_in(member):
                 gating = member.gating_plugin
+                self._tell_kept_out(member)
         element.gating_plugin = gating
         if gating:
             element.was_flushed = False

@@ -22,6 +22,8 @@ OnIncoming = Callable[[str, str, int, int], None]
 """Called on arrivals: queue, event label, number of pods, and for how many of them it is another queue than the hint
 (or the failed attempt) has meant. kube-scheduler counts these only as arrivals of entities."""
 OnMoved = Callable[[Element | QueuedPodGroup, str, str, float], None]
+OnKeptOut = Callable[[QueuedPodInfo, str, str], None]
+"""Called for a pod that PreEnqueue keeps out: the pod, why, and what is the same while nothing new is to be told."""
 
 
 def no_class(_pod: PodInfo) -> Hashable | None:
@@ -51,5 +53,7 @@ class QueuePolicy:
     safety net leaves their parked pods alone."""
     on_moved: OnMoved | None = None
     """Called for each element that moves: the element, the queue, the event's label, now. `None` costs nothing."""
+    on_kept_out: OnKeptOut | None = None
+    """Called each time a pod is put behind its gate; whoever tells it knows what was told before."""
     groups: PodGroupView | None = None
     """Pod groups: members wait and are tried together. `None`: groups are off, and every pod is by itself."""

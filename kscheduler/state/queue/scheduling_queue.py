@@ -167,6 +167,11 @@ class SchedulingQueue:
         group = self.group_of(pod)
         return "" if self._groups is None or group is None else self._groups.why_incomplete(group)
 
+    def why_gated(self, queued: QueuedPodInfo) -> str:
+        """What keeps out a pod that is gated here; empty: nobody has said why."""
+        of_group = self._groups.why_gated(queued) if self._groups is not None else ""
+        return of_group or ", ".join(queued.gate_reasons)
+
     def incomplete_groups(self) -> Iterator[IncompleteGroup]:
         """The groups with members that wait because their tree is not whole."""
         return iter(()) if self._groups is None else self._groups.incomplete()

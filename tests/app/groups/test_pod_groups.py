@@ -10,6 +10,7 @@ from typing import Any
 from kscheduler.app import App
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.kinds.resources import served_kinds
+from tests.app.log.reading import log_at
 from tests.app.making_room import options
 from tests.app.running import SECONDS, answer, node_of, put, running, until
 from tests.builders import Tree, node_tree, pod_tree
@@ -89,6 +90,44 @@ async def test_members_that_come_before_their_group_wait_for_it() -> None:
         assert found[0] == "incomplete"
         await cluster.add_group("train", 2)
         await until(cluster.server, lambda: cluster.bound("train-0", "train-1"))
+
+
+async def test_pending_and_the_log_say_what_keeps_an_incomplete_gang_out() -> None:
+    with log_at(2) as log:
+        async with gang_cluster() as cluster:
+            await cluster.add_group("half", 4)
+            for name in ("half-0", "half-1"):
+                cluster.add_member(name, "half")
+                await log.until("pod_kept_out", pod=f"default/{name}")
+            claims = [{"name": "gpu", "resourceClaimName": "not-there"}]
+            put(cluster.server, "pods", pod_tree("alone", resourceClaims=claims))
+            await log.until("pod_kept_out", pod="default/alone")
+            status, text = await answer(cluster.app, "/pending")
+            assert cluster.condition("half") == {}  # as with kube-scheduler: nothing was attempted
+    assert status == 200
+    found = {reason["plugins"][0]: (reason["queue"], reason["message"]) for reason in json.loads(text)["reasons"]}
+    lacks = 'could not find ResourceClaim "default/not-there"'
+    assert found == {
+        "GangScheduling": ("gated", "2 of 4 members of pod group half are there"),
+        "DynamicResources": ("gated", lacks),
+    }
+    told = [(line["pod"], line["plugin"], line["message"]) for line in log.named("pod_kept_out")]
+    assert told == [
+        ("default/half-0", "GangScheduling", "1 of 4 members of pod group half are there"),
+        ("default/half-1", "GangScheduling", "2 of 4 members of pod group half are there"),
+        ("default/alone", "DynamicResources", lacks),
+    ]
+
+
+async def test_pending_names_the_member_that_its_group_waits_for() -> None:
+    async with gang_cluster() as cluster:
+        await cluster.add_group("train", 2)
+        cluster.add_member("train-0", "train", schedulingGates=[{"name": "a/b"}])
+        cluster.add_member("train-1", "train")
+        await cluster.until(lambda: cluster.app.parts.assembly.queue.find("default/train-1") is not None)
+        _, text = await answer(cluster.app, "/pending")
+    waits = "its pod group waits for member default/train-0: waiting for scheduling gates: [a/b]"
+    assert any(waits in reason["message"] for reason in json.loads(text)["reasons"])
 
 
 async def test_a_deleted_member_that_is_made_anew_is_placed_beside_the_others() -> None:

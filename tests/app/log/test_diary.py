@@ -3,8 +3,10 @@
 import asyncio
 import signal
 
+import pytest
+
 from kscheduler.aio.clock import VirtualClock
-from kscheduler.app import Options
+from kscheduler.app import App, Options
 from kscheduler.app.diary import QUIET_SECONDS, SUMMARY_SECONDS, Counts, Diary, counts_of
 from kscheduler.app.parts import Parts
 from kscheduler.app.signals import Stop, _on_signal
@@ -85,6 +87,18 @@ async def test_its_end_tells_why_and_how_long() -> None:
     assert stopped["reason"] == "it was asked to"
     assert stopped["bound"] == 1
     assert 0 <= stopped["seconds"] <= stopped["uptime_seconds"]
+
+
+async def test_an_end_by_a_failure_is_an_error_and_an_orderly_one_is_not() -> None:
+    with log_at(0) as log:
+        async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
+            await log.until("http_server_listening")
+            options = Options(default_configuration(), serving=HTTPServing.plain_on_loopback(app.server.port))
+            with pytest.raises(OSError, match="in use"):
+                await App(options, plain_connection(server.url)).run(asyncio.Event())
+            (failed,) = log.named("stopped")
+    assert (failed["level"], failed["reason"].split(":")[0]) == ("error", "address already in use")
+    assert [line["level"] for line in log.named("stopped")] == ["error", "info"]
 
 
 def test_a_signal_is_the_reason() -> None:

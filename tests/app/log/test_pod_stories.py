@@ -264,6 +264,8 @@ async def everything(log: LogText) -> None:
             await log.until("pod_let_go")
             put(server, "pods", pod_tree("gated", schedulingGates=[{"name": "a/b"}]))
             await log.until("pod_gated", plugin="SchedulingGates")
+            put(server, "pods", pod_tree("claims", resourceClaims=[{"name": "gpu", "resourceClaimName": "not-there"}]))
+            await log.until("pod_kept_out", plugin="DynamicResources")
             put(server, "pods", preemptor(cpu="3500m"))
             await log.until("pod_bound", pod="default/big")
             await log.until("preemption_finished")

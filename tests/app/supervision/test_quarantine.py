@@ -42,8 +42,12 @@ def filter(pod: PodInfo, node: NodeInfo) -> str | None:  # noqa: A001  the name 
     return None
 
 
-@pytest.mark.parametrize("policy", ["Fail", "Ignore", "Fallback"])
-async def test_a_plugin_that_sleeps_is_quarantined_and_a_reload_lifts_it(tmp_path: Path, policy: str) -> None:
+@pytest.mark.parametrize(
+    ("policy", "lifted_by"), [("Fail", "SIGHUP"), ("Fail", "a comment"), ("Ignore", "SIGHUP"), ("Fallback", "SIGHUP")]
+)
+async def test_a_plugin_that_sleeps_is_quarantined_and_a_reload_lifts_it(
+    tmp_path: Path, policy: str, lifted_by: str
+) -> None:
     MENDED["it"] = False
     file = tmp_path / "config.yaml"
     file.write_text(TEXT.format(policy=policy))
@@ -81,7 +85,10 @@ async def test_a_plugin_that_sleeps_is_quarantined_and_a_reload_lifts_it(tmp_pat
                 else:
                     await until(server, lambda: node_of(server, "late") == "node")
                 MENDED["it"] = True
-                app.reloader.ask()  # SIGHUP, with a file that has not changed
+                if lifted_by == "SIGHUP":
+                    app.reloader.ask()  # with a file that has not changed
+                else:
+                    file.write_text(f"{file.read_text()}# mended\n")
                 await until(server, lambda: all(node_of(server, name) for name in ("p0", "p1", "p2", "late")))
                 assert app.reloader.statistics().results[ReloadResult.TAKEN_OVER] == 1
                 assert "quarantined" not in (await answer(app, "/readyz?verbose"))[1]
