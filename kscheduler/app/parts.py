@@ -29,10 +29,10 @@ from kscheduler.api.kinds import (
     WORKLOAD_KINDS,
     Kind,
 )
-from kscheduler.app.api_server_monitor import APIServerMonitor
 from kscheduler.app.extender_connections import ExtenderConnections
 from kscheduler.app.leadership import Leadership, fence_of
-from kscheduler.app.memory_watch import MemoryWatch, cgroup_limit, limit_with_alarm, resident_bytes
+from kscheduler.app.monitors.api_server_monitor import APIServerMonitor
+from kscheduler.app.monitors.memory_watch import MemoryWatch, cgroup_limit, limit_with_alarm, resident_bytes
 from kscheduler.app.options import Options
 from kscheduler.app.removed_profiles import RemovedProfiles
 from kscheduler.app.server_version import ServerVersion

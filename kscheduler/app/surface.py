@@ -13,7 +13,7 @@ from kscheduler.app.asking.live_copy import LiveCopy
 from kscheduler.app.asking.live_questions import LiveQuestions
 from kscheduler.app.asking.room import MemoryRoom, cgroup_used
 from kscheduler.app.login import Login, LoginConnections
-from kscheduler.app.memory_watch import cgroup_limit, limit_with_alarm, resident_bytes
+from kscheduler.app.monitors.memory_watch import cgroup_limit, limit_with_alarm, resident_bytes
 from kscheduler.app.options import Options
 from kscheduler.app.page.page_sources import page_sources
 from kscheduler.app.page.status_answers import StatusAnswers

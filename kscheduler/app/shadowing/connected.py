@@ -3,7 +3,7 @@
 from typing import Final
 
 from kscheduler.api.kinds import DEVICE_TAINT_RULES, KINDS
-from kscheduler.app.api_server_monitor import APIServerMonitor
+from kscheduler.app.monitors.api_server_monitor import APIServerMonitor
 from kscheduler.app.shadowing.options import ShadowOptions
 from kscheduler.assembly import group_apis
 from kscheduler.client.access.connection import Connection, host_of

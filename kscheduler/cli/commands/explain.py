@@ -16,7 +16,6 @@ from collections.abc import Iterable
 
 from kscheduler.cli.asked_cluster import FAILED, refusing
 from kscheduler.cli.asking_flags import add_asked_cluster, by_the_servers_version, serving_of
-from kscheduler.cli.kubectl_flags import KubectlFlags
 from kscheduler.cli.parser import StoreText, text
 from kscheduler.client.access.connection import current_namespace, load_connection
 from kscheduler.client.rest import APIClient
@@ -26,6 +25,7 @@ from kscheduler.explain.questions.from_files import Asked, questions_from, read_
 from kscheduler.explain.questions.live import live_question, new_pod_questions
 from kscheduler.explain.questions.question import GroupQuestion, Question
 from kscheduler.explain.questions.serving import Serving
+from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
 from kscheduler.explain.text.layout import Style, style_of
 from kscheduler.explain.text.printable import printable
 from kscheduler.simulation.objects.defaults.pods import default_new_pod

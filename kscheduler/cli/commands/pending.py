@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 
 from kscheduler.cli.asked_cluster import EXIT_CODES, asked_cluster, refusing
 from kscheduler.cli.asking_flags import add_asked_cluster, add_objects_file
-from kscheduler.cli.kubectl_flags import KubectlFlags
 from kscheduler.cli.parser import StoreText
 from kscheduler.explain.as_json import json_line
 from kscheduler.explain.pending.as_answer import pending_text, pending_tree
 from kscheduler.explain.pending.reasons import pending_reasons
+from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
 from kscheduler.explain.text.layout import style_of
 from kscheduler.explain.text.printable import printable
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 from kscheduler.cli.commands import pending
 from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, not_of_the_service
 from kscheduler.cli.kubectl.service import ServiceDoor, WrongQuestionError
-from kscheduler.cli.kubectl_flags import KubectlFlags
 from kscheduler.explain.as_json import json_line
 from kscheduler.explain.groups import KIND as OF_A_GROUP
 from kscheduler.explain.pending.as_answer import age_of, freed_text
+from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
 from kscheduler.explain.text.layout import BOLD, DIM, INDENT, Style, nodes, style_of, wrapped
 from kscheduler.explain.text.printable import printable
 

@@ -10,8 +10,8 @@ from kscheduler.cli.commands import explain
 from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, not_of_the_service
 from kscheduler.cli.kubectl.group_member import group_in, member_of
 from kscheduler.cli.kubectl.service import ServiceDoor
-from kscheduler.cli.kubectl_flags import KubectlFlags
 from kscheduler.explain.as_json import json_line
+from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
 from kscheduler.explain.text.printable import printable
 
 _GROUPS: Final = "podgroup/NAME (pg/NAME) asks about a pod group by one of its members"

@@ -10,7 +10,13 @@ import pytest
 import structlog
 
 from kscheduler.aio.clock import VirtualClock
-from kscheduler.app.memory_watch import LOOK_SECONDS, MemoryWatch, cgroup_limit, limit_with_alarm, resident_bytes
+from kscheduler.app.monitors.memory_watch import (
+    LOOK_SECONDS,
+    MemoryWatch,
+    cgroup_limit,
+    limit_with_alarm,
+    resident_bytes,
+)
 from kscheduler.cli.commands.run import memory_size
 from kscheduler.metrics import Numbers
 from kscheduler.simulation.apiserver import EmbeddedAPIServer

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from kscheduler.cli import main
-from kscheduler.cli.kubectl_flags import KubectlFlags
+from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from tests.app.running import put
 from tests.builders import node_tree, pod_tree
