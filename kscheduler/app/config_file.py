@@ -27,7 +27,7 @@ from kscheduler.config.reading.lines import with_lines
 from kscheduler.config.reading.yaml_tree import MAX_BYTES, parse_yaml
 from kscheduler.framework.registry import Registry
 from kscheduler.loading import ConfigurationReader, Configured
-from kscheduler.scheduling.extenders.addresses import unusable_extenders
+from kscheduler.scheduling.extenders.addresses import unusable_extenders, with_unusable_extenders
 
 LOOK_SECONDS: Final = 2.0
 """The time between two looks: a change is in force within twice that."""
@@ -56,13 +56,20 @@ class ConfigSource:
     follow: Callable[[FeatureGates], None] = _stay
     """Called when a configuration is in force: from now on the file is read under its gates, and the version of
     Kubernetes that they are of."""
+    being_loaded: Callable[[], str] = str
+    """What the latest reading loads plugins from at this moment, as `file PATH`; empty: from nowhere."""
 
 
 def source_of(path: str, *, is_watched: bool = True, registry: Registry | None = None) -> ConfigSource:
     """The source for programs that take no flags. `registry`: with the plugins that your program has registered."""
     reader = ConfigurationReader(base=registry)
     return ConfigSource(
-        path, lambda data: reader.read_bytes(data, path), is_watched, lambda: reader.paths, reader.follow
+        path,
+        lambda data: reader.read_bytes(data, path),
+        is_watched,
+        lambda: reader.paths,
+        reader.follow,
+        lambda: reader.being_loaded,
     )
 
 
@@ -83,6 +90,13 @@ class SettledFiles:
             return False
         self._told = stamps
         return True
+
+    def note_reading(self) -> None:
+        """The files are about to be read because somebody asks: as they are now, they are no change any more.
+
+        What is written after this is one: a file that is half written now will be told of when it is complete.
+        """
+        self._seen = self._told = self._stamps()
 
     def _stamps(self) -> dict[str, _Stamp]:
         paths = (self._source.path, *self._source.plugin_files())
@@ -145,7 +159,7 @@ def read_source(source: ConfigSource, read: Callable[[bytes], Configured]) -> Fi
         unusable = unusable_extenders(found.config.configuration.extenders)
     except ConfigError as failure:
         refused = FileRead(digest, data, unexchangeable=_unexchangeable(source, read, data))
-        return refused.refused_for(tuple(_told_where(failure, source.path)))
+        return refused.refused_for(tuple(_told_where(with_unusable_extenders(failure), source.path)))
     if unusable:
         return FileRead(digest, data, unexchangeable=found.config).refused_for(tuple(unusable))
     return FileRead(digest, data, found)

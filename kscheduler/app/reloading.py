@@ -30,6 +30,7 @@ from kscheduler.assembly import Adoption, Ruleset
 from kscheduler.config.changes import changed_fields, restart_problems
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.loader import LoadedConfig
+from kscheduler.config.reading.lines import mark_of
 from kscheduler.config.unhonoured import SettingWarning, unhonoured
 from kscheduler.loading import Configured, PluginOrigin
 from kscheduler.logs import get_logger
@@ -93,7 +94,8 @@ class ConfigReloader:
         self._refusal = ""
         self._digest = ""
         self._since = parts.clock.time()
-        self._warned: frozenset[SettingWarning] = frozenset(unhonoured(parts.assembly.config))
+        known = parts.assembly.registry.names()
+        self._warned: frozenset[SettingWarning] = frozenset(unhonoured(parts.assembly.config, plugins=known))
 
     @property
     def is_on(self) -> bool:
@@ -125,6 +127,9 @@ class ConfigReloader:
             await self._until_due(source, files)
             is_asked = self._asked.is_set()
             self._asked.clear()
+            if is_asked and source.is_watched:
+                with suppress(CallHangsError):  # then the file is read twice, as one that changed meanwhile
+                    await self._threads.call(files.note_reading, LOOK_SECONDS)
             await self._reload(source, is_asked=is_asked)
             self.on_read()
 
@@ -174,7 +179,9 @@ class ConfigReloader:
             found = await self._threads.call(lambda: read_source(source, read), READ_SECONDS)
         except CallHangsError as failure:
             was_hanging, self._has_hung = self._has_hung, True
-            text = f"reading it, or a plugin file, hangs: {failure}; does its file system answer?"
+            text = f"reading it hangs: {failure}; does its file system answer?"
+            if loading := source.being_loaded():
+                text = f"loading plugins from {loading} hangs: {failure}; what does it wait for at its import?"
             return FileRead(problems=(Problem("", text),), is_told=was_hanging)
         self._has_hung = False
         return found
@@ -202,7 +209,9 @@ class ConfigReloader:
             try:
                 configured = await self._threads.call(lambda: read(data), READ_SECONDS)
             except CallHangsError as failure:
-                raise ConfigError([Problem("", f"reading a plugin file hangs: {failure}")]) from None
+                loading = self._source.being_loaded() if self._source is not None else ""
+                text = f"loading plugins from {loading or 'a file'} hangs: {failure}"
+                raise ConfigError([Problem("", text)]) from None
             has_other_plugins = configured.origins != self._origins
             await self._take_over(configured)
             if has_other_plugins:
@@ -300,7 +309,7 @@ class ConfigReloader:
             seconds=seconds,
         )  # fmt: skip
         log_plugins(exchange.configured)
-        warnings = unhonoured(ruleset.config)
+        warnings = unhonoured(ruleset.config, plugins=ruleset.registry.names())
         for warning in warnings:
             if warning not in self._warned:
                 _log.warning("setting_not_honoured", setting=warning.path, reason=warning.reason)
@@ -326,7 +335,10 @@ class ConfigReloader:
         self._results[ReloadResult.REFUSED] += 1
         problems = found.problems
         for problem in problems[:MOST_LOGGED]:
-            place = {"line": problem.line, "field": problem.path}
+            mark = mark_of(problem.path)
+            place = (
+                {"line": problem.line, "field": problem.path} if mark is None else {"line": mark[0], "column": mark[1]}
+            )
             given = {name: value for name, value in place.items() if value}
             _log.error("config_refused", file=source.path, **given, reason=problem.message)
         in_force = self._digest or "as at the start"

@@ -287,7 +287,7 @@ class App:
     def announce(self) -> None:
         """Log what is started, and settings that have no effect."""
         _log.info("starting", version=__version__, pid=os.getpid())
-        for warning in unhonoured(self._options.config):
+        for warning in unhonoured(self._options.config, plugins=self._options.registry.names()):
             _log.warning("setting_not_honoured", setting=warning.path, reason=warning.reason)
         log_plugins(Configured(self._options.config, self._options.registry, self._options.origins))
         self._log_open_paths()

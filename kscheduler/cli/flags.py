@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from kscheduler.cli.parser import COMMAND_LINE, StoreText, boolean, duration, text
 from kscheduler.cli.serving_flags import add_serving_flags, flag_values, serving_of, serving_warnings
+from kscheduler.config.errors import ConfigError, Problem, invalid
 from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from kscheduler.config.loader import LoadedConfig, to_tree
 from kscheduler.config.overrides import with_settings
 from kscheduler.config.types import OWN_SCHEDULER_NAME, ClientConnectionConfiguration
+from kscheduler.config.validation.configuration import ABOVE_RENEW_DEADLINE, ABOVE_RETRY_PERIOD
 from kscheduler.server.serving import HTTPServing
 from kscheduler.upstream.behaviours import BEHAVIOURS
 from kscheduler.upstream.release import VERSION
@@ -91,6 +93,10 @@ DEPRECATED = (
     SettingFlag("profiling", "enableProfiling", boolean, "default true"),
     SettingFlag("contention-profiling", "enableContentionProfiling", boolean, "default true"),
 )
+
+_LEASE, _RENEW, _RETRY = (f"leaderElection.{name}" for name in ("leaseDuration", "renewDeadline", "retryPeriod"))
+_CONTRADICTIONS = ((ABOVE_RENEW_DEADLINE, _LEASE, _RENEW, ""), (ABOVE_RETRY_PERIOD, _RENEW, _RETRY, "1.2 times "))
+"""How validation ends, the time that must be longer, the one that must be shorter, and by which factor."""
 
 _DEPRECATED_HELP = "passed over where --config is given, but for --kubeconfig, which holds where the file names none"
 _NO_HTTP2 = "HTTP/1.1 is served, and no HTTP/2"
@@ -270,14 +276,49 @@ def _by_flags(given: Mapping[str, Any], reader: "ConfigurationReader") -> "Confi
     """The configuration without a file."""
     configured = reader.default(given.get("scheduler_name", OWN_SCHEDULER_NAME))
     settings = _settings(given, LEADER_ELECTION + DEPRECATED)
-    return replace(configured, config=with_settings(configured.config, settings, COMMAND_LINE))
+    return replace(configured, config=_with_flags(configured.config, settings))
 
 
 def _under_flags(given: Mapping[str, Any], configured: "Configured") -> "Configured":
     """A file's configuration with the flags that win over it."""
     loaded = configured.config
     settings = _settings(given, LEADER_ELECTION) | _own_kubeconfig(given, loaded)
-    return replace(configured, config=with_settings(loaded, settings, COMMAND_LINE))
+    return replace(configured, config=_with_flags(loaded, settings))
+
+
+def _with_flags(loaded: LoadedConfig, settings: Mapping[str, Any]) -> LoadedConfig:
+    """The configuration with the values of flags. Raises `ConfigError`, which names the flags."""
+    try:
+        return with_settings(loaded, settings, COMMAND_LINE)
+    except ConfigError as failure:
+        problems = (_named_by_flag(problem, settings, loaded) for problem in failure.problems)
+        raise ConfigError(problems, COMMAND_LINE) from None
+
+
+def _named_by_flag(problem: Problem, settings: Mapping[str, Any], loaded: LoadedConfig) -> Problem:
+    """A mistake with the flag that makes it, where there is one.
+
+    Two times that contradict each other: the flag is named with its own value, and then the other time.
+    """
+    flags = {flag.path: f"--{flag.name}" for flag in LEADER_ELECTION + DEPRECATED}
+    for detail, longer, shorter, factor in _CONTRADICTIONS:
+        if not problem.message.endswith(detail):
+            continue
+        values = {path: settings.get(path, _election_time(loaded, path)) for path in (longer, shorter)}
+        if longer in settings:
+            wanted = f"must be greater than {factor}{shorter}, which is {values[shorter]}"
+            return invalid(flags[longer], values[longer], wanted)
+        if shorter in settings:
+            wanted = f"{factor and f'{factor}it '}must be less than {longer}, which is {values[longer]}"
+            return invalid(flags[shorter], values[shorter], wanted)
+    return replace(problem, path=flags[problem.path]) if problem.path in settings else problem
+
+
+def _election_time(loaded: LoadedConfig, path: str) -> Any:
+    """A time of the election that no flag gives, as the file or the default has it."""
+    election = loaded.configuration.leader_election
+    names = dict(zip(election.__struct_encode_fields__, election.__struct_fields__, strict=True))
+    return getattr(election, names[path.removeprefix("leaderElection.")])
 
 
 def _own_kubeconfig(given: Mapping[str, Any], loaded: LoadedConfig) -> dict[str, Any]:

@@ -5,12 +5,15 @@ the other plugins of MultiPoint that implement the point, then the other plugins
 knows what a plugin implements, so the caller passes `implements`.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from kscheduler.api.well_known import MAX_NODE_SCORE
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.types import PluginEntry, Plugins, PluginSet
+from kscheduler.upstream.extension_points import IN_TREE_PLUGINS
 from kscheduler.upstream.other_projects import advice
 
 Implements = Callable[[str, str], bool]
@@ -37,6 +40,8 @@ POINTS: Mapping[str, str] = {
 
 SCORED_POINTS = ("score", "placementScore")
 MAX_TOTAL_SCORE = 2**63 - 1
+_MULTI_POINT: Final = "plugins.multiPoint"
+_QUOTED: Final = re.compile(r'[Pp]lugin "([^"]*)" ')
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +56,16 @@ Expanded = dict[str, tuple[EnabledPlugin, ...]]
 """Plugins in running order, by every key of `POINTS`."""
 
 
-def expand(plugins: Plugins, implements: Implements, scheduler_name: str = "") -> Expanded:
+def expand(
+    plugins: Plugins, implements: Implements, scheduler_name: str = "", known: Iterable[str] = IN_TREE_PLUGINS
+) -> Expanded:
     """The plugins of every point. `plugins` must already be merged with the defaults (`defaults.merge_plugins`).
+    `known`: the plugins that there are, for advice.
 
     Raises `ConfigError` with every problem: names that do not exist, points that a plugin does not extend, plugins
     enabled twice, not exactly one queue sort plugin, no bind plugin, weights that overflow.
     """
-    problems = [*_specific_problems(plugins, implements), *_missing_multi_point(plugins, implements)]
+    problems = entry_problems(plugins, implements, known)
     expanded: Expanded = {}
     for point, field in POINTS.items():
         names = _ordered(point, getattr(plugins, field), plugins.multi_point, implements, problems)
@@ -71,6 +79,25 @@ def expand(plugins: Plugins, implements: Implements, scheduler_name: str = "") -
     if problems:
         raise ConfigError(problems, f"profile {scheduler_name}" if scheduler_name else "")
     return expanded
+
+
+def entry_problems(plugins: Plugins, implements: Implements, known: Iterable[str] = IN_TREE_PLUGINS) -> list[Problem]:
+    """Mistakes in single entries: names that do not exist, points that a plugin does not extend, names given twice."""
+    names = frozenset(known)
+    specific = _specific_problems(plugins, implements, names)
+    return [*specific, *_missing_multi_point(plugins, implements, names)]
+
+
+def with_entry(problem: Problem, given: Plugins) -> Problem:
+    """A problem of MultiPoint with the entry of the file that names the plugin: merged with the defaults, MultiPoint
+    has other indices than the file, so `expand` says none. `given`: the sets as in the file.
+    """
+    name = _QUOTED.search(problem.message)
+    if problem.path != _MULTI_POINT or name is None:
+        return problem
+    numbers = (number for number, entry in enumerate(given.multi_point.enabled) if entry.name == name[1])
+    number = next(numbers, None)
+    return problem if number is None else replace(problem, path=f"{_MULTI_POINT}.enabled[{number}]")
 
 
 def plugins_needed(plugins: Plugins) -> tuple[str, ...]:
@@ -102,31 +129,32 @@ def _exists(name: str, implements: Implements) -> bool:
     return any(implements(name, point) for point in POINTS)
 
 
-def _specific_problems(plugins: Plugins, implements: Implements) -> Iterator[Problem]:
-    """Mistakes in the plugins named at single points."""
+def _specific_problems(plugins: Plugins, implements: Implements, known: Iterable[str]) -> Iterator[Problem]:
+    """Mistakes in the plugins named at single points, which have no defaults: the indices are those of the file."""
     for point, field in POINTS.items():
         seen: set[str] = set()
-        for plugin in getattr(plugins, field).enabled:
+        for index, plugin in enumerate(getattr(plugins, field).enabled):
+            path = f"plugins.{point}.enabled[{index}]"
             if not _exists(plugin.name, implements):
-                yield _does_not_exist(f"plugins.{point}", point, plugin.name)
+                yield _does_not_exist(path, point, plugin.name, known)
             elif not implements(plugin.name, point):
-                yield Problem(f"plugins.{point}", f'plugin "{plugin.name}" does not extend {_type_name(point)} plugin')
+                yield Problem(path, f'plugin "{plugin.name}" does not extend {_type_name(point)} plugin')
             elif plugin.name in seen:
-                yield _registered_twice(f"plugins.{point}", plugin.name, point)
+                yield _registered_twice(path, plugin.name, point)
             seen.add(plugin.name)
 
 
-def _missing_multi_point(plugins: Plugins, implements: Implements) -> Iterator[Problem]:
+def _missing_multi_point(plugins: Plugins, implements: Implements, known: Iterable[str]) -> Iterator[Problem]:
     """MultiPoint entries that do not exist. kube-scheduler reports them at the first point that it expands."""
     expanded = (point for point, field in POINTS.items() if PluginEntry("*") not in getattr(plugins, field).disabled)
     first = next(expanded, None)
     for name in dict.fromkeys(plugin.name for plugin in plugins.multi_point.enabled):
         if first and not _exists(name, implements):
-            yield _does_not_exist("plugins.multiPoint", first, name)
+            yield _does_not_exist(_MULTI_POINT, first, name, known)
 
 
-def _does_not_exist(path: str, point: str, name: str) -> Problem:
-    return Problem(path, f'{_type_name(point)} "{name}" does not exist: {advice(name)}')
+def _does_not_exist(path: str, point: str, name: str, known: Iterable[str]) -> Problem:
+    return Problem(path, f'{_type_name(point)} "{name}" does not exist: {advice(name, known)}')
 
 
 def _registered_twice(path: str, name: str, point: str) -> Problem:
@@ -148,7 +176,7 @@ def _ordered(
         if plugin.name in named:
             overriding.add(plugin.name)
         elif plugin.name in general:
-            problems.append(_registered_twice("plugins.multiPoint", plugin.name, point))
+            problems.append(_registered_twice(_MULTI_POINT, plugin.name, point))
         else:
             general[plugin.name] = None
     first = [name for name in named if name in overriding]

@@ -2,7 +2,7 @@
 
 import dataclasses
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -77,6 +77,24 @@ class LoadedConfig:
         return path in self.given
 
 
+class UnusableConfigError(ConfigError):
+    """A file with mistakes that could be read all the same: one edit can correct what further checks find, too."""
+
+    def __init__(self, problems: Iterable[Problem], readable: LoadedConfig) -> None:
+        super().__init__(problems, readable.where)
+        self.readable = readable
+        """The file, with defaults in place of the fields that could not be read."""
+
+    def is_in_doubt(self, path: str) -> bool:
+        """Whether the field may have a default because of a mistake: it could not be read, or may be misspelt."""
+        return path not in self.readable.given or any(problem.path == path for problem in self.problems)
+
+    def with_further(self, found: Iterable[Problem]) -> "UnusableConfigError":
+        """The same with what another check has found in fields that are not in doubt."""
+        sound = [problem for problem in found if not self.is_in_doubt(problem.path)]
+        return UnusableConfigError((*self.problems, *with_lines(sound, self.readable.data)), self.readable)
+
+
 def default_configuration(
     scheduler_name: str = OWN_SCHEDULER_NAME, gates: FeatureGates = DEFAULT_GATES
 ) -> LoadedConfig:
@@ -113,6 +131,9 @@ def load_bytes(
     tree = parse_yaml(data, where)
     try:
         loaded = from_tree(tree, where, gates, load_plugins)
+    except UnusableConfigError as error:
+        readable = dataclasses.replace(error.readable, data=data)
+        raise UnusableConfigError(with_lines(error.problems, data), readable) from None
     except ConfigError as error:
         raise ConfigError(with_lines(error.problems, data), error.where) from None
     return dataclasses.replace(loaded, data=data)
@@ -121,7 +142,11 @@ def load_bytes(
 def from_tree(
     tree: Tree, where: str, gates: FeatureGates = DEFAULT_GATES, load_plugins: LoadPlugins = no_plugins
 ) -> LoadedConfig:
-    """Read a decoded JSON object. Raises `ConfigError` with every problem that was found."""
+    """Read a decoded JSON object. Raises `ConfigError` with every problem that was found.
+
+    It is an `UnusableConfigError` if checks of other fields may go on: a tree that is no object, is too large or says
+    that it is of another kind or version is judged no further.
+    """
     if not isinstance(tree, dict):
         raise config_error("", f"not a {KIND} but {'empty' if tree is None else shown(tree)}", where)
     too_much = excess(tree)
@@ -138,7 +163,9 @@ def from_tree(
     configuration = replace(configuration, profiles=profiles)
     _note_fields_of_other_versions(tree, gates, walk)
     if walk.problems:
-        raise ConfigError([*walk.problems, *_further_problems(configuration, walk, gates)], where)
+        completed = apply_defaults(configuration, gates, walk.given)
+        readable = LoadedConfig(completed, configuration, frozenset(walk.given), gates, where)
+        raise UnusableConfigError([*walk.problems, *_further_problems(completed, walk, gates)], readable)
     return _completed(configuration, walk, gates, where)
 
 
@@ -154,7 +181,7 @@ def _note_fields_of_other_versions(tree: dict[str, Any], gates: FeatureGates, wa
             walk.wrong(path, f"unknown field (Kubernetes {', '.join(having)} has it: see --emulated-version)")
 
 
-def _further_problems(bare: KubeSchedulerConfiguration, walk: Walk, gates: FeatureGates) -> list[Problem]:
+def _further_problems(completed: KubeSchedulerConfiguration, walk: Walk, gates: FeatureGates) -> list[Problem]:
     """Problems of the fields that could be read, besides those that could not, so that one edit can correct all.
 
     Only of fields that were given: a field that seems to be missing may just be misspelt. And not for a file with a
@@ -163,19 +190,18 @@ def _further_problems(bare: KubeSchedulerConfiguration, walk: Walk, gates: Featu
     if len(walk.problems) >= MOST_PROBLEMS_SHOWN:
         return []
     unread = {problem.path for problem in walk.problems}
-    found = validate(apply_defaults(bare, gates, walk.given), gates)
+    found = validate(completed, gates)
     return [problem for problem in found if problem.path in walk.given - unread]
 
 
 def _completed(bare: KubeSchedulerConfiguration, walk: Walk, gates: FeatureGates, where: str) -> LoadedConfig:
     configuration = apply_defaults(bare, gates, walk.given)
     problems = validate(configuration, gates)
-    if problems:
-        raise ConfigError(problems, where)
-    configuration, problems = with_ignored_resources(configuration)
-    if problems:
-        raise ConfigError(problems, where)
-    return LoadedConfig(configuration, bare, frozenset(walk.given), gates, where)
+    configuration, of_extenders = with_ignored_resources(configuration)
+    loaded = LoadedConfig(configuration, bare, frozenset(walk.given), gates, where)
+    if problems or of_extenders:
+        raise UnusableConfigError([*problems, *of_extenders], loaded)
+    return loaded
 
 
 def _check_kind(tree: dict[str, Any], where: str) -> None:

@@ -5,7 +5,7 @@ that is written out changes nothing. A change that builds a feature removes its 
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from kscheduler.config.extenders import decides
 from kscheduler.config.loader import LoadedConfig, default_configuration
 from kscheduler.config.plugin_args import HTTPSource, LoadAwareArgs
 from kscheduler.config.types import Extender, Plugins, PluginSet
+from kscheduler.upstream.other_projects import near_plugin
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +69,20 @@ _FOR_POD_GROUPS: Final[tuple[tuple[str, tuple[str, ...], frozenset[str]], ...]] 
 _CAMEL = dict(zip(Plugins.__struct_fields__, Plugins.__struct_encode_fields__, strict=True))
 
 
-def unhonoured(loaded: LoadedConfig, rules: tuple[Rule, ...] = RULES) -> tuple[SettingWarning, ...]:
-    """A warning for each setting that the user gave and that has no effect, in the order of their paths."""
+def unhonoured(
+    loaded: LoadedConfig, rules: tuple[Rule, ...] = RULES, *, plugins: Collection[str] = ()
+) -> tuple[SettingWarning, ...]:
+    """A warning for each setting that the user gave and that has no effect, in the order of their paths.
+
+    `plugins`: the names of all that there are, with those of one's own; without them no name is doubted.
+    """
     warnings = [
         *_from_rules(loaded, rules),
         *_from_points_of_pod_groups(loaded),
         *_from_extenders(loaded),
         *_from_unencrypted_sources(loaded),
         *_from_empty_names(loaded),
+        *(_from_unknown_names(loaded, plugins) if plugins else ()),
     ]
     return tuple(sorted(warnings, key=lambda warning: warning.path))
 
@@ -202,3 +209,18 @@ def _from_empty_names(loaded: LoadedConfig) -> Iterator[SettingWarning]:
     for index, extender in enumerate(loaded.as_given.extenders):
         if not extender.url_prefix.strip():
             yield SettingWarning(f"extenders[{index}].urlPrefix", "it is empty: nobody could be asked")
+
+
+def _from_unknown_names(loaded: LoadedConfig, plugins: Collection[str]) -> Iterator[SettingWarning]:
+    """Arguments for plugins that do not exist, and such plugins disabled: kube-scheduler takes both without a word."""
+    for index, profile in enumerate(loaded.as_given.profiles):
+        path = f"profiles[{index}]"
+        named = [(f"pluginConfig[{number}].name", entry.name) for number, entry in enumerate(profile.plugin_config)]
+        for field, point in _CAMEL.items():
+            entries = enumerate(getattr(profile.plugins, field).disabled)
+            named += [(f"plugins.{point}.disabled[{number}].name", plugin.name) for number, plugin in entries]
+        for place, name in named:
+            if name.strip() and name != "*" and name not in plugins:
+                near = near_plugin(name, plugins)
+                hint = f": do you mean {near}?" if near else ""
+                yield SettingWarning(f"{path}.{place}", f"has no effect: no plugin is named {shown(name)}{hint}")

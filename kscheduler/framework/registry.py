@@ -5,6 +5,7 @@ from typing import Any
 
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import Plugin
+from kscheduler.upstream.extension_points import IN_TREE_PLUGINS, IN_TREE_POINTS
 
 PluginFactory = Callable[[Any, Handle], Plugin]
 """`factory(args, handle)`: builds a plugin for one profile. Raises `ValueError` for arguments it cannot take."""
@@ -26,6 +27,15 @@ class Registry:
     def names(self) -> tuple[str, ...]:
         """All names, in order of registration."""
         return tuple(self._factories)
+
+    def may_implement(self, version: str, name: str, point: str) -> bool:
+        """Whether the plugin exists in this version of Kubernetes and may have the point, before it is built.
+
+        What a plugin that is not in-tree implements shows only then: until then it may have each point.
+        """
+        if name in IN_TREE_PLUGINS:
+            return name in self and point in IN_TREE_POINTS[version].get(name, ())
+        return name in self
 
     def register(self, name: str, factory: PluginFactory) -> None:
         """Add a plugin. Raises `DuplicatePluginError` for a taken name, `TypeError` if `factory` is not callable."""

@@ -6,15 +6,23 @@ A reader belongs to a command line. It may be asked again while the service runs
 run again, so that an unchanged configuration is found to be unchanged.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import msgspec
 
 from kscheduler.config.errors import ConfigError, Problem
+from kscheduler.config.expansion import entry_problems, with_entry
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
-from kscheduler.config.loader import LoadedConfig, default_configuration, load_bytes, load_file
+from kscheduler.config.loader import (
+    LoadedConfig,
+    UnusableConfigError,
+    default_configuration,
+    load_bytes,
+    load_file,
+)
 from kscheduler.config.types import OWN_SCHEDULER_NAME, PluginEntry, PluginSet
 from kscheduler.framework.registry import Registry
 from kscheduler.loading.reader import LoadedFiles, PluginLoading, PluginOrigin
@@ -70,6 +78,11 @@ class ConfigurationReader:
         """The plugin files of the last reading, also those that could not be used."""
         return self._files.paths
 
+    @property
+    def being_loaded(self) -> str:
+        """What plugins are loaded from at this moment: `file PATH`, `module NAME`; empty: from nowhere."""
+        return self._files.being_loaded
+
     def under(self, gates: FeatureGates, *, reads_anew: bool = True) -> "ConfigurationReader":
         """A reader of the same files under other gates; this one goes on under its own.
 
@@ -85,6 +98,8 @@ class ConfigurationReader:
         loading = self._loading()
         try:
             return _configured(load_file(path, self._gates, loading), loading)
+        except UnusableConfigError as failure:
+            raise failure.with_further(_entry_problems(failure, loading)) from None
         finally:
             self._files.note_paths(loading.paths)
 
@@ -93,6 +108,8 @@ class ConfigurationReader:
         loading = self._loading()
         try:
             return _configured(load_bytes(data, where, self._gates, loading), loading)
+        except UnusableConfigError as failure:
+            raise failure.with_further(_entry_problems(failure, loading)) from None
         finally:
             self._files.note_paths(loading.paths)
 
@@ -108,6 +125,23 @@ class ConfigurationReader:
 
     def _loading(self) -> PluginLoading:
         return PluginLoading(self._base, self._files, self._plugins, self._directories)
+
+
+def _entry_problems(failure: UnusableConfigError, loading: PluginLoading) -> Iterator[Problem]:
+    """Plugins that do not exist, in a file that has other mistakes: no plugin is built of such a file.
+
+    While a place that plugins are loaded from has a mistake, any name may be of a plugin of that place.
+    """
+    if not loading.is_complete or any(problem.path.startswith("pluginSources") for problem in failure.problems):
+        return
+    readable, registry = failure.readable, loading.registry
+    may_implement = partial(registry.may_implement, readable.gates.behaviours.version)
+    for index, profile in enumerate(readable.configuration.profiles):
+        given = readable.as_given.profiles[index].plugins if readable.as_given.profiles else profile.plugins
+        for problem in entry_problems(profile.plugins, may_implement, registry.names()):
+            path = f"profiles[{index}].{with_entry(problem, given).path}"
+            if not failure.is_in_doubt(f"{path}.name"):
+                yield replace(problem, path=path)
 
 
 def _configured(loaded: LoadedConfig, loading: PluginLoading) -> Configured:

@@ -8,6 +8,7 @@ only: a package that no profile names is never imported.
 
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -45,6 +46,7 @@ class LoadedFiles:
 
     by_path: dict[str, PluginFile] = field(default_factory=dict)
     last_paths: list[str] = field(default_factory=list)
+    loading: list[str] = field(default_factory=list)
     reads_anew: bool = True
     """Whether a file that was run before is looked at again. The other fields are shared by both kinds of reading."""
 
@@ -52,6 +54,20 @@ class LoadedFiles:
     def paths(self) -> tuple[str, ...]:
         """The files of the last reading, also those that could not be used."""
         return tuple(self.last_paths)
+
+    @property
+    def being_loaded(self) -> str:
+        """The latest place that is being loaded, in whatever thread; empty if none is."""
+        return self.loading[-1] if self.loading else ""
+
+    @contextmanager
+    def noting(self, origin: str) -> Iterator[None]:
+        """While a place is loaded: whoever waits for that can say for what."""
+        self.loading.append(origin)
+        try:
+            yield
+        finally:
+            self.loading.remove(origin)
 
     def note_paths(self, paths: Sequence[str]) -> None:
         """A reading has ended, well or not."""
@@ -90,6 +106,8 @@ class PluginLoading:
         """The files, also those that could not be used."""
         self.from_command_line: list[str] = []
         """Names of the plugins of `--plugin`."""
+        self.is_complete = True
+        """Whether each place that was named could be loaded: otherwise there may be plugins that are not known."""
         self._files = files
         self._command_line = command_line
         self._directories = directories
@@ -102,7 +120,9 @@ class PluginLoading:
             walk.problems.extend(Problem(path + field, text) for field, text in self._load_source(source, where))
         for name, path in _named(configuration.profiles):
             if name not in self.registry and name not in ARGS_KINDS:
-                walk.problems.extend(Problem(path, text) for text in self._load_entry_point(name))
+                found = [Problem(path, text) for text in self._load_entry_point(name)]
+                self.is_complete = self.is_complete and not found
+                walk.problems.extend(found)
         return self.registry.args_kind
 
     def load_command_line(self) -> list[str]:
@@ -116,6 +136,7 @@ class PluginLoading:
                 else:
                     self._load_module(given)
             except UnusablePluginError as failure:
+                self.is_complete = False
                 mistakes.append(f"--plugin: {failure}")
             self.from_command_line.extend(origin.name for origin in self.origins[known:])
         return mistakes
@@ -149,12 +170,14 @@ class PluginLoading:
 
     def _load_file(self, path: str, sha256: str) -> None:
         self.paths.append(path)
-        found = self._files.plugin_file(path, sha256)
+        with self._files.noting(f"file {path}"):
+            found = self._files.plugin_file(path, sha256)
         self._register(found.plugins, f"file {path}", found.digest)
 
     def _load_module(self, name: str) -> None:
         try:
-            module = importlib.import_module(name)
+            with self._files.noting(f"module {name}"):
+                module = importlib.import_module(name)
         except BaseException as failure:
             if isinstance(failure, KeyboardInterrupt):
                 raise
@@ -177,7 +200,8 @@ class PluginLoading:
             return
         for entry in found:
             try:
-                factory = factory_of(entry.load())
+                with self._files.noting(f"distribution {_distribution(entry)}"):
+                    factory = factory_of(entry.load())
             except BaseException as failure:
                 if isinstance(failure, KeyboardInterrupt):
                     raise

@@ -21,7 +21,7 @@
 Times are microseconds since the entry before. An attempt is named by a number of its own, which begins anew with each
 process. Of a pod or a node that has changed, OBJECT has the parts that differ (`packing`). Outputs are what the step
 said: [FAILED, pod, message, nominated node, plugins, pending, fault, is error], [LET_GO, pod], [PREEMPTS, preemptor,
-node, victims].
+node, victims], [WAITS_BESIDE, pod, node].
 """
 
 import hashlib
@@ -88,6 +88,7 @@ class Output(IntEnum):
     FAILED = 0
     LET_GO = 1
     PREEMPTS = 2
+    WAITS_BESIDE = 3
 
 
 DECISIONS: Final = frozenset((Op.DECIDED, Op.GROUP, Op.LATER))

@@ -19,6 +19,7 @@ from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.assembly.assembled import Informers
 from kscheduler.framework.cluster.preemption import Preemption
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Status
 from kscheduler.logs import get_logger
@@ -258,6 +259,10 @@ class FlightRecorder(Journal):
     def preempting(self, preemption: Preemption) -> None:
         """Note it for the step under way."""
         self._outputs.append(preempts_output(preemption))
+
+    def waits_beside(self, pod: PodInfo, node_name: str) -> None:
+        """Note it for the step under way."""
+        self._outputs.append((Output.WAITS_BESIDE, pod.key, node_name))
 
     # --- after the decision -------------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.recorder.entries import OUTCOMES, UNTIMED, Digest, Op, array_of
 from kscheduler.recorder.file.blocks import HEADER, BlockPacker
-from kscheduler.recorder.file.directory import is_writable, make_room, segment_path
+from kscheduler.recorder.file.directory import is_writable, make_room, room_for, segment_path
 from kscheduler.recorder.packing import ObjectPacker
 from kscheduler.recorder.redaction.redacting import NO_REDACTION, Redaction
 
@@ -341,6 +341,23 @@ class SegmentThread:
             is_redacted = self._redaction.is_on
             _log.info(
                 "recording_started", directory=str(path.parent), max_bytes=settings.most_bytes, redacted=is_redacted
+            )
+            self._warn_of_little_room(path.parent)
+
+    def _warn_of_little_room(self, directory: Path) -> None:
+        """A volume that fills up before the oldest segments go stops the recording, and may stop others."""
+        try:
+            room = room_for(directory)
+        except OSError:
+            return  # whoever writes there next says why
+        if room < self._settings.most_bytes:
+            advice = "the volume is full before the oldest files are deleted: lower --record-max-size, or enlarge it"
+            _log.warning(
+                "recording_may_fill_its_volume",
+                directory=str(directory),
+                max_bytes=self._settings.most_bytes,
+                free_bytes=room,
+                advice=advice,
             )
 
     def _close(self) -> None:

@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import Any, Final, Protocol
 
 from kscheduler.framework.cluster.preemption import Preemption
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Status
 
@@ -91,6 +92,9 @@ class Journal:
 
     def preempting(self, preemption: Preemption) -> None:
         """Within a step: victims are chosen."""
+
+    def waits_beside(self, pod: PodInfo, node_name: str) -> None:
+        """Within a step: the pod preempts nobody, since others' victims are still to go from its nominated node."""
 
     def leaves_queue(self, uid: str) -> None:
         """The pod is about to be bound: the queue keeps no events for it any longer."""

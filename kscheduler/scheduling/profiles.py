@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any, Final, cast
 
 from kscheduler.config.errors import ConfigError, Problem, config_error
-from kscheduler.config.expansion import Expanded, expand, plugins_needed, queue_sort_problems
+from kscheduler.config.expansion import Expanded, entry_problems, expand, plugins_needed, queue_sort_problems
 from kscheduler.config.extenders import EXTENDER, deciding
 from kscheduler.config.loader import POD_GROUP_POST_FILTER
 from kscheduler.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
@@ -179,7 +179,7 @@ def _build(
             return has_point_of_groups(name, point)
         return point in _POINT_OF and is_implemented(name, _POINT_OF[point])
 
-    expanded = expand(settings.plugins, takes_part, settings.scheduler_name)
+    expanded = expand(settings.plugins, takes_part, settings.scheduler_name, registry.names())
 
     def at(point: Point) -> tuple[Any, ...]:
         return tuple(built[entry.name] for entry in expanded[point.key] if is_implemented(entry.name, point))
@@ -257,8 +257,9 @@ def _percentage_of_nodes(settings: KubeSchedulerProfile, configuration: KubeSche
 
 def _build_plugins(settings: KubeSchedulerProfile, registry: Registry, handle: Handle) -> dict[str, Plugin]:
     args = {entry.name: entry.args for entry in settings.plugin_config}
-    where = f"profile {settings.scheduler_name}"
     built: dict[str, Plugin] = {}
+    problems: list[Problem] = []
+    cause: BaseException | None = None
     for name in plugins_needed(settings.plugins):
         if name not in registry or _is_of_another_version(name, handle.behaviours):
             continue  # expansion says where it is named
@@ -272,11 +273,15 @@ def _build_plugins(settings: KubeSchedulerProfile, registry: Registry, handle: H
         except PluginFailure as failure:
             # the user must see which plugin failed, and where
             is_about_arguments = isinstance(failure.__cause__, ValueError)
-            field = "pluginConfig" if is_about_arguments else "plugins"
-            raise config_error(field, str(failure), where) from failure.__cause__
+            problems.append(Problem("pluginConfig" if is_about_arguments else "plugins", str(failure)))
+            cause = cause or failure.__cause__
+            continue
         if not is_in_tree(plugin):
-            problems = [Problem("plugins", f'plugin "{name}": {text}') for text in contract_problems(plugin, name)]
-            if problems:
-                raise ConfigError(problems, where)
+            problems += [Problem("plugins", f'plugin "{name}": {text}') for text in contract_problems(plugin, name)]
         built[name] = plugin
+    if problems:
+        # What a plugin implements is only known of those that were built: of the others just the names are judged.
+        may_implement = partial(registry.may_implement, handle.behaviours.version)
+        problems += entry_problems(settings.plugins, may_implement, registry.names())
+        raise ConfigError(problems, f"profile {settings.scheduler_name}") from cause
     return built

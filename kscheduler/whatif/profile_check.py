@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from kscheduler.assembly import profiles_over
 from kscheduler.config.errors import ConfigError, Problem
+from kscheduler.config.expansion import with_entry
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.registry import Registry
 from kscheduler.plugins.in_tree import registry
@@ -45,6 +46,10 @@ def placed(problem: Problem, loaded: LoadedConfig) -> Problem:
         if problem.message.startswith(start):
             rest = problem.message.removeprefix(start)
             field = _FIELD.match(rest)
-            path = f"profiles[{index}].{field[1]}" if field else f"profiles[{index}]"
-            return dataclasses.replace(problem, path=path, message=rest[field.end() :] if field else rest)
+            if field is None:
+                return dataclasses.replace(problem, path=f"profiles[{index}]", message=rest)
+            of_file = loaded.as_given.profiles  # none where the file has none
+            found = Problem(field[1], rest[field.end() :])
+            found = with_entry(found, of_file[index].plugins) if index < len(of_file) else found
+            return dataclasses.replace(found, path=f"profiles[{index}].{found.path}")
     return problem

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import string
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -20,6 +21,7 @@ from kscheduler.app import App, ConfigSource, Options, reloading, source_of
 from kscheduler.app.config_file import FileRead, SettledFiles, digest_of, read_source
 from kscheduler.app.parts import CONNECTIONS_BESIDE_BINDS
 from kscheduler.config.loader import load_file
+from kscheduler.loading import ConfigurationReader
 from kscheduler.metrics import ReloadResult
 from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
@@ -75,6 +77,28 @@ class World:
     @property
     def profiles(self) -> set[str]:
         return set(self.app.parts.assembly.profiles)
+
+
+def count_looks(world: World) -> list[None]:
+    """An entry for each look at the files from now on."""
+    looks: list[None] = []
+    threads, call = world.app.reloader._threads, world.app.reloader._threads.call
+
+    async def counted(function: Callable[[], Any], seconds: float) -> Any:
+        looks.append(None)
+        return await call(function, seconds)
+
+    threads.call = counted  # type: ignore[method-assign]
+    return looks
+
+
+ONE = """\
+from kscheduler.framework.per_node import plugin
+
+@plugin("One")
+def score(pod, node):
+    return 1
+"""
 
 
 def replace(file: Path, text: str | bytes) -> None:
@@ -262,7 +286,7 @@ async def test_the_election_is_no_matter_of_a_running_process(tmp_path: Path) ->
 
 
 async def test_settings_without_effect_are_told_again_only_if_they_are_new(tmp_path: Path) -> None:
-    weight = 'pluginConfig: [{name: " "}]'
+    weight = "pluginConfig: [{name: Nada}]"
     first = f"{HEAD}profiles:\n- {{schedulerName: red, {weight}}}\n"
     async with following(tmp_path, first) as world:
         told = len(world.said("setting_not_honoured"))
@@ -358,13 +382,66 @@ async def test_a_file_that_cannot_be_read_to_its_end_holds_up_nothing_and_is_rea
         world.app.reloader.ask()
         await world.until_true(lambda: len(times) > 2)
         (line,) = world.said("config_refused")
-        assert line["reason"].startswith("reading it, or a plugin file, hangs: it has not ended within 0.05 s")
+        assert line["reason"].startswith("reading it hangs: it has not ended within 0.05 s")
         assert "hangs" in (await answer(world.app, "/readyz?verbose"))[1]
         put(world.server, "pods", pod_tree("meanwhile", schedulerName="red"))
         await until(world.server, lambda: node_of(world.server, "meanwhile") == "node")
         answers.set()
         await world.until_true(lambda: not list(world.app.reloader.notes()))
         assert world.profiles == {"red"}
+
+
+async def test_a_plugin_that_hangs_at_its_import_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reloading, "READ_SECONDS", 0.2)
+    plugin = tmp_path / "sleeps.py"
+    plugin.write_text("import sys\nsys.modules['may_end'].wait(30)\n" + ONE)
+    ends = threading.Event()
+    monkeypatch.setitem(sys.modules, "may_end", ends)
+    async with following(tmp_path) as world:
+        reader = ConfigurationReader(directories=[str(tmp_path)], base=registry())
+        file = str(world.file)
+        source = ConfigSource(
+            file, lambda data: reader.read_bytes(data, file), being_loaded=lambda: reader.being_loaded
+        )
+        world.app.reloader._source = source
+        world.file.write_text(text_of("red", more="pluginSources: [{file: sleeps.py}]"))
+        await world.app.reloader._reload(source)
+        (line,) = world.said("config_refused")
+        assert line["reason"].startswith(f"loading plugins from file {plugin} hangs: it has not ended within 0.2 s")
+        ends.set()
+        await world.until_true(lambda: not reader.being_loaded)
+
+
+async def test_a_file_that_was_refused_when_asked_for_is_not_refused_again_by_the_watch(tmp_path: Path) -> None:
+    async with following(tmp_path) as world:
+        await world.until_true(lambda: world.app.reloader.statistics().digest)
+        replace(world.file, text_of("red", more="parallelism: -1"))
+        world.app.reloader.ask()
+        await world.until_true(lambda: world.count(ReloadResult.REFUSED))
+        looks = count_looks(world)
+        await world.until_true(lambda: len(looks) > 4)
+        assert world.count(ReloadResult.REFUSED) == 1
+        assert len(world.said("config_refused")) == 1
+        await world.write(text_of("red", more="parallelism: -2"), ReloadResult.REFUSED)
+        assert world.count(ReloadResult.REFUSED) == 2, "another content is another change"
+
+
+async def test_a_file_that_is_half_written_when_asked_for_is_read_again_when_it_is_complete(tmp_path: Path) -> None:
+    async with following(tmp_path) as world:
+        world.file.write_text(text_of("red") + "- schedulerName")
+        world.app.reloader.ask()
+        await world.until_true(lambda: world.count(ReloadResult.REFUSED))
+        with world.file.open("a") as writing:
+            writing.write(": green\n")
+        await world.until_true(lambda: world.profiles == {"red", "green"})
+
+
+async def test_a_place_in_a_file_that_is_no_yaml_is_a_line_and_a_column(tmp_path: Path) -> None:
+    async with following(tmp_path) as world:
+        await world.write(f"{HEAD}profiles: [\n", ReloadResult.REFUSED)
+        (line,) = world.said("config_refused")
+        assert (line["line"], line["column"]) == (5, 1)
+        assert "field" not in line
 
 
 async def test_a_pipe_in_the_files_place_is_refused_and_a_file_is_taken_again(tmp_path: Path) -> None:

@@ -13,6 +13,13 @@ from kscheduler.config.loader import default_configuration, load_bytes
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 HTTP = "must be http://HOST or https://HOST, with a port and a path where needed"
+ONE = """\
+from kscheduler.framework.per_node import plugin
+
+@plugin("One")
+def score(pod, node):
+    return 1
+"""
 NO_TEXT = "expected text (in quotes, if it looks like a number or yes or no)"
 
 Captured = pytest.CaptureFixture[str]
@@ -54,6 +61,18 @@ def test_settings_plugins_and_gates_without_effect_are_warnings(file: Path, caps
     assert captured.out.endswith("schedules for default-scheduler, 2 warnings\n")
 
 
+def test_names_of_plugins_that_nobody_has_are_doubted_and_loaded_ones_are_not(file: Path, capsys: Captured) -> None:
+    plugin = file.with_name("one.py")
+    plugin.write_text(ONE)
+    disabled = "plugins: {filter: {disabled: [{name: NodeResourceFit}, {name: One}]}}"
+    assert check(file, f"profiles: [{{{disabled}, pluginConfig: [{{name: One}}]}}]", "--plugin", str(plugin)) == 0
+    (doubt,) = [line for line in capsys.readouterr().err.splitlines() if "enabled in no profile" not in line]
+    assert doubt.endswith(
+        "profiles[0].plugins.filter.disabled[0].name: has no effect: no plugin is named "
+        '"NodeResourceFit": do you mean NodeResourcesFit?'
+    )
+
+
 def test_an_extender_that_cannot_be_called_is_a_mistake(file: Path, capsys: Captured) -> None:
     text = "extenders:\n- urlPrefix: ftp://x\n  filterVerb: f\n  tlsConfig: {caFile: /no/ca.crt}\n"
     assert check(file, text) == 2
@@ -86,13 +105,149 @@ profiles:
 """
     assert check(file, text) == 2
     nope, sort, neither = capsys.readouterr().err.splitlines()
-    assert nope.startswith(f'kscheduler: {file}:4: profiles[0].plugins.filter: FilterPlugin "Nope" does not exist: ')
+    assert nope.startswith(
+        f'kscheduler: {file}:4: profiles[0].plugins.filter.enabled[0]: FilterPlugin "Nope" does not exist: '
+    )
     assert sort == (
-        f'kscheduler: {file}:4: profiles[0].plugins.filter: plugin "PrioritySort" does not extend FilterPlugin plugin'
+        f'kscheduler: {file}:4: profiles[0].plugins.filter.enabled[1]: plugin "PrioritySort" does not extend '
+        "FilterPlugin plugin"
     )
     assert neither.startswith(
-        f'kscheduler: {file}:5: profiles[1].plugins.score: ScorePlugin "Neither" does not exist: '
+        f'kscheduler: {file}:5: profiles[1].plugins.score.enabled[0]: ScorePlugin "Neither" does not exist: '
     )
+
+
+SEVERAL = """parallelism: 5000000000
+profiles:
+- schedulerName: a
+  plugins:
+    score:
+      enabled:
+      - {name: Nope, weight: 5000000000}
+      - {name: NodeCosts}
+      - {nam: Misspelt}
+    filter:
+      enabled:
+      - {name: NodeResourcesFit, weight: -5000000000}
+      - {name: PrioritySort}
+    multiPoint:
+      enabled: [{name: TaintToleration, weight: 2}, {name: podtopologyspread}]
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: LeastAllocate}}
+extenders:
+- {urlPrefix: "ftp://x", filterVerb: f}
+- {urlPrefix: "http://x:0", prioritizeVerb: p, weight: -1}
+- {urlprefix: "http://x", filterVerb: f}
+- urlPrefix: "https://x"
+  tlsConfig: {certData: "???", caFile: /no/ca.crt}
+- {urlPrefix: "https://x", filterVerb: f, tlsConfig: {caFile: /no/ca.crt}}
+"""
+FOUND = {
+    "parallelism": "5000000000 is outside",
+    "profiles[0].plugins.score.enabled[0].weight": "5000000000 is outside",
+    "profiles[0].plugins.score.enabled[0]": 'ScorePlugin "Nope" does not exist: kube-scheduler has no plugin of this',
+    "profiles[0].plugins.score.enabled[1]": 'ScorePlugin "NodeCosts" does not exist: did you mean NodeCost?',
+    "profiles[0].plugins.score.enabled[2].nam": "unknown field",
+    "profiles[0].plugins.filter.enabled[0].weight": "-5000000000 is outside",
+    "profiles[0].plugins.filter.enabled[1]": 'plugin "PrioritySort" does not extend FilterPlugin plugin',
+    "profiles[0].plugins.multiPoint.enabled[1]": '"podtopologyspread" does not exist: did you mean PodTopologySpread?',
+    "profiles[0].pluginConfig[0].args.scoringStrategy.type": 'Unsupported value: "LeastAllocate"',
+    "extenders[0].urlPrefix": f'Invalid value: "ftp://x": {HTTP}',
+    "extenders[1].urlPrefix": 'Invalid value: "http://x:0": nobody listens on port 0',
+    "extenders[1].weight": "Invalid value: -1",
+    "extenders[2].urlprefix": "unknown field",
+    "extenders[3].tlsConfig.certData": "illegal base64 data",
+    "extenders[4].tlsConfig.caFile": "/no/ca.crt: No such file or directory",
+}
+
+
+def found_in(file: Path, err: str) -> dict[str, str]:
+    """The messages by path."""
+    lines = (line.removeprefix(f"kscheduler: {file}:").partition(": ")[2] for line in err.splitlines())
+    return {path: message for path, _, message in (line.partition(": ") for line in lines)}
+
+
+def test_a_mistake_in_one_field_hides_no_other(file: Path, capsys: Captured) -> None:
+    assert check(file, SEVERAL) == 2
+    err = capsys.readouterr().err
+    found = found_in(file, err)
+    assert {path: message for path, message in found.items() if FOUND.get(path, "-") not in message} == {}
+    assert found.keys() == FOUND.keys()
+    assert err.count("\n") == len(FOUND), "each once"
+
+
+def test_a_value_out_of_range_hides_neither_plugins_nor_extenders(file: Path, capsys: Captured) -> None:
+    text = (
+        "percentageOfNodesToScore: 101\n"
+        "profiles: [{plugins: {filter: {enabled: [{name: Nope}, {name: Nada}]}}}]\n"
+        "extenders: [{urlPrefix: 'ftp://x', filterVerb: f}]"
+    )
+    assert check(file, text) == 2
+    assert found_in(file, capsys.readouterr().err).keys() == {
+        "percentageOfNodesToScore",
+        "profiles[0].plugins.filter.enabled[0]",
+        "profiles[0].plugins.filter.enabled[1]",
+        "extenders[0].urlPrefix",
+    }
+
+
+def test_names_are_not_judged_while_a_plugin_file_is_missing(file: Path, capsys: Captured) -> None:
+    text = (
+        "pluginSources: [{file: away.py}]\nparallelism: -1\nprofiles: [{plugins: {filter: {enabled: [{name: Mine}]}}}]"
+    )
+    assert check(file, text) == 2
+    assert found_in(file, capsys.readouterr().err).keys() == {"pluginSources[0].file", "parallelism"}
+    assert main(["config", "check", str(file), "--plugin", "/no/such.py"]) == 2
+    assert "Mine" not in capsys.readouterr().err
+
+
+BROKEN_PLUGINS = """\
+from kscheduler.framework.plugin import Plugin
+
+class One(Plugin):
+    name = "One"
+    def __init__(self):
+        raise ValueError("no one")
+
+class Two(Plugin):
+    name = "Two"
+    def __init__(self):
+        raise ValueError("no two")
+"""
+
+
+def test_a_plugin_that_cannot_be_built_hides_no_other(file: Path, capsys: Captured, tmp_path: Path) -> None:
+    (tmp_path / "two.py").write_text(BROKEN_PLUGINS)
+    text = "profiles: [{plugins: {multiPoint: {enabled: [{name: One}, {name: Nope}, {name: Two}]}}}]"
+    file.write_text(HEAD + text)
+    assert main(["config", "check", str(file), "--plugin", str(tmp_path / "two.py")]) == 2
+    one, two, nope = capsys.readouterr().err.splitlines()
+    assert "no one" in one
+    assert "no two" in two
+    assert "profiles[0].plugins.multiPoint.enabled[1]: " in nope
+
+
+def test_the_start_says_all_that_the_check_says(file: Path, capsys: Captured) -> None:
+    file.write_text(HEAD + SEVERAL)
+    assert main(["config", "check", str(file)]) == 2
+    checked = capsys.readouterr().err
+    done = run("--config", str(file), "--master", "http://127.0.0.1:9")
+    assert (done.returncode, done.stderr) == (2, checked)
+
+
+def test_the_start_says_all_plugins_and_extenders_at_once(file: Path, capsys: Captured) -> None:
+    text = (
+        "profiles:\n- {schedulerName: a, plugins: {filter: {enabled: [{name: Nope}]}}}\n"
+        "- {schedulerName: b, plugins: {filter: {enabled: [{name: Nada}]}}}\n"
+        "extenders: [{urlPrefix: 'ftp://x', filterVerb: f}]"
+    )
+    file.write_text(HEAD + text)
+    assert main(["config", "check", str(file)]) == 2
+    checked = capsys.readouterr().err
+    done = run("--config", str(file), "--master", "http://127.0.0.1:9")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-3:] == checked.splitlines()
 
 
 @pytest.mark.parametrize(

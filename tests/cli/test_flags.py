@@ -135,18 +135,61 @@ def test_leader_election_flags_win_over_the_file_and_only_those_that_were_given(
 
 def test_what_flags_make_of_a_file_is_checked(file: str) -> None:
     assert problems("--config", file, "--leader-elect-renew-deadline=50s") == [
-        'command line: leaderElection.leaseDuration: Invalid value: "50s": must be greater than `RenewDeadline`'
+        (
+            'command line: --leader-elect-renew-deadline: Invalid value: "50s": must be less than '
+            "leaderElection.leaseDuration, which is 40s"
+        )
     ]
     (problem,) = problems("--kube-api-burst=-1")
-    assert problem.startswith("command line: clientConnection.burst: Invalid value: -1")
+    assert problem.startswith("command line: --kube-api-burst: Invalid value: -1")
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (
+            ["--leader-elect-lease-duration=5s"],
+            (
+                '--leader-elect-lease-duration: Invalid value: "5s": must be greater than '
+                "leaderElection.renewDeadline, which is 10s"
+            ),
+        ),
+        (
+            ["--leader-elect-lease-duration=30s", "--leader-elect-renew-deadline=1m"],
+            (
+                '--leader-elect-lease-duration: Invalid value: "30s": must be greater than '
+                "leaderElection.renewDeadline, which is 1m0s"
+            ),
+        ),
+        (
+            ["--leader-elect-renew-deadline=2s"],
+            (
+                '--leader-elect-renew-deadline: Invalid value: "2s": must be greater than 1.2 times '
+                "leaderElection.retryPeriod, which is 2s"
+            ),
+        ),
+        (
+            ["--leader-elect-retry-period=9s"],
+            (
+                '--leader-elect-retry-period: Invalid value: "9s": 1.2 times it must be less than '
+                "leaderElection.renewDeadline, which is 10s"
+            ),
+        ),
+    ],
+)
+def test_a_flag_that_contradicts_another_time_is_named_with_its_own_value(flags: list[str], told: str) -> None:
+    assert problems(*flags) == [f"command line: {told}"]
 
 
 @pytest.mark.parametrize(
     ("flag", "told"),
     [
-        ("--leader-elect-retry-period=1ms", 'leaderElection.retryPeriod: Invalid value: "1ms": must be at least 100ms'),
-        ("--leader-elect-resource-name=My_Lease", 'leaderElection.resourceName: Invalid value: "My_Lease"'),
-        ("--leader-elect-resource-namespace=a.b", 'leaderElection.resourceNamespace: Invalid value: "a.b"'),
+        (
+            "--leader-elect-retry-period=1ms",
+            '--leader-elect-retry-period: Invalid value: "1ms": must be at least 100ms',
+        ),
+        ("--leader-elect-resource-name=My_Lease", '--leader-elect-resource-name: Invalid value: "My_Lease"'),
+        ("--leader-elect-resource-namespace=a.b", '--leader-elect-resource-namespace: Invalid value: "a.b"'),
     ],
 )
 def test_a_lease_that_cannot_work_is_refused_as_in_a_file(flag: str, told: str) -> None:
@@ -277,7 +320,12 @@ def test_flags_and_file_say_the_same(
         if value is not None:
             section, _, field = paths[name].partition(".")
             tree.setdefault(section, {})[field] = value
-    assert outcome(lambda: configured(*flags)) == outcome(lambda: from_file(tree))
+    by_flags, by_file = outcome(lambda: configured(*flags)), outcome(lambda: from_file(tree))
+    if not isinstance(by_file, tuple):
+        assert by_flags == by_file
+        return
+    assert len(by_flags) == len(by_file), "only the words differ: each names what was given"
+    assert all(problem.path in {flag.partition("=")[0] for flag in flags} for problem in by_flags)
 
 
 def from_file(tree: dict[str, Any]) -> KubeSchedulerConfiguration:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kscheduler.config.loader import LoadedConfig
 from kscheduler.config.told_changes import LONGEST_TOLD, MOST_TOLD, told_changes
 from tests.config.test_changes import loaded
 
@@ -74,7 +75,7 @@ def test_profiles_that_come_and_go_are_told_by_name_and_their_order_is_none() ->
 
 
 def test_secrets_are_not_told() -> None:
-    def with_extender(url: str, token: str) -> tuple[Any, ...]:
+    def with_extender(url: str, token: str) -> LoadedConfig:
         mine = {"name": "Mine", "args": {"apiToken": token}}
         fields = {"extenders": [{"urlPrefix": url, "filterVerb": "f", "weight": len(token)}]}
         return loaded(profiles=[profile(pluginConfig=[mine])], **fields)

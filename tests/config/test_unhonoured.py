@@ -5,6 +5,7 @@ import pytest
 from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from kscheduler.config.loader import default_configuration, dump_default, load_bytes
 from kscheduler.config.unhonoured import RULES, unhonoured
+from kscheduler.plugins.in_tree import registry
 from kscheduler.upstream.release import VERSION
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -202,3 +203,28 @@ def test_plugins_that_make_room_for_pod_groups_warn_while_there_are_no_pod_group
     gates = parse_feature_gates("GenericWorkload=true", version="1.37")
     assert paths(text, "1.37") == ["profiles[0].plugins.podGroupPostFilter"]
     assert unhonoured(load_bytes((HEAD + text).encode(), "f", gates)) == ()
+
+
+TYPING_MISTAKES = """\
+profiles:
+- plugins:
+    filter: {disabled: [{name: NodeResourceFit}, {name: NodePorts}, {name: "*"}]}
+    multiPoint: {disabled: [{name: Coscheduling}, {name: mine}]}
+  pluginConfig:
+  - {name: Nada, args: {x: 1}}
+  - {name: Mine, args: {x: 1}}
+  - {name: RandomScor}
+"""
+
+
+def test_names_of_plugins_that_do_not_exist_are_doubted_with_the_name_that_is_near() -> None:
+    loaded = load_bytes((HEAD + TYPING_MISTAKES).encode(), "f")
+    of_profile, nothing = "profiles[0].", "has no effect: no plugin is named"
+    assert [str(each) for each in unhonoured(loaded, plugins=(*registry().names(), "Mine"))] == [
+        f'{of_profile}pluginConfig[0].name: {nothing} "Nada"',
+        f'{of_profile}pluginConfig[2].name: {nothing} "RandomScor": do you mean RandomScore?',
+        f'{of_profile}plugins.filter.disabled[0].name: {nothing} "NodeResourceFit": do you mean NodeResourcesFit?',
+        f'{of_profile}plugins.multiPoint.disabled[0].name: {nothing} "Coscheduling"',
+        f'{of_profile}plugins.multiPoint.disabled[1].name: {nothing} "mine": do you mean Mine?',
+    ]
+    assert unhonoured(loaded) == (), "who does not know the plugins doubts none"

@@ -97,4 +97,9 @@ def test_a_directory_whose_parent_is_missing_is_named(tmp_path: Path) -> None:
     assert is_writable(tmp_path / "new") == ""
     (tmp_path / "file").touch()
     assert is_writable(tmp_path / "file") == f"{tmp_path / 'file'}: is not a directory"
-    assert "not/there" in is_writable(tmp_path / "not" / "there")
+    there = tmp_path / "not" / "there"
+    assert is_writable(there) == f"{there}: it cannot be made: there is no directory {there.parent}"
+
+
+def test_a_directory_that_cannot_be_made_says_so() -> None:
+    assert is_writable(Path("/proc/foo")) == "/proc/foo: it cannot be made there: No such file or directory"

@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from kscheduler.recorder import flight_recorder as recorder_module
 from kscheduler.recorder import segment_thread
 from kscheduler.recorder.building import flight_recorder
 from kscheduler.recorder.entries import Op
-from kscheduler.recorder.file.directory import segments_in
+from kscheduler.recorder.file.directory import room_for, segment_path, segments_in
 from kscheduler.recorder.file.segment_reader import SegmentReader
 from kscheduler.recorder.flight_recorder import FlightRecorder, RecordSettings
 from kscheduler.recorder.replaying.replay import last_run_of, runs_of
@@ -333,6 +334,26 @@ def test_the_start_of_a_recording_is_logged_once_with_its_place_and_size(tmp_pat
         record(tmp_path, 60, seed=1, nodes=3)
     (line,) = (line for line in lines if line["event"] == "recording_started")
     assert (line["directory"], line["max_bytes"], line["redacted"]) == (str(tmp_path), 1 << 30, False)
+
+
+async def test_a_recording_that_may_grow_larger_than_its_volume_is_warned_about(tmp_path: Path) -> None:
+    for most_bytes in (1 << 20, 1 << 60):
+        settings = RecordSettings(tmp_path / str(most_bytes), most_bytes)
+        cluster = RandomCluster(default_configuration(), 3, recorder=partial(flight_recorder, settings))
+        with capture_logs() as lines:
+            await play(cluster, 20, {})
+        warned = [line for line in lines if line["event"] == "recording_may_fill_its_volume"]
+        assert len(warned) == (most_bytes == 1 << 60)
+    (line,) = warned
+    assert (line["directory"], line["max_bytes"]) == (str(settings.directory), 1 << 60)
+    assert 0 < line["free_bytes"] < 1 << 60
+
+
+def test_files_that_may_be_deleted_are_room_for_a_recording(tmp_path: Path) -> None:
+    before = room_for(tmp_path)
+    with segment_path(tmp_path, "20260101T000000Z-1", 1).open("wb") as file:
+        file.truncate(1 << 40)  # a sparse file takes no place
+    assert room_for(tmp_path) - before == pytest.approx(1 << 40, abs=1 << 32)
 
 
 def test_a_version_that_is_followed_is_no_other_configuration(tmp_path: Path) -> None:

@@ -1,19 +1,23 @@
 """Stories with what takes more than one step: pod groups, Permit, volumes that are bound first, extenders."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
 from benchmarks.recorder.random_cluster import ZONES, RandomCluster
+from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
 from kscheduler.api.groups import POD_GROUPS, KubernetesPodGroup
 from kscheduler.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
+from kscheduler.api.meta import ObjectMeta
 from kscheduler.api.storage import BIND_COMPLETED, PersistentVolume, PersistentVolumeClaim, StorageClass
 from kscheduler.assembly import Ports
 from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
@@ -22,8 +26,13 @@ from kscheduler.framework.cluster.preemption import Candidate
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status, unschedulable
 from kscheduler.loading import ConfigurationReader
+from kscheduler.recorder.entries import Op
+from kscheduler.recorder.flight_recorder import FlightRecorder
+from kscheduler.recorder.redaction.redacting import NO_REDACTION, KeyedRedaction
 from kscheduler.recorder.replaying.described import configured_as
 from kscheduler.recorder.replaying.replay import Report
+from kscheduler.recorder.replaying.replayed_scheduler import ReplayedScheduler
+from kscheduler.recorder.segment_thread import SegmentThread, WriteSettings
 from kscheduler.scheduling.extenders.answers import UNASKED, ExtenderAnswers, VictimAnswers
 from tests.recorder.recorded import record, replayed, written
 
@@ -180,7 +189,7 @@ def test_waits_for_permit_that_are_over_are_decided_as_recorded(tmp_path: Path) 
 
 
 class Judges:
-    """Turns down nodes for web pods. Implements `Extenders`."""
+    """Turns down nodes for web pods, and takes its time. Implements `Extenders`."""
 
     def first_answers(self, pod: PodInfo) -> ExtenderAnswers | None:
         return UNASKED if pod.labels["app"] == "web" else None
@@ -195,6 +204,7 @@ class Judges:
 
     async def about_nodes(self, pod: PodInfo, names: Sequence[str]) -> ExtenderAnswers:
         del pod
+        await asyncio.sleep(0.002)
         asked = frozenset(names)
         left = frozenset(name for name in names if name[-1] in "02468")
         no = dict.fromkeys(asked - left, unschedulable("odd", plugin="Extender"))
@@ -227,3 +237,20 @@ def test_pods_that_concern_extenders_are_followed_and_all_others_decided_as_reco
     assert_equal(report)
     assert 0 < sum(report.followed.values()) < report.decisions
     assert all("extenders" in reason for reason in report.followed)
+
+
+@KEYS
+def test_a_pod_that_waits_for_the_victims_of_another_one_is_woken_in_the_replay_too(key: bytes, tmp_path: Path) -> None:
+    """Its decision is followed and not made again, so the recording must say that it waits."""
+    recorder = FlightRecorder(SegmentThread(WriteSettings(tmp_path, "x", 1, 1, 1.0)), VirtualClock())
+    first = PodInfo(Pod(metadata=ObjectMeta(name="first", namespace="shop")))
+    recorder.waits_beside(first, "node-1")
+    entry = (Op.LATER, 0, 7, first.key, False, "", recorder._take_outputs())
+    redaction = KeyedRedaction(key) if key else NO_REDACTION
+    packed = redaction.entry(entry)
+    assert ("first" in str(packed)) == ("node-1" in str(packed)) == (not key)
+    asked: list[tuple[str, PodInfo]] = []
+    evictions = SimpleNamespace(is_clearing=lambda node, pod: asked.append((node, pod)))
+    replay: Any = SimpleNamespace(assembly=SimpleNamespace(cache=None, evictions=evictions))
+    ReplayedScheduler._make_room(replay, first, packed[-1])
+    assert asked == [(redaction.text("node-1"), first)]

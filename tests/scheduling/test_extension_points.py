@@ -61,7 +61,7 @@ def test_a_plugin_is_refused_where_upstream_does_not_have_it(version: str, plugi
         with pytest.raises(ConfigError) as caught:
             build(at(point, plugin), version=version)
         label = f"{point[0].upper()}{point[1:]}Plugin"
-        assert f'plugins.{point}: plugin "{plugin}" does not extend {label} plugin' in str(caught.value)
+        assert f'plugins.{point}.enabled[0]: plugin "{plugin}" does not extend {label} plugin' in str(caught.value)
 
 
 def test_an_extension_point_of_another_version_is_an_unknown_field() -> None:
@@ -103,7 +103,8 @@ def test_a_plugin_that_nobody_registered_is_refused_with_what_to_do(name: str) -
         with pytest.raises(ConfigError) as caught:
             build(at(point, name))
         assert f'Plugin "{name}" does not exist: {advice(name)}' in str(caught.value)
-        assert f"profile x: plugins.{point}: " in str(caught.value)
+        place = "plugins.multiPoint" if point == "multiPoint" else f"plugins.{point}.enabled[0]"
+        assert f"profile x: {place}: " in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -135,8 +136,10 @@ def test_each_plugin_of_scheduler_plugins_is_known_as_theirs(name: str) -> None:
 
 def test_the_advice_says_whose_a_plugin_is_and_how_one_is_registered() -> None:
     assert "kubernetes-sigs/scheduler-plugins" in advice("Coscheduling")
-    assert "kscheduler.app.run with a registry of its own" in advice("Coscheduling")
+    assert "pluginSources in the configuration or by --plugin" in advice("Coscheduling")
     assert "plugins written in Go cannot be loaded" in advice("Mine")
     assert "scheduler-plugins" not in advice("Mine")
     assert advice("TaintTolerations") == "did you mean TaintToleration?"
+    assert advice("prefercheap", ["PreferCheap"]) == "did you mean PreferCheap?"
+    assert advice("DeferredPodScheduling") == "Kubernetes 1.37 has it: see --emulated-version"
     assert not SCHEDULER_PLUGINS & IN_TREE_POINTS[VERSION].keys()

@@ -101,6 +101,13 @@ async def test_faults_can_be_ordered_over_http(client: Client, server: EmbeddedA
     assert (await client.get("/api/v1/nodes"))["items"] == []
     status, refused = await client.request("POST", "/_faults", {"add": {"action": "explode"}})
     assert (status, refused["reason"]) == (400, "BadRequest")
+    assert "'explode'" in refused["message"]
+    assert refused["message"].endswith(
+        "there are answer, delay, reset, apply_then_reset, cut_event, lose_event, duplicate_event"
+    )
+    status, refused = await client.request("POST", "/_faults", {"do": "help"})
+    assert status == 400
+    assert refused["message"].endswith("there are drop_watches, stall_watches, resume_watches, expire_history")
     assert server.faults.active == []
 
 

@@ -391,3 +391,13 @@ async def test_generators_of_every_kind_are_read(kubectl: Kubectl) -> None:
     secret = await kubectl.object("secret", "login")
     assert (secret["type"], secret["data"]) == ("Opaque", {"user": "bWU="})
     assert (await kubectl("create", "token", "default")).startswith("kscheduler-embedded.")
+
+
+async def test_the_line_of_the_operations_page_lets_the_default_account_read_metrics(kubectl: Kubectl) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    line = next(each for each in page.splitlines() if each.startswith("kubectl create clusterrole metrics "))
+    may_read = ("auth", "can-i", "get", "/metrics", "--as=system:serviceaccount:default:default")
+    assert (await kubectl.try_(*may_read)).code == 1
+    for command in line.split(" && "):
+        await kubectl(*command.split()[1:])
+    assert await kubectl(*may_read) == "yes"

@@ -15,12 +15,15 @@ from kscheduler.config.loader import LoadedConfig, dump_default
 from kscheduler.config.reading.lines import with_lines
 from kscheduler.config.types import OWN_SCHEDULER_NAME
 from kscheduler.config.unhonoured import unhonoured
-from kscheduler.scheduling.extenders.addresses import unusable_extenders
+from kscheduler.scheduling.extenders.addresses import unusable_extenders, with_unusable_extenders
 from kscheduler.whatif.profile_check import profile_problems
 
 _CHECK = """\
 Read a KubeSchedulerConfiguration as the service would. All mistakes are reported at once, a line for each, with exit
-code 2. A setting, gate or plugin that is known but has no effect here (yet) is a warning: the file may be used."""
+code 2. Only a file that is no YAML, or of another kind or version, is judged no further than that; names of plugins
+are judged when all files and modules that they are loaded from can be; and plugins are built, each with its arguments,
+once the fields are right. A setting, gate or plugin that is known but has no effect here (yet) is a warning: the file
+may be used."""
 _DEFAULT = "Print the configuration that applies without a file, as a file to start from."
 _POLICIES = """\
 Print a configuration with a profile for each ready policy (random, round-robin, cheapest, annotation-match, load-aware,
@@ -79,13 +82,17 @@ def _print_policies(names: Sequence[str]) -> int:
 
 def _check(args: argparse.Namespace) -> int:
     gates = feature_gates(args)
-    configured = configuration_reader(args, gates).read_file(args.file)
+    try:
+        configured = configuration_reader(args, gates).read_file(args.file)
+    except ConfigError as failure:
+        raise with_unusable_extenders(failure) from None
     loaded = configured.config
     unusable = unusable_extenders(loaded.configuration.extenders)
     problems = (*profile_problems(loaded, configured.registry), *unusable)
     if problems:
         raise ConfigError(with_lines(problems, loaded.data), loaded.where)
-    warnings = [*gates.warnings, *(f"{loaded.where}: {warning}" for warning in unhonoured(loaded))]
+    doubts = unhonoured(loaded, plugins=configured.registry.names())
+    warnings = [*gates.warnings, *(f"{loaded.where}: {warning}" for warning in doubts)]
     warnings += [f"plugin {each.name} ({each.origin}) is enabled in no profile" for each in configured.unused]
     for warning in warnings:
         print(f"kscheduler: warning: {warning}", file=sys.stderr)

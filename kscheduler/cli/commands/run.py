@@ -138,9 +138,39 @@ def run(args: argparse.Namespace) -> int:
         configure_logs(args)
         resolved = resolve(args)
         _warn(resolved)
-        return _write_config(resolved, args.write_config_to) if args.write_config_to else _serve(resolved, args)
+        if args.write_config_to:
+            return _write_config(resolved, args.write_config_to)
     except (ConfigError, ConfigurationError, RedactionKeyError) as failure:
-        return refuse(failure)
+        return refuse(_with_further(failure))
+    try:
+        return _serve(resolved, args)
+    except (ConfigError, ConfigurationError, RedactionKeyError) as failure:
+        return refuse(_all_at_once(resolved, failure))
+
+
+def _with_further(failure: Exception) -> Exception:
+    """The mistakes of a file, with those of its extenders, which only whoever calls them looks for."""
+    from kscheduler.config.errors import ConfigError
+    from kscheduler.scheduling.extenders.addresses import with_unusable_extenders
+
+    return with_unusable_extenders(failure) if isinstance(failure, ConfigError) else failure
+
+
+def _all_at_once(resolved: Resolved, failure: Exception) -> Exception:
+    """All that `kscheduler config check` finds, where the start has ended at the first profile that cannot be built, or
+    at the extenders.
+    """
+    from kscheduler.config.errors import ConfigError
+    from kscheduler.config.reading.lines import with_lines
+    from kscheduler.scheduling.extenders.addresses import unusable_extenders
+    from kscheduler.whatif.profile_check import profile_problems
+
+    if not isinstance(failure, ConfigError):
+        return failure
+    loaded = resolved.config
+    unusable = unusable_extenders(loaded.configuration.extenders)
+    problems = (*profile_problems(loaded, resolved.configured.registry), *unusable)
+    return ConfigError(with_lines(problems, loaded.data), loaded.where) if problems else failure
 
 
 def _warn(resolved: Resolved) -> None:
@@ -233,7 +263,14 @@ def _source(args: argparse.Namespace, resolved: Resolved) -> "ConfigSource | Non
         return None  # a pipe, as `--config <(helm template ...)` gives, has nothing to be read again
     reader = resolved.reader
     is_watched = args.config_reload == "auto"
-    return ConfigSource(args.config, read_again(args, reader), is_watched, lambda: reader.paths, reader.follow)
+    return ConfigSource(
+        args.config,
+        read_again(args, reader),
+        is_watched,
+        lambda: reader.paths,
+        reader.follow,
+        lambda: reader.being_loaded,
+    )
 
 
 def _ports(serving: HTTPServing, https: str) -> str:

@@ -14,7 +14,7 @@ import yaml
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.reading.yaml_tree import LOADER, parse_yaml
 
-_MARK: Final = re.compile(r"line (\d+), column \d+")
+_MARK: Final = re.compile(r"line (\d+), column (\d+)")
 """How the parser's own mistakes name their place."""
 _STEP: Final = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
@@ -40,9 +40,9 @@ class Lines:
 
         `None` for the file as a whole, and for a field of which not even the first part is there.
         """
-        mark = _MARK.fullmatch(path)
+        mark = mark_of(path)
         if mark is not None:
-            return int(mark[1])
+            return mark[0]
         node, line = self._root, None
         for index, name in _STEP.findall(path):
             found = _element(node, int(index)) if index else _field(node, name)
@@ -51,6 +51,12 @@ class Lines:
             marked, node = found
             line = marked.start_mark.line + 1
         return line
+
+
+def mark_of(path: str) -> tuple[int, int] | None:
+    """Line and column where the parser itself has found a mistake; `None` for the path of a field."""
+    mark = _MARK.fullmatch(path)
+    return None if mark is None else (int(mark[1]), int(mark[2]))
 
 
 def with_lines(problems: Iterable[Problem], data: bytes) -> Iterator[Problem]:

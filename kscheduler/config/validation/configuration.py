@@ -49,6 +49,10 @@ SHORTEST_LEASE_TIMES: Mapping[str, Duration] = {
 
 kube-scheduler accepts a millisecond; its replicas then do nothing but ask, and lose the Lease at each slow answer."""
 
+ABOVE_RENEW_DEADLINE = "must be greater than `RenewDeadline`"
+ABOVE_RETRY_PERIOD = "renewDeadline must be greater than retryPeriod*JitterFactor"
+"""kube-scheduler's words about two times of the election that contradict each other."""
+
 POD_GROUP_APIS = ("scheduler-plugins", "volcano")
 """What `podGroupAPIs` may name."""
 
@@ -104,10 +108,9 @@ def _leader_election(election: LeaderElectionConfiguration) -> Iterator[Problem]
             yield invalid(f"leaderElection.{name}", duration, detail)
     if election.lease_duration <= election.renew_deadline:
         # kube-scheduler shows the deadline as the bad value here.
-        yield invalid("leaderElection.leaseDuration", election.renew_deadline, "must be greater than `RenewDeadline`")
+        yield invalid("leaderElection.leaseDuration", election.renew_deadline, ABOVE_RENEW_DEADLINE)
     if election.renew_deadline <= election.retry_period * JITTER_FACTOR:
-        detail = "renewDeadline must be greater than retryPeriod*JitterFactor"
-        yield invalid("leaderElection.renewDeadline", election.renew_deadline, detail)
+        yield invalid("leaderElection.renewDeadline", election.renew_deadline, ABOVE_RETRY_PERIOD)
     if election.resource_lock != "leases":
         yield invalid("leaderElection.resourceLock", election.resource_lock, 'resourceLock value must be "leases"')
     yield from _lease_name("leaderElection.resourceName", election.resource_name, subdomain_faults)

@@ -7,6 +7,7 @@ Who reads also finds a copy under another name, by what it begins with. Who writ
 
 import os
 import re
+import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -87,6 +88,14 @@ def make_room(directory: Path, most_bytes: int, spared: Path) -> list[Path]:
     return deleted
 
 
+def room_for(directory: Path) -> int:
+    """Bytes that a recording may take there: what the volume has free, and the segments that it may delete.
+
+    Raises `OSError`.
+    """
+    return shutil.disk_usage(directory).free + sum(name.path.stat().st_size for name in segments_in(directory))
+
+
 def is_writable(directory: Path) -> str:
     """Why nothing can be written there; empty: it can. The directory is made if its parent is there."""
     try:
@@ -94,5 +103,7 @@ def is_writable(directory: Path) -> str:
     except FileExistsError:
         return f"{directory}: is not a directory"
     except OSError as problem:
-        return f"{directory}: {problem.strerror or problem}"
+        if not directory.parent.is_dir():
+            return f"{directory}: it cannot be made: there is no directory {directory.parent}"
+        return f"{directory}: it cannot be made there: {problem.strerror or problem}"
     return "" if os.access(directory, os.W_OK | os.X_OK) else f"{directory}: it cannot be written to"

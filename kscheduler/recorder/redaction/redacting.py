@@ -107,6 +107,8 @@ class KeyedRedaction(Redaction):
         if kind == Output.PREEMPTS:
             node, victims = rest
             return kind, self.text(name), self.text(node), self._all(victims)
+        if kind == Output.WAITS_BESIDE:
+            return kind, self.text(name), self.text(*rest)
         return kind, self.text(name), *rest
 
     def _decided(self, number: int, key: str, attempts: int, how: int, node: str, outputs: Any) -> Sequence[Any]:

@@ -6,6 +6,7 @@ from typing import Any
 from kscheduler.api.kinds import POD_DISRUPTION_BUDGETS, PODS, WORKLOAD_KINDS, Kind
 from kscheduler.assembly import Ports
 from kscheduler.framework.cluster.preemption import Preemption
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.informers.store import Store
 from kscheduler.recorder.entries import Output
@@ -47,6 +48,10 @@ class OutputJournal(Journal):
     def preempting(self, preemption: Preemption) -> None:
         """Likewise."""
         self.outputs.append(preempts_output(preemption))
+
+    def waits_beside(self, pod: PodInfo, node_name: str) -> None:
+        """Likewise."""
+        self.outputs.append((Output.WAITS_BESIDE, pod.key, node_name))
 
     def take(self) -> list[tuple[Any, ...]]:
         """The outputs since the last call."""

@@ -253,9 +253,11 @@ class ReplayedScheduler:
         self._follow(queued, number, node, outputs)
 
     def _make_room(self, preemptor: PodInfo, outputs: Sequence[Any]) -> None:
-        """Begin the recorded preemption of a decision that is not made again."""
+        """Begin the recorded preemption of a decision that is not made again, or let it wait for another one's end."""
         cache = self.assembly.cache
         for output in outputs:
+            if output[0] == Output.WAITS_BESIDE:
+                self.assembly.evictions.is_clearing(output[2], preemptor)
             if output[0] != Output.PREEMPTS:
                 continue
             _, _, node_name, keys = output

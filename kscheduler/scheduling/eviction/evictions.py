@@ -251,6 +251,8 @@ class AsyncEvictions:
             if entry.is_in_the_way_of(waiting) and self._has_victims_below(waiting.priority, entry):
                 entry.neighbours[waiting.key] = None
                 found = True
+        if found:
+            self._ports.journal.waits_beside(waiting, node_name)
         return found
 
     def _has_victims_below(self, priority: int, entry: RunningPreemption) -> bool:

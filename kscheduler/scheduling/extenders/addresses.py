@@ -18,8 +18,9 @@ from kscheduler.api.addresses import why_never_called
 from kscheduler.client.access.tls import TLSContexts, TLSFiles, TLSPlaces
 from kscheduler.client.errors import ConfigurationError
 from kscheduler.client.extenders.address import ExtenderAddress
-from kscheduler.config.errors import Problem, invalid
+from kscheduler.config.errors import ConfigError, Problem, invalid
 from kscheduler.config.extenders import decides, extender_name
+from kscheduler.config.loader import UnusableConfigError
 from kscheduler.config.types import Extender, ExtenderTLSConfig
 
 _NO_TLS: Final = ExtenderTLSConfig()
@@ -70,6 +71,22 @@ def unusable_extenders(extenders: Sequence[Extender]) -> list[Problem]:
             problems += _url_problems(f"extenders[{index}].urlPrefix", extender)
         problems += _file_problems(index, extender)
     return problems
+
+
+def with_unusable_extenders(failure: ConfigError) -> ConfigError:
+    """The mistakes of a file, with those of its extenders' addresses and files, as far as they could be read."""
+    if not isinstance(failure, UnusableConfigError):
+        return failure
+    wrong_tls = {
+        problem.path.partition(".tlsConfig")[0] for problem in failure.problems if ".tlsConfig" in problem.path
+    }
+    problems: list[Problem] = []
+    for index, extender in enumerate(failure.readable.configuration.extenders):
+        if decides(extender) or extender.bind_verb:
+            problems += _url_problems(f"extenders[{index}].urlPrefix", extender)
+        if f"extenders[{index}]" not in wrong_tls:  # what is no base64 makes no certificate
+            problems += _file_problems(index, extender)
+    return failure.with_further(problems)
 
 
 def _url_problems(path: str, extender: Extender) -> Iterator[Problem]:

@@ -90,7 +90,8 @@ def simulate_page(questions: Questions) -> Handler:
         if unknown is not None:
             return unknown
         if request.content_type not in ("application/json", "application/octet-stream"):
-            return status_answer(request, 415, f"the body is JSON, not {request.content_type}")
+            text = f"the body is JSON, not {request.content_type}: send Content-Type: application/json"
+            return status_answer(request, 415, text)
         answer = await questions.simulate(await request.clone(client_max_size=BODY_BYTES).read())
         return _response(request, answer, "application/json")
 

@@ -16,7 +16,7 @@ If the server was started with it enabled, POST /_faults accepts the same as JSO
 import random
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -72,6 +72,14 @@ class FaultRequest(msgspec.Struct, forbid_unknown_fields=True):
     clear: bool = False
     add: InjectedFault | list[InjectedFault] | None = None
     do: Command | None = None
+
+
+def mistake_in(error: msgspec.DecodeError) -> str:
+    """What is wrong with a body of POST /_faults; of a word that is none of those accepted, what they are."""
+    text = str(error)
+    if not text.startswith("Invalid enum value"):
+        return text
+    return f"{text}: there are {', '.join(get_args(Command if text.endswith('`$.do`') else Action))}"
 
 
 def _nothing() -> None:

@@ -23,7 +23,7 @@ from aiohttp import web
 from kscheduler.simulation.apiserver import openapi
 from kscheduler.simulation.apiserver.discovery import Discovery
 from kscheduler.simulation.apiserver.fault_injection import FaultGate
-from kscheduler.simulation.apiserver.faults import FaultRequest, Faults
+from kscheduler.simulation.apiserver.faults import FaultRequest, Faults, mistake_in
 from kscheduler.simulation.apiserver.handlers import Handlers, respond, respond_error
 from kscheduler.simulation.apiserver.rendering import encode
 from kscheduler.simulation.apiserver.service_proxy import ServiceProxy
@@ -150,7 +150,7 @@ class EmbeddedAPIServer:
             try:
                 self.faults.obey(msgspec.json.decode(await request.read(), type=FaultRequest))
             except msgspec.DecodeError as error:
-                return respond_error(bad_request(f"/_faults: {error}"))
+                return respond_error(bad_request(f"/_faults: {mistake_in(error)}"))
         return respond(encode({"active": self.faults.active, "happened": self.faults.happened}))
 
 

@@ -288,6 +288,7 @@ async def test_a_body_that_is_too_large_or_no_json_is_refused() -> None:
                 assert "the body is not JSON" in (await response.json())["message"]
             async with session.post(url, data=b"x", headers={"Content-Type": "text/yaml"}) as response:
                 assert response.status == 415
+                assert (await response.json())["message"].endswith("send Content-Type: application/json")
 
 
 def _dump(server: EmbeddedAPIServer) -> str:

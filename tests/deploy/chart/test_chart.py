@@ -397,3 +397,36 @@ def test_the_notes_say_what_to_look_at_and_what_to_mind(values: str) -> None:
     assert "helm -n kscheduler-system test kscheduler" in notes
     warnings = {"default": 0, "replace": 1, "single": 1, "dual-stack": 2, "few-rights": 0, "mixin": 1}
     assert notes.count("WARNING") == warnings[values]
+
+
+@pytest.mark.parametrize(
+    ("size", "room"),
+    [("1Gi", "1280Mi"), ("1Mi", "2Mi"), ("4G", "4769Mi"), ("1048576", "2Mi"), ("2Ti", "2621440Mi")],
+)
+def test_a_recording_on_the_nodes_disk_asks_for_room_and_has_an_end(size: str, room: str) -> None:
+    volume, resources = recording_of({"recorder.maxSize": size})
+    assert volume == {"name": "recording", "emptyDir": {"sizeLimit": room}}
+    assert resources["requests"] == {"cpu": "200m", "memory": "384Mi", "ephemeral-storage": room}
+
+
+@pytest.mark.parametrize("kind", ["requests", "limits"])
+def test_ephemeral_storage_that_the_values_name_stays(kind: str) -> None:
+    _, resources = recording_of({"resources": {kind: {"ephemeral-storage": "9Gi"}}})
+    assert resources[kind]["ephemeral-storage"] == "9Gi"
+    assert sum("ephemeral-storage" in resources[each] for each in resources) == 1
+
+
+def test_a_volume_of_the_users_takes_nothing_of_the_nodes_disk() -> None:
+    claim = {"persistentVolumeClaim": {"claimName": "recordings"}}
+    volume, resources = recording_of({"recorder.volume": claim})
+    assert volume == {"name": "recording", **claim}
+    assert "ephemeral-storage" not in resources["requests"]
+
+
+def recording_of(settings: dict[str, object]) -> tuple[Object, Object]:
+    """The volume of the recording, and the container's resources."""
+    objects = helm.objects(helm.render(settings={"recorder.enabled": True, **settings}))
+    (deployment,) = (one for one in objects if one["kind"] == "Deployment")
+    spec = deployment["spec"]["template"]["spec"]
+    (volume,) = (one for one in spec["volumes"] if one["name"] == "recording")
+    return volume, spec["containers"][0]["resources"]

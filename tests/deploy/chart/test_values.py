@@ -40,6 +40,43 @@ WRONG: Final[dict[str, Refusal]] = {
     "a gate without a name": ({"featureGates": {"": True}}, "featureGates.: there is no feature gate"),
     "pod groups that nobody has": ({"podGroups": ["coscheduling"]}, "podGroups"),
     "two replicas without election": ({"leaderElection.enabled": False}, "same room away twice"),
+    "a Lease that ends before its renewal": (
+        {"leaderElection.leaseDuration": "5s"},
+        "leaderElection.leaseDuration: 5s must be greater than leaderElection.renewDeadline, 10s",
+    ),
+    "a Lease that ends with its renewal": (
+        {"leaderElection.leaseDuration": "1m30s", "leaderElection.renewDeadline": "1.5m"},
+        "leaderElection.leaseDuration: 1m30s must be greater than leaderElection.renewDeadline, 1.5m",
+    ),
+    "a deadline without a second attempt": (
+        {"leaderElection.retryPeriod": "8s334ms"},
+        "leaderElection.renewDeadline: 10s must be greater than 1.2 times leaderElection.retryPeriod, 8s334ms",
+    ),
+    "a Lease that nobody can renew in time": (
+        {
+            "leaderElection.leaseDuration": "999ms",
+            "leaderElection.renewDeadline": "600ms",
+            "leaderElection.retryPeriod": "100ms",
+        },
+        "leaderElection.leaseDuration: 999ms is too short",
+    ),
+    "a deadline that is too short": (
+        {"leaderElection.renewDeadline": "400ms", "leaderElection.retryPeriod": "100ms"},
+        "leaderElection.renewDeadline: 400ms is too short",
+    ),
+    "renewals without a pause": ({"leaderElection.retryPeriod": "99999us"}, "retryPeriod: 99999us is too short"),
+    "two profiles of one name": (
+        {"config.profiles": [{"schedulerName": "a"}, {"schedulerName": "b"}, {"schedulerName": "a"}]},
+        r"config.profiles\[2\].schedulerName: a is the name of another profile",
+    ),
+    "a profile with the name of a ready policy": (
+        {"config.profiles": [{"schedulerName": "random"}], "config.policies": ["random"]},
+        "config.policies: random is the name of another profile",
+    ),
+    "a scheduler with the name of a ready policy": (
+        {"schedulerName": "random", "config.policies": ["random"]},
+        "config.policies: random is the name of another profile",
+    ),
     "kube-scheduler's place without election": (
         {"mode": "replace", "replicas": 1, "leaderElection.enabled": False},
         "at the same time",
@@ -170,6 +207,19 @@ def test_a_parent_chart_may_set_its_globals() -> None:
     [
         {"recorder.enabled": True, "recorder.maxSize": "1Mi"},
         {"recorder.maxSize": "1048576"},
+        {"leaderElection.leaseDuration": "1m30s", "leaderElection.renewDeadline": "89.5s"},
+        {"leaderElection.retryPeriod": "8s333ms"},
+        {
+            "leaderElection.leaseDuration": "1s",
+            "leaderElection.renewDeadline": "500ms",
+            "leaderElection.retryPeriod": "100ms",
+        },
+        {
+            "leaderElection.enabled": False,
+            "replicas": 1,
+            "leaderElection.leaseDuration": "5s",
+        },
+        {"config.profiles": [{"schedulerName": "a"}, {"schedulerName": "b"}], "config.policies": ["random"]},
         {"recorder.maxSize": "64Gi", "recorder.volume": {"persistentVolumeClaim": {"claimName": "recordings"}}},
         {
             "podGroups": ["kubernetes"],

@@ -12,6 +12,7 @@ from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionPorts
 from kscheduler.scheduling.eviction.victims import Victims
+from kscheduler.scheduling.journal import NO_JOURNAL, Journal
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.reports import Reporter
@@ -108,7 +109,7 @@ class SeenPods(dict[str, Pod]):
 class Stage:
     """Evictions at work. Pods are in the store, as the watch would have shown them."""
 
-    def __init__(self, clock: VirtualClock | None = None) -> None:
+    def __init__(self, clock: VirtualClock | None = None, journal: Journal = NO_JOURNAL) -> None:
         self.clock = clock or VirtualClock()
         self.looks = 0
         """How often somebody looked whether a victim is still there."""
@@ -137,6 +138,7 @@ class Stage:
                 self._activate,
                 self.observations,
                 self.clock,
+                journal,
             )
         )
         self.store.on_change = self.evictions.sightings.look

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from kscheduler.api.kinds import NODES, PODS
 from kscheduler.client.errors import ClientError, NotSentError
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.eviction.sightings import LONGEST_LAG_SECONDS
+from kscheduler.scheduling.journal import Journal
 from tests.scheduling.eviction.stage import FORBIDDEN, Stage, turns
 from tests.scheduling.never_stuck import words
 from tests.scheduling.never_stuck.service import Service
@@ -176,6 +178,21 @@ async def test_a_neighbour_waits_from_the_decision_until_the_watch_shows_all_vic
     await turns()
     assert stage.activated == [], "the deletions wake it"
     assert stage.evictions._on_node == {}
+
+
+async def test_a_recorder_hears_of_a_neighbour_that_waits() -> None:
+    heard: list[tuple[str, str]] = []
+
+    class Hears(Journal):
+        def waits_beside(self, pod: PodInfo, node_name: str) -> None:
+            heard.append((pod.key, node_name))
+
+    stage = Stage(journal=Hears())
+    assert not is_clearing(stage)
+    assert heard == []
+    stage.evictions.begin(stage.preemption("a"))
+    assert is_clearing(stage)
+    assert heard == [("default/first", "n")]
 
 
 async def test_who_may_not_wait_for_a_neighbours_victims() -> None:

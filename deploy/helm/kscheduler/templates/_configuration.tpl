@@ -182,6 +182,38 @@ pluginSources:
 - --authorization-always-allow-paths={{ join "," .Values.auth.alwaysAllowPaths }}
 {{- end }}
 
+{{- define "kscheduler.recordedBytes" -}}
+{{- $units := dict "" 1 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 }}
+{{- $size := .Values.recorder.maxSize }}
+{{- $number := regexFind "[1-9][0-9]*" $size | default "0" }}
+{{- printf "%.0f" (mulf $number (get $units (regexFind "[A-Za-z]*$" $size))) }}
+{{- end }}
+
+{{/*
+What the recording takes of the node's disk where it has no volume of its own: a quarter more than recorder.maxSize,
+since a pod that exceeds it is evicted. Empty: there is a volume, or no recording.
+*/}}
+{{- define "kscheduler.recordingOnNode" -}}
+{{- if and .Values.recorder.enabled (not .Values.recorder.volume) }}
+{{- printf "%.0fMi" (divf (mulf (include "kscheduler.recordedBytes" .) 1.25) 1048576.0 | ceil) }}
+{{- end }}
+{{- end }}
+
+{{/* The container's resources; who gives ephemeral-storage has thought of the recording. */}}
+{{- define "kscheduler.resources" -}}
+{{- $resources := deepCopy (.Values.resources | default dict) }}
+{{- $requests := $resources.requests | default dict }}
+{{- $limits := $resources.limits | default dict }}
+{{- with include "kscheduler.recordingOnNode" . }}
+{{- if not (or (hasKey $requests "ephemeral-storage") (hasKey $limits "ephemeral-storage")) }}
+{{- $_ := set $resources "requests" (merge (dict "ephemeral-storage" .) $requests) }}
+{{- end }}
+{{- end }}
+{{- with $resources }}
+{{- toYaml . }}
+{{- end }}
+{{- end }}
+
 {{/* Refusals that a schema cannot express: values that contradict each other. */}}
 {{- define "kscheduler.refusals" -}}
 {{- if and (not .Values.leaderElection.enabled) (gt (int .Values.replicas) 1) }}
@@ -222,11 +254,10 @@ pluginSources:
 {{- include "kscheduler.unknownGates" . }}
 {{- include "kscheduler.gateRefusals" . }}
 {{- include "kscheduler.askerRefusals" . }}
-{{- $units := dict "" 1 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 }}
-{{- $size := .Values.recorder.maxSize }}
-{{- $number := regexFind "[1-9][0-9]*" $size | default "0" }}
-{{- if lt (mulf $number (get $units (regexFind "[A-Za-z]*$" $size))) 1048576.0 }}
-{{- fail (printf "recorder.maxSize: %s is too little for a recording; 1Mi at least" $size) }}
+{{- include "kscheduler.electionRefusals" . }}
+{{- include "kscheduler.sameNames" . }}
+{{- if lt (include "kscheduler.recordedBytes" . | float64) 1048576.0 }}
+{{- fail (printf "recorder.maxSize: %s is too little for a recording; 1Mi at least" .Values.recorder.maxSize) }}
 {{- end }}
 {{- if gt (len .Values.recorder.volume) 1 }}
 {{- fail "recorder.volume: a volume has one source" }}
@@ -292,6 +323,57 @@ pluginSources:
 {{- end }}
 {{- if not .Values.service.enabled }}
 {{- fail "rbac.asker.create needs service.enabled: kubectl kscheduler asks through the API server's proxy to the Service" }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The nanoseconds of a duration such as 1m30s or 1.5h, which the schema has checked. */}}
+{{- define "kscheduler.nanoseconds" -}}
+{{- $units := dict "ns" 1 "us" 1000 "ms" 1000000 "s" 1000000000 "m" 60000000000 "h" 3600000000000 }}
+{{- $total := 0.0 }}
+{{- range regexFindAll "[0-9.]+[a-z]+" . -1 }}
+{{- $total = addf $total (mulf (regexFind "^[0-9.]+" . | float64) (get $units (regexFind "[a-z]+$" .))) }}
+{{- end }}
+{{- printf "%.0f" $total }}
+{{- end }}
+
+{{/* Times of the election that the process refuses: each new pod would end at its start. */}}
+{{- define "kscheduler.electionRefusals" -}}
+{{- $election := .Values.leaderElection }}
+{{- if $election.enabled }}
+{{- $lease := include "kscheduler.nanoseconds" $election.leaseDuration | float64 }}
+{{- $renew := include "kscheduler.nanoseconds" $election.renewDeadline | float64 }}
+{{- $retry := include "kscheduler.nanoseconds" $election.retryPeriod | float64 }}
+{{- if lt $lease 1e9 }}
+{{- fail (printf "leaderElection.leaseDuration: %s is too short; 1s at least" $election.leaseDuration) }}
+{{- end }}
+{{- if lt $renew 5e8 }}
+{{- fail (printf "leaderElection.renewDeadline: %s is too short; 500ms at least" $election.renewDeadline) }}
+{{- end }}
+{{- if lt $retry 1e8 }}
+{{- fail (printf "leaderElection.retryPeriod: %s is too short; 100ms at least" $election.retryPeriod) }}
+{{- end }}
+{{- if le $lease $renew }}
+{{- fail (printf "leaderElection.leaseDuration: %s must be greater than leaderElection.renewDeadline, %s" $election.leaseDuration $election.renewDeadline) }}
+{{- end }}
+{{- if le $renew (mulf $retry 1.2) }}
+{{- fail (printf "leaderElection.renewDeadline: %s must be greater than 1.2 times leaderElection.retryPeriod, %s" $election.renewDeadline $election.retryPeriod) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Two profiles of one name, of config.profiles or of a ready policy: the process would end at its start. */}}
+{{- define "kscheduler.sameNames" -}}
+{{- $seen := list }}
+{{- range $index, $profile := .Values.config.profiles }}
+{{- if has $profile.schedulerName $seen }}
+{{- fail (printf "config.profiles[%d].schedulerName: %s is the name of another profile" $index $profile.schedulerName) }}
+{{- end }}
+{{- $seen = append $seen $profile.schedulerName }}
+{{- end }}
+{{- range .Values.config.policies }}
+{{- if has . ($seen | default (list (include "kscheduler.schedulerName" $))) }}
+{{- fail (printf "config.policies: %s is the name of another profile" .) }}
 {{- end }}
 {{- end }}
 {{- end }}
