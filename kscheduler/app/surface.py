@@ -154,7 +154,7 @@ class Surface:
         return self.servers[0]
 
     def _ports(self) -> Iterator[Port]:
-        """HTTPS, then plain HTTP for health and metrics, then plain HTTP for everything on this machine."""
+        """HTTPS, then plain HTTP for health and metrics, then plain HTTP for what only reads on this machine."""
         serving = self._options.serving
         if self.login is not None and serving.secure_port is not None:
             address = Address(serving.bind_address, serving.secure_port, serving.shares_port)

@@ -3,7 +3,7 @@
     --secure-port N                  HTTPS; 0 switches it off, as in kube-scheduler
     --port N                         the same, but 0 means any free port
     --metrics-bind-address IP:PORT   plain HTTP for health and metrics only
-    --insecure-port N                plain HTTP for everything, on 127.0.0.1, without a login: for development
+    --insecure-port N                plain HTTP for all that only reads, on 127.0.0.1, without a login
 
 HTTP/1.1 is served, and TLS 1.2 at least. Mistakes are `ConfigError`s; what is not honoured warns by its name.
 """
@@ -106,7 +106,7 @@ PORTS: Final = (
         "insecure-port",
         port,
         "",
-        f"plain HTTP for everything on {LOOPBACK}, without a login, for development; 0: any free port",
+        f"plain HTTP for all that only reads on {LOOPBACK}, without a login, for development; 0: any free port",
         tls_only=False,
     ),
     ServingFlag(

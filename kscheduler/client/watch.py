@@ -156,7 +156,7 @@ class _ListMeta(msgspec.Struct, rename="camel"):
 
 
 class _RawList(msgspec.Struct):
-    items: list[msgspec.Raw] = []
+    items: list[msgspec.Raw] | msgspec.UnsetType | None = msgspec.UNSET
     metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
 
 
@@ -188,10 +188,17 @@ class _Bodies(Generic[T]):
 class ListDecoder(Generic[T]):
     """Decodes lists of one kind. Build it once and keep it."""
 
-    def __init__(self, kind: Kind) -> None:
-        items = list[kind.type]  # type: ignore[name-defined]  # the kind's struct is known at run time only
+    def __init__(self, kind: Kind, *, is_watched: bool = False) -> None:
+        """`is_watched`: a watch follows, so what lacks items or a version is refused, and is no empty list."""
+        self._kind, self._is_watched = kind, is_watched
+        items = list[kind.type] | msgspec.UnsetType | None  # type: ignore[name-defined]  # known at run time only
         page = msgspec.defstruct(
-            "Page", [("items", items, msgspec.field(default_factory=list)), ("metadata", _ListMeta)], kw_only=True
+            "Page",
+            [
+                ("items", items, msgspec.UNSET),
+                ("metadata", _ListMeta, msgspec.field(default_factory=_ListMeta)),
+            ],
+            kw_only=True,
         )
         self._strict = msgspec.json.Decoder(page)
         self._split = ObjectDecoder(_RawList)
@@ -206,12 +213,30 @@ class ListDecoder(Generic[T]):
                 unread = self.split(body)
                 items, bad = self.decode_items(unread.items)
                 return ListPage(items, bad, unread.resource_version, unread.continue_token)
-        return ListPage(page.items, [], page.metadata.resource_version, page.metadata.continue_token)
+        self._check(page)
+        return ListPage(page.items or [], [], page.metadata.resource_version, page.metadata.continue_token)
 
     def split(self, body: bytes) -> UnreadPage:
         """Find the items without decoding them, about ten times as fast. Raises `UndecodableError`."""
         raw = self._split.decode(body)
-        return UnreadPage(raw.items, raw.metadata.resource_version, raw.metadata.continue_token)
+        self._check(raw)
+        return UnreadPage(raw.items or [], raw.metadata.resource_version, raw.metadata.continue_token)
+
+    def _check(self, page: Any) -> None:
+        """Raises `UndecodableError` for JSON that is no answer of an API server: `{}` would be an empty cluster.
+
+        The version of a list is that of its last page.
+        """
+        missing = [
+            name
+            for name, is_there in (
+                ("metadata.resourceVersion", page.metadata.resource_version or page.metadata.continue_token),
+                ("items", page.items is not msgspec.UNSET),
+            )
+            if not is_there
+        ]
+        if missing and self._is_watched:
+            raise UndecodableError(f"the answer is no {self._kind.name}List of an API server: no {', '.join(missing)}")
 
     def decode_items(self, items: Iterable[msgspec.Raw]) -> tuple[list[T], list[Undecodable]]:
         """Decode items one by one: the objects, and those that do not fit."""

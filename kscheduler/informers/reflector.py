@@ -105,7 +105,7 @@ class Reflector(Generic[T]):
         self._clock = clock
         self._inactivity = inactivity_seconds
         self._decoder: WatchDecoder[T] = WatchDecoder(kind)
-        self._lists: ListDecoder[T] = ListDecoder(kind)
+        self._lists: ListDecoder[T] = ListDecoder(kind, is_watched=True)
         self._backoff = Backoff(0.8, cap_seconds=30.0, jitter=1.0, rng=rng, reset_after_seconds=120.0, clock=clock)
         self._forbidden = Backoff(1.0, cap_seconds=_FORBIDDEN_CAP_SECONDS, jitter=0.2, rng=rng, clock=clock)
         self._watching: asyncio.Timeout | None = None

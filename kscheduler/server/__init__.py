@@ -7,7 +7,7 @@ a place, a turn and a time for everything (`connections`, `turnstile`, `listener
 and `metrics` renders in a thread.
 
 Three ports, of which only the first is on by default: HTTPS with a login; plain HTTP for health and metrics
-(`--metrics-bind-address`); plain HTTP for everything on this machine (`--insecure-port`), for development. Everything
+(`--metrics-bind-address`); plain HTTP for what only reads on this machine (`--insecure-port`), for development. All
 but waiting pods and the verbosity is read-only: kube-scheduler's `DELETE /metrics` answers 405, since an alarm cannot
 rely on a counter that anybody can reset.
 

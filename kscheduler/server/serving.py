@@ -26,7 +26,7 @@ class HTTPServing:
     metrics_address: tuple[str, int] | None = None
     """Plain HTTP for health and metrics only (`--metrics-bind-address`)."""
     insecure_port: int | None = None
-    """Plain HTTP for everything, on 127.0.0.1, without a login: for development (`--insecure-port`)."""
+    """Plain HTTP for all that only reads, on 127.0.0.1, without a login: for development (`--insecure-port`)."""
 
     status_page: bool = True
     """Whether `/ui/` is served where everything else is: over HTTPS and on the plain port, never beside metrics."""

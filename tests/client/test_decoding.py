@@ -44,8 +44,8 @@ def feed(kind: Kind, raw: bytes) -> Decoded[Any]:
     return decoder.feed(raw)
 
 
-def pod_lists() -> ListDecoder[Pod]:
-    return ListDecoder(PODS)
+def pod_lists(*, is_watched: bool = False) -> ListDecoder[Pod]:
+    return ListDecoder(PODS, is_watched=is_watched)
 
 
 def line(kind: str, obj: Any) -> bytes:
@@ -162,3 +162,30 @@ def test_a_line_without_end_is_given_up() -> None:
     splitter.feed(b"x" * 60)
     with pytest.raises(LineTooLongError):
         splitter.feed(b"x" * 60)
+
+
+ITEMS = {"items": [POD]}
+VERSION = {"metadata": {"resourceVersion": "9"}}
+
+
+@pytest.mark.parametrize("way", ["decode", "split"])
+@pytest.mark.parametrize(
+    ("body", "missing"),
+    [
+        pytest.param({}, "metadata.resourceVersion, items", id="an empty object"),
+        pytest.param({"kind": "PodList", **VERSION}, "items", id="no items"),
+        pytest.param({"kind": "PodList", **ITEMS}, "metadata.resourceVersion", id="no version"),
+    ],
+)
+def test_what_is_no_list_is_refused_and_is_no_empty_cluster(way: str, body: Any, missing: str) -> None:
+    with pytest.raises(UndecodableError, match=f"the answer is no PodList of an API server: no {missing}$"):
+        getattr(pod_lists(is_watched=True), way)(json.dumps(body).encode())
+
+
+@pytest.mark.parametrize("way", ["decode", "split"])
+def test_a_list_without_objects_and_a_page_whose_version_comes_last_are_lists(way: str) -> None:
+    for items in ([], None):
+        page = getattr(pod_lists(is_watched=True), way)(json.dumps({"items": items, **VERSION}).encode())
+        assert (page.items, page.resource_version) == ([], "9")
+    first = getattr(pod_lists(is_watched=True), way)(json.dumps({**ITEMS, "metadata": {"continue": "c"}}).encode())
+    assert (len(first.items), first.continue_token) == (1, "c")

@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 
+import aiohttp
 import pytest
 
 from kscheduler.app import Options
@@ -87,3 +88,9 @@ async def test_the_verbosity_is_set_by_who_may_put_and_not_over_the_plain_port()
         before = verbosity.verbose(7)
         assert (await site.get("/debug/flags/v", token_of(READER), method="PUT"))[0] in (400, 404)
         assert verbosity.verbose(7) == before
+    async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
+        described = json.loads((await answer(app, "/openapi.json"))[1])["paths"]["/debug/flags/v"]["put"]["summary"]
+        address = f"http://127.0.0.1:{app.server.port}/debug/flags/v"
+        async with aiohttp.ClientSession() as session, session.put(address, data="7") as refused:
+            assert (refused.status, "HTTPS only" in described) == (404, True)
+    assert verbosity.verbose(7) == before

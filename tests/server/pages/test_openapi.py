@@ -64,13 +64,14 @@ async def test_pending_counts_by_reason_profile_and_namespace() -> None:
         put(server, "pods", pod_tree("other", schedulerName="somebody-else"))
         tree: Tree = {"reasons": []}
         async with asyncio.timeout(SECONDS):
-            while [bool(reason["message"]) for reason in tree["reasons"]] != [True, False]:
+            while [bool(reason["message"]) for reason in tree["reasons"]] != [True, True]:
                 tree = await pending(app)
         first, second = tree["reasons"]
         assert (first["queue"], first["plugins"]) == ("unschedulable", ["NodeResourcesFit"])
         assert first["message"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
         assert [pod["name"] for pod in first["pods"]] == ["big-0", "big-1", "big-2"]
         assert (second["queue"], second["plugins"]) == ("gated", ["SchedulingGates"])
+        assert second["message"] == "waiting for scheduling gates: [example.com/quota]"
         assert tree["byPlugin"] == {"NodeResourcesFit": 3, "SchedulingGates": 1}
         assert tree["byNamespace"] == {"default": 4}
         assert (tree["count"], sum(tree["byProfile"].values())) == (4, 4)
