@@ -33,6 +33,11 @@ class ObjectMeta(msgspec.Struct, gc=False, rename="camel", omit_defaults=True):
     deletion_timestamp: str | None = None
     owner_references: tuple[OwnerReference, ...] = ()
 
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that makes the object anew when it is gone; at most one is marked so."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
 
 class KubeObject(msgspec.Struct, gc=False, rename="camel", omit_defaults=True, kw_only=True):
     """An object with an identity. Decoded objects are shared, never changed in place, and free of reference cycles."""

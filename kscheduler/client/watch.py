@@ -7,10 +7,10 @@ events may have been missed, and the stream must be opened again.
 """
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -185,6 +185,14 @@ class _Bodies(Generic[T]):
     undecodable: list[Undecodable] = field(default_factory=list)
 
 
+class GetPage(Protocol):
+    """The GET of a client."""
+
+    def __call__(self, path: str, params: Mapping[str, str], /) -> Awaitable[bytes]:
+        """The body."""
+        ...
+
+
 class ListDecoder(Generic[T]):
     """Decodes lists of one kind. Build it once and keep it."""
 
@@ -215,6 +223,16 @@ class ListDecoder(Generic[T]):
                 return ListPage(items, bad, unread.resource_version, unread.continue_token)
         self._check(page)
         return ListPage(page.items or [], [], page.metadata.resource_version, page.metadata.continue_token)
+
+    async def pages(self, get: GetPage, path: str, params: Mapping[str, str]) -> AsyncIterator[ListPage[T]]:
+        """A whole list, page by page. `params`: with the `limit` of a page. Raises as `get` and `decode`."""
+        token = ""
+        while True:
+            page = self.decode(await get(path, {**params, "continue": token} if token else params))
+            yield page
+            token = page.continue_token
+            if not token:
+                return
 
     def split(self, body: bytes) -> UnreadPage:
         """Find the items without decoding them, about ten times as fast. Raises `UndecodableError`."""

@@ -125,12 +125,8 @@ def _key(kind: Kind) -> tuple[str, str, str, type]:
 
 async def _all(client: ClusterClient, kind: Kind, notes: list[str]) -> list[KubeObject]:
     decoder: ListDecoder[Any] = ListDecoder(kind)
-    params = {"limit": str(_PAGE_SIZE)}
     found: list[KubeObject] = []
-    while True:
-        page = decoder.decode(await client.get(kind.path, params))
+    async for page in decoder.pages(client.get, kind.path, {"limit": str(_PAGE_SIZE)}):
         notes.extend(f"{kind.resource} {bad.key} is left out: {bad.error}" for bad in page.undecodable)
         found += page.items
-        if not page.continue_token:
-            return found
-        params["continue"] = page.continue_token
+    return found

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+from functools import partial
 from typing import Any, Final
 
 from kscheduler.api.core import Pod
@@ -40,12 +41,9 @@ def member_of(args: argparse.Namespace, group: str) -> str:
 async def _members(args: argparse.Namespace, namespace: str, group: str) -> list[Pod]:
     connection = await load_connection(master=args.master, kubeconfig=args.kubeconfig, context=args.context)
     decoder: ListDecoder[Any] = ListDecoder(PODS)
-    params = {"limit": str(PAGE_SIZE)}
     found: list[Pod] = []
     async with APIClient(connection) as client:
-        while True:
-            page = decoder.decode(await client.get(PODS.object_path("", namespace).rstrip("/"), params, retries=1))
+        path, get = PODS.object_path("", namespace).rstrip("/"), partial(client.get, retries=1)
+        async for page in decoder.pages(get, path, {"limit": str(PAGE_SIZE)}):
             found += [pod for pod in page.items if any(api.name_in(pod) == group for api in _APIS)]
-            if not page.continue_token:
-                return found
-            params["continue"] = page.continue_token
+    return found

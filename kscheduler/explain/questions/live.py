@@ -4,6 +4,7 @@ A new pod is sent to the API server as a dry run, to get the cluster's own defau
 priority classes, webhooks); if that is refused, local defaults are used, with a note.
 """
 
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -177,8 +178,7 @@ async def _pages(client: APIClient, kind: Kind, notes: list[str]) -> list[KubeOb
     if kind.field_selector:
         params["fieldSelector"] = kind.field_selector
     objects: list[KubeObject] = []
-    while True:
-        page = decoder.decode(await client.get(kind.path, params, retries=_RETRIES))
+    async for page in decoder.pages(partial(client.get, retries=_RETRIES), kind.path, params):
         notes.extend(f"{kind.plural} {bad.key} is left out: {bad.error}" for bad in page.undecodable)
         for found in page.items:
             problem = unreadable_quantity(found) if isinstance(found, (Node, Pod)) else ""
@@ -186,6 +186,4 @@ async def _pages(client: APIClient, kind: Kind, notes: list[str]) -> list[KubeOb
                 notes.append(f"{kind.plural} {found.key} is left out: {problem}")
             else:
                 objects.append(found)
-        if not page.continue_token:
-            return objects
-        params["continue"] = page.continue_token
+    return objects

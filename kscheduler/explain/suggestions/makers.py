@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kscheduler.api.core import Pod
-from kscheduler.api.meta import KubeObject, OwnerReference
+from kscheduler.api.meta import OwnerReference
 from kscheduler.whatif.scenario import ClusterObjects
 
 _CHANGEABLE: Final = {
@@ -42,19 +42,19 @@ class PodMaker:
 
 def maker_of(pod: Pod, objects: ClusterObjects) -> PodMaker | None:
     """Who makes the pod; above a ReplicaSet or StatefulSet that is known its own controller, a Deployment say."""
-    owner = _controller(pod)
+    owner = pod.metadata.controller
     if owner is None:
         return None
     listed = {"ReplicaSet": objects.replicasets, "StatefulSet": objects.statefulsets}.get(owner.kind, ())
     key = f"{pod.metadata.namespace}/{owner.name}"
-    owners = (_controller(each) for each in listed if each.key == key)
+    owners = (each.metadata.controller for each in listed if each.key == key)
     top = next((above for above in owners if above is not None), owner)
     return PodMaker(top.kind, top.name, _is_changeable(top))
 
 
 def owner_kind_of(pod: Pod) -> str:
     """The kind of the pod's own controller; empty if it has none."""
-    owner = _controller(pod)
+    owner = pod.metadata.controller
     return "" if owner is None else owner.kind
 
 
@@ -72,7 +72,3 @@ def nothing_to_run(makers: Sequence[PodMaker]) -> str:
 def _is_changeable(owner: OwnerReference) -> bool:
     group = owner.api_version.rpartition("/")[0]
     return owner.kind in _CHANGEABLE and (not owner.api_version or group == _CHANGEABLE[owner.kind])
-
-
-def _controller(obj: KubeObject) -> OwnerReference | None:
-    return next((owner for owner in obj.metadata.owner_references if owner.controller), None)

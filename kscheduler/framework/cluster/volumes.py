@@ -246,7 +246,7 @@ def disks_of(volume: Volume) -> Iterator[tuple[Disk, bool]]:
 
 def ownership_problem(pod: Pod, claim: PersistentVolumeClaim) -> str:
     """Why the claim of an ephemeral volume is not the pod's own; empty if it is."""
-    controller = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
+    controller = claim.metadata.controller
     if controller is not None and controller.uid == pod.metadata.uid:
         return ""
     return f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)"

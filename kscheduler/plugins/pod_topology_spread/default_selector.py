@@ -62,7 +62,7 @@ class Selecting:
 def selecting(pod: PodInfo, workloads: WorkloadListers) -> Selecting:
     """The services that select the pod, and the controller that owns it, where it is one that selects pods."""
     services = tuple(workloads.services_selecting(pod.namespace, pod.labels)) if pod.labels else ()
-    owner = _controller(pod)
+    owner = pod.pod.metadata.controller
     return Selecting(services, None if owner is None else _found(owner, pod.namespace, workloads))
 
 
@@ -75,10 +75,6 @@ def _found(owner: OwnerReference, namespace: str, workloads: WorkloadListers) ->
         case "apps/v1", "StatefulSet":
             return workloads.stateful_set(namespace, owner.name) or _UNKNOWN_SET
     return None
-
-
-def _controller(pod: PodInfo) -> OwnerReference | None:
-    return next((owner for owner in pod.pod.metadata.owner_references if owner.controller), None)
 
 
 def _of_labels(labels: dict[str, str]) -> Selector:

@@ -5,6 +5,7 @@ So it needs neither the configuration nor the plugins that decided, and tells al
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from kscheduler.recorder.entries import OUTCOMES, UNTIMED, Entry, How, Op, Output
 from kscheduler.recorder.file.blocks import SegmentError
@@ -123,15 +124,15 @@ def _decision(
     attempt: int | None,
     node: str,
     text: str,
-    outputs: Sequence[Sequence[object]],
+    outputs: Sequence[Sequence[Any]],
     group: str = "",
 ) -> PodDecision:
     failed = next((output for output in outputs if output[0] == Output.FAILED and output[1] == key), None)
     plugins: tuple[str, ...] = ()
     if failed is not None:
-        text, plugins = str(failed[2]), tuple(sorted({*failed[4], *failed[5]}))  # type: ignore[misc]
+        text, plugins = str(failed[2]), tuple(sorted({*failed[4], *failed[5]}))
     preempts = next((output for output in outputs if output[0] == Output.PREEMPTS and output[1] == key), None)
     if preempts is None:
         return PodDecision(micros, key, attempt, node, text, plugins, group=group)
-    victims = tuple(map(str, preempts[3]))  # type: ignore[call-overload]
+    victims = tuple(map(str, preempts[3]))
     return PodDecision(micros, key, attempt, node, text, plugins, victims, str(preempts[2]), group)

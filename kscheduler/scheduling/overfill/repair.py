@@ -206,5 +206,5 @@ def is_untouched(pod: Pod) -> bool:
 
 def comes_back_elsewhere(pod: Pod) -> bool:
     """Whether a controller makes another pod, which may go to any node."""
-    owner = next((owner for owner in pod.metadata.owner_references if owner.controller), None)
+    owner = pod.metadata.controller
     return owner is not None and owner.kind not in _COME_BACK_HERE

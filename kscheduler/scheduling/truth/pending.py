@@ -55,25 +55,31 @@ class PendingPods:
 
     async def tree(self, namespace: str = "") -> Tree:
         """All of them, or those of a namespace, counted; always with the same keys."""
-        return {**await self._tree(self._pods.keys(), namespace), "notServed": await self._of_others(namespace)}
+        others: Counter[str] = Counter()
+        tree = await self._tree(self._pods.keys(), namespace, others)
+        return {**tree, "notServed": _counted(others.items())}
 
     async def tree_of(self, keys: Iterable[str]) -> Tree:
         """Those with these keys, as `tree` counts them: whoever knows the keys need not look at each bound pod."""
-        return await self._tree(keys, "")
+        return await self._tree(keys, "", Counter())
 
-    async def _tree(self, keys: Iterable[str], namespace: str) -> Tree:
+    async def _tree(self, keys: Iterable[str], namespace: str, others: Counter[str]) -> Tree:
+        """`others`: gets the pods of schedulers that are no profile here by their names; nobody may run these."""
         found: dict[_Reason, list[tuple[str, str]]] = {}
         said: dict[_Reason, Counter[_Said]] = {}
         shown: dict[str, tuple[Pod, QueuedPodInfo | None]] = {}
         slicer = Slicer(_SLICE_SECONDS)
         for key in keys:
             pod = self._pods.get(key)
-            if pod is not None and self._waits(pod) and namespace in ("", pod.metadata.namespace):
-                queued = self._queue.find(key)
-                shown[key] = pod, queued[1] if queued is not None else None
-                reason, own = self._reason_of(pod, queued)
-                found.setdefault(reason, []).append((pod.metadata.creation_timestamp or "~", key))
-                said.setdefault(reason, Counter())[own] += 1
+            if pod is not None and _has_no_node(pod) and namespace in ("", pod.metadata.namespace):
+                if self._serves(pod.spec.scheduler_name):
+                    queued = self._queue.find(key)
+                    shown[key] = pod, queued[1] if queued is not None else None
+                    reason, own = self._reason_of(pod, queued)
+                    found.setdefault(reason, []).append((pod.metadata.creation_timestamp or "~", key))
+                    said.setdefault(reason, Counter())[own] += 1
+                else:
+                    others[pod.spec.scheduler_name] += 1
             if slicer.used_up():
                 await slicer.turn()
         reasons = sorted(found, key=lambda reason: (-len(found[reason]), reason.queue, _words(said[reason])))
@@ -90,24 +96,6 @@ class PendingPods:
             "reasonsLeftOff": max(len(reasons) - MOST_REASONS, 0),
         }
 
-    async def _of_others(self, namespace: str) -> dict[str, int]:
-        """How many pods without a node name each scheduler that is no profile here: nobody may run it."""
-        found: Counter[str] = Counter()
-        slicer, keys = Slicer(_SLICE_SECONDS), self._pods.keys()
-        for key in keys:
-            pod = self._pods.get(key)
-            if pod is not None and self._is_of_others(pod) and namespace in ("", pod.metadata.namespace):
-                found[pod.spec.scheduler_name] += 1
-            if slicer.used_up():
-                await slicer.turn()
-        return _counted(found.items())
-
-    def _is_of_others(self, pod: Pod) -> bool:
-        return not pod.spec.node_name and not pod.is_terminal and not self._serves(pod.spec.scheduler_name)
-
-    def _waits(self, pod: Pod) -> bool:
-        return not pod.spec.node_name and not pod.is_terminal and self._serves(pod.spec.scheduler_name)
-
     def _reason_of(self, pod: Pod, found: tuple[str, QueuedPodInfo] | None) -> tuple[_Reason, _Said]:
         """The entry that the pod belongs to, and what it has been told itself."""
         group = self._queue.group_of(pod)
@@ -120,6 +108,10 @@ class PendingPods:
         if group is None:
             return _Reason(queue, profile, said, ""), said
         return _Reason(queue, profile, None, group.text), said
+
+
+def _has_no_node(pod: Pod) -> bool:
+    return not pod.spec.node_name and not pod.is_terminal
 
 
 def _said_of(pod: Pod, found: tuple[str, QueuedPodInfo] | None) -> _Said:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from kscheduler.api.core import Pod
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.api.selectors import Selector, parse_label_selector
-from kscheduler.whatif.rehearsal.frozen_cluster import FrozenCluster, controller_of
+from kscheduler.whatif.rehearsal.frozen_cluster import FrozenCluster
 from kscheduler.whatif.rehearsal.rehearsed import DRAIN, Drained
 
 
@@ -44,7 +44,7 @@ class Budgets:
 async def drain(cluster: FrozenCluster, node_name: str, budgets: Budgets) -> Drained:
     """Empties the node, which is cordoned already, as far as the budgets let it."""
     pods = cluster.pods_on(node_name)
-    owners = {pod.key: controller_of(pod) for pod in pods}
+    owners = {pod.key: pod.metadata.controller for pod in pods}
     staying = {key for key, owner in owners.items() if owner is not None and owner.kind in ("DaemonSet", "Node")}
     unmanaged = [key for key, owner in owners.items() if owner is None]
     evicted: list[str] = []

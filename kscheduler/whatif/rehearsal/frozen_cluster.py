@@ -18,7 +18,7 @@ from kscheduler.aio.clock import VirtualClock
 from kscheduler.aio.tasks import while_running
 from kscheduler.api.core import Pod, PodStatus
 from kscheduler.api.kinds import KINDS, NODES, PODS
-from kscheduler.api.meta import Condition, OwnerReference
+from kscheduler.api.meta import Condition
 from kscheduler.assembly import Assembly, Ports, group_apis
 from kscheduler.assembly.profiles_over import built_profiles
 from kscheduler.assembly.unconnected import NoStatuses
@@ -180,7 +180,7 @@ class FrozenCluster:
 
     def _again(self, pod: Pod) -> Pod | None:
         """The pod that its controller makes when it is gone."""
-        owner = controller_of(pod)
+        owner = pod.metadata.controller
         if owner is None or owner.kind in ("DaemonSet", "Node") or pod.is_terminal:
             return None
         name = pod.metadata.name
@@ -376,11 +376,6 @@ class _Statuses(NoStatuses):
             self._cluster.report(pod, condition)
         await self._cluster.nominate(pod, nominated_node_name)
         return True
-
-
-def controller_of(pod: Pod) -> OwnerReference | None:
-    """The owner that makes it anew."""
-    return next((owner for owner in pod.metadata.owner_references if owner.controller), None)
 
 
 def _without_pre_bind(config: LoadedConfig, known: Registry, handle: Handle, listener: PluginListener) -> Profiles:

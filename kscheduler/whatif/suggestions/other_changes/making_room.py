@@ -186,8 +186,9 @@ class _Room:
 
     def _comes_again(self, pod: PodInfo) -> bool:
         """Whether the pod's own controller has made this one, too."""
-        own = _controller(self._trials.pod)
-        return own is not None and pod.namespace == self._trials.pod.namespace and _controller(pod) == own
+        own = self._trials.pod.pod.metadata.controller
+        is_near = pod.namespace == self._trials.pod.namespace
+        return own is not None and is_near and pod.pod.metadata.controller == own
 
     def _step(self, node_name: str, pods: tuple[PodInfo, ...], broken_budgets: int) -> Proposed:
         changes = tuple(ObjectChange("pods", pod.namespace, pod.name, delete=True) for pod in pods)
@@ -211,8 +212,3 @@ def _holds(held: HeldTerm) -> IsMeant:
     return lambda other: any(
         (each.match, each.topology_key) == term for each in other.affinity_terms.required_anti_affinity
     )
-
-
-def _controller(pod: PodInfo) -> tuple[str, str, str] | None:
-    owners = pod.pod.metadata.owner_references
-    return next(((owner.kind, owner.name, owner.uid) for owner in owners if owner.controller), None)
