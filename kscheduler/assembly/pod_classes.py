@@ -7,7 +7,7 @@ from typing import Final
 from kscheduler.scheduling.classes.signatures import Signatures
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.state.nominations.nominator import NominatedPods
-from kscheduler.state.queue.gated import HintsAlike, no_hints_alike
+from kscheduler.state.queue.gates.gated_pods import HintsAlike, no_hints_alike
 from kscheduler.state.queue.scheduling_queue import ClassOf, no_class
 
 CLASSES_VARIABLE: Final = "KSCHEDULER_CLASSES"

@@ -44,6 +44,8 @@ _PARAMETERS: Final = {
     "score_placements": "group, proposals",
     "sign": "pod",
     "may_let_in": "",
+    "gating_objects": "pod",
+    "changed_gating_objects": "",
     "events_to_register": "",
     "refresh": "",
     "close": "",
@@ -60,6 +62,8 @@ _COMPANIONS: Final = {
     "add_pod": "remove_pod",
     "remove_pod": "add_pod",
     "move_pods": "add_pod",
+    "gating_objects": "changed_gating_objects",
+    "changed_gating_objects": "gating_objects",
 }
 """Methods that need another method beside them."""
 _YES_OR_NO: Final = ("reads_pods", "reads_spec_only", "normalizes_points_only", "needs_volumes")

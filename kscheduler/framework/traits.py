@@ -59,6 +59,8 @@ class PluginTraits:
     """Whether it registers the events that may change a rejection; if not, every event may."""
     is_standing_gate: bool
     """Whether its PreEnqueue knows which pods it would reject again (`StandingGate`)."""
+    is_object_gate: bool
+    """Whether its PreEnqueue knows for which object each pod waits (`ObjectGate`)."""
     gives_details: bool
     """Whether it can explain the rejected rows in detail (`DetailsPlugin`)."""
     is_refreshed: bool
@@ -116,6 +118,9 @@ def traits_of(plugin: Any) -> PluginTraits:
         rejects=any(_has(plugin, method) for method in _REJECTING),
         registers_events=_has(plugin, "events_to_register"),
         is_standing_gate=_has(plugin, "may_let_in") and not _differs_below(plugin, "may_let_in", ("pre_enqueue",)),
+        is_object_gate=_has(plugin, "gating_objects")
+        and _has(plugin, "changed_gating_objects")
+        and not _differs_below(plugin, "gating_objects", ("pre_enqueue", "events_to_register")),
         gives_details=_has(plugin, "details"),
         is_refreshed=_has(plugin, "refresh"),
         is_closable=_has(plugin, "close"),

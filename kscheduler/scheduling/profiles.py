@@ -19,19 +19,27 @@ from kscheduler.framework.plugin_contract import contract_problems
 from kscheduler.framework.plugin_listener import NOBODY, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
-from kscheduler.framework.standing_gate import StandingGate
+from kscheduler.framework.standing_gate import ObjectGate, StandingGate
 from kscheduler.framework.status import Status, error
 from kscheduler.framework.traits import PluginTraits, is_in_tree, points_of, traits_of
 from kscheduler.scheduling.profile import Profile, WeightedPlacementScore, WeightedScore
 from kscheduler.scheduling.registered_events import EVERY_EVENT
 from kscheduler.scheduling.runtime.building import call_factory
 from kscheduler.scheduling.runtime.guard import PluginFailure
-from kscheduler.scheduling.runtime.queue_calls import HintCalls, ObserveHint, call_may_let_in, unobserved
+from kscheduler.scheduling.runtime.queue_calls import (
+    HintCalls,
+    ObserveHint,
+    call_changed_gating_objects,
+    call_gating_objects,
+    call_may_let_in,
+    unobserved,
+)
 from kscheduler.scheduling.runtime.sort_order import sort_keys_of
 from kscheduler.scheduling.supervision.supervised import SupervisedPlugin, unsupervised
 from kscheduler.scheduling.supervision.supervisor import DEFAULT_BUDGET_SECONDS, OnFailure, PluginLimits, Supervisor
 from kscheduler.state.queue.backoff import BackoffPolicy
-from kscheduler.state.queue.gated import Gate, HintsAlike, MayLetIn, no_hints_alike
+from kscheduler.state.queue.gates.awaited_objects import ObjectGateCalls
+from kscheduler.state.queue.gates.gated_pods import Gate, HintsAlike, MayLetIn, no_hints_alike
 from kscheduler.state.queue.hints import HintTable, Registrations
 from kscheduler.state.queue.places import SortKey
 from kscheduler.state.queue.policy import OnIncoming
@@ -103,6 +111,7 @@ def queue_policy(
     return replace(
         policy,
         standing_gates=_standing_gates(profiles),
+        object_gates=_object_gates(profiles),
         hints_alike=hints_alike,
         gated_pods_wait_for_the_flush=first.behaviours.gated_pods_wait_for_the_flush,
         stopped=frozenset(name for name, profile in profiles.items() if profile.failing is not None),
@@ -115,6 +124,18 @@ def _standing_gates(profiles: Profiles) -> Mapping[Gate, MayLetIn]:
         for profile in profiles.values()
         for plugin in profile.pre_enqueue
         if profile.traits[plugin.name].is_standing_gate
+    }
+
+
+def _object_gates(profiles: Profiles) -> Mapping[Gate, ObjectGateCalls]:
+    return {
+        (profile.name, plugin.name): ObjectGateCalls(
+            partial(call_gating_objects, cast("ObjectGate", plugin), profile.listener),
+            partial(call_changed_gating_objects, cast("ObjectGate", plugin), profile.listener),
+        )
+        for profile in profiles.values()
+        for plugin in profile.pre_enqueue
+        if profile.traits[plugin.name].is_object_gate
     }
 
 

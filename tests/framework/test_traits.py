@@ -29,6 +29,9 @@ class Statement(Plugin):
     def may_let_in(self) -> tuple[str, ...]:
         return ()
 
+    def gating_objects(self, *_: Any) -> None: ...
+    def changed_gating_objects(self) -> None: ...
+
 
 class SaysNothing:
     """Not even made of `Plugin`."""
@@ -63,7 +66,7 @@ def test_of_what_is_not_made_of_plugin_the_least_is_presumed() -> None:
 
 STATED = (
     *("is_signed", "is_keepable", "reads_spec_only"),
-    *("normalizes_points_only", "needs_volumes", "is_standing_gate"),
+    *("normalizes_points_only", "needs_volumes", "is_standing_gate", "is_object_gate"),
 )
 
 
@@ -73,8 +76,8 @@ STATED = (
         ("filter", {"is_signed", "is_keepable", "needs_volumes"}),
         ("score", {"is_keepable", "needs_volumes"}),
         ("normalize", {"is_keepable", "normalizes_points_only", "needs_volumes"}),
-        ("pre_enqueue", {"is_signed", "is_standing_gate"}),
-        ("events_to_register", {"is_signed"}),
+        ("pre_enqueue", {"is_signed", "is_standing_gate", "is_object_gate"}),
+        ("events_to_register", {"is_signed", "is_object_gate"}),
         ("sign", {"reads_spec_only"}),
         ("permit", set()),
     ],

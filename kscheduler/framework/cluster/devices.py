@@ -94,6 +94,15 @@ class Claims(Protocol):
         """The pools in which anything has been taken or given back since; `None`: too much to tell."""
         ...
 
+    @property
+    def changes(self) -> int:
+        """The number of changes of claims, assumed ones included."""
+        ...
+
+    def changed_since(self, changes: int) -> Collection[str] | None:
+        """The keys of the claims that have changed since there were so many changes; `None`: too much to tell."""
+        ...
+
     def allocated_state(self) -> "AllocatedState":
         """The devices that allocated and pending claims hold. It must not be kept across an `await`."""
         ...

@@ -10,7 +10,7 @@ PreBind     have the claims written (`framework.cluster.claim_writing`)
 Unreserve   give back what was taken
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import ClassVar, Final
 
@@ -62,7 +62,12 @@ from kscheduler.plugins.dynamic_resources.events import DeviceEvents
 from kscheduler.plugins.dynamic_resources.in_cycle import ChosenByGroup, ClaimsInCycle, reachable_from
 from kscheduler.plugins.dynamic_resources.kept_answers import Answer
 from kscheduler.plugins.dynamic_resources.look_ahead import LookAhead
-from kscheduler.plugins.dynamic_resources.pod_claims import ClaimNotReadyError, missing_claim, pod_claims
+from kscheduler.plugins.dynamic_resources.pod_claims import (
+    ClaimNotReadyError,
+    awaited_claims,
+    missing_claim,
+    pod_claims,
+)
 from kscheduler.plugins.dynamic_resources.requests import unservable
 from kscheduler.plugins.dynamic_resources.search import NOT_AVAILABLE, REASONS, UnfinishedError
 
@@ -94,6 +99,8 @@ class DynamicResources(Plugin):
         self._handle = handle
         self._allocators = Allocators(handle, args.filter_timeout)
         self._events = DeviceEvents(None if handle.devices is None else handle.devices.claims)
+        self._claim_changes = 0
+        """How many changes of claims the queue has been told of."""
         self._rules = ClaimRules(
             {"DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"} <= set(handle.features),
             BINDING_TIMEOUT_SECONDS if args.binding_timeout is None else args.binding_timeout / 1e9,
@@ -120,6 +127,19 @@ class DynamicResources(Plugin):
         if not pod.pod.spec.resource_claims or devices is None:
             return SUCCESS
         return missing_claim(pod.pod, devices.claims) or SUCCESS
+
+    def gating_objects(self, pod: PodInfo) -> Collection[str] | None:
+        """The claim that the pod waits for. A pod whose status names no claim yet waits for its own change."""
+        devices = self._handle.devices
+        return None if devices is None else awaited_claims(pod.pod, devices.claims)
+
+    def changed_gating_objects(self) -> Collection[str] | None:
+        """The claims that have changed since the last call."""
+        devices = self._handle.devices
+        if devices is None:
+            return None
+        since, self._claim_changes = self._claim_changes, devices.claims.changes
+        return devices.claims.changed_since(since)
 
     # --- deciding -----------------------------------------------------------------------------------------------------
 

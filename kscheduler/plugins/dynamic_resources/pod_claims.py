@@ -16,6 +16,11 @@ from kscheduler.framework.status import Status, unresolvable
 class ClaimNotReadyError(LookupError):
     """A claim of the pod is not there yet, or is going, or is another pod's. The text is kube-scheduler's."""
 
+    def __init__(self, text: str, claim: str = "") -> None:
+        super().__init__(text)
+        self.claim = claim
+        """Its key; empty where the pod names none."""
+
 
 def pod_claims(pod: Pod, claims: Claims) -> Sequence[ResourceClaim]:
     """The claims of a pod in its order. Raises `ClaimNotReadyError` for the first that is not ready."""
@@ -31,11 +36,12 @@ def named_claims(pod: Pod, claims: Claims) -> Iterator[tuple[str, ResourceClaim]
         key = f"{pod.metadata.namespace}/{name}"
         claim = claims.get(key)
         if claim is None:
-            raise ClaimNotReadyError(f'could not find ResourceClaim "{key}"')
+            raise ClaimNotReadyError(f'could not find ResourceClaim "{key}"', key)
         if claim.metadata.deletion_timestamp is not None:
-            raise ClaimNotReadyError(f'resourceclaim "{name}" is being deleted')
+            raise ClaimNotReadyError(f'resourceclaim "{name}" is being deleted', key)
         if entry.resource_claim_name is None and not is_made_for(pod, claim):
-            raise ClaimNotReadyError(f"ResourceClaim {key} was not created for Pod {pod.key} (Pod is not owner)")
+            text = f"ResourceClaim {key} was not created for Pod {pod.key} (Pod is not owner)"
+            raise ClaimNotReadyError(text, key)
         yield entry.name, claim
 
 
@@ -68,4 +74,13 @@ def missing_claim(pod: Pod, claims: Claims) -> Status | None:
         pod_claims(pod, claims)
     except ClaimNotReadyError as problem:
         return unresolvable(str(problem))
+    return None
+
+
+def awaited_claims(pod: Pod, claims: Claims) -> Sequence[str] | None:
+    """The key of the first claim that is not ready, none where the pod itself must change; `None`: all are ready."""
+    try:
+        pod_claims(pod, claims)
+    except ClaimNotReadyError as problem:
+        return [problem.claim] if problem.claim else []
     return None

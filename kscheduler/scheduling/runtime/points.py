@@ -175,6 +175,10 @@ def _keys(answer: Any, arguments: Arguments) -> tuple[str, ...]:
     return checked_each(answer, str)  # a generator that raises must fail inside the guard
 
 
+def _keys_or_none(answer: Any, arguments: Arguments) -> tuple[str, ...] | None:
+    return None if answer is None else _keys(answer, arguments)
+
+
 def _details(answer: Any, arguments: Arguments) -> tuple[Detail, ...]:
     del arguments
     return checked_each(answer, Detail)
@@ -240,6 +244,7 @@ EVENTS_TO_REGISTER: Final = PluginCall(
 
 PRE_ENQUEUE: Final = PluginCall(Point.PRE_ENQUEUE.label, _status, Fate.KEPT_OUT, usual=SUCCESS)
 MAY_LET_IN: Final = PluginCall("MayLetIn", _keys, Fate.ASKED_ONE_BY_ONE)
+GATING_OBJECTS: Final = PluginCall("GatingObjects", _keys_or_none, Fate.ASKED_ONE_BY_ONE)
 QUEUE_SORT: Final = PluginCall[Any](Point.QUEUE_SORT.label, _sort_key, Fate.SORTED_BEHIND)
 QUEUE_SORT_COMPARES: Final = PluginCall[bool](Point.QUEUE_SORT.label, unchecked, Fate.SORTED_BEHIND)
 """Keys may be objects of the plugin's own classes, so comparing two keys runs its code, too."""

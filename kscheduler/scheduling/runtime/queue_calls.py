@@ -1,4 +1,4 @@
-"""Calls of plugins by the queue: PreEnqueue, standing gates and queueing hints. (`sort_order` has QueueSort.)
+"""Calls of plugins by the queue: PreEnqueue, standing and object gates, queueing hints. (`sort_order` has QueueSort.)
 
 None of these functions raises: if a plugin fails, they answer in its place.
 """
@@ -11,10 +11,10 @@ from kscheduler.framework.events import HintFunction, QueueingHint
 from kscheduler.framework.plugin import PreEnqueuePlugin
 from kscheduler.framework.plugin_listener import NOBODY, SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.standing_gate import StandingGate
+from kscheduler.framework.standing_gate import ObjectGate, StandingGate
 from kscheduler.framework.status import Status
 from kscheduler.scheduling.runtime.guard import PluginFailure
-from kscheduler.scheduling.runtime.points import MAY_LET_IN, PRE_ENQUEUE, QUEUEING_HINT
+from kscheduler.scheduling.runtime.points import GATING_OBJECTS, MAY_LET_IN, PRE_ENQUEUE, QUEUEING_HINT
 
 ObserveHint = Callable[[str, str, str, float], None]
 """Called after each hint with plugin, event label, answer (`Queue`, `QueueSkip`, `Error`) and seconds."""
@@ -36,6 +36,22 @@ def call_may_let_in(gate: StandingGate, listener: PluginListener) -> Collection[
     """Keys of the pods that the gate may let in now; `None` after a failure: every gated pod must be asked about."""
     try:
         return MAY_LET_IN.call_and_report(gate.name, listener, None, gate.may_let_in)
+    except PluginFailure:
+        return None
+
+
+def call_gating_objects(gate: ObjectGate, listener: PluginListener, pod: PodInfo) -> Collection[str] | None:
+    """What the pod waits for; `None`, also after a failure: the gate must be asked about it."""
+    try:
+        return GATING_OBJECTS.call_and_report(gate.name, listener, pod, gate.gating_objects, pod)
+    except PluginFailure:
+        return None
+
+
+def call_changed_gating_objects(gate: ObjectGate, listener: PluginListener) -> Collection[str] | None:
+    """The objects that have changed since the last call; `None`, also after a failure: perhaps all."""
+    try:
+        return GATING_OBJECTS.call_and_report(gate.name, listener, None, gate.changed_gating_objects)
     except PluginFailure:
         return None
 

@@ -40,6 +40,8 @@ LABELS: Final = {point.method: point.label for point in Point} | {
     "unreserve": "Unreserve",
     "pre_bind_pre_flight": "PreBindPreFlight",
     "may_let_in": "MayLetIn",
+    "gating_objects": "GatingObjects",
+    "changed_gating_objects": "GatingObjects",
     "sign": "Sign",
     "status": "Status",
     "details": "Details",

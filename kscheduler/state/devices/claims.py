@@ -12,6 +12,7 @@ UID: its allocation as readers see it, else the pending one. Implements `framewo
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from kscheduler.api.core import Pod
@@ -52,6 +53,8 @@ class ClaimTracker:
         """The pools of each change, by its revision."""
         self.changes = 0
         """The number of changes of claims, assumed ones included."""
+        self._changed_keys: deque[str] = deque(maxlen=_LONGEST_LOG)
+        """The claims of the last changes."""
 
     # --- updated by the watch -----------------------------------------------------------------------------------------
 
@@ -110,6 +113,11 @@ class ClaimTracker:
                 break
             pools |= changed
         return pools
+
+    def changed_since(self, changes: int) -> Collection[str] | None:
+        """The keys of the claims that have changed since there were so many changes; `None`: too much to tell."""
+        count = self.changes - changes
+        return None if count > len(self._changed_keys) else dict.fromkeys(islice(reversed(self._changed_keys), count))
 
     def allocated(self) -> list[ResourceClaim]:
         """The claims that hold devices, by key."""
@@ -181,7 +189,9 @@ class ClaimTracker:
         self._file(before, now)
         for claim in (before, now):
             if claim is not None:
+                key = claim.key
                 self._see(claim.metadata.uid, now)
+        self._changed_keys.append(key)
         for listener in tuple(self._listeners):
             listener(before, now)
 

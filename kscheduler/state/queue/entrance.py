@@ -84,6 +84,13 @@ class Entrance:
         if queued.gating_plugin:
             self.tell_kept_out(queued, ", ".join(queued.gate_reasons))
 
+    def ask_why(self, queued: QueuedPodInfo) -> None:
+        """A gated pod stays where it is, perhaps for another reason than before."""
+        status = self._policy.pre_enqueue(queued.pod, queued.gating_plugin)
+        if status.plugin == queued.gating_plugin and status.reasons != queued.gate_reasons:
+            queued.gate_reasons = status.reasons
+            self.tell_kept_out(queued, ", ".join(status.reasons))
+
     def tell_kept_out(self, queued: QueuedPodInfo, message: str, reason: str = "") -> None:
         """Tell why a pod is gated. `reason`: stands for the message where that changes with each pod that comes."""
         if self._policy.on_kept_out is not None:

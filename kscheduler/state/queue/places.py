@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.state.queue.bundles import Bundle, Bundles, Element
-from kscheduler.state.queue.gated import GatedPods
+from kscheduler.state.queue.gates.gated_pods import GatedPods
 from kscheduler.state.queue.heap import KeyedHeap
 from kscheduler.state.queue.parked import Parked
 from kscheduler.state.queue.queued_group import QueuedPodGroup

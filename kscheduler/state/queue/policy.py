@@ -10,7 +10,8 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Status
 from kscheduler.state.queue.backoff import BackoffPolicy
 from kscheduler.state.queue.bundles import Element
-from kscheduler.state.queue.gated import Gate, HintsAlike, MayLetIn, no_hints_alike
+from kscheduler.state.queue.gates.awaited_objects import ObjectGateCalls
+from kscheduler.state.queue.gates.gated_pods import Gate, HintsAlike, MayLetIn, no_hints_alike
 from kscheduler.state.queue.hints import HintTable
 from kscheduler.state.queue.queued_group import QueuedPodGroup
 
@@ -45,6 +46,8 @@ class QueuePolicy:
     class_of: ClassOf = no_class
     standing_gates: Mapping[Gate, MayLetIn] = field(default_factory=dict)
     """The PreEnqueue plugins that know which pods they would reject again."""
+    object_gates: Mapping[Gate, ObjectGateCalls] = field(default_factory=dict)
+    """The PreEnqueue plugins that know for which object each pod waits."""
     hints_alike: HintsAlike = no_hints_alike
     gated_pods_wait_for_the_flush: bool = False
     """Whether the flush asks about a gated pod once in five minutes; else each time, once it has waited so long."""

@@ -32,7 +32,7 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.state.queue.backoff import is_backing_off
 from kscheduler.state.queue.bundles import Bundle, Element
 from kscheduler.state.queue.entrance import Entrance
-from kscheduler.state.queue.gated import GatedPods
+from kscheduler.state.queue.gates.gated_pods import GatedPods
 from kscheduler.state.queue.group_queue import INCOMPLETE, PENDING, GroupQueue, IncompleteGroup
 from kscheduler.state.queue.hints import QueueingStrategy
 from kscheduler.state.queue.in_flight import InFlight, SeenEvent
@@ -97,7 +97,7 @@ class QueueAdoption:
 
 
 def _places_of(policy: QueuePolicy) -> Places:
-    return Places(policy.sort_key, GatedPods(policy.standing_gates, policy.hints_alike))
+    return Places(policy.sort_key, GatedPods(policy.standing_gates, policy.hints_alike, policy.object_gates))
 
 
 def _groups_of(policy: QueuePolicy, places: Places, entrance: Entrance) -> GroupQueue | None:
@@ -553,6 +553,8 @@ class SchedulingQueue:
                 continue
             if self._policy.hints.strategy(representative, event, old, new) is not QueueingStrategy.SKIP:
                 self._policy.on_incoming(UNSCHEDULABLE, event.label, pods, pods)
+        for queued in self._places.gated.wait_for_others():
+            self._entrance.ask_why(queued)
         return self._that_may_be_asked(found)
 
     def _move(

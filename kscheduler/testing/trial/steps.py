@@ -16,6 +16,7 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.points import (
     EVENTS_TO_REGISTER,
+    GATING_OBJECTS,
     MAY_LET_IN,
     PERMIT,
     PERMIT_AWAITED,
@@ -81,6 +82,10 @@ def _ask_in_queue(plugin: Any, info: PodInfo) -> None:
         PRE_ENQUEUE.call(plugin.name, plugin.pre_enqueue, info)
     if hasattr(plugin, "may_let_in"):
         MAY_LET_IN.call(plugin.name, plugin.may_let_in)
+    if hasattr(plugin, "gating_objects"):
+        GATING_OBJECTS.call(plugin.name, plugin.gating_objects, info)
+    if hasattr(plugin, "changed_gating_objects"):
+        GATING_OBJECTS.call(plugin.name, plugin.changed_gating_objects)
     if hasattr(plugin, "sort_key"):
         QUEUE_SORT.call(plugin.name, plugin.sort_key, QueuedPodInfo(info))
 

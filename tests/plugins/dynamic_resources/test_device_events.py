@@ -65,6 +65,35 @@ def test_no_claim_helps_a_pod_of_which_another_claim_is_missing() -> None:
     assert not asked(stage, ClusterEvent(CLAIM, UPDATE), user("c0", "missing"), OTHER_TAKEN, OTHER_FREE)
 
 
+STARTS = [user("missing"), user("c0", "missing"), user("missing", "c0"), TEMPLATED, generated("c9"), generated("c1")]
+
+
+@pytest.mark.parametrize("pod", STARTS, ids=str)
+@pytest.mark.parametrize(
+    ("action", "old", "new"),
+    [
+        *[(ADD, None, FREE), (UPDATE, FREE, TAKEN), (UPDATE, TAKEN, FREE), (UPDATE, OTHER_TAKEN, OTHER_FREE)],
+        *[(DELETE, OTHER_TAKEN, None), (DELETE, OTHER_FREE, None)],
+    ],
+)
+def test_while_a_claim_is_missing_an_event_says_the_same_to_all(
+    pod: Pod, action: ActionType, old: KubeObject | None, new: KubeObject | None
+) -> None:
+    """The queue asks one of the pods that wait, and counts the others (`ObjectGate`)."""
+    stage = Stage(FREE, OTHER_FREE)
+    assert stage.plugin.gating_objects(PodInfo(pod)) is not None
+    event, another = ClusterEvent(CLAIM, action), user("nowhere", name="another")
+    assert asked(stage, event, pod, old, new) is asked(stage, event, another, old, new)
+
+
+def test_a_pod_waits_for_its_first_claim_that_is_missing() -> None:
+    stage = Stage(FREE)
+    awaited = {pod: stage.plugin.gating_objects(PodInfo(user(*pod))) for pod in [("c0",), ("c0", "c1"), ("c1", "c2")]}
+    assert awaited == {("c0",): None, ("c0", "c1"): ["default/c1"], ("c1", "c2"): ["default/c1"]}
+    assert stage.plugin.gating_objects(PodInfo(TEMPLATED)) == [], "it waits for its own change"
+    assert stage.plugin.gating_objects(PodInfo(generated("c9"))) == ["default/c9"]
+
+
 @pytest.mark.parametrize(
     ("new", "helps"),
     [

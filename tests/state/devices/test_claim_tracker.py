@@ -57,6 +57,22 @@ def test_readers_see_what_is_assumed_until_the_watch_shows_it_or_something_newer
     assert claims.get("default/c0") is shown, "it is confirmed, and no assumption any more"
 
 
+def test_the_claims_that_have_changed_are_known_for_a_while() -> None:
+    claims = tracking(made(version=1), made("c1", 2))
+    begun = claims.changes
+    assert set(claims.changed_since(begun) or ()) == set()
+    claims.assume(made("c0", 3, "d0"))
+    assert set(claims.changed_since(begun) or ()) == {"default/c0"}
+    claims.restore("default/c0")
+    claims.delete(made("c1", 4))
+    assert set(claims.changed_since(begun) or ()) == {"default/c0", "default/c1"}
+    assert set(claims.changed_since(begun + 2) or ()) == {"default/c1"}
+    for version in range(5000):
+        claims.update(made("c2", 10 + version))
+    assert claims.changed_since(begun) is None, "too much to tell"
+    assert set(claims.changed_since(claims.changes - 1) or ()) == {"default/c2"}
+
+
 def test_versions_are_compared_as_numbers() -> None:
     claims = tracking(made(version=9))
     claims.assume(made("c0", 10, "d0"))

@@ -1,9 +1,9 @@
 """Gated pods, by the plugin that gates them.
 
 Only an event that the gating plugin registered can let a gated pod in, so other events cost nothing, however many pods
-wait behind the gate. A *standing* gate (`framework.standing_gate`) lists the pods that it may let in now; all others
-stay where they are, whatever the event. They are kept in groups whose pods give the same answer to an event, so an
-event costs as much as there are groups.
+wait behind the gate. A *standing* gate (`framework.standing_gate`) lists the pods that it may let in now; those behind
+an *object* gate are known to `AwaitedObjects`. All others stay where they are, whatever the event. They are kept in
+groups whose pods give the same answer to an event, so an event costs as much as there are groups.
 """
 
 from collections import Counter
@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.state.queue.gates.awaited_objects import AwaitedObjects, ObjectGateCalls
 
 Gate = tuple[str, str]
 """Profile and plugin."""
@@ -35,8 +36,13 @@ class GatedPods:
         self,
         standing: Mapping[Gate, MayLetIn] | None = None,
         hints_alike: HintsAlike = no_hints_alike,
+        by_object: Mapping[Gate, ObjectGateCalls] | None = None,
     ) -> None:
-        self._standing = standing or {}
+        self._awaited = {gate: AwaitedObjects(calls) for gate, calls in (by_object or {}).items()}
+        self._standing: dict[Gate, MayLetIn] = {
+            **(standing or {}),
+            **{gate: awaited.may_let_in for gate, awaited in self._awaited.items()},
+        }
         self._hints_alike = hints_alike
         self._behind: dict[Gate, dict[str, QueuedPodInfo]] = {}
         """By gate and key."""
@@ -66,6 +72,8 @@ class GatedPods:
         self._behind.setdefault(gate, {})[queued.key] = queued
         if gate in self._standing:
             self._join(gate, queued)
+        if gate in self._awaited:
+            self._awaited[gate].put(queued)
 
     def remove(self, key: str) -> QueuedPodInfo | None:
         """Take the pod with this key out."""
@@ -75,6 +83,8 @@ class GatedPods:
                 if not pods:
                     del self._behind[gate]
                 self._leave(gate, key)
+                if gate in self._awaited:
+                    self._awaited[gate].remove(key)
                 return queued
         return None
 
@@ -84,13 +94,20 @@ class GatedPods:
         if queued.key in self._group_of:
             self._leave(gate, queued.key)
             self._join(gate, queued)
+        if gate in self._awaited:
+            self._awaited[gate].put(queued)
 
     def _join(self, gate: Gate, queued: QueuedPodInfo) -> None:
-        rejectors = queued.unschedulable_plugins | queued.pending_plugins
-        alike = self._hints_alike(queued.pod, rejectors)
-        name = queued.key if alike is None else (alike, rejectors, queued.pending_plugins)
+        name = self._group_name(gate, queued)
         self._group_of[queued.key] = name
         self._groups.setdefault(gate, {}).setdefault(name, {})[queued.key] = queued
+
+    def _group_name(self, gate: Gate, queued: QueuedPodInfo) -> Hashable:
+        rejectors = queued.unschedulable_plugins | queued.pending_plugins
+        if gate in self._awaited and rejectors == {gate[1]}:
+            return queued.pod.priority, rejectors, queued.pending_plugins  # its hints answer alike for all that wait
+        alike = self._hints_alike(queued.pod, rejectors)
+        return queued.key if alike is None else (alike, rejectors, queued.pending_plugins)
 
     def _leave(self, gate: Gate, key: str) -> None:
         name = self._group_of.pop(key, None)
@@ -133,10 +150,16 @@ class GatedPods:
         return [key for key, queued in pods if queued.pod.uid == spared and key not in but]
 
     def _kept_out(self, gate: Gate, but: Iterable[str]) -> Iterator[KeptOut]:
-        others = Counter(map(self._group_of.__getitem__, but))
+        others = dict.fromkeys(but)
+        by_group = Counter(map(self._group_of.__getitem__, others))
         for name, group in self._groups[gate].items():
-            if len(group) > others[name]:
-                yield next(iter(group.values())), len(group) - others[name]
+            if len(group) > by_group[name]:
+                kept_out = next(queued for key, queued in group.items() if key not in others)
+                yield kept_out, len(group) - by_group[name]
+
+    def wait_for_others(self) -> list[QueuedPodInfo]:
+        """The pods that wait for other objects than when they were rejected; each is told of once."""
+        return [queued for awaited in self._awaited.values() for queued in awaited.take_others()]
 
 
 def _gate_of(queued: QueuedPodInfo) -> Gate:

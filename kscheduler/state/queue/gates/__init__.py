@@ -1,0 +1,1 @@
+"""Pods that PreEnqueue keeps out, and whom of them an event may let in."""
