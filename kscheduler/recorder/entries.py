@@ -5,6 +5,8 @@
     [OBJECT, time, kind, verb, key, object]                          a change of an object, as the handlers hear it
     [DECIDED, time, number, pod, attempts, how, node, outputs]       a pod was popped and decided about
     [GROUP, time, name, [[number, pod, node], ...], outputs]         a pod group was
+    [GROUP_WAITS, time, name]                                        a pod group was popped, and extenders are asked
+    [ANSWERED, time, name, answers]                                  they have said this of its members: GROUP follows
     [LATER, time, number, pod, has node, node, outputs]              a pod whose decision had to wait is decided about
     [LEAVES, time, number]  [BOUND, time, number]                    steps after the decision
     [RELEASED, time, uid]                                            a pod no longer waits for Permit
@@ -58,6 +60,8 @@ class Op(IntEnum):
     REPAIRED = 17
     LOST = 18
     DIGEST = 19
+    GROUP_WAITS = 20
+    ANSWERED = 21
 
 
 class Verb(IntEnum):

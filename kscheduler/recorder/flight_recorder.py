@@ -24,9 +24,11 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Status
 from kscheduler.logs import get_logger
 from kscheduler.recorder.entries import How, Op, Output, Verb
+from kscheduler.recorder.extender_answers import pack_answers
 from kscheduler.recorder.redaction.redacting import NO_REDACTION, Redaction
 from kscheduler.recorder.segment_thread import NewSegment, SegmentThread, ThreadStatistics
 from kscheduler.recorder.step_clock import StepClock
+from kscheduler.scheduling.extenders.answers import ExtenderAnswers
 from kscheduler.scheduling.failures.failures import Failure
 from kscheduler.scheduling.journal import AttemptFailure, Decided, EvictionStep, Journal
 
@@ -97,6 +99,8 @@ class FlightRecorder(Journal):
         """What the step under way has said."""
         self._under_way: dict[str, tuple[int, Decided]] = {}
         """Attempts under way, by the pod's UID."""
+        self._asked: set[str] = set()
+        """The pod groups about which extenders are asked, since the segment began."""
         self._attempts = 0
         self._entries = self._decisions = self._lost = 0
         self._is_repaired = False
@@ -123,7 +127,7 @@ class FlightRecorder(Journal):
             self._hand_over()
             if self._thread.is_idle() and self._thread.may_try():
                 self._begin_segment()
-        elif (self._is_repaired or self._thread.wants_segment()) and not self._thread.is_behind():
+        elif (self._is_repaired or self._thread.wants_segment()) and not (self._asked or self._thread.is_behind()):
             self._begin_segment()
         else:
             self._hand_over()
@@ -152,6 +156,7 @@ class FlightRecorder(Journal):
         self._hand_over()
         missing, self._missing = self._missing, 0
         self._outputs, self._is_repaired = [], False
+        self._asked.clear()
         micros = self.clock.micros
         entries = self.snapshot(micros, dict(self._under_way), self._attempts)
         self._thread.begin(NewSegment(micros, entries, missing))
@@ -234,8 +239,21 @@ class FlightRecorder(Journal):
             how = How.IN_LINE
         self._keep((Op.DECIDED, self.clock.micros, number, queued.key, queued.attempts, how, node, outputs))
 
+    def group_waits(self, name: str) -> None:
+        """Keep it; no segment begins before the group is decided about."""
+        self._asked.add(name)
+        self._keep((Op.GROUP_WAITS, self.clock.micros, name))
+
+    def group_answered(self, name: str, answers: Mapping[str, ExtenderAnswers]) -> None:
+        """Keep it; hashed names would change what comes of it."""
+        if name not in self._asked or self.redaction.is_on:
+            self.repaired("extenders have answered about a pod group")
+        else:
+            self._keep((Op.ANSWERED, self.clock.micros, name, pack_answers(answers)))
+
     def decided_group(self, name: str, attempts: Sequence[Decided]) -> None:
         """Keep the whole group."""
+        self._asked.discard(name)
         self._decisions += 1
         placed = [(self._number(each), each.queued.key, each.node_name) for each in attempts]
         self._keep((Op.GROUP, self.clock.micros, name, placed, self._take_outputs()))

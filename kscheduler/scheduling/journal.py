@@ -6,7 +6,7 @@ report theirs. A step is told when it begins, because the clock stands still wit
 it has ended, with what came of it. `NO_JOURNAL` hears nothing and is what everybody has who records nothing.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Final, Protocol
 
@@ -77,6 +77,12 @@ class Journal:
 
     def decided(self, queued: QueuedPodInfo, attempt: Decided | None) -> None:
         """A pod was popped and decided about; `None`: its attempt is over."""
+
+    def group_waits(self, name: str) -> None:
+        """A pod group was popped, and extenders must be asked about its members."""
+
+    def group_answered(self, name: str, answers: Mapping[str, Any]) -> None:
+        """Extenders have answered; `decided_group` comes next. By member what they said (`ExtenderAnswers`)."""
 
     def decided_group(self, name: str, attempts: Sequence[Decided]) -> None:
         """A pod group was popped and decided about; the attempts of members that have a node."""

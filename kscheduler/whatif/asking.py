@@ -1,13 +1,21 @@
 """Deciding a scenario with its HTTP extenders, as far as somebody asks them: they are never given a pod to bind."""
 
+import asyncio
 from dataclasses import replace
+from typing import Final
 
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.status import Code
 from kscheduler.scheduling.extenders.answers import ExtenderAnswers, Extenders
 from kscheduler.scheduling.extenders.rounds import decide_in_rounds
+from kscheduler.scheduling.groups.member_answers import first_answers
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.whatif.decide import Decision, Prepared
+from kscheduler.whatif.decide_group import GroupDecision, decide_group
+from kscheduler.whatif.scenario import GroupScenario
+
+_AT_A_TIME: Final = 16
+"""About how many members of a group extenders are asked at a time."""
 
 
 async def decide_asking(prepared: Prepared, extenders: Extenders) -> Decision:
@@ -29,4 +37,17 @@ async def decide_asking(prepared: Prepared, extenders: Extenders) -> Decision:
     record = decision.record
     if record is not None and record.status.code is Code.ERROR:  # still asked after the last round
         return replace(decision, record=None, error=record.status.message)
+    return decision
+
+
+async def decide_group_asking(scenario: GroupScenario, extenders: Extenders) -> GroupDecision:
+    """The same about a pod group. Raises `ScenarioError`."""
+    decision = decide_group(scenario)
+    members = decision.inputs.members if decision.inputs is not None else ()
+    answers, turns = first_answers(extenders, members), asyncio.Semaphore(_AT_A_TIME)
+    while answers:
+        decision = decide_group(scenario, answers)
+        if answers.question is None:
+            break
+        await answers.ask(extenders, members, turns)
     return decision

@@ -4,11 +4,13 @@ The members are tried in the order of the file, as if they had arrived in that o
 answered with its whole tree, for that is what the service tries.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from kscheduler.api.quantity import QuantityError
 from kscheduler.assembly import group_apis
+from kscheduler.config.extenders import extender_name, is_asked_about
 from kscheduler.framework.cluster.cycle_of_group import CycleOfGroup
 from kscheduler.framework.cluster.incomplete_groups import why_incomplete
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
@@ -24,6 +26,7 @@ from kscheduler.scheduling.groups.group_checks import problem_of
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult, TriedPlacement
 from kscheduler.scheduling.groups.group_outcome import member_verdict
 from kscheduler.scheduling.groups.group_preemption import run_group_post_filter
+from kscheduler.scheduling.groups.member_answers import MemberAnswers
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
@@ -31,6 +34,9 @@ from kscheduler.state.queue.queued_group import member_order
 from kscheduler.whatif.decide import cluster_cache, profiles_at, scenario_ports
 from kscheduler.whatif.scenario import GroupScenario, ScenarioError
 from kscheduler.whatif.unreadable import unreadable_quantity
+
+NOBODY_ASKED: Final = MemberAnswers({})
+"""As if no extender were configured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +65,12 @@ class GroupDecision:
     """What it was judged on, for further trials; none of a group that is not known or cannot be tried."""
 
 
-def decide_group(scenario: GroupScenario) -> GroupDecision:
-    """Judge the group. Raises `ScenarioError` where an object or the configuration cannot be used."""
+def decide_group(scenario: GroupScenario, answers: MemberAnswers | None = None) -> GroupDecision:
+    """Judge the group. Raises `ScenarioError` where an object or the configuration cannot be used.
+
+    `answers` of HTTP extenders: if they have a question afterwards, the decision is none yet. Without them it is as if
+    no extender were configured, and a note says so.
+    """
     apis = group_apis(scenario.config)
     if not apis:
         raise ScenarioError(f"{scenario.where}: podGroup: pod groups are off: set the feature gate GenericWorkload")
@@ -77,22 +87,40 @@ def decide_group(scenario: GroupScenario) -> GroupDecision:
     root = cache.pod_groups.root_of(key) if key is not None else None
     definition = cache.pod_groups.definition(root) if root is not None else None
     if any(not status.is_success for status in gates.values()):
-        inputs = None if definition is None else _inputs(definition, members, cache, profiles)
+        inputs = None if definition is None else _inputs(definition, members, cache, profiles, NOBODY_ASKED)
         lacks = why_incomplete(cache.pod_groups.definition, key) if key is not None else ""
         return GroupDecision(scenario, pre_enqueue=gates, inputs=inputs, lacks=lacks)
     if definition is None:
         return GroupDecision(scenario, error=f"the group {scenario.group} is not among objects.podgroups")
-    return _tried(scenario, cache, profiles, definition, members)
+    decision = _tried(scenario, cache, profiles, definition, members, NOBODY_ASKED if answers is None else answers)
+    return decision if answers is not None else replace(decision, notes=_not_asked(members, profiles))
+
+
+def _not_asked(members: Sequence[PodInfo], profiles: Profiles) -> tuple[str, ...]:
+    """A note for each extender that has a say about members."""
+    concerned = {
+        extender_name(extender): None
+        for pod in members
+        for extender in profiles[pod.pod.spec.scheduler_name].extenders
+        if is_asked_about(extender, pod.pod)
+    }
+    text = "has a say about members and was not asked: --ask-extenders asks it"
+    return tuple(f"extender {name} {text}" for name in concerned)
 
 
 def _tried(
-    scenario: GroupScenario, cache: Cache, profiles: Profiles, definition: GroupDefinition, members: list[PodInfo]
+    scenario: GroupScenario,
+    cache: Cache,
+    profiles: Profiles,
+    definition: GroupDefinition,
+    members: list[PodInfo],
+    answers: MemberAnswers,
 ) -> GroupDecision:
     problem = problem_of(definition, members, cache.pod_groups.scheduled(definition.key), profiles)
     if problem:
         status = error(problem)
         return GroupDecision(scenario, status=status, members=tuple(MemberResult(pod, status) for pod in members))
-    inputs = _inputs(definition, members, cache, profiles)
+    inputs = _inputs(definition, members, cache, profiles, answers)
     result: GroupResult = place_group(inputs)
     run_group_post_filter(inputs, result, place_group)
     verdicts = tuple(member_verdict(part, member) for part in result.parts for member in part.members)
@@ -109,12 +137,16 @@ def _tried(
     )
 
 
-def _inputs(definition: GroupDefinition, members: list[PodInfo], cache: Cache, profiles: Profiles) -> GroupInputs:
+def _inputs(
+    definition: GroupDefinition, members: list[PodInfo], cache: Cache, profiles: Profiles, answers: MemberAnswers
+) -> GroupInputs:
     profile = profiles[members[0].pod.spec.scheduler_name]
     alone, sampler = replace(profile, post_filter=()), TieBreakingSampler()
 
     def judge(pod: PodInfo, rows: Rows | None, trial: CycleOfGroup) -> SchedulingRecord:
-        return schedule(alone, pod, cache, sampler=sampler, within=rows, group=trial)
+        record = schedule(alone, pod, cache, sampler=sampler, answers=answers.of(pod), within=rows, group=trial)
+        answers.check(record)
+        return record
 
     return tree_inputs(GroupInputs(definition, members, profile, cache, judge), cache.pod_groups)
 

@@ -38,7 +38,7 @@ def explained(tmp_path: Path, capsys: Captured, line: bytes, *options: str) -> s
     file.write_bytes(line)
     main(["explain", "--from", str(file), *options])
     shown = capsys.readouterr()
-    assert shown.err == ""
+    assert "-o" in options or shown.err == ""  # notes are said there too
     assert "secret" not in shown.out
     return " ".join(shown.out.split())
 
@@ -163,3 +163,37 @@ def test_a_pod_that_concerns_no_extender_says_nothing_of_them(tmp_path: Path, ca
         assert "extender" not in explained(tmp_path, capsys, line)
         assert tree_of(tmp_path, capsys, line, "--ask-extenders")["extenders"] == []
         assert program.asked == []
+
+
+def gang_line(config: Tree) -> bytes:
+    group = {
+        "metadata": {"name": "gang", "namespace": "default", "uid": "gang"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
+    }
+    pods = [pod_tree(f"m-{number}", cpu="3", schedulingGroup={"podGroupName": "gang"}) for number in range(2)]
+    objects = {"nodes": NODES, "pods": pods, "podgroups": [group]}
+    scenario = {"id": "one", "config": config, "gates": {"GenericWorkload": True}, "objects": objects}
+    return json.dumps({**scenario, "podGroup": "default/gang"}).encode()
+
+
+def test_a_gang_is_asked_about_only_if_that_is_wanted(tmp_path: Path, capsys: Captured) -> None:
+    with extender_program({"filter": leaves("b", "c")}) as program:
+        line, known = gang_line(configuration(program)), ("--emulated-version", "1.37")
+        unasked = json.loads(explained(tmp_path, capsys, line, "-o", "json", *known))
+        assert program.asked == []
+        asked = json.loads(explained(tmp_path, capsys, line, "-o", "json", "--ask-extenders", *known))
+        assert len(program.asked) == 2
+    assert unasked["notes"] == [
+        f"extender {program.url} has a say about members and was not asked: --ask-extenders asks it"
+    ]
+    assert asked["notes"] == []
+    pods = asked["podGroupOutcome"]["pods"]
+    assert {each["node"] for each in pods.values()} == {"b", "c"}
+
+
+def test_a_gang_that_an_extender_leaves_no_room_says_so(tmp_path: Path, capsys: Captured) -> None:
+    with extender_program({"filter": leaves("b", reason="no token left")}) as program:
+        line = gang_line(configuration(program))
+        text = explained(tmp_path, capsys, line, "--ask-extenders", "--emulated-version", "1.37")
+    assert "minCount (2) cannot be satisfied" in text
+    assert "2 no token left" in text

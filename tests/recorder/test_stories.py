@@ -207,7 +207,7 @@ class Judges:
         await asyncio.sleep(0.002)
         asked = frozenset(names)
         left = frozenset(name for name in names if name[-1] in "02468")
-        no = dict.fromkeys(asked - left, unschedulable("odd", plugin="Extender"))
+        no = dict.fromkeys(asked - left, unschedulable("an odd number", plugin="Extender"))
         return ExtenderAnswers(asked, left, no, turned_down_by=dict.fromkeys(no, "http://judge"))
 
     async def about_victims(
@@ -237,6 +237,32 @@ def test_pods_that_concern_extenders_are_followed_and_all_others_decided_as_reco
     assert_equal(report)
     assert 0 < sum(report.followed.values()) < report.decisions
     assert all("extenders" in reason for reason in report.followed)
+
+
+class GroupsWithExtenders(GroupStory):
+    """Members of groups are judged by an extender too."""
+
+    def _ports(self, journal: Any) -> Ports:
+        return replace(super()._ports(journal), extenders=lambda _: Judges())
+
+
+def test_what_extenders_say_about_groups_is_recorded_and_decides_them_again(tmp_path: Path) -> None:
+    config = default_configuration("kscheduler", parse_feature_gates("GenericWorkload=true", version="1.37"))
+    record(tmp_path, 250, 7, config=config, cluster_type=GroupsWithExtenders)
+    report = replayed(tmp_path).report
+    assert_equal(report)
+    assert report.decisions > 80
+    assert b"an odd number" in written(tmp_path)
+
+
+def test_a_recording_without_names_leaves_such_answers_out(tmp_path: Path) -> None:
+    """Whether hashed reasons add up as the real ones did cannot be known: it goes on with the next snapshot."""
+    config = default_configuration("kscheduler", parse_feature_gates("GenericWorkload=true", version="1.37"))
+    record(tmp_path, 250, 7, config=config, cluster_type=GroupsWithExtenders, redaction_key=b"0123456789abcdef")
+    report = replayed(tmp_path).report
+    assert not report.differences
+    assert report.decisions
+    assert b"an odd number" not in written(tmp_path)
 
 
 @KEYS

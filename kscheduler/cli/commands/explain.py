@@ -191,9 +191,9 @@ async def _answered(
 ) -> list[Answered]:
     decides = None
     if args.ask_extenders:
-        from kscheduler.explain.questions.asking_extenders import deciding_with_extenders  # rarely needed, and large
+        from kscheduler.explain.questions.asking_extenders import DecidingWithExtenders  # rarely needed, and large
 
-        decides = deciding_with_extenders(client)
+        decides = DecidingWithExtenders(client)
     return [(question, await question.answer_asking(client, decides)) for question in questions]
 
 

@@ -1,39 +1,57 @@
 """Questions answered with the help of HTTP extenders (`--ask-extenders`), which are never given a pod to bind."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import msgspec
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.client.extenders.whole_objects import ObjectReader, ObjectReadError, WholeObjects
-from kscheduler.explain.questions.question import Decides
+from kscheduler.config.types import Extender
+from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.extenders.bind_outcomes import UNKNOWN_PLACE, PodPlace
 from kscheduler.scheduling.extenders.building import ExtenderSet
-from kscheduler.whatif.asking import decide_asking
+from kscheduler.whatif.asking import decide_asking, decide_group_asking
 from kscheduler.whatif.decide import Decision, Prepared
-from kscheduler.whatif.scenario import ClusterObjects
+from kscheduler.whatif.decide_group import GroupDecision, decide_group
+from kscheduler.whatif.scenario import ClusterObjects, GroupScenario
 
 _ENCODER = msgspec.json.Encoder()
 
 
-def deciding_with_extenders(reader: ObjectReader | None) -> Decides:
-    """Decides scenarios, and asks their extenders. `reader` reads whole objects of a live cluster; without it extenders
-    are sent what the files say, as far as scheduling reads it.
-    """
+class DecidingWithExtenders:
+    """Decides scenarios, and asks their extenders. Implements `Decides`."""
 
-    async def decides(prepared: Prepared) -> Decision:
+    def __init__(self, reader: ObjectReader | None) -> None:
+        """`reader` reads whole objects of a live cluster; without it extenders are sent what the files say, as far as
+        scheduling reads it.
+        """
+        self._reader = reader
+
+    async def __call__(self, prepared: Prepared) -> Decision:
+        """Decide about a pod."""
         scenario = prepared.scenario
-        extenders = scenario.config.configuration.extenders
-        if not extenders:
-            return prepared.decide()
-        objects = _ScenarioObjects(scenario.objects, reader)
-        extender_set = ExtenderSet(extenders, objects, may_bind=lambda: False, place_of=_unknown, logs=False)
+        async with self._extenders(scenario.config.configuration.extenders, scenario.objects) as asking:
+            return prepared.decide() if asking is None else await decide_asking(prepared, asking)
+
+    async def group(self, scenario: GroupScenario) -> GroupDecision:
+        """Decide about a pod group."""
+        async with self._extenders(scenario.config.configuration.extenders, scenario.objects) as asking:
+            return decide_group(scenario) if asking is None else await decide_group_asking(scenario, asking)
+
+    @asynccontextmanager
+    async def _extenders(
+        self, configured: Sequence[Extender], objects: ClusterObjects
+    ) -> AsyncIterator[Extenders | None]:
+        if not configured:
+            yield None
+            return
+        whole = _ScenarioObjects(objects, self._reader)
+        extender_set = ExtenderSet(configured, whole, may_bind=lambda: False, place_of=_unknown, logs=False)
         try:
-            return await decide_asking(prepared, extender_set.asking)
+            yield extender_set.asking
         finally:
             await extender_set.close()
-
-    return decides
 
 
 async def _unknown(_pod: Pod) -> PodPlace:

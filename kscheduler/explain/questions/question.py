@@ -1,8 +1,9 @@
 """A question: a pod, a cluster, a configuration, and what else is known of the pod."""
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -18,9 +19,20 @@ from kscheduler.whatif.decide import Decision, Prepared, decide, prepare
 from kscheduler.whatif.decide_group import GroupDecision, decide_group
 from kscheduler.whatif.scenario import ClusterObjects, GroupScenario, Scenario
 
-Decides = Callable[[Prepared], Awaitable[Decision]]
 OVER = (Standing.FINISHED, Standing.TERMINATING)
 """No scheduler will schedule such a pod."""
+
+
+class Decides(Protocol):
+    """Decides with the help of HTTP extenders."""
+
+    async def __call__(self, prepared: Prepared) -> Decision:
+        """Decide about a pod."""
+        ...
+
+    async def group(self, scenario: GroupScenario) -> GroupDecision:
+        """Decide about a pod group."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +72,10 @@ class GroupQuestion:
         """Decide. Raises `ScenarioError`."""
         return decide_group(self.scenario)
 
-    async def answer_asking(self, client: ClusterClient | None, decides: object = None) -> GroupDecision:
-        """The same: extenders are not asked about groups. Raises `ScenarioError`."""
-        del client, decides
-        return self.answer()
+    async def answer_asking(self, client: ClusterClient | None, decides: Decides | None = None) -> GroupDecision:
+        """The same, with the help of extenders where `decides` asks them. Raises `ScenarioError`."""
+        del client
+        return self.answer() if decides is None else await decides.group(self.scenario)
 
 
 def question_about(

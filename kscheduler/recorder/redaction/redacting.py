@@ -67,6 +67,7 @@ class KeyedRedaction(Redaction):
         self._entries: dict[int, Callable[..., Sequence[Any]]] = {
             Op.DECIDED: self._decided,
             Op.GROUP: self._group,
+            Op.GROUP_WAITS: lambda name: (self.text(name),),
             Op.LATER: self._later,
             Op.ABANDONED: self._abandoned,
             Op.GIVEN_UP: self._given_up,

@@ -23,6 +23,7 @@ from kscheduler.informers.store import Store
 from kscheduler.loading import Configured
 from kscheduler.plugins.default_preemption import DefaultPreemption
 from kscheduler.recorder.entries import Digest, Entry, How, Op, Output, Verb
+from kscheduler.recorder.extender_answers import unpack_answers
 from kscheduler.recorder.packing import ObjectUnpacker
 from kscheduler.recorder.replaying.described import Described, configured_as, read_description
 from kscheduler.recorder.replaying.ports_of_replay import OutputJournal, RecordedLister, recorded_ports
@@ -31,10 +32,11 @@ from kscheduler.recorder.snapshots.putting_back import PuttingBack
 from kscheduler.recorder.step_clock import ReplayedClock
 from kscheduler.scheduling.attempt.surroundings import Attempt
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
+from kscheduler.scheduling.extenders.answers import ExtenderAnswers
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.journal import EvictionStep
 from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.state.queue.queued_group import QueuedPodGroup
+from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
 
 Configure = Callable[[Described], Configured]
 """What decides; by default what is recorded."""
@@ -75,6 +77,10 @@ class ReplayedScheduler:
         self._journal = OutputJournal(is_redacted=self.is_redacted)
         self._preemptions: dict[int, RunningPreemption] = {}
         self._in_line: dict[str, QueuedPodInfo] = {}
+        self._asked_groups: dict[str, QueuedPodGroup] = {}
+        """The pod groups about which extenders were asked, by name."""
+        self._answers: dict[str, dict[str, ExtenderAnswers]] = {}
+        """What they have said, likewise, and by member."""
         configured = configure(description)
         self.origins = configured.origins
         self.assembly = Assembly(
@@ -92,6 +98,8 @@ class ReplayedScheduler:
             Op.OBJECT: self._object,
             Op.DECIDED: self._decided,
             Op.GROUP: self._group,
+            Op.GROUP_WAITS: self._group_waits,
+            Op.ANSWERED: self._answered,
             Op.LATER: self._later,
             Op.LEAVES: self._leaves,
             Op.BOUND: self._bound,
@@ -225,17 +233,35 @@ class ReplayedScheduler:
         return Replayed(recorded, "" if attempt is None else attempt.profile.name, _why_awaited(How.AWAITED))
 
     def _group(self, name: str, placed: Sequence[Any], outputs: Sequence[Any]) -> Replayed:
-        del outputs
-        group = self.assembly.queue.pop_next(self.clock.time())
-        if not isinstance(group, QueuedPodGroup) or group.key.text != name:
-            other = "no pod is ready" if group is None else f"{group.key} comes first"
-            raise AstrayError(f"the recording popped pod group {name}, and in the replay {other}")
-        attempts = decide_group(self.assembly.scheduler, group)
+        group, answers = self._asked_groups.pop(name, None), self._answers.pop(name, None)
+        if group is not None and answers is None:  # an exception ended it
+            self._give_up_asking(group, outputs)
+            return Replayed((Op.GROUP, name, placed, outputs), followed="an exception ended what was awaited")
+        attempts = decide_group(self.assembly.scheduler, group or self._popped_group(name), answers)
         numbers = {key: number for number, key, _ in placed}
         found = [(numbers.get(each.queued.key, 0), each.queued.key, each.node_name) for each in attempts]
         for attempt in attempts:
             self.attempts[numbers.get(attempt.queued.key, 0)] = attempt
         return Replayed((Op.GROUP, name, found, self._journal.take()), "")
+
+    def _group_waits(self, name: str) -> None:
+        self._asked_groups[name] = self._popped_group(name)
+
+    def _answered(self, name: str, packed: Sequence[Any]) -> None:
+        self._answers[name] = unpack_answers(packed)
+
+    def _popped_group(self, name: str) -> QueuedPodGroup:
+        group = self.assembly.queue.pop_next(self.clock.time())
+        if not isinstance(group, QueuedPodGroup) or group.key.text != name:
+            other = "no pod is ready" if group is None else f"{group.key} comes first"
+            raise AstrayError(f"the recording popped pod group {name}, and in the replay {other}")
+        return group
+
+    def _give_up_asking(self, group: QueuedPodGroup, outputs: Sequence[Any]) -> None:
+        for queued in group.members.values():
+            if self.assembly.queue.is_in_flight(queued.pod.uid):
+                self._follow(queued, 0, "", outputs)
+        self.assembly.queue.group_attempted(group, GroupOutcome.ERROR, self.clock.time())
 
     # --- following what was recorded ----------------------------------------------------------------------------------
 

@@ -5,12 +5,16 @@ exception costs the object or the pod, and not the run.
 """
 
 import contextlib
+from collections.abc import Mapping
 from typing import Any
 
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt.attempt import Scheduler
+from kscheduler.scheduling.attempt.group_attempt import GroupConsultation
 from kscheduler.scheduling.attempt.surroundings import Attempt
+from kscheduler.scheduling.extenders.answers import ExtenderAnswers
+from kscheduler.scheduling.groups.member_answers import MemberAnswers
 from kscheduler.state.queue.queued_group import QueuedPodGroup
 
 
@@ -31,11 +35,25 @@ def decide(scheduler: Scheduler, queued: QueuedPodInfo) -> Attempt | None:
         return None
 
 
-def decide_group(scheduler: Scheduler, group: QueuedPodGroup) -> list[Attempt]:
-    """The attempts of the members that have a node now."""
+def decide_group(
+    scheduler: Scheduler, group: QueuedPodGroup, answers: Mapping[str, ExtenderAnswers] | None = None
+) -> list[Attempt]:
+    """The attempts of the members that have a node now. `answers`: what extenders have said about members, by key."""
     try:
-        return list(scheduler.decide_group(group))
+        return _decided(scheduler, group, answers)
     except Exception as failure:  # noqa: BLE001  one group must never end a run
         count_caught(Boundary.WORKER)
         scheduler.give_up_group(group, failure)
         return []
+
+
+def _decided(
+    scheduler: Scheduler, group: QueuedPodGroup, answers: Mapping[str, ExtenderAnswers] | None
+) -> list[Attempt]:
+    if answers is None:
+        decided = scheduler.decide_group(group)
+    else:
+        decided = scheduler.decide_asked_group(GroupConsultation(group, MemberAnswers(answers), None))
+    if isinstance(decided, GroupConsultation):
+        raise TypeError("extenders would have to be asked, and nobody asks them here")
+    return decided

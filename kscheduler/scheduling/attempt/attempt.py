@@ -32,7 +32,7 @@ from kscheduler.logs import get_logger, verbose
 from kscheduler.scheduling.attempt import permit, plugin_steps, pre_binding
 from kscheduler.scheduling.attempt.announcing import announce
 from kscheduler.scheduling.attempt.consulting import ExtenderConsultation
-from kscheduler.scheduling.attempt.group_attempt import GroupAttempts
+from kscheduler.scheduling.attempt.group_attempt import GroupAttempts, GroupConsultation
 from kscheduler.scheduling.attempt.judges import Judges
 from kscheduler.scheduling.attempt.long_searches import LongSearches
 from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
@@ -120,9 +120,20 @@ class Scheduler:
         finally:
             self.lines.decided(queued)
 
-    def decide_group(self, group: QueuedPodGroup) -> list[Attempt]:
-        """Find nodes for a group's members and reserve them. The attempts of those that have one now; maybe none."""
+    def decide_group(self, group: QueuedPodGroup) -> list[Attempt] | GroupConsultation:
+        """Find nodes for a group's members and reserve them. The attempts of those that have one now; maybe none.
+
+        Or what extenders must be asked before that: `ask_about_group`, and then `decide_asked_group`.
+        """
         return self._groups.decide(group)
+
+    async def ask_about_group(self, consultation: GroupConsultation) -> None:
+        """Ask extenders about a group's members. Never raises for their sake."""
+        await self._groups.ask(consultation)
+
+    def decide_asked_group(self, consultation: GroupConsultation) -> list[Attempt] | GroupConsultation:
+        """As `decide_group`, when extenders have answered."""
+        return self._groups.decide_asked(consultation)
 
     def give_up_group(self, group: QueuedPodGroup, failure: BaseException) -> None:
         """An exception ended the decision about a group: nothing is reserved, and it is tried again later."""

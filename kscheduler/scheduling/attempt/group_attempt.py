@@ -6,12 +6,15 @@
         has none:   condition, Event, back into its group                        <------------+
 
 Nothing here awaits, so no other decision lies between the cycle and the moment when the members count on their nodes.
+Where members concern HTTP extenders, the cycle is run as often as it has questions for them (`member_answers`). While
+they are asked, nothing is reserved, and the group is in its attempt all the same.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Protocol
+from typing import Protocol
 
 from kscheduler.framework.cluster.cycle_of_group import CycleOfGroup
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
@@ -21,17 +24,20 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Code, Status, error
 from kscheduler.logs import get_logger, verbose
 from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.scheduling.attempt.extender_lines import TURNS_PER_LINE
 from kscheduler.scheduling.attempt.judges import Judges
 from kscheduler.scheduling.attempt.skipping import PodSkipping
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.cycle.visiting_ties import TieBreakingSampler
+from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.groups.composite_cycle import place_group, tree_inputs
 from kscheduler.scheduling.groups.group_checks import problem_of
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult, TriedPlacement
 from kscheduler.scheduling.groups.group_outcome import group_condition, member_verdict
 from kscheduler.scheduling.groups.group_preemption import run_group_post_filter
+from kscheduler.scheduling.groups.member_answers import MemberAnswers, first_answers
 from kscheduler.scheduling.observations import GroupAttemptResult
 from kscheduler.scheduling.pod_log.lines import OUTCOMES
 from kscheduler.scheduling.profile import Profile
@@ -40,8 +46,6 @@ from kscheduler.scheduling.runtime.points import POD_GROUP_POST_FILTER
 from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
 
 _log = get_logger(__name__)
-
-NO_EXTENDERS: Final = "kscheduler does not ask HTTP extenders about pod groups yet, and this group's pods concern some"
 
 
 class MemberSteps(Protocol):
@@ -70,6 +74,17 @@ class _Tried:
     started: float
     seconds: dict[str, float]
     """By UID of a member: how long deciding about it took."""
+    answers: MemberAnswers
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConsultation:
+    """A group that is in its attempt, and about whose members extenders must be asked."""
+
+    group: QueuedPodGroup
+    answers: MemberAnswers
+    extenders: Extenders | None
+    """Those in force when the attempt began; `None`: nobody asks, the answers were recorded."""
 
 
 class GroupAttempts:
@@ -87,9 +102,38 @@ class GroupAttempts:
         """By name a profile, and the same without PostFilter."""
         self._samplers: dict[str, TieBreakingSampler] = {}
         """By name of a profile."""
+        self._turns = asyncio.Semaphore(TURNS_PER_LINE)
+        """How many members extenders are asked about at a time, of all groups."""
 
-    def decide(self, group: QueuedPodGroup) -> list[Attempt]:
-        """Find nodes for the group's members, and reserve them; the attempts of those that have one, to be bound."""
+    def decide(self, group: QueuedPodGroup) -> list[Attempt] | GroupConsultation:
+        """Find nodes for the group's members, and reserve them; the attempts of those that have one, to be bound.
+
+        Or what extenders must be asked before that: `ask`, and then `decide_asked`.
+        """
+        answers = first_answers(self._judges().extenders, [queued.pod for queued in group.members.values()])
+        return self._decide(group, answers, self._skipping.why_skip, self._skipping.skips)
+
+    def decide_asked(self, consultation: GroupConsultation) -> list[Attempt] | GroupConsultation:
+        """The same when extenders have answered. If others are in force by now, they are asked from the beginning."""
+        group, answers = consultation.group, consultation.answers
+        if self._judges().extenders is not consultation.extenders:
+            answers = first_answers(self._judges().extenders, [queued.pod for queued in group.members.values()])
+        return self._decide(group, answers, self._skipping.why_let_go, self._skipping.lets_go)
+
+    async def ask(self, consultation: GroupConsultation) -> None:
+        """Ask the extenders. Never raises for their sake."""
+        if consultation.extenders is not None:
+            members = [queued.pod for queued in consultation.group.members.values()]
+            await consultation.answers.ask(consultation.extenders, members, self._turns)
+
+    def _decide(
+        self,
+        group: QueuedPodGroup,
+        answers: MemberAnswers,
+        why_not: Callable[[QueuedPodInfo], str],
+        end: Callable[[QueuedPodInfo], bool],
+    ) -> list[Attempt] | GroupConsultation:
+        """`why_not`: why a member needs no node, or an empty text; `end` ends the attempt of such a member."""
         context, judges, started = self._context, self._judges(), self._now()
         table, members = context.cache.pod_groups, group.in_order(context.cache.nodes.tie_name)
         definition = table.definition(group.key)
@@ -98,16 +142,25 @@ class GroupAttempts:
             self._end_unjudged(group, members, error(f'{kind}.{group.key.api} "{group.key.name}" not found'), None)
             return []
         pods = [queued.pod for queued in members]
-        problem = problem_of(definition, pods, table.scheduled(group.key), judges.profiles) or self._unbuilt(pods)
+        problem = problem_of(definition, pods, table.scheduled(group.key), judges.profiles)
         if problem:
             self._end_unjudged(group, members, error(problem), definition)
             return []
-        members = [queued for queued in members if not self._skipping.skips(queued)]
-        if not members:
+        needless = [queued for queued in members if why_not(queued)]
+        members = [queued for queued in members if queued not in needless]
+        decided = None
+        if members:
+            profile = judges.profiles[members[0].pod.pod.spec.scheduler_name]
+            tried = _Tried(group, definition, profile, started, {}, answers)
+            decided = self._search(tried, members)
+            if decided is None:
+                return GroupConsultation(group, answers, judges.extenders)
+        for queued in needless:
+            end(queued)
+        if decided is None:
             context.queue.group_attempted(group, GroupOutcome.SUCCESS, context.clock.time())
             return []
-        profile = judges.profiles[members[0].pod.pod.spec.scheduler_name]
-        return self._try(_Tried(group, definition, profile, started, {}), members)
+        return self._act_on(tried, members, decided)
 
     def give_up(self, group: QueuedPodGroup, failure: BaseException) -> None:
         """An exception has ended the decision: nothing is reserved any more, and all members are tried again later."""
@@ -118,11 +171,6 @@ class GroupAttempts:
                 queued.last_error = text  # it has been logged with its traceback
                 self._steps.give_up(queued, failure)
         self._context.queue.group_attempted(group, GroupOutcome.ERROR, self._context.clock.time())
-
-    def _unbuilt(self, pods: Sequence[PodInfo]) -> str:
-        extenders = self._judges().extenders
-        concerned = extenders is not None and any(extenders.first_answers(pod) is not None for pod in pods)
-        return NO_EXTENDERS if concerned else ""
 
     def _end_unjudged(
         self,
@@ -153,14 +201,27 @@ class GroupAttempts:
 
     # --- the cycle ----------------------------------------------------------------------------------------------------
 
-    def _try(self, tried: _Tried, members: Sequence[QueuedPodInfo]) -> list[Attempt]:
+    def _search(self, tried: _Tried, members: Sequence[QueuedPodInfo]) -> GroupResult | None:
+        """The group's cycle, and the search for room; `None`: extenders must be asked first, and nothing was done."""
         cache, pods = self._context.cache, [queued.pod for queued in members]
+        sampler = self._sampler(tried.profile)
+        start, began = sampler.next_start, self._now()
         judge = partial(self._judge, tried, by_class=True)
         inputs = tree_inputs(GroupInputs(tried.definition, pods, tried.profile, cache, judge), cache.pod_groups)
-        result = place_group(inputs, partial(self._observe_placements, tried))
-        self._context.observations.group_algorithm(self._now() - tried.started)
+        placements: list[Sequence[TriedPlacement]] = []
+        result = place_group(inputs, placements.append)
+        if tried.answers.question is None:
+            self._context.observations.group_algorithm(self._now() - began)
+            self._look_for_room(inputs, tried, result)
+        if tried.answers.question is not None:
+            sampler.next_start = start
+            return None
+        for each in placements:
+            self._observe_placements(tried, each)
+        return result
+
+    def _act_on(self, tried: _Tried, members: Sequence[QueuedPodInfo], result: GroupResult) -> list[Attempt]:
         outcome = _outcome_of(result.status)
-        self._look_for_room(inputs, tried, result)
         if result.preemption is not None:  # before requeueing: PreEnqueue checks whether the members must wait
             self._context.evictions.begin(result.preemption)
         if self._context.claims is not None:
@@ -201,10 +262,14 @@ class GroupAttempts:
         stopwatch.start(pod)
         alone = self._without_post_filter(tried.profile)
         engine = judges.engines.get(name) if by_class else None
-        sampler = self._samplers.setdefault(name, TieBreakingSampler())
-        record = schedule(alone, pod, self._context.cache, stopwatch, sampler, engine, within=rows, group=trial)
+        sampler, answers = self._sampler(tried.profile), tried.answers.of(pod)
+        record = schedule(alone, pod, self._context.cache, stopwatch, sampler, engine, answers, rows, group=trial)
+        tried.answers.check(record)
         tried.seconds[pod.uid] = self._now() - began
         return record
+
+    def _sampler(self, profile: Profile) -> TieBreakingSampler:
+        return self._samplers.setdefault(profile.name, TieBreakingSampler())
 
     def _without_post_filter(self, profile: Profile) -> Profile:
         """The profile for members. Kept, because a copy works out the traits of all plugins anew."""
@@ -222,7 +287,10 @@ class GroupAttempts:
             queued, verdict = waiting[member.pod.uid], member_verdict(part, member)
             started = self._now() - tried.seconds.get(queued.pod.uid, 0.0)
             if not verdict.status.is_success or verdict.record is None:
-                self._steps.fail(queued, _failure_of(verdict), tried.profile, started)
+                answers = tried.answers.of(queued.pod)
+                objectors = () if answers is None else answers.objectors
+                failure = replace(_failure_of(verdict), extender=", ".join(objectors))
+                self._steps.fail(queued, failure, tried.profile, started)
                 continue
             attempt = Attempt(queued, tried.profile, verdict.record, started, extenders)
             try:

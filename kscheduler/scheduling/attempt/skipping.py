@@ -26,22 +26,25 @@ class PodSkipping:
 
     def skips(self, queued: QueuedPodInfo) -> bool:
         """End the attempt of a pod that was popped, if it must not be tried; whether it was so."""
-        pod = queued.pod.pod
-        if pod.metadata.deletion_timestamp is not None:
-            self._context.reporter.skipped_deleting(pod)
-            self.end(queued, "it is being deleted")
-        elif self._context.cache.node_of(queued.pod.uid):
-            self.end(queued, "it has a node")
-        else:
-            return False
-        return True
+        reason = self.why_skip(queued)
+        if reason:
+            if queued.pod.pod.metadata.deletion_timestamp is not None:
+                self._context.reporter.skipped_deleting(queued.pod.pod)
+            self.end(queued, reason)
+        return bool(reason)
+
+    def why_skip(self, queued: QueuedPodInfo) -> str:
+        """Why a pod that was popped must not be tried, or an empty text."""
+        if queued.pod.pod.metadata.deletion_timestamp is not None:
+            return "it is being deleted"
+        return "it has a node" if self._context.cache.node_of(queued.pod.uid) else ""
 
     def lets_go(self, queued: QueuedPodInfo) -> bool:
         """End the attempt of a pod that has waited for extenders, if it needs no node of ours; whether it was so."""
-        newest = self._context.pod_of(queued.key)
-        reason = self._why_not(queued, newest)
+        reason = self.why_let_go(queued)
         if not reason:
             return False
+        newest = self._context.pod_of(queued.key)
         self.end(queued, reason)
         if newest is not None and newest.spec.scheduler_name != queued.pod.pod.spec.scheduler_name:
             self._queue_anew(queued, newest)
@@ -53,8 +56,9 @@ class PodSkipping:
         self._context.queue.done(queued.pod.uid)
         self._context.log.skipped(queued, reason)
 
-    def _why_not(self, queued: QueuedPodInfo, newest: Pod | None) -> str:
+    def why_let_go(self, queued: QueuedPodInfo) -> str:
         """Why nobody needs the attempt any more, or an empty text. Its name may be another pod's."""
+        newest = self._context.pod_of(queued.key)
         if newest is None:
             return "it was deleted"
         if newest.metadata.uid != queued.pod.uid:

@@ -10,7 +10,7 @@ node. A pod that an extender binds leaves its worker, too: the limit follows the
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -19,6 +19,7 @@ from kscheduler.aio.tasks import TaskSet, ends_this_task
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt.attempt import Scheduler
+from kscheduler.scheduling.attempt.group_attempt import GroupConsultation
 from kscheduler.scheduling.attempt.surroundings import Attempt
 from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.journal import NO_JOURNAL, Journal
@@ -66,6 +67,8 @@ class Workers:
         """Pods that have waited and may be bound now."""
         self._under_way: dict[int, Attempt] = {}
         """The attempts that have a node or are waiting, by identity."""
+        self._consulting: dict[int, GroupConsultation] = {}
+        """The groups about whose members extenders are asked, by identity."""
         self.on_attempt_end: Callable[[], None] | None = None
         """Called after each attempt that had a node."""
         self._parked: deque[asyncio.Future[None]] = deque()
@@ -87,7 +90,8 @@ class Workers:
 
     def extenders_in_use(self) -> Iterable[Extenders | None]:
         """The extenders of all attempts under way, likewise."""
-        return [attempt.extenders for attempt in self._under_way.values()]
+        of_groups = (consultation.extenders for consultation in self._consulting.values())
+        return [*(attempt.extenders for attempt in self._under_way.values()), *of_groups]
 
     def wake(self) -> None:
         """There may be something to do: the queue calls this on every arrival."""
@@ -221,13 +225,43 @@ class Workers:
         return attempt
 
     def _decide_group(self, group: QueuedPodGroup) -> None:
-        """The members that have a node now are bound by whoever is free, before any other pod is decided about."""
         try:
-            attempts = self._scheduler.decide_group(group)
+            decided = self._scheduler.decide_group(group)
         except BaseException as failure:  # noqa: BLE001  one group must never end a worker
             count_caught(Boundary.WORKER)
             self._scheduler.give_up_group(group, failure)
-            attempts = []
+            decided = []
+        if isinstance(decided, GroupConsultation):
+            self._journal.group_waits(group.key.text)
+            self._waiting.spawn(group.key.text, self._consult(decided))
+        else:
+            self._place_members(group, decided)
+
+    async def _consult(self, consultation: GroupConsultation) -> None:
+        """Ask extenders about a group's members until it can be decided."""
+        group = consultation.group
+        self._consulting[id(group)] = consultation
+        try:
+            decided: list[Attempt] | GroupConsultation = consultation
+            while isinstance(decided, GroupConsultation):
+                await self._scheduler.ask_about_group(decided)
+                self._journal.begins()
+                asked, decided = decided, self._scheduler.decide_asked_group(decided)
+            self._journal.group_answered(group.key.text, asked.answers.known())
+        except BaseException as failure:
+            if self._is_shutdown(failure):
+                raise
+            count_caught(Boundary.POD_TASK)
+            self._journal.begins()
+            self._scheduler.give_up_group(group, failure)
+            decided = []
+        finally:
+            del self._consulting[id(group)]
+        self._place_members(group, decided)
+        self.wake()
+
+    def _place_members(self, group: QueuedPodGroup, attempts: Sequence[Attempt]) -> None:
+        """The members that have a node now are bound by whoever is free, before any other pod is decided about."""
         self._journal.decided_group(group.key.text, attempts)
         for attempt in attempts:
             self._under_way[id(attempt)] = attempt

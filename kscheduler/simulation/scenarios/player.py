@@ -25,6 +25,7 @@ from kscheduler.api.well_known import HOSTNAME, ZONE
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.recorder.flight_recorder import FlightRecorder
+from kscheduler.scheduling.attempt.group_attempt import GroupConsultation
 from kscheduler.scheduling.attempt.surroundings import Attempt
 from kscheduler.scheduling.journal import NO_JOURNAL
 from kscheduler.simulation.scenarios.cluster import StandIn
@@ -273,6 +274,8 @@ class Player:
     def _decide(self, queued: QueuedPodInfo | QueuedPodGroup) -> Sequence[Attempt]:
         if isinstance(queued, QueuedPodGroup):
             attempts = self.service.scheduler.decide_group(queued)
+            if isinstance(attempts, GroupConsultation):
+                raise TypeError("no extenders are asked in scenarios")
             self._journal.decided_group(queued.key.text, attempts)
             return attempts
         attempt = self.service.scheduler.decide(queued)

@@ -66,13 +66,11 @@ class GroupQueue:
         """Of the elements those that are in no heap."""
         self._incomplete: dict[GroupKey, dict[str, QueuedPodInfo]] = {}
         self._pending: dict[GroupKey, dict[str, QueuedPodInfo]] = {}
-        """Both by the group that the pods name. All pending ones are of the tree that is being tried."""
+        """Both by the group that the pods name. All pending ones are of a tree that is being tried."""
         self._group_of: dict[str, GroupKey] = {}
         """By key of the pod: everyone who waits here, with the group that it names."""
-        self._in_attempt: frozenset[str] = frozenset()
-        """Keys of the members of that group which are being tried."""
-        self._last_popped: GroupKey | None = None
-        """The root that is being tried: deciding about a group never awaits, so there is one at most."""
+        self._tried: dict[GroupKey, frozenset[str]] = {}
+        """By root that is being tried, its members' keys; several where extenders are asked about groups."""
 
     # --- looking ------------------------------------------------------------------------------------------------------
 
@@ -102,8 +100,8 @@ class GroupQueue:
         return None
 
     def is_in_attempt(self, key: str) -> bool:
-        """Whether the pod is a member of the group that is being tried: it needs no activation."""
-        return key in self._in_attempt
+        """Whether the pod is a member of a group that is being tried: it needs no activation."""
+        return any(key in members for members in self._tried.values())
 
     def element(self, key: GroupKey) -> QueuedPodGroup | None:
         """The waiting element of a group that is a root."""
@@ -201,7 +199,7 @@ class GroupQueue:
             self._incomplete.setdefault(group, {})[queued.key] = queued
         elif element is not None:
             self._join(element, queued, label, now)
-        elif root == self._last_popped:
+        elif root in self._tried:
             self._pending.setdefault(group, {})[queued.key] = queued
         else:
             first = queued.initial_attempt_timestamp
@@ -356,18 +354,19 @@ class GroupQueue:
     def popped(self, element: QueuedPodGroup) -> None:
         """The group left its heap to be tried; until `attempted` its members are pending."""
         del self._elements[element.key]
-        self._last_popped = element.key
-        self._in_attempt = frozenset(element.members)
+        self._tried[element.key] = frozenset(element.members)
         for key in element.members:
             del self._group_of[key]
 
     def attempted(self, tried: QueuedPodGroup, outcome: GroupOutcome, now: float) -> None:
         """The attempt has ended: members that are pending go back as one element."""
-        self._last_popped, self._in_attempt = None, frozenset()
-        pending = {key: queued for pods in self._pending.values() for key, queued in pods.items()}
-        self._pending = {}
+        self._tried.pop(tried.key, None)
+        over = [group for group in self._pending if self._view.root_of(group) not in self._tried]
+        pending = {key: queued for group in over for key, queued in self._pending.pop(group).items()}
         for queued in self._lost(pending):
             del pending[queued.key]
+        for key in [key for key in pending if self._view.root_of(self._group_of[key]) != tried.key]:
+            self.add(pending.pop(key), events.UNSCHEDULABLE_POD_UPDATE.label, now)  # its group has another parent now
         definition = self._view.definition(tried.key)
         if not pending or definition is None:
             return

@@ -30,6 +30,7 @@ from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import SUCCESS, Status, error
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.claims.claim_storage import ClaimStorage
+from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
 from tests.builders import make_node, make_pod
@@ -94,6 +95,7 @@ class World:
         workers: int = 4,
         known: Registry | None = None,
         claim_storage: ClaimStorage | None = None,
+        extenders: Extenders | None = None,
     ) -> None:
         self.clock = VirtualClock()
         self.pods: dict[str, Pod] = {}
@@ -117,6 +119,7 @@ class World:
             events=self.events,
             claim_storage=claim_storage,
             pod_of=self.pods.get,
+            extenders=lambda _: extenders,
             on_arrival=lambda: self.wake(),  # noqa: PLW0108  # the workers come later
         )
         self.assembly = Assembly(self.config, known or registry(), ports, self.clock)
