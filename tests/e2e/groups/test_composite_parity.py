@@ -1,22 +1,26 @@
 """Trees of groups on a real API server with the gate CompositePodGroup: what kube-scheduler makes of them, and we.
 
-Compared is as for groups without parents (`test_group_parity`).
+Compared is as for groups without parents (`test_group_parity`). And a tree is finished by the next scheduler, whichever
+of its Bindings was the last (`test_gang_faults`).
 """
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.controlplane import binaries
+from tests.controlplane import binaries, kscheduler_process, kubeconfig
 from tests.controlplane.controlplane import Settings
 from tests.controlplane.releases import pinned
 from tests.controlplane.rest import Object
-from tests.e2e.groups.gang_room import GangAPI, GangRoom
+from tests.e2e.groups.gang_room import GangAPI, GangRoom, options
+from tests.e2e.groups.test_gang_faults import KillAfter, bindings
 from tests.e2e.groups.test_group_parity import PROGRAMS, Play, outcome
-from tests.e2e.scenario import Scenario
-from tests.e2e.servers import RealServer, Server
+from tests.e2e.scenario import SECONDS, Scenario
+from tests.e2e.servers import NAME, RealServer, Server
+from tests.e2e.write_proxy import WriteProxy
 
 GATES: Final = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
 TREES: Final = GangAPI("kubernetes", "scheduling.k8s.io/v1beta1", {}, GATES)
@@ -112,3 +116,37 @@ def test_the_same_becomes_of_trees(scenario: Scenario, tmp_path: Path, play: Pla
             scenario.api.delete(f"{composites}/{group['metadata']['name']}", missing_ok=True)
         scenario.wait("no composite group is left", lambda path=composites: not scenario.api.items(path))  # type: ignore[misc]
     assert found["kscheduler"] == found["kube-scheduler"]
+
+
+@pytest.mark.parametrize("written", range(5))
+def test_a_tree_is_finished_by_the_next_scheduler_whichever_bind_was_the_last(
+    scenario: Scenario, tmp_path: Path, written: int
+) -> None:
+    """SIGKILL between any two Bindings of two gangs that need each other. Rivals who come meanwhile do not get in."""
+    for number in range(2):
+        scenario.add_node(f"node-{number}")
+    gangs = GangRoom(scenario, TREES, tmp_path)
+    composite(gangs, "all", 2)
+    for name in ("a", "b"):
+        leaf(gangs, name, "all", 2)
+    with WriteProxy(scenario.server.identity(NAME), bindings) as proxy:
+        KillAfter(scenario, proxy, written)
+        config = kubeconfig.write(tmp_path / "proxied.json", server=proxy.url)
+        flags = options(TREES, NAME, tmp_path, config)
+        first = kscheduler_process.process(config, tmp_path / "behind-proxy", *flags, scheduler_name=NAME)
+        first.start()
+        scenario.processes.append(first)
+        assert first.wait(SECONDS) == -signal.SIGKILL
+    bound = {name: scenario.node_of(name) for group in "ab" for name in gangs.bound(group)}
+    assert len(bound) == written
+    if written:
+        scenario.add_pod("a-rival", cpu="2")
+    gangs.start()
+    for name in ("a", "b"):
+        gangs.wait_whole(name)
+    assert bound.items() <= {name: scenario.node_of(name) for group in "ab" for name in gangs.bound(group)}.items()
+    gangs.audit()
+    if written:
+        scenario.wait_rejected("a-rival", "0/2 nodes are available: 2 Insufficient cpu.")
+    composites = f"/apis/{COMPOSITES}/namespaces/{scenario.namespace}/compositepodgroups"
+    scenario.api.delete(f"{composites}/all")
