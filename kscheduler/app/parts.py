@@ -147,7 +147,9 @@ class Parts:
         self.extenders.adopt(self.assembly.scheduler.extenders)
         self.truth = self._build_truth_keeping(options.periods)
         self.permit_waits = PermitWaits(self.assembly.waiting, self.clock.monotonic)
-        self.incomplete_waits = IncompleteWaits(self.assembly.queue.incomplete_groups, self.clock.monotonic)
+        self.incomplete_waits = IncompleteWaits(
+            self.assembly.queue.incomplete_groups, self.assembly.queue.groups_version, self.clock.monotonic
+        )
         pods = self.informers.informer(PODS).store.list
         self.removed_profiles = RemovedProfiles(self.assembly.profiles, pods, self.clock.monotonic)
         self.truth.dump.at_permit = self.permit_waits.by_pod

@@ -30,20 +30,32 @@ class _Known:
 class IncompleteWaits:
     """Looks at the groups with members that cannot be tried."""
 
-    def __init__(self, groups: Callable[[], Iterable[IncompleteGroup]], now: Callable[[], float]) -> None:
-        """`now`: monotonic seconds."""
-        self._groups, self._now = groups, now
+    def __init__(
+        self, groups: Callable[[], Iterable[IncompleteGroup]], version: Callable[[], int], now: Callable[[], float]
+    ) -> None:
+        """`version`: as long as it is the same, `groups` are. `now`: monotonic seconds."""
+        self._groups, self._version, self._now = groups, version, now
         self._known: dict[GroupKey, _Known] = {}
+        self._looked_at: int | None = None
+        """The version of which everything has been told."""
 
     def look(self) -> None:
-        """Log which groups are new here. Called each second."""
-        now, before, logged = self._now(), self._known, 0
+        """Log which groups are new here. Called each second; ten thousand groups at rest cost nothing."""
+        version = self._version()
+        if version == self._looked_at:
+            return
+        now, before, logged, is_all_told = self._now(), self._known, 0, True
         self._known = {}
         for group in self._groups():
             known = self._known[group.key] = before.get(group.key) or _Known(now)
-            if known.since < now and known.logged_reason != group.why and logged < MOST_LOGGED:
+            if known.logged_reason == group.why:
+                continue
+            if known.since < now and logged < MOST_LOGGED:
                 known.logged_reason, logged = group.why, logged + 1
                 _log.info("pod_group_incomplete", pod_group=group.key.text, pods=group.pods, reason=group.why)
+            else:
+                is_all_told = False
+        self._looked_at = version if is_all_told else None
 
     def notes(self) -> Iterable[str]:
         """A line for `/readyz?verbose` if pods have waited for long, with the group that has waited longest."""

@@ -1,5 +1,7 @@
 """Pods of groups that are not whole are told: by one function that says why, in the log, in `/readyz?verbose`."""
 
+from collections.abc import Iterator
+
 import structlog
 
 from kscheduler.aio.clock import VirtualClock
@@ -12,6 +14,7 @@ from kscheduler.scheduling.truth.pending import PendingPods
 from kscheduler.state.pod_groups.group_apis import kubernetes_apis
 from kscheduler.state.pod_groups.group_table import PodGroupTable
 from kscheduler.state.queue.backoff import BackoffPolicy
+from kscheduler.state.queue.group_queue import IncompleteGroup
 from kscheduler.state.queue.hints import HintTable
 from kscheduler.state.queue.policy import QueuePolicy
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
@@ -36,7 +39,12 @@ class World:
             sort_key, lambda *_: SUCCESS, HintTable({}), BackoffPolicy(0.0, 0.0), lambda *_: None, groups=self.table
         )
         self.queue = SchedulingQueue(policy)
-        self.waits = IncompleteWaits(self.queue.incomplete_groups, self.clock.monotonic)
+        self.waits = IncompleteWaits(self._incomplete, self.queue.groups_version, self.clock.monotonic)
+        self.looked = 0
+
+    def _incomplete(self) -> Iterator[IncompleteGroup]:
+        self.looked += 1
+        return self.queue.incomplete_groups()
 
     def put(self, key: GroupKey, parent: str = "") -> None:
         self.table.put(GroupDefinition(key, 1, parent=above(parent) if parent else None))
@@ -76,6 +84,19 @@ def test_the_reason_names_the_missing_group_or_the_circle_or_the_depth() -> None
     assert why("x").startswith("trees deeper than four levels are not followed: default/x -> default/y")
     world.put(above("l3"))
     assert why("x") == ""
+
+
+async def test_nobody_is_looked_at_once_everything_is_told_and_nothing_changes() -> None:
+    world = World()
+    for number in range(50):
+        world.add_pod(f"p{number}", f"g{number}")
+    assert len(await world.look(5)) == 50
+    looked = world.looked
+    assert await world.look(5) == []
+    assert world.looked == looked
+    world.put(leaf("another"))
+    await world.look()
+    assert world.looked == looked + 1
 
 
 async def test_a_group_is_logged_once_and_again_when_it_waits_for_something_else() -> None:

@@ -180,6 +180,11 @@ class GroupQueue:
         for key, pods in self._incomplete.items():
             yield IncompleteGroup(key, len(pods), self.why_incomplete(key))
 
+    @property
+    def version(self) -> int:
+        """As long as it is the same, no group and no member has come, changed or gone."""
+        return self._view.version
+
     def has_gated(self) -> bool:
         """Whether any group waits for an event."""
         return bool(self._gated)

@@ -176,6 +176,10 @@ class SchedulingQueue:
         """The groups with members that wait because their tree is not whole."""
         return iter(()) if self._groups is None else self._groups.incomplete()
 
+    def groups_version(self) -> int:
+        """As long as it is the same, no group and no member has come, changed or gone."""
+        return 0 if self._groups is None else self._groups.version
+
     # --- recordings ---------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> QueueSnapshot:
