@@ -53,7 +53,7 @@ def _decided(
     if answers is None:
         decided = scheduler.decide_group(group)
     else:
-        decided = scheduler.decide_asked_group(GroupConsultation(group, MemberAnswers(answers), None))
+        decided = scheduler.decide_asked_group(GroupConsultation(group, MemberAnswers(answers), None, 0.0))
     if isinstance(decided, GroupConsultation):
         raise TypeError("extenders would have to be asked, and nobody asks them here")
     return decided

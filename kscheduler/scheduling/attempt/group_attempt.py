@@ -11,7 +11,7 @@ they are asked, nothing is reserved, and the group is in its attempt all the sam
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -84,7 +84,14 @@ class GroupConsultation:
     group: QueuedPodGroup
     answers: MemberAnswers
     extenders: Extenders | None
-    """Those in force when the attempt began; `None`: nobody asks, the answers were recorded."""
+    """Those in force when the attempt began; `None`: nobody asks, or the answers were recorded."""
+    started: float
+    """Monotonic seconds."""
+
+    @property
+    def pods(self) -> Sequence[PodInfo]:
+        """All members that were popped."""
+        return [queued.pod for queued in self.group.members.values()]
 
 
 class GroupAttempts:
@@ -110,31 +117,32 @@ class GroupAttempts:
 
         Or what extenders must be asked before that: `ask`, and then `decide_asked`.
         """
-        answers = first_answers(self._judges().extenders, [queued.pod for queued in group.members.values()])
-        return self._decide(group, answers, self._skipping.why_skip, self._skipping.skips)
+        return self._decide(self._unasked(group, self._now()), self._skipping.why_skip, self._skipping.skips)
 
     def decide_asked(self, consultation: GroupConsultation) -> list[Attempt] | GroupConsultation:
         """The same when extenders have answered. If others are in force by now, they are asked from the beginning."""
-        group, answers = consultation.group, consultation.answers
         if self._judges().extenders is not consultation.extenders:
-            answers = first_answers(self._judges().extenders, [queued.pod for queued in group.members.values()])
-        return self._decide(group, answers, self._skipping.why_let_go, self._skipping.lets_go)
+            consultation = self._unasked(consultation.group, consultation.started)
+        return self._decide(consultation, self._skipping.why_let_go, self._skipping.lets_go)
 
     async def ask(self, consultation: GroupConsultation) -> None:
         """Ask the extenders. Never raises for their sake."""
         if consultation.extenders is not None:
-            members = [queued.pod for queued in consultation.group.members.values()]
-            await consultation.answers.ask(consultation.extenders, members, self._turns)
+            await consultation.answers.ask(consultation.extenders, consultation.pods, self._turns)
+
+    def _unasked(self, group: QueuedPodGroup, started: float) -> GroupConsultation:
+        extenders = self._judges().extenders
+        answers = first_answers(extenders, [queued.pod for queued in group.members.values()])
+        return GroupConsultation(group, answers, extenders, started)
 
     def _decide(
         self,
-        group: QueuedPodGroup,
-        answers: MemberAnswers,
+        consultation: GroupConsultation,
         why_not: Callable[[QueuedPodInfo], str],
         end: Callable[[QueuedPodInfo], bool],
     ) -> list[Attempt] | GroupConsultation:
         """`why_not`: why a member needs no node, or an empty text; `end` ends the attempt of such a member."""
-        context, judges, started = self._context, self._judges(), self._now()
+        context, judges, group = self._context, self._judges(), consultation.group
         table, members = context.cache.pod_groups, group.in_order(context.cache.nodes.tie_name)
         definition = table.definition(group.key)
         if definition is None:  # it was deleted while its members were on their way
@@ -146,21 +154,24 @@ class GroupAttempts:
         if problem:
             self._end_unjudged(group, members, error(problem), definition)
             return []
-        needless = [queued for queued in members if why_not(queued)]
-        members = [queued for queued in members if queued not in needless]
-        decided = None
-        if members:
-            profile = judges.profiles[members[0].pod.pod.spec.scheduler_name]
-            tried = _Tried(group, definition, profile, started, {}, answers)
-            decided = self._search(tried, members)
-            if decided is None:
-                return GroupConsultation(group, answers, judges.extenders)
-        for queued in needless:
-            end(queued)
-        if decided is None:
+        needless = {queued.key: queued for queued in members if why_not(queued)}
+        members = [queued for queued in members if queued.key not in needless]
+        if not members:
+            self._end_members(needless.values(), end)
             context.queue.group_attempted(group, GroupOutcome.SUCCESS, context.clock.time())
             return []
-        return self._act_on(tried, members, decided)
+        profile = judges.profiles[members[0].pod.pod.spec.scheduler_name]
+        tried = _Tried(group, definition, profile, consultation.started, {}, consultation.answers)
+        result = self._search(tried, members)
+        if result is None:
+            return consultation
+        self._end_members(needless.values(), end)
+        return self._act_on(tried, members, result)
+
+    @staticmethod
+    def _end_members(needless: Iterable[QueuedPodInfo], end: Callable[[QueuedPodInfo], bool]) -> None:
+        for queued in needless:
+            end(queued)
 
     def give_up(self, group: QueuedPodGroup, failure: BaseException) -> None:
         """An exception has ended the decision: nothing is reserved any more, and all members are tried again later."""
@@ -205,13 +216,13 @@ class GroupAttempts:
         """The group's cycle, and the search for room; `None`: extenders must be asked first, and nothing was done."""
         cache, pods = self._context.cache, [queued.pod for queued in members]
         sampler = self._sampler(tried.profile)
-        start, began = sampler.next_start, self._now()
+        start = sampler.next_start
         judge = partial(self._judge, tried, by_class=True)
         inputs = tree_inputs(GroupInputs(tried.definition, pods, tried.profile, cache, judge), cache.pod_groups)
         placements: list[Sequence[TriedPlacement]] = []
         result = place_group(inputs, placements.append)
         if tried.answers.question is None:
-            self._context.observations.group_algorithm(self._now() - began)
+            self._context.observations.group_algorithm(self._now() - tried.started)
             self._look_for_room(inputs, tried, result)
         if tried.answers.question is not None:
             sampler.next_start = start
