@@ -10,6 +10,7 @@ from kscheduler.api.kinds import RESOURCE_CLAIM_TEMPLATES
 from kscheduler.assembly import group_apis
 from kscheduler.explain.questions.as_if import locally_defaulted, question_about_new
 from kscheduler.explain.questions.membership import waiting_group_of
+from kscheduler.explain.questions.named_group import member_to_ask, members_of, no_member
 from kscheduler.explain.questions.question import (
     GroupQuestion,
     Question,
@@ -29,12 +30,14 @@ from kscheduler.whatif.scenario import Document, GroupScenario, ScenarioError, n
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The pods to explain: `name`, or the new pods of `manifest`, or (with neither) all pending pods."""
+    """The pods to explain: `name`, a member of `group`, the new ones of `manifest`, or (with none) all pending pods."""
 
     namespace: str = "default"
     name: str = ""
     manifest: str = ""
     """A file with new pods; `-` is standard input."""
+    group: str = ""
+    """The name of a pod group of the namespace."""
     is_about_a_cluster: bool = False
     """Whether there were flags that do not apply to scenarios, which have their own pod and configuration."""
 
@@ -130,6 +133,11 @@ def _selected_pods(pods: tuple[Pod, ...], path: str, selection: Asked) -> list[P
         if not named:
             raise ScenarioError(f"{path}: there is no pod {key} among its {len(pods)} pods")
         return named
+    if selection.group:
+        member = member_to_ask(members_of(pods, selection.namespace, selection.group))
+        if member is None:
+            raise ScenarioError(f"{path}: {no_member(selection.namespace, selection.group)}, of its {len(pods)} pods")
+        return [member]
     pending = [pod for pod in pods if not pod.spec.node_name and not pod.is_terminal]
     if not pending:
         raise ScenarioError(f"{path}: none of its {len(pods)} pods is pending; name one, or give one with -f")
