@@ -138,6 +138,7 @@ def _run(args: argparse.Namespace) -> int:
         name,
         args.filename,
         group=group,
+        against=args.against or "",
         is_about_a_cluster=bool(args.pod or args.filename or args.config or args.scheduler_name or args.namespace)
         or bool(args.plugin),
     )

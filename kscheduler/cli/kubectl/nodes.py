@@ -58,6 +58,7 @@ def _decide(args: argparse.Namespace) -> int:
 
 def _decided(args: argparse.Namespace) -> int:
     found = asked_cluster(args)
+    found.leave_out_unreadable()
     found.note_unfollowed_groups()
     cache, profiles = served_cluster(found.objects, found.served, found.where)
     return _print(uses_tree(node_uses(cache, profiles, found.objects.pods), found.notes), args)

@@ -58,7 +58,8 @@ async def live_question(client: APIClient, namespace: str, name: str, served: Se
     """Read a pod and all objects that plugins read. A pod that waits with its group is asked about with it.
 
     Nodes and pods must be readable; for any other kind that may not be listed, or that the server does not have,
-    there is a note. Raises `ClientError` (including `UnknownPodError`) and `UndecodableError`.
+    there is a note. Raises `ClientError` (including `UnknownPodError`), `UndecodableError`, and `ScenarioError` for a
+    pod with an amount that cannot be read.
     """
     try:
         path = PODS.object_path(name, namespace)
@@ -68,6 +69,9 @@ async def live_question(client: APIClient, namespace: str, name: str, served: Se
         if error.is_not_found:
             raise UnknownPodError(f"pod {namespace}/{name} is unknown to the API server: {error.message}") from None
         raise
+    problem = unreadable_quantity(pod)
+    if problem:
+        raise ScenarioError(f"pod {pod.key}: {problem}")
     notes: list[str] = []
     key = waiting_group_of(pod, served)
     if key is not None:

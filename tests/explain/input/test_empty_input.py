@@ -166,30 +166,3 @@ def test_without_nodes_no_pod_is_said_to_change_places(tmp_path: Path, capsys: p
     assert "tried again and again, and each attempt fails: shop/waits" in tree["notes"]
     assert not any("change places" in note for note in tree["notes"])
     assert tree["pending"][0]["message"] == "no nodes available to schedule pods"
-
-
-@pytest.mark.parametrize(("object_name", "field"), [
-    ("node bad", "status.allocatable.cpu"),
-    ("pod shop/bad", "spec.containers[0].resources.requests.cpu"),
-])  # fmt: skip
-def test_a_simulation_says_which_object_it_cannot_read_and_leaves_out(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], object_name: str, field: str
-) -> None:
-    if object_name.startswith("node"):
-        bad = {**NODE, "metadata": {"name": "bad", "uid": "bad"}, "status": {"allocatable": {"cpu": "four"}}}
-    else:
-        container = {**CONTAINER, "resources": {"requests": {"cpu": "four"}}}
-        metadata = {"name": "bad", "namespace": "shop", "uid": "bad"}
-        bad = {**POD, "metadata": metadata, "spec": {"schedulerName": "kscheduler", "containers": [container]}}
-    dump = written(tmp_path, NODE, POD, bad)
-    assert main(["simulate", "--from", dump]) == 0
-    told = capfd.readouterr()
-    why = f"{dump}: {object_name}: {field}: quantity 'four' is not a number"
-    assert told.err.startswith(f"kscheduler: {why}")
-    assert "[error" not in told.err
-    assert f"left out, as it cannot be read: {object_name}\n" in told.out
-    assert main(["simulate", "--from", dump, "-o", "json"]) == 0
-    tree = json.loads(capfd.readouterr().out)
-    assert tree["leftOut"] == [object_name]
-    assert [note for note in tree["notes"] if note.startswith(why)]
-    assert [each["pod"] for each in tree["placed"]] == ["shop/waits"]
