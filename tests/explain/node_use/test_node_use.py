@@ -82,4 +82,24 @@ def test_the_table_has_a_column_for_each_other_resource_in_use_and_cpu_in_one_un
     assert [row.split()[0] for row in rows] == ["large", "plain", "empty"]
     assert "2/8" in rows[0]
     assert "8/8 100 %" in rows[0]
-    assert ("1000m/3900m" in rows[1], " 0/3900m" in rows[2]) == (True, True)
+    assert (" 1/3.9  25 %" in rows[1], " 0/3.9   0 %" in rows[2]) == (True, True)
+
+
+def test_a_cell_has_one_unit_and_the_strokes_of_a_column_are_below_each_other() -> None:
+    pods = [
+        pod_tree("p", node="a", requests={"cpu": "1500m", "memory": "512Mi"}),
+        pod_tree("q", node="b", requests={"cpu": "6m", "memory": "1Mi"}),
+        pod_tree("r", node="c", requests={"cpu": "12", "memory": "1536Mi"}),
+    ]
+    nodes = [
+        node_tree("a", cpu="4", memory="8Gi"),
+        node_tree("b", cpu="31800m", memory="31Gi"),
+        node_tree("c", cpu="16", memory="900Mi"),
+    ]
+    head, *rows = uses_text(uses(nodes, pods), "name").splitlines()[1:]
+    assert [row.partition("110")[0].rstrip() for row in rows] == [
+        "a       1.5/4     37 %    0.5Gi/8Gi       6 %  1/",
+        "b     0.006/31.8   0 %  <0.01Gi/31Gi      0 %  1/",
+        "c        12/16    75 %    1.5Gi/~0.88Gi 170 %  1/",
+    ]
+    assert head.split()[:3] == ["node", "cpu", "memory"]
