@@ -99,7 +99,8 @@ def serving_of(args: argparse.Namespace, version: str = "") -> Serving:
         print(f"kscheduler: --feature-gates: {warning}", file=sys.stderr)
     reader = configuration_reader(args, gates)
     name = args.scheduler_name or ""
-    configured = reader.read_file(args.config) if args.config else reader.default(name or OWN_SCHEDULER_NAME)
+    with reader.telling_of_hangs():
+        configured = reader.read_file(args.config) if args.config else reader.default(name or OWN_SCHEDULER_NAME)
     for origin in configured.unused:
         print(f"kscheduler: plugin {origin.name} ({origin.origin}) is enabled in no profile", file=sys.stderr)
     return serving(configured, name)

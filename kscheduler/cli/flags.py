@@ -244,7 +244,8 @@ def resolve(args: argparse.Namespace) -> Resolved:
     given, mistakes = vars(args), Mistakes()
     gates = mistakes.of(lambda: feature_gates(args)) or sound_gates(args)
     reader = configuration_reader(args, gates)
-    configured = mistakes.of(lambda: _of_file(given, reader) if args.config else _by_flags(given, reader))
+    with reader.telling_of_hangs():
+        configured = mistakes.of(lambda: _of_file(given, reader) if args.config else _by_flags(given, reader))
     serving = mistakes.of(lambda: serving_of(given))
     if configured is None or serving is None or mistakes:
         if configured is not None:

@@ -56,7 +56,8 @@ def read_with_extenders(reader: "ConfigurationReader", path: str) -> "Configured
     from kscheduler.scheduling.extenders.addresses import with_unusable_extenders
 
     try:
-        return reader.read_file(path)
+        with reader.telling_of_hangs():
+            return reader.read_file(path)
     except ConfigError as failure:
         raise with_unusable_extenders(failure) from None
 

@@ -262,6 +262,7 @@ def _source(args: argparse.Namespace, resolved: Resolved) -> "ConfigSource | Non
         lambda: reader.paths,
         reader.follow,
         lambda: reader.being_loaded,
+        lambda: reader.stands_at,
     )
 
 
