@@ -20,6 +20,7 @@ from kscheduler.scheduling.profiles import Profiles
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_groups.group_apis import KUBERNETES
 from kscheduler.whatif.decide import scenario_ports
+from kscheduler.whatif.owners import owners_in
 from kscheduler.whatif.scenario import ClusterObjects
 from kscheduler.whatif.suggestions.for_many import HelpForMany, help_for_many
 from kscheduler.whatif.suggestions.suggestion import Suggestion
@@ -144,7 +145,7 @@ def _reason(
     example = ordered[0]
     served = [PodInfo(pod) for pod in ordered if pod.spec.scheduler_name == example.spec.scheduler_name]
     budgets = scenario_ports(objects).budgets
-    best = help_for_many(profiles[example.spec.scheduler_name], served, cache, budgets)
+    best = help_for_many(profiles[example.spec.scheduler_name], served, cache, budgets, owners_in(objects.replicasets))
     return replace(reason, help=best, example=example)
 
 
