@@ -104,7 +104,7 @@ _LEASE, _RENEW, _RETRY = (f"leaderElection.{name}" for name in ("leaseDuration",
 _CONTRADICTIONS = ((ABOVE_RENEW_DEADLINE, _LEASE, _RENEW, ""), (ABOVE_RETRY_PERIOD, _RENEW, _RETRY, "1.2 times "))
 """How validation ends, the time that must be longer, the one that must be shorter, and by which factor."""
 
-_DEPRECATED_HELP = "passed over where --config is given, but for --kubeconfig, which holds where the file names none"
+_DEPRECATED_HELP = "ignored where --config is given, but for --kubeconfig, which holds where the file names none"
 _NO_HTTP2 = "HTTP/1.1 is served, and no HTTP/2"
 _NO_CURVES = "OpenSSL chooses the key exchange by itself"
 _NO_FLUSH_SETTING = "the time is fixed at 5 minutes"
@@ -389,7 +389,7 @@ def _warnings(given: Mapping[str, Any], kubeconfig: str, *, has_file: bool) -> I
         if "kubeconfig" in passed_over and given["kubeconfig"] == kubeconfig:
             passed_over.remove("kubeconfig")
         for name in [*passed_over, *(["scheduler-name"] if "scheduler_name" in given else [])]:
-            yield FlagWarning(f"--{name}", "is passed over: --config is given")
+            yield FlagWarning(f"--{name}", "is ignored: --config is given")
     for name, reason in {**FLAGS_WITHOUT_EFFECT, **SWITCHES_WITHOUT_EFFECT}.items():
         if name.replace("-", "_") in given:
             yield FlagWarning(f"--{name}", f"has no effect: {reason}")

@@ -313,7 +313,7 @@ def serving_warnings(given: Mapping[str, Any], serving: HTTPServing) -> Iterator
         return
     tls = serving.tls
     if tls.certificate_file and tls.folder:
-        yield "--cert-dir", "is passed over: --tls-cert-file is given"
+        yield "--cert-dir", "is ignored: --tls-cert-file is given"
     if tls.min_version in RAISED:
         yield "--tls-min-version", f"{tls.min_version}: TLS 1.2 is the least that is served"
     unnamed = OF_TLS13.difference(tls.cipher_suites)

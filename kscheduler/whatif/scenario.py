@@ -395,7 +395,7 @@ def flattened(tree: dict[str, Any], where: str) -> Iterator[Document]:
 
 
 def _is_list(tree: dict[str, Any], kind: str) -> bool:
-    """Whether it is a list of objects. One object of a kind whose name ends so (`AllowList`) has a name of its own."""
+    """Whether it is a list of objects. An object of a kind whose name ends so, an allow list say, has a name."""
     metadata = tree.get("metadata")
     return kind.endswith("List") and not (isinstance(metadata, dict) and metadata.get("name"))
 

@@ -79,7 +79,7 @@ def explain(
 
 
 def nodes(parts: Parts) -> bytes:
-    """How full each node is, and which waiting pods it has turned away."""
+    """How full each node is, and which waiting pods it has rejected."""
     assembly = parts.assembly
     uses = node_uses(assembly.cache, assembly.profiles, live_objects(parts).pods)
     return _answer(_OK, f"{json_line(uses_tree(uses))}\n")

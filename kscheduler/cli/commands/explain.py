@@ -40,7 +40,7 @@ _POD_PREFIXES = ("pod", "pods", "po")
 
 _DESCRIPTION = """\
 Decide where a pod goes, with the scheduler's own rules, and say why: which nodes fit, the points of each plugin, which
-plugins turned the other nodes down and what exactly was wrong with them. Nothing is written to any cluster, and {}."""
+plugins rejected the other nodes and what exactly was wrong with them. Nothing is written to any cluster, and {}."""
 _EPILOG = """\
 Exit codes: 0 explained, whether the pod fits or not; 1 the API server did not answer, has no such pod, or the pod could
 not be judged (an unknown scheduler name in a scenario, a plugin that failed); 2 flags or files that cannot be used."""

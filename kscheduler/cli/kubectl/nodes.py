@@ -1,4 +1,4 @@
-"""`kubectl kscheduler nodes`: how full they are, and who was turned away."""
+"""`kubectl kscheduler nodes`: how full they are, and who was rejected."""
 
 import argparse
 import sys
@@ -20,7 +20,7 @@ Tree = dict[str, Any]
 
 _DESCRIPTION = """\
 List the nodes: what their pods request of what they have, taints, what is too full, and how many waiting pods each has
-turned away, by plugin. Nothing is written to any cluster."""
+rejected, by plugin. Nothing is written to any cluster."""
 
 _EPILOG = f"""\
 Exit codes: 0 answered; 1 a NODE that was named is not there; {EXIT_CODES}"""

@@ -10,7 +10,7 @@ from kscheduler.framework.reasons.wording import share_texts
 
 Tree = dict[str, Any]
 
-ORDERS: Final = ("use", "name", "turned-away")
+ORDERS: Final = ("use", "name", "rejected")
 _COLUMNS: Final = ("cpu", "memory", "pods")
 
 
@@ -29,7 +29,7 @@ def _lines(tree: Tree, order: str, names: tuple[str, ...], style: Style) -> Iter
     yield style.paint(f"{nodes(len(listed))}; {judged}{others}", BOLD)
     if listed:
         columns = (*_COLUMNS, *_others_in_use(listed))
-        titles = ("node", *map(printable, columns), "state", "turned away")
+        titles = ("node", *map(printable, columns), "state", "rejected")
         shares = zip(*(_shares(listed, name) for name in columns), strict=True)
         table = [
             (printable(each["name"]), *cells, _state(each), _turned_away(each))
@@ -46,7 +46,7 @@ def _lines(tree: Tree, order: str, names: tuple[str, ...], style: Style) -> Iter
 def _sort_key(node: Tree, order: str) -> tuple[Any, ...]:
     if order == "use":
         return -node["use"], node["name"]
-    if order == "turned-away":
+    if order == "rejected":
         return -sum(node["turnedAway"].values()), node["name"]
     return (node["name"],)
 

@@ -49,7 +49,7 @@ class Reason:
     verdict: PendingVerdict
     message: str
     plugins: tuple[str, ...]
-    """Who turned nodes, or the pod, down; sorted."""
+    """Who rejected nodes, or the pod; sorted."""
     pods: tuple[Pod, ...]
     """The oldest first."""
     help: HelpForMany | None = None
@@ -150,7 +150,7 @@ def _reason(
 
 
 def counted(reasons: Sequence[Reason]) -> dict[str, int]:
-    """How many pods each plugin turns down; a pod that several turn down counts for each."""
+    """How many pods each plugin rejects; a pod that several reject counts for each."""
     found: dict[str, int] = {}
     for reason in reasons:
         for plugin in reason.plugins:

@@ -33,7 +33,7 @@ def suggested(decision: Decision, situation: Situation = NO_SITUATION) -> Sequen
 
 
 def _of_extenders(decision: Decision) -> Iterator[Suggestion]:
-    """The last extender that turned nodes down: those before it and the plugins had left these. No object changes that.
+    """The last extender that rejected nodes: those before it and the plugins had left these. No object changes that.
 
     An extender before it may be in the way, too, but what the later ones think of its nodes nobody has asked them.
     """

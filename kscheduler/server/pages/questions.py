@@ -3,7 +3,7 @@
     GET  /explain?pod=shop/web-0                 JSON as `kscheduler explain -o json`; text for `Accept: text/plain`
     GET  /explain?pod=shop/web-0&against=node-7  why not that node
     GET  /explain?podGroup=shop/train            a pod group, by one of its members
-    GET  /nodes                                  how full each node is, and which waiting pods it has turned away
+    GET  /nodes                                  how full each node is, and which waiting pods it has rejected
     POST /simulate                               what would happen if; the answer is as `kscheduler simulate -o json`
 
 All only read, whatever their method.
@@ -57,7 +57,7 @@ class Questions(Protocol):
         ...
 
     async def nodes(self) -> QuestionAnswer:
-        """How full each node is, and whom it has turned away."""
+        """How full each node is, and whom it has rejected."""
         ...
 
     async def helping_changes(self, reasons: Reasons) -> QuestionAnswer:

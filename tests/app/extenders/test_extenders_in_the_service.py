@@ -95,7 +95,7 @@ async def test_a_pod_goes_where_extenders_let_it_and_like_it_best(knows_nodes: b
         assert len(scoring[field] if knows_nodes else scoring[field]["items"]) == 2
 
 
-async def test_a_pod_that_an_extender_turns_down_says_who_and_comes_back_when_something_changes() -> None:
+async def test_a_pod_that_an_extender_rejects_says_who_and_comes_back_when_something_changes() -> None:
     with extender_program({"filter": leaves(reason="no token left")}) as program:
         async with scheduling(program.settings(**NAMES)) as world:
             world.pod("pod")

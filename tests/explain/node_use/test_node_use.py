@@ -1,4 +1,4 @@
-"""How full each node is, and whom it has turned away: counted by pods, by plugin, and in which order it is shown."""
+"""How full each node is, and whom it has rejected: counted by pods, by plugin, and in which order it is shown."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def test_pods_that_no_cycle_would_see_are_counted_apart() -> None:
     assert (tree["waitingPods"], tree["podsNotJudged"]) == (0, 2)
 
 
-def test_a_pod_that_is_turned_down_for_all_nodes_at_once_counts_on_each() -> None:
+def test_a_pod_that_is_rejected_for_all_nodes_at_once_counts_on_each() -> None:
     claim = [{"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}]
     tree = uses([node_tree("a"), node_tree("b")], [pod_tree(volumes=claim)])
     assert [node["turnedAway"] for node in tree["nodes"]] == [{"VolumeRestrictions": 1}] * 2
@@ -61,7 +61,7 @@ def test_the_table_has_the_fullest_first_or_as_asked() -> None:
     tree = uses([node_tree("a", cpu="8"), node_tree("b"), cordoned], full)
     assert [line.split()[0] for line in uses_text(tree).splitlines()[2:]] == ["b", "a", "c"]
     assert [line.split()[0] for line in uses_text(tree, "name").splitlines()[2:]] == ["a", "b", "c"]
-    assert [line.split()[0] for line in uses_text(tree, "turned-away").splitlines()[2:]] == ["b", "c", "a"]
+    assert [line.split()[0] for line in uses_text(tree, "rejected").splitlines()[2:]] == ["b", "c", "a"]
     head, _, row = uses_text(tree, names=["c"]).splitlines()
     assert head == "1 node; 1 waiting pod was judged"
     assert "cordoned" in row

@@ -54,7 +54,7 @@ class Trials:
         return other
 
     def rows_without(self, plugins: Iterable[str], pod: PodInfo) -> Rows:
-        """The rows that a version of the pod would fit on if these plugins turned nobody down."""
+        """The rows that a version of the pod would fit on if these plugins rejected nobody."""
         names = frozenset(plugins)
         profile = self._reduced.get(names)
         if profile is None:  # a profile reads the methods of all its plugins when it is made: a millisecond
