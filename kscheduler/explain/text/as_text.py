@@ -125,7 +125,7 @@ def _extender_lines(decision: Decision) -> Iterator[str]:
             failure = printable(role.failure)
             yield f"extender {printable(role.url)} was asked ({tasks}) and failed, which was ignored: {failure}"
         elif role.turned_down:
-            yield f"extender {printable(role.url)} was asked ({tasks}) and turned {nodes(role.turned_down)} down"
+            yield f"extender {printable(role.url)} was asked ({tasks}) and rejected {nodes(role.turned_down)}"
         else:
             yield f"extender {printable(role.url)} was asked ({tasks})"
 
