@@ -58,6 +58,8 @@ class FailedAttempt(NamedTuple):
     nominated_node_name: str
     like: str
     """The pod of its class that went through the cycle; empty: this one did."""
+    extender: str = ""
+    """The HTTP extenders that have rejected nodes, or the one that failed: the message names nobody."""
 
 
 class RecentPreemption(NamedTuple):
@@ -113,6 +115,11 @@ class FailureKept(Protocol):
         """The key of the pod of its class that went through the cycle."""
         ...
 
+    @property
+    def extender(self) -> str:
+        """The HTTP extenders behind it."""
+        ...
+
 
 class RecentAttempts:
     """Rings of what happened last; the newest is last."""
@@ -143,6 +150,7 @@ class RecentAttempts:
                 failure.rejected,
                 failure.nominated_node_name or "",
                 failure.like if failure.like != pod.key else "",
+                failure.extender,
             )
         )
 

@@ -122,7 +122,7 @@ async def test_with_schedule_pods_of_both_names_are_bound_and_all_ends_together(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     async with kscheduler("cluster", "--nodes", "2", "--port", "0", "--schedule") as cluster:
-        await cluster.until("its log: ")
+        await cluster.until("its screen: ")
         assert "kscheduler schedules the pods for default-scheduler and kscheduler" in cluster.output
         (log,) = re.findall(r"its log: (.*)$", cluster.output, re.MULTILINE)
         (scheduler,) = children(cluster.process.pid)

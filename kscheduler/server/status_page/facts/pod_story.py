@@ -108,7 +108,7 @@ def folded(attempts: Iterable[BindingAttempt | FailedAttempt]) -> list[EqualAtte
 def _end_of(entry: BindingAttempt | FailedAttempt) -> object:
     if isinstance(entry, BindingAttempt):
         return entry.at, entry.number
-    return entry.message, entry.is_error, entry.rejected, entry.nominated_node_name
+    return entry.message, entry.is_error, entry.rejected, entry.nominated_node_name, entry.extender
 
 
 def _where(sources: PageSources, pod: Pod) -> PodWhere:
