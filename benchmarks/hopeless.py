@@ -171,7 +171,7 @@ def fill(service: Service, nodes: int) -> list[Node]:
 
 
 def park(service: Service, pods: int, classes: int) -> tuple[int, float, float]:
-    """All hopeless pods come and are turned down: bytes per pod beyond the objects, seconds, bytes of a pod's JSON."""
+    """All hopeless pods come and are rejected: bytes per pod beyond the objects, seconds, bytes of a pod's JSON."""
     decoder = Decoder(Pod)
     length = len(hopeless_pod(0, classes))
     objects = [decoder.decode(hopeless_pod(number, classes)) for number in range(pods)]

@@ -12,7 +12,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 
 
 class NotFull(Plugin):
-    """Nodes with nine tenths of their pods are turned down."""
+    """Nodes with nine tenths of their pods are rejected."""
 
     name = "NotFull"
     depends_on = (Source.AMOUNTS,)
@@ -26,7 +26,7 @@ class NotFull(Plugin):
 
 
 class KnownZone(Plugin):
-    """Nodes whose zone is closed are turned down."""
+    """Nodes whose zone is closed are rejected."""
 
     name = "KnownZone"
     depends_on = (Source.ROW,)

@@ -58,6 +58,8 @@ class ConfigSource:
     Kubernetes that they are of."""
     being_loaded: Callable[[], str] = str
     """What the latest reading loads plugins from at this moment, as `file PATH`; empty: from nowhere."""
+    stands_at: Callable[[], str] = str
+    """The line at which that import stands, as `FILE:LINE`."""
 
 
 def source_of(path: str, *, is_watched: bool = True, registry: Registry | None = None) -> ConfigSource:
@@ -70,6 +72,7 @@ def source_of(path: str, *, is_watched: bool = True, registry: Registry | None =
         lambda: reader.paths,
         reader.follow,
         lambda: reader.being_loaded,
+        lambda: reader.stands_at,
     )
 
 

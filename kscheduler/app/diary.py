@@ -2,7 +2,7 @@
 
     scheduling   version, the API server's version, whose rules are followed and why, profiles, the number of synced
                  objects and the time it took
-    summary      once a minute if there was activity since the last summary: pods bound, turned down, failed, preempted,
+    summary      once a minute if there was activity since the last summary: pods bound, rejected, failed, preempted,
                  and the numbers of waiting pods; a quiet service logs a summary once an hour
     stopped      the reason, the duration of the shutdown, the uptime
 

@@ -181,7 +181,8 @@ class ConfigReloader:
             was_hanging, self._has_hung = self._has_hung, True
             text = f"reading it hangs: {failure}; does its file system answer?"
             if loading := source.being_loaded():
-                text = f"loading plugins from {loading} hangs: {failure}; what does it wait for at its import?"
+                place = f"; it stands at {place}" if (place := source.stands_at()) else ""
+                text = f"loading plugins from {loading} hangs: {failure}; what does it wait for at its import?{place}"
             return FileRead(problems=(Problem("", text),), is_told=was_hanging)
         self._has_hung = False
         return found

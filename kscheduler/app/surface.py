@@ -406,4 +406,4 @@ class Surface:
             if informer.resting and follows_rules:  # only taint rules may be absent; without the gate they do not count
                 yield f"{informer.resource}: the API server does not have it; waiting for it to appear"
             for key, reason in informer.undecodable.items():
-                yield f"{informer.resource}: {key} cannot be decoded and is passed over: {reason}"
+                yield f"{informer.resource}: {key} cannot be decoded and is skipped: {reason}"

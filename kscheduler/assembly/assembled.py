@@ -256,7 +256,7 @@ class Assembly:
         return self._ruleset_of(self.config, self.registry, {**self.profiles, **changed}) if changed else None
 
     def nodes_changed(self, names: Iterable[str], *, plugin: str = "") -> None:
-        """A plugin that turns no pod down keeps no pod waiting: then what is known of hopeless pods still holds."""
+        """A plugin that rejects no pod keeps no pod waiting: then what is known of hopeless pods still holds."""
         traits = [found for profile in self.profiles.values() if (found := profile.traits.get(plugin)) is not None]
         self.ports.journal.begins()
         may_fit = not traits or any(found.rejects for found in traits)

@@ -21,6 +21,7 @@ from kscheduler.explain.text.printable import printable_lines
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.simulation.objects.defaults.pods import default_new_pod
 from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
+from kscheduler.whatif.unreadable import notes_of, readable
 
 FAILED, BAD_INPUT = 1, 2
 EXIT_CODES: Final = "1 the API server did not answer; 2 flags or files that cannot be used."
@@ -38,6 +39,11 @@ class AskedCluster:
     notes: list[str]
     """What could not be read or had to be presumed."""
     groups: list[GroupDefinition] = field(default_factory=list)
+
+    def leave_out_unreadable(self) -> None:
+        """Go on without nodes and pods that have an amount which cannot be read, and say so."""
+        self.objects, left_out = readable(self.objects)
+        self.notes.extend(notes_of(left_out, self.where))
 
     def note_unfollowed_groups(self) -> None:
         """Say of pods that wait and name a group that it is not followed, where that is so."""

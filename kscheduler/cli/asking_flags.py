@@ -3,11 +3,13 @@
 import argparse
 import sys
 
-from kscheduler.cli.flags import add_feature_gates, add_plugin_flags, configuration_reader, feature_gates
+from kscheduler.cli.flags import add_feature_gates, add_plugin_flags
+from kscheduler.cli.named_config import configuration_reader, feature_gates, with_mistakes_in_file
 from kscheduler.cli.parser import StoreText
 from kscheduler.client.access.connection import current_namespace
 from kscheduler.client.rest import APIClient
 from kscheduler.client.server_version import server_version_of
+from kscheduler.config.errors import ConfigError
 from kscheduler.config.types import OWN_SCHEDULER_NAME
 from kscheduler.explain.questions.serving import Serving, serving
 from kscheduler.upstream.release import VERSION
@@ -89,12 +91,16 @@ def serving_of(args: argparse.Namespace, version: str = "") -> Serving:
 
     `version`: of Kubernetes, where no flag says it.
     """
-    gates = feature_gates(args, version)
+    try:
+        gates = feature_gates(args, version)
+    except ConfigError as failure:
+        raise with_mistakes_in_file(failure, args, args.config or "") from None
     for warning in () if version else gates.warnings:
         print(f"kscheduler: --feature-gates: {warning}", file=sys.stderr)
     reader = configuration_reader(args, gates)
     name = args.scheduler_name or ""
-    configured = reader.read_file(args.config) if args.config else reader.default(name or OWN_SCHEDULER_NAME)
+    with reader.telling_of_hangs():
+        configured = reader.read_file(args.config) if args.config else reader.default(name or OWN_SCHEDULER_NAME)
     for origin in configured.unused:
         print(f"kscheduler: plugin {origin.name} ({origin.origin}) is enabled in no profile", file=sys.stderr)
     return serving(configured, name)

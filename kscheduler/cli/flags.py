@@ -15,11 +15,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from kscheduler.cli.named_config import (
+    check_built,
+    configuration_reader,
+    feature_gates,
+    read_with_extenders,
+    sound_gates,
+)
 from kscheduler.cli.parser import COMMAND_LINE, StoreText, boolean, duration, text
 from kscheduler.cli.serving_flags import add_serving_flags, flag_values, serving_of, serving_warnings
-from kscheduler.config.errors import ConfigError, Problem, invalid
-from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
-from kscheduler.config.loader import LoadedConfig, to_tree
+from kscheduler.config.errors import ConfigError, ManyConfigErrors, Mistakes, Problem, invalid
+from kscheduler.config.loader import LoadedConfig, UnusableConfigError, to_tree
 from kscheduler.config.overrides import with_settings
 from kscheduler.config.types import OWN_SCHEDULER_NAME, ClientConnectionConfiguration
 from kscheduler.config.validation.configuration import ABOVE_RENEW_DEADLINE, ABOVE_RETRY_PERIOD
@@ -98,7 +104,7 @@ _LEASE, _RENEW, _RETRY = (f"leaderElection.{name}" for name in ("leaseDuration",
 _CONTRADICTIONS = ((ABOVE_RENEW_DEADLINE, _LEASE, _RENEW, ""), (ABOVE_RETRY_PERIOD, _RENEW, _RETRY, "1.2 times "))
 """How validation ends, the time that must be longer, the one that must be shorter, and by which factor."""
 
-_DEPRECATED_HELP = "passed over where --config is given, but for --kubeconfig, which holds where the file names none"
+_DEPRECATED_HELP = "ignored where --config is given, but for --kubeconfig, which holds where the file names none"
 _NO_HTTP2 = "HTTP/1.1 is served, and no HTTP/2"
 _NO_CURVES = "OpenSSL chooses the key exchange by itself"
 _NO_FLUSH_SETTING = "the time is fixed at 5 minutes"
@@ -210,18 +216,6 @@ def add_plugin_flags(parser: Any) -> None:
     )
 
 
-def configuration_reader(args: argparse.Namespace, gates: FeatureGates) -> "ConfigurationReader":
-    """The reader for a command line with `--plugin` and `--plugin-directory`."""
-    from kscheduler.loading import ConfigurationReader  # brings numpy: `--help` and completion go without
-
-    return ConfigurationReader(gates, args.plugin, args.plugin_directory)
-
-
-def feature_gates(args: argparse.Namespace, version: str = "") -> FeatureGates:
-    """The gates of all `--feature-gates` in a version, by default the followed one. Raises `ConfigError`."""
-    return parse_feature_gates(",".join(args.feature_gates), version=version or args.emulated_version or VERSION)
-
-
 def _add_settings(group: Any, flags: Iterable[SettingFlag]) -> None:
     for flag in flags:
         without_value: dict[str, Any] = {"nargs": "?", "const": True} if flag.read is boolean else {}
@@ -247,12 +241,17 @@ def _add_not_built(parser: argparse.ArgumentParser) -> None:
 
 def resolve(args: argparse.Namespace) -> Resolved:
     """Combine flags and file. Raises `ConfigError` with all mistakes."""
-    given = vars(args)
-    gates = feature_gates(args)
+    given, mistakes = vars(args), Mistakes()
+    gates = mistakes.of(lambda: feature_gates(args)) or sound_gates(args)
     reader = configuration_reader(args, gates)
-    configured = _under_flags(given, reader.read_file(args.config)) if args.config else _by_flags(given, reader)
+    with reader.telling_of_hangs():
+        configured = mistakes.of(lambda: _of_file(given, reader) if args.config else _by_flags(given, reader))
+    serving = mistakes.of(lambda: serving_of(given))
+    if configured is None or serving is None or mistakes:
+        if configured is not None:
+            mistakes.of(lambda: check_built(configured))
+        raise mistakes.error()
     resolved = configured.config
-    serving = serving_of(given)
     kubeconfig = resolved.configuration.client_connection.kubeconfig
     served = (FlagWarning(flag, reason) for flag, reason in serving_warnings(given, serving))
     flag_warnings = (*_warnings(given, kubeconfig, has_file=bool(args.config)), *served)
@@ -270,6 +269,20 @@ def read_again(args: argparse.Namespace, reader: "ConfigurationReader") -> "Call
     if not args.config:
         return lambda _: _by_flags(given, reader)
     return lambda data: _under_flags(given, reader.read_bytes(data, args.config))
+
+
+def _of_file(given: Mapping[str, Any], reader: "ConfigurationReader") -> "Configured":
+    """The configuration of the file, under the flags. Raises `ConfigError`, also with mistakes of flags beside it."""
+    try:
+        configured = read_with_extenders(reader, given["config"])
+    except UnusableConfigError as failure:
+        mistakes, readable = Mistakes(), failure.readable
+        mistakes.of(lambda: _with_flags(readable, _settings(given, LEADER_ELECTION)))
+        of_flags = (
+            [problem for problem in mistakes.error().problems if problem.path.startswith("--")] if mistakes else []
+        )
+        raise (ManyConfigErrors([ConfigError(of_flags, COMMAND_LINE), failure]) if of_flags else failure) from None
+    return _under_flags(given, configured)
 
 
 def _by_flags(given: Mapping[str, Any], reader: "ConfigurationReader") -> "Configured":
@@ -376,7 +389,7 @@ def _warnings(given: Mapping[str, Any], kubeconfig: str, *, has_file: bool) -> I
         if "kubeconfig" in passed_over and given["kubeconfig"] == kubeconfig:
             passed_over.remove("kubeconfig")
         for name in [*passed_over, *(["scheduler-name"] if "scheduler_name" in given else [])]:
-            yield FlagWarning(f"--{name}", "is passed over: --config is given")
+            yield FlagWarning(f"--{name}", "is ignored: --config is given")
     for name, reason in {**FLAGS_WITHOUT_EFFECT, **SWITCHES_WITHOUT_EFFECT}.items():
         if name.replace("-", "_") in given:
             yield FlagWarning(f"--{name}", f"has no effect: {reason}")

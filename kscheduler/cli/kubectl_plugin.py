@@ -22,7 +22,7 @@ VERBS: Final[Mapping[str, str]] = {
     "why": "say why a pod goes where it goes, or what would make it fit",
     "whatif": "say what would happen with more pods, other nodes, a drain",
     "pending": "list the pending pods by reason",
-    "nodes": "list the nodes by use, and whom they have turned away",
+    "nodes": "list the nodes by use, and whom they have rejected",
     "top": "show the running scheduler on a screen",
 }
 """By verb its purpose."""

@@ -132,7 +132,11 @@ def configure_logs(args: argparse.Namespace) -> None:
     from kscheduler import logs
 
     version = getattr(args, "emulated_version", None) or VERSION
-    gates = parse_feature_gates(",".join(getattr(args, "feature_gates", ())), version=version)
+    try:
+        gates = parse_feature_gates(",".join(getattr(args, "feature_gates", ())), version=version)
+    except ConfigError:
+        logs.configure()
+        raise
     problems = _problems(args, gates)
     if problems:
         logs.configure()

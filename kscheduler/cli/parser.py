@@ -1,7 +1,8 @@
 """argparse with one-line errors.
 
-The problem: argparse prints its usage, 25 lines for `run`, above the line that says what is wrong. The idea: print only
-that line, with a suggestion and a hint at `--help`.
+The problem: argparse prints its usage, 25 lines for `run`, above the line that says what is wrong, and ends at the
+first mistake. The idea: print only a line for each flag that has a wrong value, with a suggestion and a hint at
+`--help`, and then what is wrong with the files that other flags name (`further_mistakes`, among a verb's defaults).
 """
 
 import argparse
@@ -9,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, NoReturn
 
+from kscheduler.cli.refusal import refuse
 from kscheduler.config.durations import Duration, DurationError, parse_duration
 
 COMMAND_LINE: Final = "command line"
@@ -17,6 +19,7 @@ _WORDS: Final[Mapping[str, bool]] = {
     **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
     **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
 }
+_FURTHER: Final = "further_mistakes"
 _LARGEST_PORT: Final = 65535
 _LONGEST_PORT: Final = 9
 
@@ -27,17 +30,46 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **settings: Any) -> None:
         """`settings` as in argparse. Flags must not be abbreviated: new flags would make abbreviations ambiguous."""
         super().__init__(**{"allow_abbrev": False, **settings})
+        self._mistakes: list[str] = []
+        """Of the command line that is being read."""
 
     def error(self, message: str) -> NoReturn:
-        """End the process with `message` and a hint at `--help`."""
-        self.exit(2, f"kscheduler: {message}; `{self.prog} --help` lists what there is\n")
+        """End the process with what was found so far, `message` and a hint at `--help`."""
+        self._end(message)
+
+    def _end(self, message: str, *further: object) -> NoReturn:
+        lines = [*self._mistakes, f"{message}; `{self.prog} --help` lists what there is"]
+        for text in ("\n".join(lines), *further):
+            refuse(text)
+        self.exit(2)
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]  # argparse overloads it by the namespace's type
-        """As argparse, but unknown flags are refused here, where the subcommand's flags are known for a suggestion."""
+        """As argparse, but wrong values and unknown flags are refused together, and here, where the subcommand's flags
+        are known for a suggestion.
+        """
+        self._mistakes.clear()
         parsed, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            self.error(self._unknown(unknown[0]))
+        self._mistakes += [self._unknown(word) for word in unknown[:1]]
+        if self._mistakes:
+            # With a word too many it is not certain which of them is the file.
+            asks = getattr(parsed, _FURTHER, None) if all(word.startswith("-") for word in unknown[:1]) else None
+            further = None if asks is None else asks(parsed)
+            self._end(self._mistakes.pop(), *([] if further is None else [further]))
+        if hasattr(parsed, _FURTHER):
+            delattr(parsed, _FURTHER)
         return parsed, unknown
+
+    def note(self, mistake: argparse.ArgumentError) -> None:
+        """A flag has a wrong value: it is told once all flags have been read."""
+        self._mistakes.append(str(mistake))
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """The value of a flag. Of a wrong one what argparse takes for none, so that it reads on."""
+        try:
+            return super()._get_values(action, arg_strings)
+        except argparse.ArgumentError as mistake:
+            self.note(mistake)
+            return argparse.SUPPRESS
 
     def _unknown(self, word: str) -> str:
         if not word.startswith("-"):
@@ -83,9 +115,12 @@ def port(value: str) -> int:
 class StoreText(argparse.Action):
     """Stores a `text`. An action rather than a `type`, which argparse would also apply to the default ""."""
 
-    def __call__(self, _parser: Any, namespace: argparse.Namespace, values: Any, _flag: str | None = None) -> None:
-        """Store the value. Raises `ArgumentError`."""
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, _flag: str | None = None) -> None:
+        """Store the value. Raises `ArgumentError`, unless the parser collects mistakes."""
         try:
             setattr(namespace, self.dest, text(values))
         except argparse.ArgumentTypeError as error:
-            raise argparse.ArgumentError(self, str(error)) from None
+            mistake = argparse.ArgumentError(self, str(error))
+            if not isinstance(parser, Parser):
+                raise mistake from None
+            parser.note(mistake)

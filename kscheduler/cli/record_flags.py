@@ -61,6 +61,15 @@ def lacking_record(args: argparse.Namespace) -> str:
     return f"{given}: needs --record, which says where to record" if given and not args.record else ""
 
 
+def lacking_key(args: argparse.Namespace) -> str:
+    """What is wrong with the flags about redaction, flag and file first; empty: nothing."""
+    try:
+        redaction_key(args)
+    except RedactionKeyError as problem:
+        return str(problem)
+    return ""
+
+
 def redaction_key(args: argparse.Namespace) -> bytes:
     """The key of `--record-redact` or `--record-redact-key`; empty: nothing is hashed.
 

@@ -1,6 +1,10 @@
 """Error output of the command line."""
 
 import sys
+from typing import Final
+
+_OPTIONAL: Final = frozenset({"jsonpatch", "jsonpointer", "rich"})
+"""Packages of the extra `simulation`."""
 
 
 def refuse(message: object) -> int:
@@ -10,3 +14,12 @@ def refuse(message: object) -> int:
     for line in str(message).split("\n"):
         print(f"kscheduler: {escaped(line)}", file=sys.stderr)
     return 2
+
+
+def missing_extra(verb: str, error: ModuleNotFoundError) -> int:
+    """Print what to install and return the exit code. Raises `error` again if the package is not optional."""
+    package = (error.name or "").partition(".")[0]
+    if package not in _OPTIONAL:
+        raise error
+    install = "pip install 'kscheduler[simulation]'"
+    return refuse(f"`kscheduler {verb}` needs the package {package}, which is not installed: {install}")

@@ -17,7 +17,7 @@ from typing import Any, Final
 from kscheduler.api.well_known import SCHEDULER_PORT
 from kscheduler.cli.parser import COMMAND_LINE, boolean, duration, port, text
 from kscheduler.config.durations import Duration
-from kscheduler.config.errors import config_error
+from kscheduler.config.errors import Mistakes, config_error
 from kscheduler.server.login.authorities import AuthenticationSettings, RequestHeaderSettings
 from kscheduler.server.login.permissions import AuthorizationSettings, OpenPaths
 from kscheduler.server.serving import LOOPBACK, HTTPServing
@@ -190,14 +190,20 @@ def _add(group: Any, flags: Iterable[ServingFlag]) -> None:
 
 def serving_of(given: Mapping[str, Any]) -> HTTPServing:
     """The settings. Raises `ConfigError`."""
-    address = given.get("bind_address", "0.0.0.0")
+    address, mistakes = given.get("bind_address", "0.0.0.0"), Mistakes()
+    secure_port = mistakes.of(lambda: _secure_port(given))
+    tls = mistakes.of(lambda: _tls(given, address))
+    authentication = mistakes.of(lambda: _authentication(given))
+    authorization = mistakes.of(lambda: _authorization(given))
+    if tls is None or authentication is None or authorization is None or mistakes:
+        raise mistakes.error()
     return HTTPServing(
         bind_address=address,
-        secure_port=_secure_port(given),
+        secure_port=secure_port,
         shares_port=given.get("permit_port_sharing", False),
-        tls=_tls(given, address),
-        authentication=_authentication(given),
-        authorization=_authorization(given),
+        tls=tls,
+        authentication=authentication,
+        authorization=authorization,
         metrics_address=given.get("metrics_bind_address"),
         insecure_port=given.get("insecure_port"),
         status_page=given.get("status_page", True),
@@ -307,7 +313,7 @@ def serving_warnings(given: Mapping[str, Any], serving: HTTPServing) -> Iterator
         return
     tls = serving.tls
     if tls.certificate_file and tls.folder:
-        yield "--cert-dir", "is passed over: --tls-cert-file is given"
+        yield "--cert-dir", "is ignored: --tls-cert-file is given"
     if tls.min_version in RAISED:
         yield "--tls-min-version", f"{tls.min_version}: TLS 1.2 is the least that is served"
     unnamed = OF_TLS13.difference(tls.cipher_suites)

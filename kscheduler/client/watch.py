@@ -197,7 +197,7 @@ class ListDecoder(Generic[T]):
     """Decodes lists of one kind. Build it once and keep it."""
 
     def __init__(self, kind: Kind, *, is_watched: bool = False) -> None:
-        """`is_watched`: a watch follows, so what lacks items or a version is refused, and is no empty list."""
+        """What lacks items is refused. `is_watched`: a watch follows, so what lacks a version is refused, too."""
         self._kind, self._is_watched = kind, is_watched
         items = list[kind.type] | msgspec.UnsetType | None  # type: ignore[name-defined]  # known at run time only
         page = msgspec.defstruct(
@@ -228,7 +228,11 @@ class ListDecoder(Generic[T]):
         """A whole list, page by page. `params`: with the `limit` of a page. Raises as `get` and `decode`."""
         token = ""
         while True:
-            page = self.decode(await get(path, {**params, "continue": token} if token else params))
+            body = await get(path, {**params, "continue": token} if token else params)
+            try:
+                page = self.decode(body)
+            except UndecodableError as error:
+                raise UndecodableError(f"GET {path}: {error}") from None
             yield page
             token = page.continue_token
             if not token:
@@ -245,15 +249,11 @@ class ListDecoder(Generic[T]):
 
         The version of a list is that of its last page.
         """
-        missing = [
-            name
-            for name, is_there in (
-                ("metadata.resourceVersion", page.metadata.resource_version or page.metadata.continue_token),
-                ("items", page.items is not msgspec.UNSET),
-            )
-            if not is_there
-        ]
-        if missing and self._is_watched:
+        has_version = page.metadata.resource_version or page.metadata.continue_token
+        missing = [] if has_version or not self._is_watched else ["metadata.resourceVersion"]
+        if page.items is msgspec.UNSET:
+            missing.append("items")
+        if missing:
             raise UndecodableError(f"the answer is no {self._kind.name}List of an API server: no {', '.join(missing)}")
 
     def decode_items(self, items: Iterable[msgspec.Raw]) -> tuple[list[T], list[Undecodable]]:

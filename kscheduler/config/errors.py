@@ -1,13 +1,15 @@
 """Mistakes in a configuration: the place and the problem, in kube-scheduler's words."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from kscheduler.config.durations import Duration
 from kscheduler.config.escaping import escaped
+
+T = TypeVar("T")
 
 LONGEST_VALUE_SHOWN = 200
 """Characters of a bad value that a message repeats: a megabyte of text in an error helps no user."""
@@ -39,6 +41,37 @@ class ConfigError(ValueError):
         lines = [f"{_prefix(where, problem.line)}{problem}" for problem in self.problems[:MOST_PROBLEMS_SHOWN]]
         unshown = len(self.problems) - len(lines)
         super().__init__("\n".join([*lines, f"{_prefix(where)}and {unshown} more"] if unshown else lines))
+
+
+class ManyConfigErrors(ConfigError):  # noqa: N818  it is many
+    """The mistakes of several places: the text has the lines of each, a line that comes twice once."""
+
+    def __init__(self, failures: Sequence[ConfigError]) -> None:
+        super().__init__(problem for failure in failures for problem in failure.problems)
+        lines = (line for failure in failures for line in str(failure).split("\n"))
+        self.args = ("\n".join(dict.fromkeys(lines)),)
+
+
+class Mistakes:
+    """Collects what several checks find, so that one edit of the command line and of the file can correct it all."""
+
+    def __init__(self) -> None:
+        self._failures: list[ConfigError] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._failures)
+
+    def of(self, check: Callable[[], T]) -> T | None:
+        """What the check returns; `None` if it has found a mistake, which is kept."""
+        try:
+            return check()
+        except ConfigError as failure:
+            self._failures.append(failure)
+            return None
+
+    def error(self) -> ConfigError:
+        """All of them."""
+        return self._failures[0] if len(self._failures) == 1 else ManyConfigErrors(self._failures)
 
 
 def _prefix(where: str, line: int | None = None) -> str:

@@ -176,7 +176,7 @@ class MatchedKey(Settings, frozen=True):
     node_key: str = ""
     """The node's label or annotation that must have the same value; empty: the same key."""
     mode: str = REQUIRED
-    """`Required`: other nodes are turned down. `Preferred`: they get fewer points."""
+    """`Required`: other nodes are rejected. `Preferred`: they get fewer points."""
 
 
 class AnnotationMatchArgs(Settings, frozen=True):

@@ -205,7 +205,7 @@ class Elector:
     def saw(self, stored: StoredLease | None, now: float) -> bool:
         """The Lease as a read or the watch shows it at `now`; `None`: it does not exist. Returns whether that is news.
 
-        The watch may be behind our own reads and writes; what is older than what is known is passed over.
+        The watch may be behind our own reads and writes; what is older than what is known is skipped.
         """
         if stored is not None and self.stored is not None and stored.is_older_than(self.stored):
             return False

@@ -32,11 +32,11 @@ class Against:
     problem: str = ""
     """Why they cannot be compared: an unknown node, a pod that was not judged, a node that was not looked at."""
     status: Status | None = None
-    """Why the node was turned down; `None`: the pod fits there."""
+    """Why the node was rejected; `None`: the pod fits there."""
     details: tuple[str, ...] = ()
     """What exactly was wrong with it."""
     points: tuple[PluginPoints, ...] = ()
-    """Empty where one of them was turned down, or nothing was scored."""
+    """Empty where one of them was rejected, or nothing was scored."""
 
     @property
     def behind(self) -> int:

@@ -23,7 +23,7 @@ class ExtenderRole:
     turned_down: int
     """Nodes; 0 if it was not asked."""
     failure: str = ""
-    """What went wrong when it was asked, and was passed over."""
+    """What went wrong when it was asked, and was ignored."""
 
 
 def extender_roles(decision: Decision) -> tuple[ExtenderRole, ...]:
@@ -50,7 +50,7 @@ def _role(extender: Extender, decision: Decision) -> ExtenderRole:
 
 
 def _failure(answers: ExtenderAnswers | None, name: str) -> str:
-    """What was passed over, about nodes or about victims."""
+    """What was ignored, about nodes or about victims."""
     if answers is None:
         return ""
     about_victims = answers.victims.passed_over if answers.victims is not None else {}

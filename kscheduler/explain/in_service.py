@@ -32,7 +32,7 @@ class InService:
     first_attempt: float | None = None
     backoff_until: float | None = None
     rejected_by: tuple[str, ...] = ()
-    """The plugins that turned it down in its last attempt."""
+    """The plugins that rejected it in its last attempt."""
     awaits: tuple[str, ...] = ()
     """Labels of the events that would bring it back into the queue."""
     gated_by: str = ""

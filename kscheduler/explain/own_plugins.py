@@ -1,6 +1,6 @@
 """What an answer says besides about plugins that are not in-tree: where their code is, and who may hold the pod.
 
-Whoever reads that a plugin has turned nodes down knows kube-scheduler's plugins, or finds them in its documentation. Of
+Whoever reads that a plugin has rejected nodes knows kube-scheduler's plugins, or finds them in its documentation. Of
 a policy of one's own only its file says what it means.
 """
 
@@ -15,7 +15,7 @@ from kscheduler.whatif.decide import Decision
 
 
 def source_of(profile: Profile | None, name: str, method: str = "filter") -> str:
-    """`FILE:LINE` of the code that the plugin turns nodes down with; empty for an in-tree plugin."""
+    """`FILE:LINE` of the code that the plugin rejects nodes with; empty for an in-tree plugin."""
     plugin = _own(profile, name)
     if plugin is None:
         return ""

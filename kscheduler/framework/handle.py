@@ -153,7 +153,7 @@ class Handle:
     """`nodes_changed(names)`: what the plugin knows of these nodes beside their objects has changed.
 
     Answers that were kept for these rows (`Source.ROW`) are worked out anew, for no other rows; and pods wake that the
-    plugin has turned down, if it registered `Resource.PLUGIN_DATA` or registers no events. Unknown names are ignored.
+    plugin has rejected, if it registered `Resource.PLUGIN_DATA` or registers no events. Unknown names are ignored.
     On the event loop only, and not from within a method of a cycle."""
     pod_groups: PodGroupView = NO_POD_GROUPS
     """Pod groups and their members; where groups are off, no pod is in any."""

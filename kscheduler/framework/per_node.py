@@ -4,7 +4,7 @@
     def score(pod: PodInfo, node: NodeInfo) -> int:
         return max(0, 100 - int(float(node.annotations.get("cost", "1")) * 100))
 
-The function's name says what it is: `filter` returns a reason to turn the node down, or `None` where the pod may run
+The function's name says what it is: `filter` returns a reason to reject the node, or `None` where the pod may run
 there; `score` returns whole points from 0 to 100. A third parameter `args` gets the plugin's `pluginConfig` arguments:
 a mapping that is empty without any or, if the parameter is annotated with a `msgspec.Struct`, such a struct, checked
 when the configuration is read. A function without it refuses arguments.
@@ -113,7 +113,7 @@ class PerNodeFilter(Plugin):
         reason: object = _called(self._function, pod, node)
         if reason is None or (isinstance(reason, str) and reason):
             return reason
-        expected = "the reason to turn the node down (a str that says something), or None where the pod may run there"
+        expected = "the reason to reject the node (a str that says something), or None where the pod may run there"
         raise WrongAnswerError(f"for node {node.name} it returned {shown(reason)}: return {expected}")
 
     def status(self, cycle: CycleState, code: int) -> Status:

@@ -17,11 +17,11 @@ EXAMPLE: Final = '''\
         return max(0, 100 - int(float(node.annotations.get("cost", "1")) * 100))
 
     @plugin("OnlyLinux")
-    def filter(pod: PodInfo, node: NodeInfo) -> str | None:  # a reason to turn the node down, or None
+    def filter(pod: PodInfo, node: NodeInfo) -> str | None:  # a reason to reject the node, or None
         return None if node.labels.get("kubernetes.io/os") == "linux" else "node(s) didn't run Linux"'''
 
 _RETURNS: Final[dict[str, str]] = {
-    "filter": "a reason to turn the node down (str), or None where the pod may run there",
+    "filter": "a reason to reject the node (str), or None where the pod may run there",
     "score": "points, an int from 0 to 100",
 }
 _WRONG_RETURNS: Final[dict[str, frozenset[object]]] = {

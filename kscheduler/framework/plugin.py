@@ -408,7 +408,7 @@ class PlacementScorePlugin(Protocol):
 
 
 class PodGroupPostFilterPlugin(Protocol):
-    """Called when a pod group was turned down. Configurations name it at `podGroupPostFilter`."""
+    """Called when a pod group was rejected. Configurations name it at `podGroupPostFilter`."""
 
     name: str
 

@@ -70,7 +70,7 @@ class PluginTraits:
     judges_groups: bool
     """Whether it says how far a pod group must come (`placement_feasible`)."""
     makes_room_for_groups: bool
-    """Whether it looks for room for a pod group that was turned down (`pod_group_post_filter`)."""
+    """Whether it looks for room for a pod group that was rejected (`pod_group_post_filter`)."""
     generates_placements: bool
     """Whether it says where a pod group may be placed (`generate_placements`)."""
     scores_placements: bool

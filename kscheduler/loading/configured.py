@@ -7,6 +7,7 @@ run again, so that an unchanged configuration is found to be unchanged.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,6 +26,7 @@ from kscheduler.config.loader import (
 )
 from kscheduler.config.types import OWN_SCHEDULER_NAME, PluginEntry, PluginSet
 from kscheduler.framework.registry import Registry
+from kscheduler.loading.hanging import hangs_told
 from kscheduler.loading.reader import LoadedFiles, PluginLoading, PluginOrigin
 from kscheduler.plugins import in_tree
 
@@ -81,7 +83,18 @@ class ConfigurationReader:
     @property
     def being_loaded(self) -> str:
         """What plugins are loaded from at this moment: `file PATH`, `module NAME`; empty: from nowhere."""
-        return self._files.being_loaded
+        loads = self._files.being_loaded
+        return "" if loads is None else loads.origin
+
+    @property
+    def stands_at(self) -> str:
+        """`FILE:LINE` where that import stands; empty if there is none."""
+        loads = self._files.being_loaded
+        return "" if loads is None else loads.stands_at
+
+    def telling_of_hangs(self) -> AbstractContextManager[None]:
+        """For a start: while this reads, an import that hangs is told of in the log."""
+        return hangs_told(lambda: self._files.being_loaded)
 
     def under(self, gates: FeatureGates, *, reads_anew: bool = True) -> "ConfigurationReader":
         """A reader of the same files under other gates; this one goes on under its own.

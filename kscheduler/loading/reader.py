@@ -7,6 +7,8 @@ only: a package that no profile names is never imported.
 """
 
 import importlib
+import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +22,7 @@ from kscheduler.config.reading.decode import Walk
 from kscheduler.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile, Plugins, PluginSource
 from kscheduler.framework.registry import PluginFactory, Registry
 from kscheduler.loading.declared import NoPluginsError, declared_plugins, factory_of
+from kscheduler.loading.hanging import BeingLoaded
 from kscheduler.loading.plugin_file import PluginFile, UnusablePluginError, content_of, digest_of, run_file
 
 if TYPE_CHECKING:
@@ -46,7 +49,7 @@ class LoadedFiles:
 
     by_path: dict[str, PluginFile] = field(default_factory=dict)
     last_paths: list[str] = field(default_factory=list)
-    loading: list[str] = field(default_factory=list)
+    loading: list[BeingLoaded] = field(default_factory=list)
     reads_anew: bool = True
     """Whether a file that was run before is looked at again. The other fields are shared by both kinds of reading."""
 
@@ -56,18 +59,19 @@ class LoadedFiles:
         return tuple(self.last_paths)
 
     @property
-    def being_loaded(self) -> str:
-        """The latest place that is being loaded, in whatever thread; empty if none is."""
-        return self.loading[-1] if self.loading else ""
+    def being_loaded(self) -> BeingLoaded | None:
+        """The latest place that is being loaded, in whatever thread."""
+        return self.loading[-1] if self.loading else None
 
     @contextmanager
     def noting(self, origin: str) -> Iterator[None]:
         """While a place is loaded: whoever waits for that can say for what."""
-        self.loading.append(origin)
+        noted = BeingLoaded(origin, threading.get_ident(), time.monotonic())
+        self.loading.append(noted)
         try:
             yield
         finally:
-            self.loading.remove(origin)
+            self.loading.remove(noted)
 
     def note_paths(self, paths: Sequence[str]) -> None:
         """A reading has ended, well or not."""

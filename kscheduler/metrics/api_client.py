@@ -46,7 +46,7 @@ EVENT_AGE = MetricSeries(
 RESTARTS = MetricSeries("kscheduler_watch_restarts_total", "Watches begun again, by reason.", ("resource", "reason"))
 RELISTS = MetricSeries("kscheduler_relists_total", "Lists taken again, by reason.", ("resource", "reason"))
 UNDECODABLE = MetricSeries(
-    "kscheduler_undecodable_objects", "Objects that cannot be read and are passed over.", ("resource",)
+    "kscheduler_undecodable_objects", "Objects that cannot be read and are skipped.", ("resource",)
 )
 OBJECTS = MetricSeries("kscheduler_informer_objects", "Objects in an informer's store.", ("resource",))
 SYNCED = MetricSeries("kscheduler_informer_synced", "1 when the first list has been handled.", ("resource",))

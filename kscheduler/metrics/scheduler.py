@@ -21,7 +21,7 @@ CACHE_SIZE = MetricSeries(
     "scheduler_cache_size", "Objects in the cache; assumed_pods are those whose binding is not confirmed.", ("type",)
 )
 UNSCHEDULABLE_PODS = MetricSeries(
-    "scheduler_unschedulable_pods", "Waiting pods that a plugin turned down.", ("plugin", "profile")
+    "scheduler_unschedulable_pods", "Waiting pods that a plugin rejected.", ("plugin", "profile")
 )
 INFLIGHT_EVENTS = MetricSeries(
     "scheduler_inflight_events", "Events kept for pods that are being decided or bound.", ("event",)

@@ -2,7 +2,7 @@
 
 The kubelet defers a resize that does not fit now. Such a pod is judged like a waiting one, about the node that it runs
 on: NodeResourcesFit asks whether the node has room for what it does not count yet, and DefaultPreemption makes room.
-Where there is room, the kubelet resizes by itself. So the pod is turned down in any case, and waits for an event.
+Where there is room, the kubelet resizes by itself. So the pod is rejected in any case, and waits for an event.
 
 An administrator can keep a node out of it: `spec.podPreemptionPolicy.disableResizePreemption` of the node.
 """

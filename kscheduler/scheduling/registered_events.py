@@ -34,7 +34,7 @@ _ONLY_THE_POD_ITSELF: Final = frozenset({"NodeDeclaredFeatures", "SchedulingGate
 
 
 def registered_events(plugin: Plugin, traits: PluginTraits, behaviours: Behaviours) -> Sequence[ClusterEventWithHint]:
-    """What wakes the pods that the plugin has turned down. Raises `PluginFailure`."""
+    """What wakes the pods that the plugin has rejected. Raises `PluginFailure`."""
     if not traits.rejects:
         return ()
     if not traits.registers_events:
@@ -48,7 +48,7 @@ def registered_events(plugin: Plugin, traits: PluginTraits, behaviours: Behaviou
 
 
 def _own(plugin: str, entry: ClusterEventWithHint) -> ClusterEventWithHint:
-    """Data of a plugin's own concern the pods that this plugin has turned down."""
+    """Data of a plugin's own concern the pods that this plugin has rejected."""
     return replace(entry, event=data_of(plugin)) if entry.event.resource is Resource.PLUGIN_DATA else entry
 
 

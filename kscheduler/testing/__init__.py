@@ -7,7 +7,7 @@
         cluster = Cluster(make_node("dear"), make_node("cheap", annotations={"cost": "0.1"})).enable(score, weight=5)
         assert_goes_to(cluster, make_pod("web"), "cheap")
 
-A failed assertion shows what `kscheduler explain` would say: who turned which node down, and every plugin's points.
+A failed assertion shows what `kscheduler explain` would say: who rejected which node, and every plugin's points.
 
 That plays PreEnqueue to PostFilter, where a pod's node is decided. `async with cluster.running() as running:` has a
 scheduler at work besides: the queue and its hints, Reserve, Permit, PreBind, Bind and PostBind, in virtual time.

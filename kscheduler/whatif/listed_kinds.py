@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from kscheduler.api.codec import UndecodableError
 from kscheduler.api.kinds import KINDS, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.client.errors import ClientError
@@ -100,7 +101,7 @@ class ListedKinds:
                 continue
             try:
                 notes += listed.take(await _all(client, kind, notes))
-            except ClientError as failure:
+            except (ClientError, UndecodableError) as failure:
                 notes.append(f"{kind.resource} are left out: {failure}")
         self._unread.clear()
         return notes

@@ -55,7 +55,7 @@ class Manifests:
         counts = Counter(kind for kind in kinds if kind != CLAIM_TEMPLATE)
         if counts:
             listed = ", ".join(f"{kind} ({count})" for kind, count in sorted(counts.items()))
-            self.notes.append(f"kinds that no scheduling rule reads are passed over: {listed}")
+            self.notes.append(f"kinds that no scheduling rule reads are skipped: {listed}")
 
     def note_no_nodes(self, where: str) -> None:
         """Add a note if there is no node, so that no pod could fit: it may have been forgotten."""

@@ -11,11 +11,19 @@ from kscheduler.assembly import profiles_over
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.expansion import with_entry
 from kscheduler.config.loader import LoadedConfig
+from kscheduler.config.reading.lines import with_lines
 from kscheduler.framework.registry import Registry
 from kscheduler.plugins.in_tree import registry
+from kscheduler.scheduling.extenders.addresses import unusable_extenders
 from kscheduler.state.cache import Cache
 
 _FIELD: Final = re.compile(r"((?:plugins|pluginConfig)[\w.\[\]]*): ")
+
+
+def unusable(loaded: LoadedConfig, plugins: Registry | None = None) -> ConfigError | None:
+    """What is wrong with a configuration that could be read: plugins that cannot be built, extenders not be called."""
+    problems = (*profile_problems(loaded, plugins), *unusable_extenders(loaded.configuration.extenders))
+    return ConfigError(with_lines(problems, loaded.data), loaded.where) if problems else None
 
 
 def profile_problems(loaded: LoadedConfig, plugins: Registry | None = None) -> tuple[Problem, ...]:

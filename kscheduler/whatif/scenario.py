@@ -251,6 +251,8 @@ def parse_line(line: bytes | msgspec.Raw, where: str, built_in: LoadedConfig | N
     except UndecodableError as error:
         raise ScenarioError(f"{where}: {field_first(str(error))}") from None
     tree = _whole(line, where)
+    if not tree:
+        raise ScenarioError(f"{where}: an empty object is neither a Kubernetes object nor a scenario")
     _refuse_unknown(tree, _KEYS, "", where)
     _refuse_unknown(tree.get("objects") or {}, _LISTS | _NOT_READ, "objects", where)
     config = _config_of(read, where, built_in)
@@ -376,16 +378,26 @@ def flattened(tree: dict[str, Any], where: str) -> Iterator[Document]:
     kind = tree.get("kind")
     if not isinstance(kind, str) or not kind:
         raise ScenarioError(f"{where}: kind: is missing; a Kubernetes object has apiVersion and kind")
-    items = tree.get("items")
-    if not kind.endswith("List") or not isinstance(items, list):
+    if not _is_list(tree, kind):
         yield Document(tree, where)
         return
+    if "items" not in tree:
+        raise ScenarioError(f"{where} ({kind}): items: is missing; a list without objects has `items: []`")
+    items = [] if tree["items"] is None else tree["items"]
+    if not isinstance(items, list):
+        raise ScenarioError(f"{where} ({kind}): items: expected a list")
     for position, item in enumerate(items):
         if not isinstance(item, dict):
             raise ScenarioError(f"{where}: items[{position}]: expected an object")
         # kubectl's List has a kind in each member; the API server's PodList does not
         named = {"apiVersion": tree.get("apiVersion"), "kind": kind.removesuffix("List"), **item}
         yield from flattened(named, f"{where}: items[{position}]")
+
+
+def _is_list(tree: dict[str, Any], kind: str) -> bool:
+    """Whether it is a list of objects. An object of a kind whose name ends so, an allow list say, has a name."""
+    metadata = tree.get("metadata")
+    return kind.endswith("List") and not (isinstance(metadata, dict) and metadata.get("name"))
 
 
 def yaml_documents(text: bytes, name: str) -> Iterator[dict[str, Any]]:

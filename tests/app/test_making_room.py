@@ -241,7 +241,7 @@ async def test_a_token_that_cannot_be_used_ends_the_start(tmp_path: Path, conten
         App(options(token_file=str(path)), plain_connection("http://127.0.0.1:1"))
 
 
-async def test_a_waiting_pod_is_let_go_or_turned_down_over_http(tmp_path: Path) -> None:
+async def test_a_waiting_pod_is_let_go_or_rejected_over_http(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("a token of some length")
     authorized = {"Authorization": "Bearer a token of some length"}

@@ -401,13 +401,17 @@ async def test_a_plugin_that_hangs_at_its_import_is_named(tmp_path: Path, monkey
         reader = ConfigurationReader(directories=[str(tmp_path)], base=registry())
         file = str(world.file)
         source = ConfigSource(
-            file, lambda data: reader.read_bytes(data, file), being_loaded=lambda: reader.being_loaded
+            file,
+            lambda data: reader.read_bytes(data, file),
+            being_loaded=lambda: reader.being_loaded,
+            stands_at=lambda: reader.stands_at,
         )
         world.app.reloader._source = source
         world.file.write_text(text_of("red", more="pluginSources: [{file: sleeps.py}]"))
         await world.app.reloader._reload(source)
         (line,) = world.said("config_refused")
         assert line["reason"].startswith(f"loading plugins from file {plugin} hangs: it has not ended within 0.2 s")
+        assert line["reason"].endswith(f"; it stands at {plugin}:2")
         ends.set()
         await world.until_true(lambda: not reader.being_loaded)
 

@@ -59,7 +59,7 @@ class World:
         return found[0] if found is not None else ""
 
 
-async def test_a_pod_that_a_filter_turned_down_is_tried_again_when_the_filter_is_gone() -> None:
+async def test_a_pod_that_a_filter_rejected_is_tried_again_when_the_filter_is_gone() -> None:
     world = World(loaded(profile_tree("red", plugins=["Only"])))
     world.add("p")
     assert world.decide() is None

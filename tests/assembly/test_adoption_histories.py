@@ -133,7 +133,7 @@ class ExchangedConfigurations(RuleBasedStateMachine):
     @precondition(lambda self: self.attempts)
     @rule(data=st.data(), is_bound=st.booleans())
     def finish(self, data: st.DataObject, is_bound: bool) -> None:
-        """An attempt goes on, if nothing holds its pod; else whoever holds it lets it go or turns it down."""
+        """An attempt goes on, if nothing holds its pod; else whoever holds it lets it go or rejects it."""
         attempt = data.draw(st.sampled_from(self.attempts))
         held = attempt.held
         if held is not None and held.verdict is None:
@@ -170,7 +170,7 @@ class ExchangedConfigurations(RuleBasedStateMachine):
         assert self.assembly.config is config
         self.decisions_are_those_of_a_new_scheduler()
         parked = {queued.key for queued in self.assembly.queue.parked() if not queued.gating_plugin}
-        assert not parked, "what turned them down may be gone"
+        assert not parked, "what rejected them may be gone"
 
     @rule(broken=st.sampled_from(NAMES), others=configurations(), args=st.sampled_from((None, {"some": "thing"})))
     def refuse(self, broken: str, others: LoadedConfig, args: Any) -> None:
@@ -228,7 +228,7 @@ class ExchangedConfigurations(RuleBasedStateMachine):
             bare = PodInfo(queued.pod.pod)
             if queued.gating_plugin:
                 assert not profile.run_pre_enqueue(bare).is_success, queued.key
-            elif "Hold" not in queued.unschedulable_plugins:  # somebody turned it down, whom nobody can ask again
+            elif "Hold" not in queued.unschedulable_plugins:  # somebody rejected it, whom nobody can ask again
                 assert not schedule(profile, bare, new.cache).status.is_success, queued.key
 
     def decisions_are_those_of_a_new_scheduler(self) -> None:

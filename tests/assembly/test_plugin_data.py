@@ -167,7 +167,7 @@ async def test_points_that_change_leave_what_is_known_of_hopeless_pods() -> None
     assert cluster.assembly.cache.generation > before
 
 
-async def test_pods_that_other_plugins_turned_down_stay_where_they_are() -> None:
+async def test_pods_that_other_plugins_rejected_stay_where_they_are() -> None:
     cluster = Cluster()
     pod = make_pod("large", schedulerName="red", requests={"cpu": "1000"})
     cluster.pods[pod.key] = pod

@@ -228,6 +228,97 @@ def test_a_plugin_that_cannot_be_built_hides_no_other(file: Path, capsys: Captur
     assert "profiles[0].plugins.multiPoint.enabled[1]: " in nope
 
 
+BAD_FILE = HEAD + "paralelism: 3\nprofiles: [{schedulerName: x, percentageOfNodesToScore: 200}]\n"
+OF_RENEW_DEADLINE = 'command line: --leader-elect-renew-deadline: Invalid value: "1m0s": '
+SEE_HELP = " --help` lists what there is"
+OF_BAD_FILE = [
+    "3: paralelism: unknown field",
+    "4: profiles[0].percentageOfNodesToScore: Invalid value: 200: not in valid range [0-100]",
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        pytest.param(
+            ["run", "--leader-elect-retry-period", "5x", "--port", "70000", "--config", "FILE"],
+            [
+                "argument --leader-elect-retry-period: unknown unit 'x' in duration '5x': use ns, us, ms, s, m or h",
+                "argument --port: '70000' must be between 0 and 65535; `kscheduler run --help` lists what there is",
+            ],
+            id="run, values",
+        ),
+        pytest.param(
+            ["run", "--config", "FILE", "--feature-gates", "Nope=true", "--tls-cert-file", "x", "--record-redact"],
+            [
+                "--feature-gates: unrecognized feature gate: Nope",
+                *OF_BAD_FILE,
+                "command line: --tls-cert-file and --tls-private-key-file belong together: give both",
+                "--record-redact: needs --record, which says where to record",
+            ],
+            id="run, flags that do not go together",
+        ),
+        pytest.param(
+            [
+                *("run", "--config", "FILE", "--leader-elect-renew-deadline", "60s"),
+                *("--log-format", "json", "--logging-format", "text"),
+            ],
+            [
+                "command line: --log-format json and --logging-format text mean the same: give one",
+                f"{OF_RENEW_DEADLINE}must be less than leaderElection.leaseDuration, which is 15s",
+            ],
+            id="run, flags beside the file's own values",
+        ),
+        pytest.param(
+            ["shadow", "--settle", "soon", "--insecure-port", "no", "--config", "FILE"],
+            [
+                "argument --settle: invalid duration 'soon'",
+                f"argument --insecure-port: 'no' must be between 0 and 65535; `kscheduler shadow{SEE_HELP}",
+            ],
+            id="shadow, values",
+        ),
+        pytest.param(
+            ["shadow", "--feature-gates", "Nope=true", "--config", "FILE"],
+            ["--feature-gates: unrecognized feature gate: Nope"],
+            id="shadow, gates",
+        ),
+        pytest.param(
+            ["config", "check", "FILE", "--emulated-version", "9", "--folow"],
+            [
+                "argument --emulated-version: '9' is none of the versions that are followed: 1.36, 1.37",
+                "unknown flag --folow; `kscheduler config check --help` lists what there is",
+            ],
+            id="check, values",
+        ),
+        pytest.param(
+            ["config", "check", "FILE", "--feature-gates", "Nope=true"],
+            ["--feature-gates: unrecognized feature gate: Nope"],
+            id="check, gates",
+        ),
+    ],
+)
+def test_mistakes_of_the_command_line_and_of_the_file_are_told_at_once(
+    file: Path, capsys: Captured, words: list[str], told: list[str]
+) -> None:
+    file.write_text(BAD_FILE, encoding="utf-8")
+    try:
+        code = main([str(file) if word == "FILE" else word for word in words])
+    except SystemExit as end:
+        code = int(end.code or 0)
+    assert code == 2
+    every = [*told, *(line for line in OF_BAD_FILE if line not in told)]
+    expected = [f"kscheduler: {f'{file}:{line}' if line in OF_BAD_FILE else line}" for line in every]
+    assert capsys.readouterr().err.splitlines() == expected
+
+
+def test_flags_that_are_wrong_do_not_hide_a_plugin_that_cannot_be_built(file: Path, capsys: Captured) -> None:
+    file.write_text(HEAD + "profiles: [{plugins: {score: {enabled: [{name: Nobody}]}}}]\n", encoding="utf-8")
+    with pytest.raises(SystemExit):
+        main(["run", "--config", str(file), "--port", "x"])
+    assert main(["run", "--config", str(file), "--tls-cert-file", "x"]) == 2
+    assert capsys.readouterr().err.count("plugins.score.enabled[0]: ScorePlugin") == 2
+
+
 def test_the_start_says_all_that_the_check_says(file: Path, capsys: Captured) -> None:
     file.write_text(HEAD + SEVERAL)
     assert main(["config", "check", str(file)]) == 2
@@ -267,7 +358,9 @@ def test_a_file_that_means_two_things_is_refused(file: Path, capsys: Captured, d
 @pytest.mark.parametrize("flags", [["check", "no-such-file"], ["check", "f", "--feature-gates=Nope=1"]], ids=" ".join)
 def test_what_cannot_be_read_or_is_unknown_ends_with_2(capsys: Captured, flags: list[str]) -> None:
     assert main(["config", *flags]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+    assert (
+        capsys.readouterr().err.splitlines()[-1] == f"kscheduler: {flags[1]}: cannot be read: No such file or directory"
+    )
 
 
 def test_the_defaults_read_back_as_what_holds_without_a_file(capsys: Captured) -> None:

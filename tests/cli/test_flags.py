@@ -99,7 +99,7 @@ def test_without_a_file_deprecated_flags_count() -> None:
     assert configuration.enable_contention_profiling is False
 
 
-def test_with_a_file_deprecated_flags_are_passed_over_and_say_so(file: str) -> None:
+def test_with_a_file_deprecated_flags_are_skipped_and_say_so(file: str) -> None:
     given_flags = ["--kube-api-qps=3", "--profiling=false", "--scheduler-name=other"]
     found = resolved("--config", file, *given_flags)
     connection = found.config.configuration.client_connection
@@ -107,11 +107,11 @@ def test_with_a_file_deprecated_flags_are_passed_over_and_say_so(file: str) -> N
     assert found.config.configuration.enable_profiling
     assert [profile.scheduler_name for profile in found.config.configuration.profiles] == ["in-file"]
     assert sorted(warned(found)) == ["--kube-api-qps", "--profiling", "--scheduler-name"]
-    assert set(warned(found).values()) == {"is passed over: --config is given"}
+    assert set(warned(found).values()) == {"is ignored: --config is given"}
 
 
 def test_a_kubeconfig_beside_a_file_that_names_none_is_the_one(tmp_path: Path) -> None:
-    """Passed over, as kube-scheduler does, it would leave $KUBECONFIG: perhaps production."""
+    """Ignored, as kube-scheduler does, it would leave $KUBECONFIG: perhaps production."""
     path = tmp_path / "config.yaml"
     path.write_text(FILE.replace("kubeconfig: from-file, ", ""))
     found = resolved("--config", str(path), "--kubeconfig=k")
@@ -119,10 +119,10 @@ def test_a_kubeconfig_beside_a_file_that_names_none_is_the_one(tmp_path: Path) -
     assert warned(found) == {}
 
 
-def test_a_kubeconfig_beside_a_file_that_names_another_is_passed_over_and_warns(file: str) -> None:
+def test_a_kubeconfig_beside_a_file_that_names_another_is_skipped_and_warns(file: str) -> None:
     found = resolved("--config", file, "--kubeconfig=k")
     assert found.config.configuration.client_connection.kubeconfig == "from-file"
-    assert warned(found) == {"--kubeconfig": "is passed over: --config is given"}
+    assert warned(found) == {"--kubeconfig": "is ignored: --config is given"}
     assert resolved("--config", file, "--kubeconfig=from-file").warnings == ()
 
 

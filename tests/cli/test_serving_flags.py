@@ -139,7 +139,7 @@ def test_what_cannot_be_read_ends_with_a_hint(flag: str) -> None:
 
 
 WARNINGS = {
-    "--tls-cert-file=c --tls-private-key-file=k --cert-dir=d": ("--cert-dir", "passed over"),
+    "--tls-cert-file=c --tls-private-key-file=k --cert-dir=d": ("--cert-dir", "ignored"),
     "--tls-min-version=VersionTLS10": ("--tls-min-version", "TLS 1.2 is the least"),
     "--tls-cipher-suites=TLS_RSA_WITH_AES_128_GCM_SHA256": ("--tls-cipher-suites", "insecure"),
     "--tls-cipher-suites=TLS_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": (

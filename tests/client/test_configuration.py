@@ -243,7 +243,7 @@ async def test_a_context_can_be_named_and_a_wrong_one_is_told_with_those_that_th
     assert (await load(nameless, context="dev")).base_url == "http://127.0.0.1:8001"
 
 
-async def test_a_context_without_a_kubeconfig_is_refused_not_passed_over(tmp_path: Path) -> None:
+async def test_a_context_without_a_kubeconfig_is_refused_not_skipped(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"--context dev: --master alone"):
         await load_connection(master="http://127.0.0.1:1", context="dev")
     with pytest.raises(ConfigurationError, match=r"--context dev: there is no kubeconfig"):

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -180,6 +181,22 @@ VERSION = {"metadata": {"resourceVersion": "9"}}
 def test_what_is_no_list_is_refused_and_is_no_empty_cluster(way: str, body: Any, missing: str) -> None:
     with pytest.raises(UndecodableError, match=f"the answer is no PodList of an API server: no {missing}$"):
         getattr(pod_lists(is_watched=True), way)(json.dumps(body).encode())
+
+
+@pytest.mark.parametrize("way", ["decode", "split"])
+def test_without_a_watch_a_list_needs_no_version_but_items(way: str) -> None:
+    assert getattr(pod_lists(), way)(b'{"items": []}').items == []
+    for body in (b"{}", b'{"kind": "PodList", "metadata": {"resourceVersion": "9"}}'):
+        with pytest.raises(UndecodableError, match=r"the answer is no PodList of an API server: no items$"):
+            getattr(pod_lists(), way)(body)
+
+
+async def test_a_page_that_is_no_list_names_its_path() -> None:
+    async def get(path: str, params: Mapping[str, str]) -> bytes:
+        return b"{}"
+
+    with pytest.raises(UndecodableError, match=r"^GET /api/v1/pods: the answer is no PodList"):
+        _ = [page async for page in pod_lists().pages(get, "/api/v1/pods", {})]
 
 
 @pytest.mark.parametrize("way", ["decode", "split"])

@@ -65,7 +65,7 @@ def test_each_name_that_can_be_taken_over_is_a_field() -> None:
 
 
 def test_every_other_field_is_told_when_it_differs() -> None:
-    """A field that is added to the type is either exchanged or refused: none is passed over in silence."""
+    """A field that is added to the type is either exchanged or refused: none is ignored in silence."""
     base = loaded()
     for name, encoded in zip(
         KubeSchedulerConfiguration.__struct_fields__, KubeSchedulerConfiguration.__struct_encode_fields__, strict=True

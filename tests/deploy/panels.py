@@ -145,7 +145,7 @@ ROWS: Final = (
         "Why pods wait",
         (
             graph(
-                "Pods turned down, by plugin",
+                "Pods rejected, by plugin",
                 "short",
                 Query(
                     f"sum by (plugin) (scheduler_unschedulable_pods{{{MINE}}}) or vector(0)",
@@ -386,7 +386,7 @@ ROWS: Final = (
                 ),
             ),
             graph(
-                "Clients of the port turned away, in an hour",
+                "Clients of the port rejected, in an hour",
                 "short",
                 Query(
                     total("reason", f"increase(kscheduler_http_connections_closed_total{{{MINE}}}[1h])"),

@@ -34,11 +34,11 @@ def test_says_where_the_pod_goes_and_who_gave_the_points() -> None:
         "  the best other node is small with 433 points, 30 behind large with 463 (NodeResourcesFit -22,",
         "      NodeResourcesBalancedAllocation -8)",
         "",
-        "  NodeUnschedulable turned 1 node down",
+        "  NodeUnschedulable rejected 1 node",
         "    1  node(s) were unschedulable  no preemption helps  closed",
         "    - cordoned (spec.unschedulable): node.kubernetes.io/unschedulable:NoSchedule is not tolerated",
         "",
-        "  NodeResourcesFit turned 1 node down",
+        "  NodeResourcesFit rejected 1 node",
         "    1  Insufficient cpu  no preemption helps  tiny",
         "    - cpu: asks for 1; tiny has 500m free of 500m (500m short); none of them is that large",
     ]
@@ -107,7 +107,7 @@ def test_says_that_the_search_was_narrowed() -> None:
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     text = explained(scenario_line(pod_tree(affinity=affinity), nodes=[node_tree("a"), node_tree("b")]))
     assert "only these nodes were looked at (NodeAffinity): b" in text
-    assert "PreFilter turned 1 node down" in text
+    assert "PreFilter rejected 1 node" in text
 
 
 def test_an_empty_cluster_and_an_unknown_profile_have_words_of_their_own() -> None:

@@ -71,10 +71,8 @@ def test_who_is_asked_decides(tmp_path: Path, capsys: Captured) -> None:
         line = scenario_line(pod_tree(), nodes=NODES, config=configuration(program))
         text = explained(tmp_path, capsys, line, "--ask-extenders")
         assert "goes to c" in text
-        assert (
-            f"extender {program.url} was asked (it filters the nodes, it gives points) and turned 1 node down" in text
-        )
-        assert "Extender turned 1 node down 1 busy" in text
+        assert f"extender {program.url} was asked (it filters the nodes, it gives points) and rejected 1 node" in text
+        assert "Extender rejected 1 node 1 busy" in text
         tree = tree_of(tmp_path, capsys, line, "--ask-extenders")
         assert {verb for verb, _ in program.asked} == {"filter", "prioritize"}
     assert (tree["node"], tree["extenders"][0]["turnedDown"]) == ("c", 1)
@@ -90,7 +88,7 @@ def test_a_pod_that_all_nodes_are_refused_to_has_the_words_of_the_event(tmp_path
     assert tree["message"].startswith("0/3 nodes are available: 3 no token left.")
 
 
-def test_who_comes_after_the_last_node_was_turned_down_was_not_asked(tmp_path: Path, capsys: Captured) -> None:
+def test_who_comes_after_the_last_node_was_rejected_was_not_asked(tmp_path: Path, capsys: Captured) -> None:
     with extender_program({"filter": leaves()}) as first, extender_program({"filter": leaves("a")}) as second:
         config = configuration(first)
         config["extenders"] += configuration(second)["extenders"]
@@ -145,14 +143,14 @@ def test_an_extender_chooses_victims(tmp_path: Path, capsys: Captured) -> None:
     assert (tree["preemption"]["nominatedNode"], tree["preemption"]["victims"]) == ("b", ["low-b"])
 
 
-def test_a_failure_about_victims_that_was_passed_over_is_told(tmp_path: Path, capsys: Captured) -> None:
+def test_a_failure_about_victims_that_was_skipped_is_told(tmp_path: Path, capsys: Captured) -> None:
     low = [pod_tree(f"low-{node}", cpu="3", nodeName=node) for node in "ab"]
     with extender_program({"preempt": lambda _: {"NodeNameToMetaVictims": {"z": {"Pods": []}}}}) as program:
         config = configuration(program, ignorable=True)
         line = scenario_line(pod_tree(cpu="3", priority=5), nodes=NODES[:2], pods=low, config=config)
         text = explained(tmp_path, capsys, line, "--ask-extenders")
     assert "preemption would make room on" in text
-    assert "was asked (it chooses victims) and failed, which was passed over: extender" in text
+    assert "was asked (it chooses victims) and failed, which was ignored: extender" in text
     assert 'claims a preemption on node "z" which is not found in the input' in text
 
 

@@ -1,4 +1,4 @@
-"""What an answer says about plugins of one's own: whose file turned nodes down, and who may hold the pod."""
+"""What an answer says about plugins of one's own: whose file rejected nodes, and who may hold the pod."""
 
 import json
 from pathlib import Path
@@ -60,8 +60,8 @@ def test_who_turned_nodes_down_is_named_with_its_file_and_line(
 ) -> None:
     text = explained(tmp_path, capsys, PLUGINS)
     file = tmp_path / "mine.py"
-    assert f"SameTeam turned 1 node down (your plugin: {file}:{line_of('@plugin')})" in text
-    assert f"Columns turned 1 node down (your plugin: {file}:{line_of('def filter(self')})" in text
+    assert f"SameTeam rejected 1 node (your plugin: {file}:{line_of('@plugin')})" in text
+    assert f"Columns rejected 1 node (your plugin: {file}:{line_of('def filter(self')})" in text
     assert "gives no reason for its code 1" in text
     main(["explain", "--from", str(tmp_path / "cluster.yaml"), "--plugin", str(file), "-o", "json"])
     tree = json.loads(capsys.readouterr().out)
@@ -76,7 +76,7 @@ def test_who_turned_nodes_down_is_named_with_its_file_and_line(
 
 def test_who_may_hold_the_pod_is_named_where_it_fits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = explained(tmp_path, capsys, PLUGINS.replace("rows * 0 + 1", "rows * 0"))
-    assert "before it is bound, Permit plugin Columns may hold it or turn it down" in text
+    assert "before it is bound, Permit plugin Columns may hold it or reject it" in text
     assert "Permit plugin" not in explained(tmp_path, capsys, PLUGINS), "it fits nowhere"
     assert "your plugin" not in explained(tmp_path, capsys, PLUGINS[: PLUGINS.index("class")].replace('"b"', '"x"'))
 

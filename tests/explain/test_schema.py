@@ -61,7 +61,7 @@ def assert_valid(tree: Tree) -> None:
 
 
 def untold(tree: Tree) -> list[str]:
-    """Nodes that a plugin turned down and that no detail of it speaks of, and details that could not be made."""
+    """Nodes that a plugin rejected and that no detail of it speaks of, and details that could not be made."""
     missing = []
     for one in tree["rejections"] or ():
         detailed_nodes = {node for detail in one["details"] for node in detail["nodes"]}

@@ -10,7 +10,7 @@ from kscheduler.framework.status import SUCCESS, Code, Status, error, unresolvab
 
 
 def rejection(plugin: str, *codes: int, first_row: int = 0, texts: dict[int, tuple[str, ...]]) -> Rejection:
-    """Rows from `first_row` on that a plugin turned down, and what its codes mean."""
+    """Rows from `first_row` on that a plugin rejected, and what its codes mean."""
     rows = np.arange(first_row, first_row + len(codes), dtype=np.intp)
     return Rejection(plugin, rows, np.array(codes, dtype=np.int64), lambda code: unschedulable(*texts[code]))
 

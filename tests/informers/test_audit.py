@@ -171,7 +171,7 @@ async def test_what_fails_every_request_alike_is_not_told_by_audits_too(code: in
     assert [level for level in levels_logged if level != "debug"] == levels
 
 
-async def test_an_informer_that_has_not_synced_is_passed_over() -> None:
+async def test_an_informer_that_has_not_synced_is_skipped() -> None:
     async with (
         EmbeddedAPIServer(seed=1) as server,
         APIClient(plain_connection(server.url)) as client,

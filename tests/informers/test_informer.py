@@ -168,7 +168,7 @@ async def test_a_large_list_lets_others_run_between_slices(informer: Informer[Po
     assert turns >= 3
 
 
-def test_an_unreadable_object_is_counted_named_and_passed_over(informer: Informer[Pod], recorder: Recorder) -> None:
+def test_an_unreadable_object_is_counted_named_and_skipped(informer: Informer[Pod], recorder: Recorder) -> None:
     informer.apply_undecodable(unreadable("bad", "ADDED"))
     assert recorder.take() == []
     assert informer.statistics().undecodable == {"ns/bad": "spec.x: expected int"}

@@ -40,7 +40,7 @@ def allocatable(cpu: str = "4", pods: str = "110", **more: str) -> dict[str, str
 
 
 def judged(pod: Pod, *nodes: Node, pods: Sequence[Pod] = ()) -> dict[str, tuple[str, ...]]:
-    """By node that NodeResourcesFit turns down its reasons, with `!` in front where no preemption helps."""
+    """By node that NodeResourcesFit rejects its reasons, with `!` in front where no preemption helps."""
     found, cycle, info = {}, CycleState(), PodInfo(pod)
     rows = table(*nodes, pods=(pod, *pods))
     FIT.pre_filter(cycle, info, rows)

@@ -1,4 +1,4 @@
-"""InterPodAffinity: what its rules mean in plain cases, and which changes wake a pod that it turned down."""
+"""InterPodAffinity: what its rules mean in plain cases, and which changes wake a pod that it rejected."""
 
 from typing import Any
 

@@ -313,7 +313,7 @@ async def test_a_gap_is_told_once_when_it_is_over_and_no_number_is_left_out(
     assert report.lost == recorder.statistics().lost > 0
 
 
-def test_what_is_no_segment_is_passed_over_by_name(tmp_path: Path) -> None:
+def test_what_is_no_segment_is_skipped_by_name(tmp_path: Path) -> None:
     record(tmp_path, 60, seed=1, nodes=3)
     alone = replayed(tmp_path).report
     (tmp_path / "20260101T000000Z-1-000001.ksrec").mkdir()

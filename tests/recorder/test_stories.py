@@ -189,7 +189,7 @@ def test_waits_for_permit_that_are_over_are_decided_as_recorded(tmp_path: Path) 
 
 
 class Judges:
-    """Turns down nodes for web pods, and takes its time. Implements `Extenders`."""
+    """Rejects nodes for web pods, and takes its time. Implements `Extenders`."""
 
     def first_answers(self, pod: PodInfo) -> ExtenderAnswers | None:
         return UNASKED if pod.labels["app"] == "web" else None

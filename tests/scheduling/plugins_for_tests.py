@@ -51,7 +51,7 @@ class Looks(Plugin):
 
 
 class TurnsDown(Plugin):
-    """A Filter that turns down the named nodes, or dies. It hears of nodes that come and of pods that go."""
+    """A Filter that rejects the named nodes, or dies. It hears of nodes that come and of pods that go."""
 
     def __init__(self, name: str, *nodes: str, failure: Exception | None = None, code: int = 1) -> None:
         self.name = name

@@ -189,7 +189,7 @@ def events_of(kind: type[Plugin]) -> set[str]:
 
 
 def test_a_filter_that_registers_nothing_hears_of_everything() -> None:
-    """Else a pod that it turned down would sleep until the safety net."""
+    """Else a pod that it rejected would sleep until the safety net."""
     assert {"PodAll", "NodeAll", "PersistentVolumeAll", "storage.k8s.io/CSINodeAll"} <= events_of(_Filter)
 
 

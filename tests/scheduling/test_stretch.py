@@ -30,7 +30,7 @@ class Filters(Plugin):
 
 
 def write(column: FilterColumn, row: int, code: int, nodes: NodeTable) -> None:
-    """As a column does it: no array before somebody is turned down."""
+    """As a column does it: no array before somebody is rejected."""
     if column.codes is None and code:
         column.codes = np.zeros(nodes.capacity, dtype=np.int64)
     if column.codes is not None:
@@ -43,7 +43,7 @@ def filter_column(name: str, nodes: NodeTable) -> FilterColumn:
 
 
 def reported(stretch: Stretch, rows: Rows) -> dict[int, tuple[str, int]]:
-    """Who turned each row down, and with which code."""
+    """Who rejected each row, and with which code."""
     rejections: list[Rejection] = []
     stretch.add_rejections(CycleState(), rows, rejections)
     by = ((one.plugin, zip(one.rows.tolist(), one.codes.tolist(), strict=True)) for one in rejections)

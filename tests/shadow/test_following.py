@@ -142,7 +142,7 @@ async def test_a_real_difference_is_not_called_an_order() -> None:
     assert {each.plugin for each in compared.points} >= {"NodeResourcesFit", "TaintToleration"}
 
 
-async def test_a_node_that_we_turn_down_names_plugin_and_reason() -> None:
+async def test_a_node_that_we_reject_names_plugin_and_reason() -> None:
     follower, verdicts, clock = followed_by()
     written = Written(follower)
     written.put(NODES, make_node("small", cpu="1"))

@@ -23,8 +23,8 @@ EXPLAINED = Order(sooner=("shop/web-1",), tries=1)
 ALL_NODES = FollowedScheduler("kube-scheduler", ties_by_chance=True, percentage=100)
 
 CASES = [
-    pytest.param(TURNED_DOWN, KUBE_SCHEDULER, None, DifferenceKind.NOT_FEASIBLE, id="turned-down"),
-    pytest.param(TURNED_DOWN, KUBE_SCHEDULER, EXPLAINED, DifferenceKind.ORDER, id="turned-down-in-this-order-only"),
+    pytest.param(TURNED_DOWN, KUBE_SCHEDULER, None, DifferenceKind.NOT_FEASIBLE, id="rejected"),
+    pytest.param(TURNED_DOWN, KUBE_SCHEDULER, EXPLAINED, DifferenceKind.ORDER, id="rejected-in-this-order-only"),
     pytest.param(EQUAL, KUBE_SCHEDULER, None, DifferenceKind.TIE, id="equal-by-chance"),
     pytest.param(EQUAL, KUBE_SCHEDULER, EXPLAINED, DifferenceKind.TIE, id="chance-needs-no-order"),
     pytest.param(EQUAL, KSCHEDULER, None, DifferenceKind.TIE, id="equal-against-a-fixed-rule"),

@@ -241,7 +241,7 @@ def test_each_pod_is_judged_once() -> None:
     assert [state.see(fitting), state.see(refused)] == [None, None]
 
 
-def test_a_pod_whose_node_is_unknown_or_has_a_real_kubelet_is_passed_over() -> None:
+def test_a_pod_whose_node_is_unknown_or_has_a_real_kubelet_is_skipped() -> None:
     state = KubeletState(lambda node: node.metadata.name != "real")
     assert not state.set_node(convert(node_tree("real"), Node))
     assert state.see(pod_of(node="real")) is None

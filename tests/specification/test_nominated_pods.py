@@ -54,7 +54,7 @@ def with_priority(pod: Pod, priority: int) -> Pod:
 
 
 def first_verdict(pod: Pod, place: Place) -> tuple[str, Verdict]:
-    """The first rule that turns the node down, in order."""
+    """The first rule that rejects the node, in order."""
     for name, rule in RULES.items():
         verdict = rule(pod, place)
         if verdict is not None:

@@ -99,7 +99,7 @@ async def test_a_result_of_permit_will_do_as_well() -> None:
         assert running.place_of(pod) == "bound"
 
 
-async def test_who_does_not_answer_in_time_is_cancelled_and_the_pod_turned_down() -> None:
+async def test_who_does_not_answer_in_time_is_cancelled_and_the_pod_rejected() -> None:
     pod = make_pod("first")
     async with Cluster(make_node("a")).enable(Licences).running() as running:
         await running.add(pod)

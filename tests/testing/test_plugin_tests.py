@@ -69,7 +69,7 @@ def test_a_score_decides_with_its_weight(cluster: Cluster) -> None:
     assert_prefers(cluster, make_pod("web"), "PreferCheap", better="cheap", worse="dear")
 
 
-def test_a_filter_with_arguments_turns_down(cluster: Cluster) -> None:
+def test_a_filter_with_arguments_rejects(cluster: Cluster) -> None:
     cluster.enable(filter, args={"most": 1})
     pod = make_pod("web")
     assert_turned_down(cluster, pod, "dear", by="FewLabels", reason="node(s) had too many labels")
@@ -105,10 +105,10 @@ def test_a_default_plugin_can_be_left_out(cluster: Cluster) -> None:
     [
         (lambda cluster, pod: assert_goes_to(cluster, pod, "dear"), "default/web goes to cheap, not to dear"),
         (assert_goes_to, "default/web goes to cheap, not to no node"),
-        (lambda cluster, pod: assert_turned_down(cluster, pod, "cheap", by="X"), "nobody turns cheap down"),
+        (lambda cluster, pod: assert_turned_down(cluster, pod, "cheap", by="X"), "nobody rejects cheap"),
         (
             lambda cluster, pod: assert_turned_down(cluster, pod, "dear", by="X"),
-            "FewLabels turns dear down for default/web before X is asked",
+            "FewLabels rejects dear for default/web before X is asked",
         ),
         (
             lambda cluster, pod: assert_turned_down(cluster, pod, "dear", by="FewLabels", reason="another"),
@@ -122,7 +122,7 @@ def test_a_failed_assertion_shows_the_explanation(cluster: Cluster, claim: Any, 
     with pytest.raises(AssertionError) as failed:
         claim(cluster, make_pod("web"))
     assert words in str(failed.value)
-    assert "FewLabels turned 1 node down" in str(failed.value)
+    assert "FewLabels rejected 1 node" in str(failed.value)
 
 
 def test_a_plugin_that_fails_is_no_pod_that_fits_nowhere(cluster: Cluster) -> None:

@@ -17,7 +17,7 @@ from kscheduler.testing import Cluster, make_node, make_pod
 
 
 class Around(Plugin):
-    """Notes what it is called for; holds pods named `held`, turns down those without a ticket."""
+    """Notes what it is called for; holds pods named `held`, rejects those without a ticket."""
 
     name = "Around"
     refresh_interval = 30.0

@@ -8,7 +8,7 @@ asked) and `expect`, the answer of the real code with every node looked at. `ksc
 
     error            text where scheduling ends in an internal error; all else is null then
     preEnqueue       null, or {status, plugin, reasons} where the pod may not enter the queue; nothing else is computed
-    preFilter        null, or the same shape where PreFilter turned the pod down for all nodes; `filter` is empty then
+    preFilter        null, or the same shape where PreFilter rejected the pod for all nodes; `filter` is empty then
     preFilterNodes   null, or the node names (sorted) that PreFilter narrowed the search to; they need not exist
     filter           per rejected node {plugin, code, reasons}: its first rejecting plugin ("" outside preFilterNodes)
     feasible         names of the nodes that pass, sorted

@@ -2,8 +2,8 @@
 
 Columns are compared with the recordings beside this file, and with the specification on random clusters; this closes
 the triangle: a rule that both sides of the random comparison have misread would show here. Compared are the filters, by
-the first that turns a node down. Left out are lines where something else decides: PreFilter before any node is looked
-at, other sets of plugins, nominated pods, and nodes turned down by plugins without a specification; and lines with
+the first that rejects a node. Left out are lines where something else decides: PreFilter before any node is looked
+at, other sets of plugins, nominated pods, and nodes rejected by plugins without a specification; and lines with
 resources of other names than the specification lists.
 """
 

@@ -12,6 +12,7 @@ from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.profile import Profile
+from kscheduler.whatif.owners import owners_in
 from kscheduler.whatif.scenario import ClusterObjects, Scenario
 from kscheduler.whatif.suggestions.for_many import MOST_PODS, help_for_many
 
@@ -41,7 +42,8 @@ def helping_changes(parts: Parts, reasons: Iterable[Sequence[str]]) -> dict[str,
         if not pods or parts.assembly.queue.group_of(pods[0][0].pod) is not None:
             continue  # a group is decided about as a whole
         (example, profile), cache = pods[0], parts.assembly.cache
-        best = help_for_many(profile, [pod for pod, _ in pods], cache, parts.assembly.ports.budgets)
+        alike = [pod for pod, _ in pods]
+        best = help_for_many(profile, alike, cache, parts.assembly.ports.budgets, owners_in(objects.replicasets))
         if best is not None:
             scenario = Scenario(objects, example.pod, parts.assembly.config)
             (tree,) = suggestion_trees((best.suggestion,), scenario, NO_SITUATION)

@@ -16,11 +16,13 @@ from kscheduler.app.parts import Parts
 from kscheduler.explain.answering import answered
 from kscheduler.explain.as_json import json_line
 from kscheduler.explain.node_use.uses import node_uses, uses_tree
+from kscheduler.explain.questions.named_group import GROUP_PREFIXES, member_to_ask, members_of, no_member
 from kscheduler.explain.questions.question import GroupQuestion
 from kscheduler.explain.questions.running import WHERE
 from kscheduler.explain.rehearsals.from_request import read_request, serving_of_request, wishes_of
 from kscheduler.explain.rehearsals.in_json import simulation_tree
 from kscheduler.explain.rehearsals.planning import NewObjectRules, planned
+from kscheduler.server.pages.questions import POD_GROUP
 from kscheduler.simulation.objects.defaults.pods import default_new_pod
 from kscheduler.simulation.objects.new_objects import objections
 from kscheduler.whatif.rehearsal.plan import HeldCluster
@@ -40,11 +42,24 @@ _UNPROCESSABLE: Final = 422
 def explain(
     parts: Parts, pod_key: str, against_node: str, *, leads: bool, as_text: bool, with_suggestions: bool
 ) -> bytes:
-    """Where a pod goes and why, as `kscheduler explain` says it."""
+    """Where a pod goes and why, as `kscheduler explain` says it.
+
+    `pod_key`: as `server.pages.questions.Questions.explain` has it.
+    """
     namespace, _, name = pod_key.partition("/")
-    pod = live_pod(parts, namespace, name)
+    if name.startswith(f"{POD_GROUP}/"):
+        group = name.removeprefix(f"{POD_GROUP}/")
+        pod = member_to_ask(members_of(live_objects(parts).pods, namespace, group))
+        if pod is None:
+            return _answer(
+                _NOT_FOUND, f"the service knows no pod group {namespace}/{group}: {no_member(namespace, group)}"
+            )
+        pod_key = pod.key
+    else:
+        pod = live_pod(parts, namespace, name)
     if pod is None:
-        return _answer(_NOT_FOUND, f"the service knows no pod {pod_key}")
+        hint = f"; of a pod group: podGroup=NAMESPACE/{name}" if namespace in GROUP_PREFIXES else ""
+        return _answer(_NOT_FOUND, f"the service knows no pod {pod_key}{hint}")
     running = running_scheduler(parts, leads=leads)
     if against_node and not running.cache.has_node(against_node):
         return _answer(_NOT_FOUND, f"the service knows no node {against_node}")
@@ -64,7 +79,7 @@ def explain(
 
 
 def nodes(parts: Parts) -> bytes:
-    """How full each node is, and which waiting pods it has turned away."""
+    """How full each node is, and which waiting pods it has rejected."""
     assembly = parts.assembly
     uses = node_uses(assembly.cache, assembly.profiles, live_objects(parts).pods)
     return _answer(_OK, f"{json_line(uses_tree(uses))}\n")

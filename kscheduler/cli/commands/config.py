@@ -7,16 +7,21 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from kscheduler.cli.flags import add_feature_gates, add_plugin_flags, configuration_reader, feature_gates
+from kscheduler.cli.flags import add_feature_gates, add_plugin_flags
+from kscheduler.cli.named_config import (
+    check_built,
+    configuration_reader,
+    feature_gates,
+    mistakes_in_file,
+    read_with_extenders,
+    with_mistakes_in_file,
+)
 from kscheduler.cli.parser import StoreText
 from kscheduler.cli.refusal import refuse
 from kscheduler.config.errors import ConfigError, shown
 from kscheduler.config.loader import LoadedConfig, dump_default
-from kscheduler.config.reading.lines import with_lines
 from kscheduler.config.types import OWN_SCHEDULER_NAME
 from kscheduler.config.unhonoured import unhonoured
-from kscheduler.scheduling.extenders.addresses import unusable_extenders, with_unusable_extenders
-from kscheduler.whatif.profile_check import profile_problems
 
 _CHECK = """\
 Read a KubeSchedulerConfiguration as the service would. All mistakes are reported at once, a line for each, with exit
@@ -42,6 +47,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     )
     add_feature_gates(check)
     add_plugin_flags(check)
+    check.set_defaults(further_mistakes=lambda args: mistakes_in_file(args, args.file))
     default = verbs.add_parser("default", help="print the defaults", description=_DEFAULT, allow_abbrev=False)
     default.add_argument(
         "--scheduler-name",
@@ -81,16 +87,13 @@ def _print_policies(names: Sequence[str]) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    gates = feature_gates(args)
     try:
-        configured = configuration_reader(args, gates).read_file(args.file)
+        gates = feature_gates(args)
     except ConfigError as failure:
-        raise with_unusable_extenders(failure) from None
+        raise with_mistakes_in_file(failure, args, args.file) from None
+    configured = read_with_extenders(configuration_reader(args, gates), args.file)
+    check_built(configured)
     loaded = configured.config
-    unusable = unusable_extenders(loaded.configuration.extenders)
-    problems = (*profile_problems(loaded, configured.registry), *unusable)
-    if problems:
-        raise ConfigError(with_lines(problems, loaded.data), loaded.where)
     doubts = unhonoured(loaded, plugins=configured.registry.names())
     warnings = [*gates.warnings, *(f"{loaded.where}: {warning}" for warning in doubts)]
     warnings += [f"plugin {each.name} ({each.origin}) is enabled in no profile" for each in configured.unused]

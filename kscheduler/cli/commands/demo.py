@@ -7,9 +7,8 @@ from typing import Any
 
 from kscheduler.cli.embedded_flags import taken_port, wrong_count
 from kscheduler.cli.interruption import signals_as_usual
-from kscheduler.cli.missing_extra import missing_extra
 from kscheduler.cli.parser import port
-from kscheduler.cli.refusal import refuse
+from kscheduler.cli.refusal import missing_extra, refuse
 
 _FAILED, _INTERRUPTED = 1, 130
 _DESCRIPTION = """\

@@ -1,6 +1,7 @@
 """`kscheduler explain`: where a pod goes and why, in a live cluster or in a cluster from a file.
 
     explain POD                      a pod of the live cluster
+    explain podgroup/NAME            a pod group, by one of its members
     explain -f pod.yaml              a new pod in the live cluster
     explain --from FILE              scenarios, or each pending pod of the objects that kubectl has printed
     explain --from FILE POD          a pod of those objects
@@ -23,6 +24,7 @@ from kscheduler.explain.answering import Answer, answered
 from kscheduler.explain.as_json import json_line, schema_text
 from kscheduler.explain.questions.from_files import Asked, questions_from, read_new_pods
 from kscheduler.explain.questions.live import live_question, new_pod_questions
+from kscheduler.explain.questions.named_group import group_in, member_in_cluster
 from kscheduler.explain.questions.question import GroupQuestion, Question
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
@@ -38,7 +40,7 @@ _POD_PREFIXES = ("pod", "pods", "po")
 
 _DESCRIPTION = """\
 Decide where a pod goes, with the scheduler's own rules, and say why: which nodes fit, the points of each plugin, which
-plugins turned the other nodes down and what exactly was wrong with them. Nothing is written to any cluster, and {}."""
+plugins rejected the other nodes and what exactly was wrong with them. Nothing is written to any cluster, and {}."""
 _EPILOG = """\
 Exit codes: 0 explained, whether the pod fits or not; 1 the API server did not answer, has no such pod, or the pod could
 not be judged (an unknown scheduler name in a scenario, a plugin that failed); 2 flags or files that cannot be used."""
@@ -81,7 +83,12 @@ def add_parser(
 
 def _add_question(question: "argparse._ArgumentGroup") -> None:
     question.add_argument(
-        "pod", nargs="?", type=text, metavar="POD", help="NAMESPACE/POD, or POD in the namespace of -n"
+        "pod",
+        nargs="?",
+        type=text,
+        metavar="POD",
+        help="NAMESPACE/POD, or POD in the namespace of -n; podgroup/NAME (pg/NAME) asks about a pod group by one of "
+        "its members, one that waits if there is any",
     )
     question.add_argument(
         "-f",
@@ -124,11 +131,14 @@ def _run(args: argparse.Namespace) -> int:
     served = serving_of(args)
     if args.source is None:
         return _print(asyncio.run(_ask_cluster(args, served)), args)
-    namespace, name = pod_of(args, "default")
+    group = group_in(args.pod or "")
+    namespace, name = (args.namespace or "default", "") if group else pod_of(args, "default")
     selection = Asked(
         namespace,
         name,
         args.filename,
+        group=group,
+        against=args.against or "",
         is_about_a_cluster=bool(args.pod or args.filename or args.config or args.scheduler_name or args.namespace)
         or bool(args.plugin),
     )
@@ -172,9 +182,10 @@ def pod_of(args: argparse.Namespace, default_namespace: str) -> tuple[str, str]:
 async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Answered]:
     address = {"master": args.master, "kubeconfig": args.kubeconfig, "context": args.context}
     prefix, slash, _ = (args.pod or "").partition("/")
-    is_bare = not slash or prefix in _POD_PREFIXES
+    group = group_in(args.pod or "")
+    is_bare = bool(group) or not slash or prefix in _POD_PREFIXES
     namespace = args.namespace or (current_namespace(**address) if is_bare else "default")
-    namespace, name = pod_of(args, namespace)
+    namespace, name = (namespace, "") if group else pod_of(args, namespace)
     if args.filename:
         news, besides = read_new_pods(args.filename, namespace, default_new_pod)
     async with APIClient(await load_connection(**address)) as client:
@@ -183,6 +194,7 @@ async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Answer
             return await _answered(
                 await new_pod_questions(client, news, besides, served, default_new_pod), client, args
             )
+        name = name or (await member_in_cluster(client, namespace, group)).metadata.name
         return await _answered([await live_question(client, namespace, name, served)], client, args)
 
 

@@ -61,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     found = asked_cluster(args)
+    found.leave_out_unreadable()
     found.note_unfollowed_groups()
     objects, served, notes = found.objects, found.served, found.notes
     reasons = pending_reasons(objects, served, found.where, args.namespace, with_suggestions=not args.no_suggestions)

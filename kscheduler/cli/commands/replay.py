@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kscheduler.cli.flags import add_feature_gates, add_plugin_flags, configuration_reader, feature_gates
+from kscheduler.cli.flags import add_feature_gates, add_plugin_flags
+from kscheduler.cli.named_config import configuration_reader, feature_gates
 from kscheduler.cli.parser import StoreText
 from kscheduler.cli.refusal import refuse
 

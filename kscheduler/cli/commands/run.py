@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kscheduler.aio import event_loop
-from kscheduler.cli.flags import Resolved, add_flags, feature_gates, read_again, resolve
+from kscheduler.cli.flags import Resolved, add_flags, read_again, resolve
 from kscheduler.cli.log_flags import add_log_flags, configure_logs, size
+from kscheduler.cli.named_config import check_built, feature_gates, mistakes_in_file
 from kscheduler.cli.parser import StoreText, boolean, duration
 from kscheduler.cli.quick_imports import collector_pauses
-from kscheduler.cli.record_flags import RedactionKeyError, add_record_flags, record_settings
+from kscheduler.cli.record_flags import RedactionKeyError, add_record_flags, lacking_key, record_settings
 from kscheduler.cli.refusal import refuse
 from kscheduler.cli.standard_streams import open_missing
 from kscheduler.config.durations import seconds
@@ -117,6 +118,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     )
     add_record_flags(parser)
     add_log_flags(parser)
+    parser.set_defaults(further_mistakes=lambda args: mistakes_in_file(args, args.config))
     return parser
 
 
@@ -131,29 +133,24 @@ def memory_size(text: str) -> int:
 def run(args: argparse.Namespace) -> int:
     """Run until a signal; 1 for a lost lease, 2 for a command line or configuration that cannot be used."""
     from kscheduler.client.errors import ConfigurationError
-    from kscheduler.config.errors import ConfigError
+    from kscheduler.config.errors import ConfigError, Mistakes
 
     open_missing()
-    try:
-        configure_logs(args)
-        resolved = resolve(args)
-        _warn(resolved)
-        if args.write_config_to:
-            return _write_config(resolved, args.write_config_to)
-    except (ConfigError, ConfigurationError, RedactionKeyError) as failure:
-        return refuse(_with_further(failure))
+    mistakes = Mistakes()
+    mistakes.of(lambda: configure_logs(args))
+    resolved = mistakes.of(lambda: resolve(args))
+    if mistakes and resolved is not None:
+        mistakes.of(lambda: check_built(resolved.configured))
+    of_recording = "" if args.write_config_to else lacking_key(args)
+    if mistakes or resolved is None:
+        return refuse("\n".join([str(mistakes.error()), *([of_recording] if of_recording else [])]))
+    _warn(resolved)
+    if args.write_config_to:
+        return _write_config(resolved, args.write_config_to)
     try:
         return _serve(resolved, args)
     except (ConfigError, ConfigurationError, RedactionKeyError) as failure:
         return refuse(_all_at_once(resolved, failure))
-
-
-def _with_further(failure: Exception) -> Exception:
-    """The mistakes of a file, with those of its extenders, which only whoever calls them looks for."""
-    from kscheduler.config.errors import ConfigError
-    from kscheduler.scheduling.extenders.addresses import with_unusable_extenders
-
-    return with_unusable_extenders(failure) if isinstance(failure, ConfigError) else failure
 
 
 def _all_at_once(resolved: Resolved, failure: Exception) -> Exception:
@@ -161,16 +158,11 @@ def _all_at_once(resolved: Resolved, failure: Exception) -> Exception:
     at the extenders.
     """
     from kscheduler.config.errors import ConfigError
-    from kscheduler.config.reading.lines import with_lines
-    from kscheduler.scheduling.extenders.addresses import unusable_extenders
-    from kscheduler.whatif.profile_check import profile_problems
+    from kscheduler.whatif.profile_check import unusable
 
     if not isinstance(failure, ConfigError):
         return failure
-    loaded = resolved.config
-    unusable = unusable_extenders(loaded.configuration.extenders)
-    problems = (*profile_problems(loaded, resolved.configured.registry), *unusable)
-    return ConfigError(with_lines(problems, loaded.data), loaded.where) if problems else failure
+    return unusable(resolved.config, resolved.configured.registry) or failure
 
 
 def _warn(resolved: Resolved) -> None:
@@ -270,6 +262,7 @@ def _source(args: argparse.Namespace, resolved: Resolved) -> "ConfigSource | Non
         lambda: reader.paths,
         reader.follow,
         lambda: reader.being_loaded,
+        lambda: reader.stands_at,
     )
 
 

@@ -17,6 +17,7 @@ from kscheduler.aio import event_loop
 from kscheduler.cli.asking_flags import add_cluster, add_scheduler, by_the_servers_version, serving_of
 from kscheduler.cli.flags import add_feature_gates
 from kscheduler.cli.log_flags import add_log_flags, configure_logs
+from kscheduler.cli.named_config import mistakes_in_file, with_mistakes_in_file
 from kscheduler.cli.parser import duration, port, text
 from kscheduler.cli.refusal import refuse
 from kscheduler.cli.serving_flags import address_and_port
@@ -53,6 +54,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     add_cluster(parser.add_argument_group("the live cluster"))
     _add_answer(parser.add_argument_group("the answer"))
     add_log_flags(parser)
+    parser.set_defaults(further_mistakes=lambda args: mistakes_in_file(args, args.config or ""))
     return parser
 
 
@@ -140,7 +142,10 @@ def run(args: argparse.Namespace) -> int:
     from kscheduler.config.errors import ConfigError
 
     try:
-        configure_logs(args)
+        try:
+            configure_logs(args)
+        except ConfigError as failure:
+            raise with_mistakes_in_file(failure, args, args.config or "") from None
         event_loop.run(_follow(args))
     except (ConfigError, ConfigurationError) as problem:
         return refuse(problem)

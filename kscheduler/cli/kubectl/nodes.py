@@ -1,4 +1,4 @@
-"""`kubectl kscheduler nodes`: how full they are, and who was turned away."""
+"""`kubectl kscheduler nodes`: how full they are, and who was rejected."""
 
 import argparse
 import sys
@@ -20,7 +20,7 @@ Tree = dict[str, Any]
 
 _DESCRIPTION = """\
 List the nodes: what their pods request of what they have, taints, what is too full, and how many waiting pods each has
-turned away, by plugin. Nothing is written to any cluster."""
+rejected, by plugin. Nothing is written to any cluster."""
 
 _EPILOG = f"""\
 Exit codes: 0 answered; 1 a NODE that was named is not there; {EXIT_CODES}"""
@@ -58,6 +58,7 @@ def _decide(args: argparse.Namespace) -> int:
 
 def _decided(args: argparse.Namespace) -> int:
     found = asked_cluster(args)
+    found.leave_out_unreadable()
     found.note_unfollowed_groups()
     cache, profiles = served_cluster(found.objects, found.served, found.where)
     return _print(uses_tree(node_uses(cache, profiles, found.objects.pods), found.notes), args)

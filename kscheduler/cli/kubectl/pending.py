@@ -63,7 +63,7 @@ async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
 
 async def _of_its_group(reason: Tree, door: ServiceDoor) -> Tree | None:
     """The smallest change for the pod group of a reason's oldest pod: what is not found for pods one by one."""
-    # A group that was turned down is never parked: it backs off until it is tried again.
+    # A group that was rejected is never parked: it backs off until it is tried again.
     places = ("unschedulable", "gated", "backoff") if reason.get("podGroup") else ("unschedulable", "gated")
     if reason["queue"] not in places or not reason["pods"]:
         return None

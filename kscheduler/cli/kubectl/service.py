@@ -30,9 +30,22 @@ _ANSWER_SECONDS: Final = 20.0
 _OF_THE_SERVICE: Final = ("the service knows ", "cannot get path", "cannot post path")
 _UNKNOWN_POD: Final = "the service knows no pod "
 _JSON: Final = "application/json"
+_FIELDS: Final = {"/explain": "kind", "/nodes": "nodes", "/pending": "reasons", "/simulate": "kind"}
+"""By path a field that each answer of a service has."""
 _REPLICAS_TRIED: Final = 4
 
 Tree = dict[str, Any]
+
+
+class _TokenStatus(msgspec.Struct):
+    token: str
+
+
+class _TokenRequest(msgspec.Struct):
+    status: _TokenStatus
+
+
+_TOKEN: Final = msgspec.json.Decoder(_TokenRequest)
 
 
 class NotAskedError(Exception):
@@ -120,7 +133,7 @@ class ServiceDoor:
 
     async def get_json(self, path: str, **params: str) -> Tree:
         """The answer, decoded. Raises likewise."""
-        return _decoded(await self.get(path, **params))
+        return self._decoded(await self.get(path, **params), path)
 
     async def post_json(self, path: str, body: Tree) -> Tree:
         """The answer to a JSON object. Raises likewise."""
@@ -130,7 +143,7 @@ class ServiceDoor:
             )
         except ClientError as error:
             raise self._error_of(error) from None
-        return _decoded(text)
+        return self._decoded(text, path)
 
     async def explained(self, pod_key: str, **params: str) -> Tree:
         """The explanation of a pod, by the replica that schedules if one of a few tries finds it. Raises likewise."""
@@ -161,8 +174,23 @@ class ServiceDoor:
         except ClientError as error:
             self._why_no_token = str(error)
             return ""
-        token: str = msgspec.json.decode(answer)["status"]["token"]
-        return token
+        try:
+            return _TOKEN.decode(answer).status.token
+        except msgspec.DecodeError:
+            self._why_no_token = f"POST {path}: the answer is no TokenRequest"
+            return ""
+
+    def _decoded(self, text: bytes, path: str) -> Tree:
+        """Raises `NotAskedError`."""
+        try:
+            tree = msgspec.json.decode(text)
+        except msgspec.DecodeError as error:
+            raise NotAskedError(f"what answers at {self._address.text} is no kscheduler: {path}: {error}") from None
+        if not isinstance(tree, dict) or _FIELDS[path] not in tree:
+            raise NotAskedError(
+                f"what answers at {self._address.text} is no kscheduler: {path}: no {_FIELDS[path]} in the answer"
+            )
+        return tree
 
     def _error_of(self, error: ClientError) -> Exception:
         where = f"the service {self._address.text}"
@@ -184,11 +212,3 @@ class ServiceDoor:
 
     def _token_hint(self) -> str:
         return f" (and no token of account {self._account}: {self._why_no_token})" if self._why_no_token else ""
-
-
-def _decoded(text: bytes) -> Tree:
-    try:
-        tree: Tree = msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
-        raise NotAskedError(f"what answers is no kscheduler: {error}") from None
-    return tree

@@ -1,25 +1,25 @@
 """`kubectl kscheduler why POD`."""
 
 import argparse
+import asyncio
 import sys
-from typing import Final
 
 from kscheduler.cli.asked_cluster import refusing
 from kscheduler.cli.asking_flags import namespace_of
 from kscheduler.cli.commands import explain
 from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, not_of_the_service
-from kscheduler.cli.kubectl.group_member import group_in, member_of
 from kscheduler.cli.kubectl.service import ServiceDoor
+from kscheduler.client.access.connection import load_connection
+from kscheduler.client.rest import APIClient
 from kscheduler.explain.as_json import json_line
+from kscheduler.explain.questions.named_group import group_in, member_in_cluster
 from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
 from kscheduler.explain.text.printable import printable
-
-_GROUPS: Final = "podgroup/NAME (pg/NAME) asks about a pod group by one of its members"
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
     """The flags of `kscheduler explain`, and who answers."""
-    parser = explain.add_parser(subparsers, "why", f"{_GROUPS}; {WHO_DECIDES}")
+    parser = explain.add_parser(subparsers, "why", WHO_DECIDES)
     add_choice(parser)
     return parser
 
@@ -33,8 +33,8 @@ def _answer(args: argparse.Namespace) -> int:
     if not args.schema:
         explain.check(args)
     group = group_in(args.pod or "")
-    if group:
-        args.pod, args.namespace = member_of(args, group), ""
+    if group and args.source is None:
+        args.pod, args.namespace = asyncio.run(_member(args, group)), ""
     also = {
         "-f": args.filename,  # a pod that does not exist
         "--config": args.config,
@@ -42,6 +42,13 @@ def _answer(args: argparse.Namespace) -> int:
         "--schema": args.schema,
     }
     return answer(args, _ask, explain.run, not_of_the_service(args, also))
+
+
+async def _member(args: argparse.Namespace, group: str) -> str:
+    """`NAMESPACE/POD` of a member: whoever answers in the end is asked about a pod."""
+    connection = await load_connection(master=args.master, kubeconfig=args.kubeconfig, context=args.context)
+    async with APIClient(connection) as client:
+        return (await member_in_cluster(client, namespace_of(args), group)).key
 
 
 async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:

@@ -70,7 +70,7 @@ def bind_request(namespace: str, name: str, uid: str, node: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class FilterAnswer:
-    """Which nodes an extender leaves, and why it turned others down."""
+    """Which nodes an extender leaves, and why it rejected others."""
 
     node_names: tuple[str, ...] | None = None
     """From `NodeNames`."""

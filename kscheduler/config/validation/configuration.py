@@ -164,13 +164,13 @@ def _profiles(profiles: tuple[KubeSchedulerProfile, ...], gates: FeatureGates) -
 
 
 def _rules_without_filter(path: str, profile: KubeSchedulerProfile) -> Iterator[Problem]:
-    """Arguments that turn nodes down, of a policy that only scores in this profile: they would have no effect."""
+    """Arguments that reject nodes, of a policy that only scores in this profile: they would have no effect."""
     enabled = {plugin.name for plugin in (*profile.plugins.multi_point.enabled, *profile.plugins.filter.enabled)}
     for index, entry in enumerate(profile.plugin_config):
         rule = policies.hard_rule_of(entry.args)
         scores = any(plugin.name == entry.name for plugin in profile.plugins.score.enabled)
         if rule and scores and entry.name not in enabled:
-            detail = f"turns nodes down in Filter: enable {entry.name} under plugins.multiPoint, not only under score"
+            detail = f"rejects nodes in Filter: enable {entry.name} under plugins.multiPoint, not only under score"
             yield forbidden(f"{path}.pluginConfig[{index}].args.{rule}", detail)
 
 

@@ -58,7 +58,7 @@ def annotation_match(path: str, args: args_kinds.AnnotationMatchArgs, _gates: Fe
 
 
 def hard_rule_of(args: object) -> str:
-    """The argument by which a policy turns nodes down, as a path below the arguments; empty if it only scores."""
+    """The argument by which a policy rejects nodes, as a path below the arguments; empty if it only scores."""
     if isinstance(args, args_kinds.AnnotationMatchArgs):
         modes = (f"keys[{index}].mode" for index, key in enumerate(args.keys) if key.mode == args_kinds.REQUIRED)
         return next(modes, "")

@@ -1,1 +1,1 @@
-"""All nodes of a cluster: how full they are, and which waiting pods they have turned away."""
+"""All nodes of a cluster: how full they are, and which waiting pods they have rejected."""

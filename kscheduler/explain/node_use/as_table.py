@@ -1,17 +1,16 @@
 """The use of nodes for people, from the answer for programs."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from kscheduler.api.well_known import NOT_READY, UNSCHEDULABLE
 from kscheduler.explain.text.layout import BOLD, PLAIN, RED, YELLOW, Style, aligned, nodes
 from kscheduler.explain.text.printable import printable
-from kscheduler.framework.pods.requests import CPU
-from kscheduler.framework.reasons.wording import amount_text
+from kscheduler.framework.reasons.wording import share_texts
 
 Tree = dict[str, Any]
 
-ORDERS: Final = ("use", "name", "turned-away")
+ORDERS: Final = ("use", "name", "rejected")
 _COLUMNS: Final = ("cpu", "memory", "pods")
 
 
@@ -30,8 +29,13 @@ def _lines(tree: Tree, order: str, names: tuple[str, ...], style: Style) -> Iter
     yield style.paint(f"{nodes(len(listed))}; {judged}{others}", BOLD)
     if listed:
         columns = (*_COLUMNS, *_others_in_use(listed))
-        titles = ("node", *map(printable, columns), "state", "turned away")
-        head, *rows = aligned([titles, *(_row(each, columns) for each in listed)], set(range(1, len(columns) + 1)))
+        titles = ("node", *map(printable, columns), "state", "rejected")
+        shares = zip(*(_shares(listed, name) for name in columns), strict=True)
+        table = [
+            (printable(each["name"]), *cells, _state(each), _turned_away(each))
+            for each, cells in zip(listed, shares, strict=True)
+        ]
+        head, *rows = aligned([titles, *table], set(range(1, len(columns) + 1)))
         yield style.paint(head, BOLD)
         for each, row in zip(listed, rows, strict=True):
             yield style.paint(row, RED) if each["overfilled"] else row if each["ready"] else style.paint(row, YELLOW)
@@ -42,7 +46,7 @@ def _lines(tree: Tree, order: str, names: tuple[str, ...], style: Style) -> Iter
 def _sort_key(node: Tree, order: str) -> tuple[Any, ...]:
     if order == "use":
         return -node["use"], node["name"]
-    if order == "turned-away":
+    if order == "rejected":
         return -sum(node["turnedAway"].values()), node["name"]
     return (node["name"],)
 
@@ -52,18 +56,20 @@ def _others_in_use(listed: Iterable[Tree]) -> list[str]:
     return sorted({name for node in listed for name, used in node["requested"].items() if used} - {*_COLUMNS})
 
 
-def _row(node: Tree, columns: Iterable[str]) -> tuple[str, ...]:
-    return (printable(node["name"]), *(_share(node, name) for name in columns), _state(node), _turned_away(node))
-
-
-def _share(node: Tree, resource: str) -> str:
-    has, used = node["allocatable"].get(resource), node["requested"].get(resource, 0)
-    if has is None:
-        return "-"
-    percent = f" {100 * used // has:>3} %" if has else ""
-    if resource == CPU and used and (used % 1000 or has % 1000):
-        return f"{used}m/{has}m{percent}"  # in one unit: not 6/31800m
-    return f"{amount_text(resource, used)}/{amount_text(resource, has)}{percent}"
+def _shares(listed: Sequence[Tree], resource: str) -> list[str]:
+    """The column of a resource: what is requested of what the node has, the strokes below each other."""
+    parts = []
+    for node in listed:
+        has, used = node["allocatable"].get(resource), node["requested"].get(resource, 0)
+        if has is None:
+            parts.append(("", "", ""))
+        else:
+            parts.append((*share_texts(resource, used, has), f" {100 * used // has:>3} %" if has else ""))
+    used_width, has_width, percent_width = (max(map(len, texts)) for texts in zip(*parts, strict=True))
+    return [
+        f"{used:>{used_width}}/{has:<{has_width}}{percent:<{percent_width}}" if has else "-"
+        for used, has, percent in parts
+    ]
 
 
 def _state(node: Tree) -> str:

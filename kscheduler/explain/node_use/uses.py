@@ -1,4 +1,4 @@
-"""How full each node is, and who was turned away there: the cycle is asked once for each kind of waiting pod."""
+"""How full each node is, and who was rejected there: the cycle is asked once for each kind of waiting pod."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ class NodeUse:
     requested: Mapping[str, int]
     excesses: tuple[Excess, ...] = ()
     turned_away: Counter[str] = field(default_factory=Counter)
-    """By plugin: how many waiting pods it has turned away here."""
+    """By plugin: how many waiting pods it has rejected here."""
     lets_in: int = 0
     """How many waiting pods would fit."""
 
@@ -57,7 +57,7 @@ class NodeUses:
 
 
 def node_uses(cache: Cache, profiles: Mapping[str, Profile], pods: Iterable[Pod]) -> NodeUses:
-    """The nodes of the cache, and what it says of `pods` that have no node; others among them are passed over."""
+    """The nodes of the cache, and what it says of `pods` that have no node; others among them are skipped."""
     uses = {name: use for name in cache.node_names() if (use := _use_of(cache, name)) is not None}
     kinds: dict[bytes, list[Pod]] = {}
     for pod in pods:

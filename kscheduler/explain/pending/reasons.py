@@ -20,6 +20,7 @@ from kscheduler.scheduling.profiles import Profiles
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_groups.group_apis import KUBERNETES
 from kscheduler.whatif.decide import scenario_ports
+from kscheduler.whatif.owners import owners_in
 from kscheduler.whatif.scenario import ClusterObjects
 from kscheduler.whatif.suggestions.for_many import HelpForMany, help_for_many
 from kscheduler.whatif.suggestions.suggestion import Suggestion
@@ -48,7 +49,7 @@ class Reason:
     verdict: PendingVerdict
     message: str
     plugins: tuple[str, ...]
-    """Who turned nodes, or the pod, down; sorted."""
+    """Who rejected nodes, or the pod; sorted."""
     pods: tuple[Pod, ...]
     """The oldest first."""
     help: HelpForMany | None = None
@@ -144,12 +145,12 @@ def _reason(
     example = ordered[0]
     served = [PodInfo(pod) for pod in ordered if pod.spec.scheduler_name == example.spec.scheduler_name]
     budgets = scenario_ports(objects).budgets
-    best = help_for_many(profiles[example.spec.scheduler_name], served, cache, budgets)
+    best = help_for_many(profiles[example.spec.scheduler_name], served, cache, budgets, owners_in(objects.replicasets))
     return replace(reason, help=best, example=example)
 
 
 def counted(reasons: Sequence[Reason]) -> dict[str, int]:
-    """How many pods each plugin turns down; a pod that several turn down counts for each."""
+    """How many pods each plugin rejects; a pod that several reject counts for each."""
     found: dict[str, int] = {}
     for reason in reasons:
         for plugin in reason.plugins:

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from kscheduler.api.core import Pod
+from kscheduler.api.core import Node, Pod
 from kscheduler.api.devices import ResourceClaimTemplate
 from kscheduler.api.kinds import RESOURCE_CLAIM_TEMPLATES
 from kscheduler.assembly import group_apis
 from kscheduler.explain.questions.as_if import locally_defaulted, question_about_new
 from kscheduler.explain.questions.membership import waiting_group_of
+from kscheduler.explain.questions.named_group import member_to_ask, members_of, no_member
 from kscheduler.explain.questions.question import (
     GroupQuestion,
     Question,
@@ -25,16 +26,21 @@ from kscheduler.whatif.gate_owners import gate_owners
 from kscheduler.whatif.manifests import CLAIM_TEMPLATE, DefaultPod, Manifests, read_object, sorted_out
 from kscheduler.whatif.new_pods import NewPod, misspelt_in_new, new_pods
 from kscheduler.whatif.scenario import Document, GroupScenario, ScenarioError, nothing_in, read_source, source_name
+from kscheduler.whatif.unreadable import LeftOut, notes_of, readable
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The pods to explain: `name`, or the new pods of `manifest`, or (with neither) all pending pods."""
+    """The pods to explain: `name`, a member of `group`, the new ones of `manifest`, or (with none) all pending pods."""
 
     namespace: str = "default"
     name: str = ""
     manifest: str = ""
     """A file with new pods; `-` is standard input."""
+    group: str = ""
+    """The name of a pod group of the namespace."""
+    against: str = ""
+    """A node that the answers speak of."""
     is_about_a_cluster: bool = False
     """Whether there were flags that do not apply to scenarios, which have their own pod and configuration."""
 
@@ -100,7 +106,9 @@ def _in_cluster(
 ) -> Iterator[Question | GroupQuestion]:
     found.note_others()
     found.note_no_nodes(source_name(path))
-    objects, notes = found.cluster(), tuple(found.notes)
+    objects, left_out = readable(found.cluster())
+    notes = (*found.notes, *notes_of(left_out, path))
+    _refuse_about(left_out, path, selection)
     if selection.manifest:
         news, besides = read_new_pods(selection.manifest, selection.namespace, default_pod)
         besides.priority_classes |= {**found.priority_classes, **besides.priority_classes}
@@ -114,23 +122,62 @@ def _in_cluster(
     known = PodGroupTable(group_apis(served.config))
     for definition in found.groups:
         known.put(definition)
-    for pod in _selected_pods(objects.pods, path, selection):
+    incomplete = _incomplete_groups(left_out, known, served)
+    is_named = bool(selection.name or selection.group)
+    not_judged = [f"pod group {key.text} is not judged: of a member: {each.text}" for key, each in incomplete.items()]
+    notes = notes if is_named else (*notes, *not_judged)
+    skipped = answered = 0
+    for pod in _selected_pods(objects.pods, path, selection, left_out):
         key = waiting_group_of(pod, served)
         if key is None:
             yield question_about(pod, objects, served, path, notes)
-        elif (root := known.root_of(key) or key) not in asked:
+        elif (root := known.root_of(key) or key) in incomplete:
+            if is_named:
+                raise ScenarioError(f"{path}: pod group {key.text}: of a member: {incomplete[root].text}")
+            skipped += 1
+            continue
+        elif root not in asked:
             asked.add(root)
             yield question_about_group(key, objects, found.groups, served, path, notes)
+        answered += 1
+    if skipped and not answered:
+        raise ScenarioError(f"{path}: {not_judged[0]}")
 
 
-def _selected_pods(pods: tuple[Pod, ...], path: str, selection: Asked) -> list[Pod]:
+def _refuse_about(left_out: Iterable[LeftOut], path: str, selection: Asked) -> None:
+    """Raises `ScenarioError` if the question names an object that cannot be read."""
+    pod = f"{selection.namespace}/{selection.name}" if selection.name else ""
+    for each in left_out:
+        if each.found.key == (selection.against if isinstance(each.found, Node) else pod):
+            raise ScenarioError(f"{path}: {each.text}")
+
+
+def _incomplete_groups(left_out: Iterable[LeftOut], known: PodGroupTable, served: Serving) -> dict[GroupKey, LeftOut]:
+    """Groups (of trees the roots) with a waiting member that cannot be read: nothing can be said of them without it."""
+    found = {}
+    for each in left_out:
+        key = waiting_group_of(each.found, served) if isinstance(each.found, Pod) else None
+        if key is not None:
+            found[known.root_of(key) or key] = each
+    return found
+
+
+def _selected_pods(pods: tuple[Pod, ...], path: str, selection: Asked, left_out: Iterable[LeftOut]) -> list[Pod]:
     if selection.name:
         key = f"{selection.namespace}/{selection.name}"
         named = [pod for pod in pods if pod.key == key]
         if not named:
             raise ScenarioError(f"{path}: there is no pod {key} among its {len(pods)} pods")
         return named
+    if selection.group:
+        member = member_to_ask(members_of(pods, selection.namespace, selection.group))
+        if member is None:
+            raise ScenarioError(f"{path}: {no_member(selection.namespace, selection.group)}, of its {len(pods)} pods")
+        return [member]
     pending = [pod for pod in pods if not pod.spec.node_name and not pod.is_terminal]
+    unread = [each for each in left_out if isinstance(each.found, Pod) and not each.found.spec.node_name]
+    if unread and not pending:
+        raise ScenarioError(f"{path}: {unread[0].text}")
     if not pending:
         raise ScenarioError(f"{path}: none of its {len(pods)} pods is pending; name one, or give one with -f")
     return pending

@@ -5,11 +5,11 @@ priority classes, webhooks); if that is refused, local defaults are used, with a
 """
 
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from kscheduler.api.codec import Decoder
+from kscheduler.api.codec import Decoder, UndecodableError
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.devices import ResourceClaimTemplate
 from kscheduler.api.kinds import DEVICE_TAINT_RULES, KINDS, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, Kind
@@ -44,6 +44,8 @@ _RETRIES = 2
 _REFUSED_AS_WRITTEN: Final = (400, 422)
 """The pod itself cannot be created, which is the answer."""
 
+_Found = TypeVar("_Found", bound=KubeObject)
+
 _POD = Decoder(Pod)
 _TEMPLATE = Decoder(ResourceClaimTemplate)
 
@@ -56,15 +58,20 @@ async def live_question(client: APIClient, namespace: str, name: str, served: Se
     """Read a pod and all objects that plugins read. A pod that waits with its group is asked about with it.
 
     Nodes and pods must be readable; for any other kind that may not be listed, or that the server does not have,
-    there is a note. Raises `ClientError` (including `UnknownPodError`) and `UndecodableError`.
+    there is a note. Raises `ClientError` (including `UnknownPodError`), `UndecodableError`, and `ScenarioError` for a
+    pod with an amount that cannot be read.
     """
     try:
-        raw = await client.get(PODS.object_path(name, namespace), retries=_RETRIES)
-        pod = _POD.decode(raw)
+        path = PODS.object_path(name, namespace)
+        raw = await client.get(path, retries=_RETRIES)
+        pod = _named(_POD.decode(raw), name, f"GET {path}")
     except APIError as error:
         if error.is_not_found:
             raise UnknownPodError(f"pod {namespace}/{name} is unknown to the API server: {error.message}") from None
         raise
+    problem = unreadable_quantity(pod)
+    if problem:
+        raise ScenarioError(f"pod {pod.key}: {problem}")
     notes: list[str] = []
     key = waiting_group_of(pod, served)
     if key is not None:
@@ -116,6 +123,8 @@ async def _dry_run(client: APIClient, new: NewPod) -> Pod:
             raise
         nameless = {key: value for key, value in metadata.items() if key != "name"}
         answer = await client.post(path, _body(new, {**nameless, "generateName": "explained-"}), retries=_RETRIES)
+    created = _POD.decode(answer)
+    _named(created, created.metadata.name, f"POST {path}")
     tree = msgspec.json.decode(answer)
     tree["metadata"]["name"] = metadata["name"]
     if owners:
@@ -134,12 +143,19 @@ async def _claim_templates(client: APIClient, pod: Pod) -> dict[str, ResourceCla
     for name in dict.fromkeys(name for name in names if name):
         path = RESOURCE_CLAIM_TEMPLATES.object_path(name, pod.metadata.namespace)
         try:
-            found[name] = _TEMPLATE.decode(await client.get(path, retries=_RETRIES))
+            found[name] = _named(_TEMPLATE.decode(await client.get(path, retries=_RETRIES)), name, f"GET {path}")
         except APIError as error:
             if error.is_not_found and name in error.message:  # not: the server knows no such kind
                 found[name] = None
             elif not (error.is_forbidden or error.is_not_found):
                 raise
+    return found
+
+
+def _named(found: _Found, name: str, request: str) -> _Found:
+    """The object, which must have its name: `{}` is no object. Raises `UndecodableError`."""
+    if not name or found.metadata.name != name:
+        raise UndecodableError(f"{request}: the answer is no {type(found).__name__} of an API server: no metadata.name")
     return found
 
 

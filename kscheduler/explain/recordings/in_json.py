@@ -44,8 +44,8 @@ def replay_tree(report: Report, where: str) -> Tree:
             for each in report.differences
         ],
         "digest": report.digest,
-        "blocks": report.digests,
-        "blocksWithAnotherDigest": report.wrong_digests,
+        "batches": report.digests,
+        "batchesWithAnotherDigest": report.wrong_digests,
         "astray": report.astray,
         "lostEntries": report.lost,
         "stopped": report.stopped,

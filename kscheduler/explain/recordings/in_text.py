@@ -6,7 +6,7 @@ from typing import Any, Final
 from kscheduler.explain.recordings.times import time_text
 from kscheduler.explain.text.layout import BOLD, GREEN, INDENT, PLAIN, RED, YELLOW, Style, aligned, wrapped
 from kscheduler.explain.text.printable import printable
-from kscheduler.framework.reasons.wording import amount_text
+from kscheduler.framework.reasons.wording import share_texts
 from kscheduler.recorder.replaying.replay import Report
 
 _MOST: Final = 10
@@ -111,5 +111,5 @@ def _used(resources: dict[str, Any], name: str) -> str:
     found = resources.get(name)
     if found is None:
         return ""
-    used, all_of_it = (amount_text(name, found[each]) for each in ("requested", "allocatable"))
+    used, all_of_it = share_texts(name, found["requested"], found["allocatable"])
     return f"{used} of {all_of_it}"

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kscheduler.api.core import Node, Pod
+from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
 from kscheduler.api.meta import KubeObject
 from kscheduler.explain.questions.as_if import locally_defaulted, merged
@@ -21,7 +21,7 @@ from kscheduler.whatif.new_pods import NewPod, all_new_pods, misspelt_in_new, on
 from kscheduler.whatif.priority import SYSTEM_PRIORITIES
 from kscheduler.whatif.rehearsal.plan import HeldCluster, MoreNodes, NodeEdit, RehearsalPlan
 from kscheduler.whatif.scenario import ClusterObjects, Document, ScenarioError, nothing_in, read_source, source_name
-from kscheduler.whatif.unreadable import is_readable, unreadable_quantity
+from kscheduler.whatif.unreadable import LeftOut, notes_of, readable, unreadable_quantity
 
 Tree = dict[str, Any]
 MOST_NEW_PODS: Final = 20_000
@@ -106,10 +106,9 @@ def planned(
     """
     ends_at = perf_counter() + seconds
     _refuse_what_a_server_would(wishes, rules)
-    left_out: list[str] = []
-    unreadable: list[str] = []
+    left_out: list[LeftOut] = []
     if running is None:  # whose cache has left them out
-        objects, left_out, unreadable = _readable(objects, where)
+        objects, left_out = readable(objects)
     added = Manifests(priority_classes=dict(rules.priorities or {}))
     pods = _named_apart(_new_pods(wishes, objects, rules, added, seconds), objects)
     cluster = merged(objects, added)
@@ -131,31 +130,17 @@ def planned(
         capacity_of=pods[0] if wishes.capacity else None,
         running=running,
         seconds=ends_at - perf_counter(),
-        left_out=tuple(left_out),
+        left_out=tuple(each.name for each in left_out),
     )
     plan.nodes()
     concerned = (pod for pod in (*pods, *objects.pods) if not pod.is_terminal)
-    notes = [*unreadable, *added.notes, *_not_served(pods, served), *unfollowed(concerned, served.config)]
+    notes = [
+        *notes_of(left_out, where),
+        *added.notes,
+        *_not_served(pods, served),
+        *unfollowed(concerned, served.config),
+    ]
     return plan, notes
-
-
-def _readable(objects: ClusterObjects, where: str) -> tuple[ClusterObjects, list[str], list[str]]:
-    """The cluster without nodes and pods that have an unreadable quantity, which of them these are, and why.
-
-    A scheduler leaves such a node out; one that wrote `cpu: four` by hand should hear of it.
-    """
-    every: list[Node | Pod] = [*objects.nodes, *objects.pods]
-    bad = [found for found in every if not is_readable(found)]
-    if not bad:
-        return objects, [], []
-    names = {id(found): f"{'node' if isinstance(found, Node) else 'pod'} {found.key}" for found in bad}
-    whole = msgspec.structs.replace(
-        objects,
-        nodes=tuple(node for node in objects.nodes if id(node) not in names),
-        pods=tuple(pod for pod in objects.pods if id(pod) not in names),
-    )
-    why = [f"{where}: {names[id(found)]}: {unreadable_quantity(found)}: it is left out" for found in bad]
-    return whole, list(names.values()), why
 
 
 def _new_pods(

@@ -17,7 +17,7 @@ KINDS: Final = {
     "tie": "another node with as many points",
     "sampled": "a node with fewer points; the better ones may have been missing in its sample",
     "different score": "a node with fewer points",
-    "not feasible": "a node that we turn down",
+    "not feasible": "a node that we reject",
     "unknown rule": "decided by something that a shadow cannot repeat",
 }
 """What each kind means, in the order of the report."""
@@ -107,7 +107,7 @@ def _example(verdict: Tree) -> Iterator[str]:
     turned_down = against["turnedDown"]
     if turned_down is not None:
         plugin = turned_down["plugin"] or "PreFilter"
-        yield f"{INDENT}{plugin} turns {theirs} down: {printable(', '.join(turned_down['reasons']))}"
+        yield f"{INDENT}{plugin} rejects {theirs}: {printable(', '.join(turned_down['reasons']))}"
         yield from (f"{INDENT}- {printable(detail)}" for detail in turned_down["details"])
     yield from (f"{INDENT}{line}" for line in points_table(against))
 

@@ -9,6 +9,7 @@ from kscheduler.explain.situation import NO_SITUATION, Situation, Standing
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.whatif.budgets import listed_budgets
 from kscheduler.whatif.decide import Decision
+from kscheduler.whatif.owners import owners_in
 from kscheduler.whatif.suggestions.search import suggestions
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
 
@@ -26,12 +27,13 @@ def suggested(decision: Decision, situation: Situation = NO_SITUATION) -> Sequen
     budgets = listed_budgets(decision.scenario.objects)
     scenario = decision.scenario
     pod = PodInfo(scenario.pod)
-    found = suggestions(decision.profile, pod, decision.cache, budgets, scenario.claim_templates)
+    owners = owners_in(scenario.objects.replicasets)
+    found = suggestions(decision.profile, pod, decision.cache, budgets, scenario.claim_templates, owners)
     return [*_of_extenders(decision), *(_with_owners(each, scenario.gate_owners) for each in found)]
 
 
 def _of_extenders(decision: Decision) -> Iterator[Suggestion]:
-    """The last extender that turned nodes down: those before it and the plugins had left these. No object changes that.
+    """The last extender that rejected nodes: those before it and the plugins had left these. No object changes that.
 
     An extender before it may be in the way, too, but what the later ones think of its nodes nobody has asked them.
     """

@@ -160,7 +160,7 @@ def _extender(facts: Facts, _: Step) -> str:
     messages = "; ".join(facts["messages"])
     nodes = "1 node" if facts["turnedDown"] == 1 else f"{facts['turnedDown']} nodes"
     unasked = f"; {', '.join(facts['notAsked'])} was not asked yet" if facts["notAsked"] else ""
-    return f"ask whoever runs extender {facts['extender']}, which turned down the last {nodes}: {messages}{unasked}"
+    return f"ask whoever runs extender {facts['extender']}, which rejected the last {nodes}: {messages}{unasked}"
 
 
 def _taint(taint: Mapping[str, str]) -> str:

@@ -123,9 +123,9 @@ def _extender_lines(decision: Decision) -> Iterator[str]:
             yield f"extender {printable(role.url)} has a say ({tasks}) and was not asked: {why}"
         elif role.failure:
             failure = printable(role.failure)
-            yield f"extender {printable(role.url)} was asked ({tasks}) and failed, which was passed over: {failure}"
+            yield f"extender {printable(role.url)} was asked ({tasks}) and failed, which was ignored: {failure}"
         elif role.turned_down:
-            yield f"extender {printable(role.url)} was asked ({tasks}) and turned {nodes(role.turned_down)} down"
+            yield f"extender {printable(role.url)} was asked ({tasks}) and rejected {nodes(role.turned_down)}"
         else:
             yield f"extender {printable(role.url)} was asked ({tasks})"
 
@@ -155,7 +155,7 @@ def _record_lines(decision: Decision, record: SchedulingRecord, style: Style, si
         yield f"only these nodes were looked at ({', '.join(record.narrowed_by)}): {names}"
     rejected = record.diagnosis.pre_filter
     if rejected.code is not Code.SUCCESS:
-        yield f"turned down for all {nodes(record.num_all_nodes)} at once"
+        yield f"rejected for all {nodes(record.num_all_nodes)} at once"
         yield INDENT + _status_text(rejected)
         if source := source_of(decision.profile, rejected.plugin, "pre_filter"):
             yield f"{INDENT}your plugin: {printable(source)}"

@@ -35,7 +35,7 @@ def _lines(compared: Against, style: Style) -> Iterator[str]:
         yield f"{INDENT}{title}: {printable(compared.problem)}"
     elif compared.status is not None:
         plugin = compared.status.plugin or "PreFilter"
-        yield f"{INDENT}{title}: {plugin} turned it down: {printable(compared.status.message)}"
+        yield f"{INDENT}{title}: {plugin} rejected it: {printable(compared.status.message)}"
         yield from (f"{INDENT}{INDENT}- {printable(detail)}" for detail in compared.details)
     elif compared.node == compared.chosen:
         yield f"{INDENT}{title}: that is where it is, or goes"

@@ -23,7 +23,7 @@ def rejection_lines(decision: Decision, record: SchedulingRecord) -> Iterator[st
         yield ""
         source = source_of(decision.profile, rejections.plugin)
         where = f" (your plugin: {printable(source)})" if source else ""
-        yield f"{rejections.plugin or 'PreFilter'} turned {nodes(rejections.count)} down{where}"
+        yield f"{rejections.plugin or 'PreFilter'} rejected {nodes(rejections.count)}{where}"
         rows = [_row(status, names) for status, names in rejections.by_status.items()]
         yield from (f"{INDENT}{line}" for line in aligned(rows, right={0}))
         yield from (f"{INDENT}{line}" for line in detail_lines(rejections.details, rejections.count))

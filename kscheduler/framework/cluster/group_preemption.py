@@ -14,7 +14,7 @@ from kscheduler.framework.status import Status
 
 
 class GroupTrial(Protocol):
-    """A group that was turned down, and a view of the cluster in which pods may be taken away.
+    """A group that was rejected, and a view of the cluster in which pods may be taken away.
 
     All changes are undone when the plugins have answered. Nothing is evicted, and nobody else sees the view.
     """
@@ -59,7 +59,7 @@ class GroupTrial(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PodGroupPostFilterResult:
-    """What a plugin has found for a group that was turned down."""
+    """What a plugin has found for a group that was rejected."""
 
     status: Status
     """Success: room is being made. UnschedulableAndUnresolvable: no other plugin is called."""

@@ -109,7 +109,7 @@ class ReviewedCandidate:
     proposed: frozenset[str]
     """UIDs of the victims that were shown: if the node's candidate has others now, the review is worth nothing."""
     allowed: Candidate | None
-    """What the reviewer made of it, perhaps with other victims; `None`: turned down."""
+    """What the reviewer made of it, perhaps with other victims; `None`: rejected."""
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ name neither amount nor taint. The idea: a plugin that rejects nodes may also ha
 beside the filter, reads the same columns and returns facts. It is called only for explanations, after the decision, so
 it may take milliseconds.
 
-A `Detail` holds for a group of rows. Its `text` completes the sentence "these nodes were turned down because ..."; its
+A `Detail` holds for a group of rows. Its `text` completes the sentence "these nodes were rejected because ..."; its
 `facts` say the same for programs: plain dicts, lists, strings and numbers, with the keys that `explanation.schema.json`
 lists for the detail's kind.
 """

@@ -41,6 +41,18 @@ def amounts_text(resource: str, amounts: Sequence[int]) -> list[str]:
     return [_in_unit(amount, unit, shift) if amount else "0" for amount in amounts]
 
 
+def share_texts(resource: str, part: int, whole: int) -> tuple[str, str]:
+    """A part and its whole in one unit, the natural one of the larger: `0.5Gi`, `8Gi`; of cpu whole ones: `1.5`."""
+    largest = max(abs(part), abs(whole))
+    if resource == CPU:
+        return f"{part / 1000:.10g}", f"{whole / 1000:.10g}"
+    if not (resource in _BYTES or resource.startswith("hugepages-")):
+        return str(part), str(whole)
+    unit, shift = next(((unit, shift) for unit, shift in _BINARY_UNITS if largest >= 1 << shift), ("", 0))
+    first, second = (_in_unit(amount, unit, shift) if amount else "0" for amount in (part, whole))
+    return first.replace(f"~0{unit}", f"<0.01{unit}"), second
+
+
 def _in_unit(amount: int, unit: str, shift: int) -> str:
     prefix = "" if amount * 100 % (1 << shift) == 0 else "~"
     return f"{prefix}{round(amount / (1 << shift), 2):.10g}{unit}"

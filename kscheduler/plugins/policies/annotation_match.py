@@ -30,7 +30,7 @@ Wanted = tuple[tuple[str, str], ...]
 
 
 class AnnotationMatch(Plugin):
-    """Turns down nodes that do not match a required annotation; points for those that match preferred ones."""
+    """Rejects nodes that do not match a required annotation; points for those that match preferred ones."""
 
     name = "AnnotationMatch"
     depends_on = (Source.ROW,)

@@ -9,7 +9,7 @@ from `worst` to `best`. A node that the source does not name gets `missingScore`
 
 Numbers are stale when the last good answer is older than `staleAfter`, which is noticed at the next refresh. Then
 `whenStale` decides: `Neutral` gives all nodes the same points, `Keep` goes on with what was known last, and `Fail`
-turns every node down until the source answers again, for policies that must not guess. Before the first answer nothing
+rejects every node until the source answers again, for policies that must not guess. Before the first answer nothing
 is known: `Keep` is as `Neutral` then.
 """
 
@@ -78,7 +78,7 @@ class ExternalScore(Plugin):
         return ()
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
-        """Skip, unless stale numbers are a reason to turn nodes down."""
+        """Skip, unless stale numbers are a reason to reject nodes."""
         del cycle, pod, nodes
         return PreFilterResult(SUCCESS if self._args.when_stale == FAIL_WHEN_STALE else SKIP)
 

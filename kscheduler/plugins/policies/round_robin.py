@@ -3,7 +3,7 @@
 The hand-made scheduler counts pods modulo nodes: it gives a turn to nodes without room, and begins anew with the first
 node when it is restarted. Here it is the turn of the node that fits and whose last pod of this scheduler came longest
 ago; nodes that had none come first, in the order of their names. While all nodes fit, that is the round; a node that
-was full for a while is not passed over twice, and a new node gets its turn, but no flood.
+was full for a while is not skipped twice, and a new node gets its turn, but no flood.
 
 Whose pod came last is known twice: from the turns that this process has given (`reserve`, so only a real placement
 counts, never `explain` or what-if), and from the pods that are bound: by the second in which they were scheduled, and
@@ -54,7 +54,7 @@ class RoundRobin(Plugin):
         """Per row the place of its node in the order of names."""
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """None: `reserve` turns no pod down."""
+        """None: `reserve` rejects no pod."""
         return ()
 
     def sign(self, pod: PodInfo) -> Hashable:

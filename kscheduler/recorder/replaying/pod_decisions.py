@@ -28,7 +28,7 @@ class PodDecision:
     text: str = ""
     """Why it has no node; or what was going on."""
     plugins: tuple[str, ...] = ()
-    """Who turned it down."""
+    """Who rejected it."""
     victims: tuple[str, ...] = ()
     """Who is evicted for it, on `victims_on`."""
     victims_on: str = ""

@@ -57,7 +57,7 @@ class Report:
     by_plugin: Counter[str] = field(default_factory=Counter)
     """Differences of profiles with plugins that decide from data of their own, by plugin."""
     digests: int = 0
-    """Blocks whose running hash was compared."""
+    """Batches whose running hash was compared."""
     wrong_digests: int = 0
     digest: str = ""
     """The running hash over all replayed outcomes at the end."""
@@ -283,7 +283,7 @@ class Replay:
         self.report.digests += 1
         if self._digest.close() != recorded:
             self.report.wrong_digests += 1
-            self._digest = Digest(recorded, self._digest.decisions)  # so that each block is judged by itself
+            self._digest = Digest(recorded, self._digest.decisions)  # so that each batch is judged by itself
 
 
 def _outside(scheduler: ReplayedScheduler, profile: str) -> str:

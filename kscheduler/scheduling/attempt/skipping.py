@@ -5,7 +5,7 @@
     about while extenders thought
 
 The old annotation can name another scheduler at any time. If that is one of ours, the pod was queued anew when its
-change was seen, and passed over because this attempt had it: so it is queued again here.
+change was seen, and skipped because this attempt had it: so it is queued again here.
 """
 
 from collections.abc import Callable, Container

@@ -47,7 +47,7 @@ class Attempt:
     rest: RestOfSearch | None = None
     """What must be searched before the pod is decided about."""
     objectors: tuple[str, ...] = ()
-    """The extenders that have failed or turned nodes down, for the log of a failed attempt."""
+    """The extenders that have failed or rejected nodes, for the log of a failed attempt."""
     was_given_to_binder: bool = False
     """The extender that binds was asked, and left it to the plugins."""
     held: HeldPod | None = None

@@ -5,7 +5,7 @@ twice. The first time nobody has been asked: the cycle ends with `questions`, th
 answers are there, the cycle runs again over the nodes as they are then:
 
     fits now and was left by the extenders     may be chosen, with the extenders' points
-    fits now and was turned down               is rejected, with the reason of the extender
+    fits now and was rejected               is rejected, with the reason of the extender
     fits now and nobody was asked about it     may not be chosen; if no other node is left, it is asked about next
     does not fit now                           is rejected as always, whatever an extender said before
 
@@ -26,7 +26,7 @@ from kscheduler.scheduling.record import PluginScores, SchedulingRecord
 
 
 def narrow(record: SchedulingRecord, answers: ExtenderAnswers) -> None:
-    """Take from the feasible rows what the extenders turned down, or put down which questions they must be asked."""
+    """Take from the feasible rows what the extenders rejected, or put down which questions they must be asked."""
     if not answers.status.is_success:
         record.status = answers.status
         return

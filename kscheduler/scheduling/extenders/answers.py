@@ -30,7 +30,7 @@ class ExtenderAnswers:
     """The nodes that they were asked about."""
     left: frozenset[str] = frozenset()
     turned_down: Mapping[str, Status] = field(default_factory=dict)
-    """Each node that was asked about and is not left, with the reason of the extender that turned it down."""
+    """Each node that was asked about and is not left, with the reason of the extender that rejected it."""
     points: tuple[ExtenderPoints, ...] = ()
     status: Status = SUCCESS
     """An Error if an extender failed without which no decision is right."""
@@ -39,9 +39,9 @@ class ExtenderAnswers:
     victims: "VictimAnswers | None" = None
     """`None`: extenders have no say in the pod's preemption."""
     turned_down_by: Mapping[str, str] = field(default_factory=dict)
-    """By node: who turned it down, for explanations; the message is kube-scheduler's, which names nobody."""
+    """By node: who rejected it, for explanations; the message is kube-scheduler's, which names nobody."""
     passed_over: Mapping[str, str] = field(default_factory=dict)
-    """By extender: the failure that was passed over, for explanations."""
+    """By extender: the failure that was ignored, for explanations."""
     failed_by: str = ""
     """The extender behind an Error in `status`."""
     asked_of: frozenset[str] = frozenset()
@@ -53,7 +53,7 @@ class ExtenderAnswers:
 
     @property
     def objectors(self) -> tuple[str, ...]:
-        """The extenders that stand behind a failed attempt: the one that failed, or those that turned nodes down.
+        """The extenders that stand behind a failed attempt: the one that failed, or those that rejected nodes.
 
         For the log; conditions and Events have kube-scheduler's texts, which name nobody.
         """
@@ -74,7 +74,7 @@ class VictimAnswers:
     asked_of: frozenset[str] = frozenset()
     """The extenders that were called."""
     passed_over: Mapping[str, str] = field(default_factory=dict)
-    """By extender: the failure that was passed over, for explanations."""
+    """By extender: the failure that was ignored, for explanations."""
 
 
 UNASKED: Final = ExtenderAnswers(frozenset())

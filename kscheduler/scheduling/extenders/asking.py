@@ -5,7 +5,7 @@
     preempt      one after the other, as filter
     bind         by the one extender that binds, instead of the Bind plugins
 
-An extender that is not interested in the pod is passed over. A failure ends it all with an Error, as upstream, unless
+An extender that is not interested in the pod is skipped. A failure ends it all with an Error, as upstream, unless
 the extender is ignorable: then the decision goes on without it. Failures to give points never count.
 
 What goes wrong on our side is no failure of an extender's: if the API server does not give us an object that must be

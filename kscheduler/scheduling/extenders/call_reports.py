@@ -18,7 +18,7 @@ _log = get_logger("extenders")
 RECOVERY_SECONDS: Final = 5.0
 """An outage is over with the first answer so long after the last failure."""
 QUIET_SECONDS: Final = 60.0
-"""How long after a line about an answer that was passed over further ones are only counted, by verb."""
+"""How long after a line about an answer that was ignored further ones are only counted, by verb."""
 
 
 class CallResult(StrEnum):

@@ -65,7 +65,7 @@ class Failure:
     extender: str = ""
     """The HTTP extenders behind it, comma-separated. For the log: kube-scheduler's texts name nobody."""
     rejected: tuple[tuple[str, int], ...] = ()
-    """By plugin, in the order in which they ran: how many nodes it turned down."""
+    """By plugin, in the order in which they ran: how many nodes it rejected."""
 
     @property
     def is_error(self) -> bool:
@@ -91,7 +91,7 @@ def failure_of_record(record: SchedulingRecord) -> Failure:
 def _failure_of_error(status: Status, message: str) -> Failure:
     """The failure of a cycle that ended with an error.
 
-    Trying again does not lift a quarantine: the plugin keeps the pod as if it had turned it down, and as it is in no
+    Trying again does not lift a quarantine: the plugin keeps the pod as if it had rejected it, and as it is in no
     profile any more, it has registered no event that could wake the pod.
     """
     is_held = status.fault is Fault.QUARANTINED

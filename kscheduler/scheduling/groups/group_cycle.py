@@ -65,7 +65,7 @@ class TriedPlacement:
 
     placement: GroupPlacement
     status: Status
-    """Success: it fits there. The others were turned down."""
+    """Success: it fits there. The others were rejected."""
     seconds: float
     """How long the trial took."""
     points: int | None = None
@@ -222,7 +222,7 @@ def _try_members(inputs: GroupInputs, tentative: Tentative, rows: Rows | None) -
 
 
 def as_unschedulable(status: Status) -> Status:
-    """The group is turned down for these reasons."""
+    """The group is rejected for these reasons."""
     return unschedulable(GROUP_UNSCHEDULABLE, *status.reasons)
 
 

@@ -27,7 +27,7 @@ _SEARCHES: Final = "DefaultPreemption"
 
 
 def run_group_post_filter(inputs: GroupInputs, result: GroupResult, place: Callable[[GroupInputs], GroupResult]) -> str:
-    """Add to the result of a group that was turned down whether room can be made for it.
+    """Add to the result of a group that was rejected whether room can be made for it.
 
     `place` runs the group's cycle once more, with the judge of `inputs`: it must call all plugins, rather than look up
     what a class's pods were answered. Returns how the search for victims has ended, the label of its status code;

@@ -7,7 +7,7 @@ reported once when it begins and once when it ends.
 What caused it (`OverfillCause`) is told from the order in which this process has counted the pods. A node that had more
 of the resource when it was last looked at is nobody's fault but its own.
 
-Limits: an overfill that comes and goes between two looks is not seen (a pod that the kubelet turns away at once is such
+Limits: an overfill that comes and goes between two looks is not seen (a pod that the kubelet rejects at once is such
 a one). What was there at the first look is ordered by what the pods say themselves, to the second; nobody is blamed
 for it.
 """

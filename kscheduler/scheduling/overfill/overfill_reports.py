@@ -1,7 +1,7 @@
 """Tells operators about overfilled nodes: a log line at the beginning and at the end, an Event, a count.
 
 The Event is about the Node, where `kubectl describe node` shows it beside the kubelet's, and names the pod that came
-last (`related`). The pod's own owner hears from the kubelet, if it turns the pod away.
+last (`related`). The pod's own owner hears from the kubelet, if it rejects the pod.
 """
 
 from typing import Final

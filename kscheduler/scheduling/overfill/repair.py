@@ -14,10 +14,10 @@ The eviction goes through the eviction API with the version of the pod that was 
 has touched the pod meanwhile, the API server refuses. It also asks the pod's disruption budgets, where it asks them of
 pods at all: those that are Pending are not disrupted by it (see `canIgnorePDB` in Kubernetes), and count as unhealthy.
 
-No room is kept free for anybody. As long as the node is overfilled, the filter turns all pods away that want some of
+No room is kept free for anybody. As long as the node is overfilled, the filter rejects all pods that want some of
 the resource; once it is not, its room is as good as any.
 
-Limits: the kubelet decides within a second, as a rule before us. A pod that it has turned away is Failed and does not
+Limits: the kubelet decides within a second, as a rule before us. A pod that it has rejected is Failed and does not
 count any more, so the incident is over. Repair is for kubelets that are late, away, or starting.
 """
 
@@ -198,7 +198,7 @@ def _takes_some(pod: PodInfo, resource: str, staying: Sequence[PodInfo]) -> bool
 
 
 def is_untouched(pod: Pod) -> bool:
-    """Whether the kubelet has not taken the pod up: neither admitted nor started nor turned it away."""
+    """Whether the kubelet has not taken the pod up: neither admitted nor started nor rejected it."""
     status = pod.status
     is_seen = status.start_time is not None or status.container_statuses or status.init_container_statuses
     return status.phase in ("", "Pending") and not is_seen and pod.metadata.deletion_timestamp is None

@@ -49,15 +49,17 @@ class FailedAttempt(NamedTuple):
     message: str
     is_error: bool
     plugins: frozenset[str]
-    """Who turned the pod down."""
+    """Who rejected the pod."""
     pending: frozenset[str]
     """Plugins that wait for something outside the cluster."""
     rejected: tuple[tuple[str, int], ...]
-    """By plugin, in the order in which they ran: how many nodes it turned down. Empty name: outside of the nodes that
+    """By plugin, in the order in which they ran: how many nodes it rejected. Empty name: outside of the nodes that
     PreFilter has left."""
     nominated_node_name: str
     like: str
     """The pod of its class that went through the cycle; empty: this one did."""
+    extender: str = ""
+    """The HTTP extenders that have rejected nodes, or the one that failed: the message names nobody."""
 
 
 class RecentPreemption(NamedTuple):
@@ -100,7 +102,7 @@ class FailureKept(Protocol):
 
     @property
     def rejected(self) -> tuple[tuple[str, int], ...]:
-        """Nodes turned down, by plugin."""
+        """Nodes rejected, by plugin."""
         ...
 
     @property
@@ -111,6 +113,11 @@ class FailureKept(Protocol):
     @property
     def like(self) -> str:
         """The key of the pod of its class that went through the cycle."""
+        ...
+
+    @property
+    def extender(self) -> str:
+        """The HTTP extenders behind it."""
         ...
 
 
@@ -127,7 +134,7 @@ class RecentAttempts:
         """Moves with each entry: whoever shows the rings sees by it whether there is anything new."""
 
     def note_failed(self, queued: QueuedPodInfo, failure: FailureKept, now: float) -> None:
-        """An attempt failed, or the pod was turned down with its class. `now`: wall-clock seconds."""
+        """An attempt failed, or the pod was rejected with its class. `now`: wall-clock seconds."""
         pod = queued.pod
         self.generation += 1
         self.failed.append(
@@ -143,6 +150,7 @@ class RecentAttempts:
                 failure.rejected,
                 failure.nominated_node_name or "",
                 failure.like if failure.like != pod.key else "",
+                failure.extender,
             )
         )
 

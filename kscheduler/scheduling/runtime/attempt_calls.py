@@ -139,7 +139,7 @@ async def call_awaited_permit(
 def call_pod_group_post_filter(
     plugin: PodGroupPostFilterPlugin, listener: PluginListener, trial: GroupTrial
 ) -> PodGroupPostFilterResult:
-    """What the plugin has found for a group that was turned down. After a failure: an Error that names the plugin."""
+    """What the plugin has found for a group that was rejected. After a failure: an Error that names the plugin."""
     point = POD_GROUP_POST_FILTER
     try:
         result = point.call_and_report(plugin.name, listener, None, plugin.pod_group_post_filter, trial)

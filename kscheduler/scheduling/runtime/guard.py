@@ -47,7 +47,7 @@ class Fate(Enum):
     SORTED_BEHIND = "its key is of no use", "the pod is sorted behind all others, by priority and time"
     QUEUED = "the pod is queued, as if the hint had said so"
     JUDGED_ALONE = "the pod shares no verdict with any other"
-    ASKED_ONE_BY_ONE = "all pods that the gate has turned away are asked about"
+    ASKED_ONE_BY_ONE = "all pods that the gate has rejected are asked about"
     BOUND = "the pod is bound", "the pod is bound all the same"
     OTHERS_GIVE_BACK = "the next plugin is asked to give back", "what it has set aside for the pod may stay so"
     SAID_INSTEAD = "the text says that the plugin cannot tell"

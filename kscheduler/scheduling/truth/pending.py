@@ -1,8 +1,8 @@
 """The pods that wait, by reason: for programs, from the queue as it is.
 
 Read in slices, so the answer of a busy scheduler is not of one moment. The message is the one that the pod's condition
-has at the API server, or what keeps it or its group out of the queue, of which no condition tells; who turned the pod
-down is what the queue knows.
+has at the API server, or what keeps it or its group out of the queue, of which no condition tells; who rejected the
+pod is what the queue knows.
 
 Members of a pod group are decided about together, so those in one place are one entry, though they may have different
 messages: the entry has each with its number of members, that of most of them first.
@@ -33,7 +33,7 @@ _UNDER_WAY: Final = "underWay"
 
 Tree = dict[str, Any]
 _Said = tuple[tuple[str, ...], str]
-"""The plugins that turned a pod down, and its message."""
+"""The plugins that rejected a pod, and its message."""
 
 
 class _Reason(NamedTuple):

@@ -1,4 +1,4 @@
-"""The query of a request: a parameter that a page does not know is refused by its name, not passed over."""
+"""The query of a request: a parameter that a page does not know is refused by its name, not ignored."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

@@ -2,7 +2,8 @@
 
     GET  /explain?pod=shop/web-0                 JSON as `kscheduler explain -o json`; text for `Accept: text/plain`
     GET  /explain?pod=shop/web-0&against=node-7  why not that node
-    GET  /nodes                                  how full each node is, and which waiting pods it has turned away
+    GET  /explain?podGroup=shop/train            a pod group, by one of its members
+    GET  /nodes                                  how full each node is, and which waiting pods it has rejected
     POST /simulate                               what would happen if; the answer is as `kscheduler simulate -o json`
 
 All only read, whatever their method.
@@ -21,8 +22,11 @@ from kscheduler.server.pages.parameters import WORDS, unknown_parameter
 
 BODY_BYTES: Final = 1 << 20
 """Of a request to simulate: some hundred manifests."""
-_PARAMETERS: Final = ("pod", "against", "suggestions")
+_PARAMETERS: Final = ("pod", "podGroup", "against", "suggestions")
 _LONGEST_NAME: Final = 512
+_EXAMPLES: Final = {"pod": "web-0", "podGroup": "train"}
+POD_GROUP: Final = "podgroup"
+"""Between namespace and name of what is asked about: it is a pod group."""
 
 
 Reasons = Sequence[Sequence[str]]
@@ -45,7 +49,7 @@ class Questions(Protocol):
     async def explain(
         self, pod_key: str, against_node: str, *, as_text: bool, with_suggestions: bool
     ) -> QuestionAnswer:
-        """Where a pod (`namespace/name`) goes and why."""
+        """Where a pod (`namespace/name`) goes and why, or a pod group (`namespace/podgroup/name`)."""
         ...
 
     async def simulate(self, body: bytes) -> QuestionAnswer:
@@ -53,7 +57,7 @@ class Questions(Protocol):
         ...
 
     async def nodes(self) -> QuestionAnswer:
-        """How full each node is, and whom it has turned away."""
+        """How full each node is, and whom it has rejected."""
         ...
 
     async def helping_changes(self, reasons: Reasons) -> QuestionAnswer:
@@ -68,15 +72,20 @@ def explain_page(questions: Questions) -> Handler:
         unknown = unknown_parameter(request, _PARAMETERS)
         if unknown is not None:
             return unknown
-        key, against = request.query.get("pod", ""), request.query.get("against", "")
+        parameter = "podGroup" if "podGroup" in request.query else "pod"
+        key, against = request.query.get(parameter, ""), request.query.get("against", "")
         namespace, slash, name = key.partition("/")
         if not (slash and namespace and name) or "/" in name or len(key) > _LONGEST_NAME:
-            return status_answer(request, 400, "pod: NAMESPACE/NAME was expected, as in /explain?pod=default/web-0")
+            example = f"/explain?{parameter}=default/{_EXAMPLES[parameter]}"
+            return status_answer(request, 400, f"{parameter}: NAMESPACE/NAME was expected, as in {example}")
+        if parameter == "podGroup" and "pod" in request.query:
+            return status_answer(request, 400, "pod and podGroup are two questions: ask one of them")
         with_suggestions = WORDS.get(request.query.get("suggestions", "true"))
         if with_suggestions is None:
             return status_answer(request, 400, "suggestions: true or false was expected")
         as_text = _wants_text(request)
-        answer = await questions.explain(key, against, as_text=as_text, with_suggestions=with_suggestions)
+        asked = f"{namespace}/{POD_GROUP}/{name}" if parameter == "podGroup" else key
+        answer = await questions.explain(asked, against, as_text=as_text, with_suggestions=with_suggestions)
         return _response(request, answer, "text/plain" if as_text else "application/json")
 
     return handle

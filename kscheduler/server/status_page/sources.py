@@ -30,7 +30,7 @@ class NodeVerdict:
     key: str
     """The pod, `namespace/name`."""
     plugin: str
-    """Who turns it down there; empty: it fits there, or would fit by preemption alone."""
+    """Who rejects it there; empty: it fits there, or would fit by preemption alone."""
     reasons: tuple[str, ...]
     victims: tuple[str, ...] = ()
     """Pods that would have to go for it to fit there."""

@@ -19,7 +19,7 @@ from kscheduler.simulation.controllers import catalogue
 from kscheduler.simulation.controllers.devices.driver import DRIVER, HollowDeviceDriver, device_class
 from kscheduler.simulation.controllers.engine.loop import running_controllers
 from kscheduler.simulation.demo import workload
-from kscheduler.simulation.demo.processes import first_cause
+from kscheduler.simulation.demo.processes import command_of, first_cause
 from kscheduler.simulation.demo.scheduler_process import scheduler_process
 from kscheduler.simulation.demo.signals import StopSignals
 from kscheduler.simulation.demo.unserved import telling_unserved
@@ -100,7 +100,7 @@ async def _serve_beside(
 ) -> None:
     """Print how to reach the cluster, start the scheduler if there is one, and wait for a signal."""
     with tempfile.TemporaryDirectory(prefix="kscheduler-scheduler-") as folder:
-        async with _scheduler(options, reachable_url(server), folder) as who_schedules:
+        async with _scheduler(options, reachable_url(server), folder, kubeconfig) as who_schedules:
             out.write(_greeting(options, server, kubeconfig))
             out.write(who_schedules or _how_to_schedule(kubeconfig))
             out.flush()
@@ -109,7 +109,7 @@ async def _serve_beside(
 
 
 @asynccontextmanager
-async def _scheduler(options: ClusterOptions, url: str, folder: str) -> AsyncIterator[str]:
+async def _scheduler(options: ClusterOptions, url: str, folder: str, kubeconfig: Path) -> AsyncIterator[str]:
     """Run the scheduler while the body runs; yields a text about it, empty without a scheduler."""
     if not options.schedule:
         yield ""
@@ -120,8 +120,9 @@ async def _scheduler(options: ClusterOptions, url: str, folder: str) -> AsyncIte
         url, log, ["--config", config, *options.scheduler_flags, *options.record_flags]
     ) as own_url:
         flags = shlex.join(["--config", config, *options.scheduler_flags])
-        pending = f"kscheduler pending --master {url} {flags}"
-        explain = f"kscheduler explain NAMESPACE/POD --master {url} {flags}"
+        program, cluster = command_of("kscheduler"), f"--kubeconfig {shlex.quote(str(kubeconfig))}"
+        pending = f"{program} pending {cluster} {flags}"
+        explain = f"{program} explain NAMESPACE/POD {cluster} {flags}"
         *others, last = options.scheduler_names
         names = f"{', '.join(others)} and {last}" if others else last
         rows = (
@@ -130,7 +131,7 @@ async def _scheduler(options: ClusterOptions, url: str, folder: str) -> AsyncIte
             ("its log", str(log)),
             ("why pending", pending),
             ("why a pod", explain),
-            ("with kubectl", f"kubectl kscheduler top --master {url}"),
+            ("its screen", f"{command_of('kubectl-kscheduler')} top {cluster}"),
         )
         lines = (f"  {name}: {text}\n" for name, text in rows)
         yield f"kscheduler schedules the pods for {names}\n{''.join(lines)}"
@@ -221,7 +222,7 @@ def _greeting(options: ClusterOptions, server: EmbeddedAPIServer, kubeconfig: Pa
 
 def _how_to_schedule(kubeconfig: Path) -> str:
     """How to start a scheduler; without one pods would stay Pending."""
-    run = f"kscheduler run --kubeconfig {shlex.quote(str(kubeconfig))}"
+    run = f"{command_of('kscheduler')} run --kubeconfig {shlex.quote(str(kubeconfig))}"
     return (
         "nobody schedules here yet: pods stay Pending. In another terminal, or by `kscheduler cluster --schedule`:\n"
         f"  {run} --scheduler-name {DEFAULT_SCHEDULER_NAME}\n"

@@ -6,7 +6,6 @@ ends, it ends the other two.
 """
 
 import asyncio
-import os
 import sys
 import tempfile
 import time
@@ -27,7 +26,7 @@ from kscheduler.client.watch import ListDecoder
 from kscheduler.informers import InformerFactory
 from kscheduler.simulation.demo import workload
 from kscheduler.simulation.demo.cluster import BOTH_NAMES, write_configuration
-from kscheduler.simulation.demo.processes import START_SECONDS, ChildProcess, first_cause
+from kscheduler.simulation.demo.processes import START_SECONDS, ChildProcess, command_of, first_cause
 from kscheduler.simulation.demo.progress import Display, Snapshot, display
 from kscheduler.simulation.demo.report import DemoOutcome, could_ever_be_bound, judge, pending_reason, report
 from kscheduler.simulation.demo.scheduler_process import scheduler_process
@@ -238,12 +237,6 @@ async def _judged(client: APIClient, observer: _Observer) -> DemoOutcome:
     return judge(all_nodes, all_pods, observer.latencies, observer.seconds)
 
 
-def _command(name: str) -> str:
-    """A program of this installation, as a shell in this directory finds it."""
-    beside = Path(sys.executable).with_name(name)
-    return os.path.relpath(beside) if beside.is_relative_to(Path.cwd()) else name
-
-
 def _addresses(url: str, own_url: str, folder: Path, config: str) -> str:
     kubeconfig = f"--kubeconfig {folder / 'kubeconfig'}"
     rows = (
@@ -251,8 +244,8 @@ def _addresses(url: str, own_url: str, folder: Path, config: str) -> str:
         ("kubectl", f"kubectl --server {url} get pods -o wide"),
         ("more pods", f"kubectl --server {url} create deployment app --image=app --replicas=3"),
         ("kubeconfig", f"export KUBECONFIG={folder / 'kubeconfig'}"),
-        ("why pending", f"{_command('kscheduler')} pending {kubeconfig} --config {config}"),
-        ("its screen", f"{_command('kubectl-kscheduler')} top {kubeconfig}"),
+        ("why pending", f"{command_of('kscheduler')} pending {kubeconfig} --config {config}"),
+        ("its screen", f"{command_of('kubectl-kscheduler')} top {kubeconfig}"),
         ("status page", f"{own_url}/ui/"),
         ("metrics", f"{own_url}/metrics"),
         ("readiness", f"{own_url}/readyz?verbose"),

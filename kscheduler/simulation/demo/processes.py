@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import shlex
+import shutil
 import signal
 import sys
 from collections import deque
@@ -33,6 +35,17 @@ _POLL_SECONDS = 0.02
 _TAIL_LINES = 12
 START_SECONDS = 30.0
 """The time limit for a program's start."""
+
+
+def command_of(name: str) -> str:
+    """A program of this installation, as a shell in this directory finds it: on the PATH it may be another one's."""
+    beside = Path(sys.executable).with_name(name)
+    if not beside.exists():
+        return f"{shlex.quote(sys.executable)} -m kscheduler" if name == "kscheduler" else name
+    if beside.is_relative_to(Path.cwd()):
+        return shlex.quote(os.path.relpath(beside))
+    found = shutil.which(name)
+    return name if found is not None and Path(found).samefile(beside) else shlex.quote(str(beside))
 
 
 class DemoFailedError(Exception):

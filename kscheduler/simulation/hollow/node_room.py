@@ -145,7 +145,7 @@ class NodeRoom:
     def lack_at_admission(self, pod: Pod) -> Lack | None:
         """The first resource for which the node's kubelet rejects the pod.
 
-        Extended resources that the node does not name are passed over: somebody else counts them, such as an extender
+        Extended resources that the node does not name are skipped: somebody else counts them, such as an extender
         of the scheduler.
         """
         needs = needs_of(pod)

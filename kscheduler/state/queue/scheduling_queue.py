@@ -335,7 +335,7 @@ class SchedulingQueue:
         """Follow another policy from now on, in one step: other profiles, another order, another back-off.
 
         Every pod is placed anew. Those that `serves` does not want leave the queue. The others are asked at the new
-        gates, and nobody stays parked: what turned them down may be gone. A pod that is being tried comes back as
+        gates, and nobody stays parked: what rejected them may be gone. A pod that is being tried comes back as
         after any event that may help it. Linear in the number of waiting pods.
         """
         taken = list(self._groups.give_up()) if self._groups is not None else []

@@ -24,7 +24,7 @@ from kscheduler.scheduling.runtime.timing import UNTIMED
 from kscheduler.state.cache import Cache
 
 Answers = dict[str, tuple[str, int | None]]
-"""By node: the reason to turn it down (empty: it passes), and raw points (`None`: none were asked for)."""
+"""By node: the reason to reject it (empty: it passes), and raw points (`None`: none were asked for)."""
 
 
 class TriedPlugin:

@@ -33,7 +33,7 @@ MOST_SECONDS: Final = PERMIT_TIMEOUT_SECONDS
 _OUTSIDE: Final = "what it does reaches beyond the scheduler; test it with `Cluster(...).enable(...).running()`"
 _NO_GROUPS: Final = "it is asked about pod groups, of which there are none here"
 _NOT_TRIED: Final = {
-    "post_filter": ("PostFilter", "it is asked for pods that other plugins turned down; test it with `Cluster.decide`"),
+    "post_filter": ("PostFilter", "it is asked for pods that other plugins rejected; test it with `Cluster.decide`"),
     "pre_bind": ("PreBind", _OUTSIDE),
     "bind": ("Bind", _OUTSIDE),
     "post_bind": ("PostBind", _OUTSIDE),
@@ -97,7 +97,7 @@ async def _awaited_permit(plugin: Any, arguments: tuple[Any, ...]) -> str:
     try:
         await asyncio.wait_for(permit, seconds)
     except TimeoutError:
-        return f"`permit` has not ended after {seconds:g} s, and the pod would be turned down: what does it wait for?"
+        return f"`permit` has not ended after {seconds:g} s, and the pod would be rejected: what does it wait for?"
     except PluginFailure as failure:
         why = "where the one whom it asks is away that is right, and there is no API server here"
         return f"{failure}: {why} (`handle.client` is None)"

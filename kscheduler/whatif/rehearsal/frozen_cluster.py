@@ -292,7 +292,7 @@ class FrozenCluster:
     def why_never_quiet(self) -> str:
         """What goes on where `until_quiet` has given up: pods change places, or fail at each attempt.
 
-        A pod does so after an error, such as that there are no nodes, and a pod group whenever it is turned down.
+        A pod does so after an error, such as that there are no nodes, and a pod group whenever it is rejected.
         """
         if self._moves != self._moves_before_the_end:
             return "some pods still change places after ten minutes of virtual time"

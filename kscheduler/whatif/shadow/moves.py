@@ -42,7 +42,7 @@ class BoundPod(Move):
     """Before it had one."""
     node_name: str
     rank: Rank | None
-    """`None`: unknown, as it was there before the shadow, or had been turned down before."""
+    """`None`: unknown, as it was there before the shadow, or had been rejected before."""
 
     @property
     def uid(self) -> str:

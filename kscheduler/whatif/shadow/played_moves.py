@@ -30,7 +30,7 @@ class PlayedMoves:
         self._reach = max(LEAST_REACH_SECONDS, 4 * settle_seconds)
         self._moves: deque[Move] = deque(maxlen=MOST_MOVES)
         self._ranks: dict[str, Rank] = {}
-        """By UID: followed pods that wait, have never been turned down, and came while the shadow was there."""
+        """By UID: followed pods that wait, have never been rejected, and came while the shadow was there."""
         self._created: dict[str, int] = {}
         """By UID: the version in which a followed pod that waits was made."""
         self._arrivals = 0
@@ -45,7 +45,7 @@ class PlayedMoves:
             self._ranks[pod.metadata.uid] = -(pod.spec.priority or 0), self._arrivals
 
     def lost_rank(self, uid: str) -> None:
-        """The pod was turned down: it comes back to the other's queue, nobody knows when."""
+        """The pod was rejected: it comes back to the other's queue, nobody knows when."""
         self._ranks.pop(uid, None)
 
     def forget(self, uid: str) -> None:

@@ -9,7 +9,7 @@ The other scheduler took node T, we would take node U:
     tie               T has as many points as U: the other takes any of the best by chance
     sampled           T has fewer points, but the other looks at a sample of the nodes, which may have lacked the better
     different score   T has fewer points, and no sample can be the reason
-    not feasible      T is turned down by our filters
+    not feasible      T is rejected by our filters
 
 The first three that apply win, in the order above, but for a tie of a scheduler that ties by chance: that needs no
 order to explain it.
@@ -150,7 +150,7 @@ class Compared(Protocol):
 
     @property
     def status(self) -> Any:
-        """Why the node was turned down, a `Status`; `None`: the pod fits there."""
+        """Why the node was rejected, a `Status`; `None`: the pod fits there."""
         ...
 
     @property

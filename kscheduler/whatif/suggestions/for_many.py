@@ -18,6 +18,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
+from kscheduler.whatif.owners import Owners, owner_of
 from kscheduler.whatif.suggestions.changed import ObjectChange
 from kscheduler.whatif.suggestions.pod_changes.amounts import requesting, room_of
 from kscheduler.whatif.suggestions.pod_changes.demand import Demand
@@ -43,7 +44,11 @@ class HelpForMany:
 
 
 def help_for_many(
-    profile: Profile, pods: Sequence[PodInfo], cache: Cache, budgets: DisruptionBudgets | None
+    profile: Profile,
+    pods: Sequence[PodInfo],
+    cache: Cache,
+    budgets: DisruptionBudgets | None,
+    owners: Owners = owner_of,
 ) -> HelpForMany | None:
     """The change that frees most of the pods, of equals the smallest; `None` if none helps the first of them.
 
@@ -53,7 +58,7 @@ def help_for_many(
     alike = [pod for pod in pods if pod.pod.spec == example.pod.spec][:MOST_PODS]
     trials = _Placing(profile, alike, cache)
     best: HelpForMany | None = None
-    for suggestion in _candidates(suggestions(profile, example, cache, budgets), trials):
+    for suggestion in _candidates(suggestions(profile, example, cache, budgets, owners=owners), trials):
         frees = trials.freed(suggestion)
         if best is None or frees > best.frees:
             best = HelpForMany(suggestion, frees, len(alike))

@@ -12,6 +12,7 @@ from kscheduler.framework.cluster.preemption import DisruptionBudgets
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
+from kscheduler.whatif.owners import Owners, owner_of
 from kscheduler.whatif.suggestions.other_changes.claims import all_elsewhere, claim_changes
 from kscheduler.whatif.suggestions.other_changes.device_claims import (
     ClaimTemplates,
@@ -46,13 +47,16 @@ def suggestions(
     cache: Cache,
     budgets: DisruptionBudgets | None = None,
     claim_templates: ClaimTemplates = NO_TEMPLATES,
+    owners: Owners = owner_of,
 ) -> list[Suggestion]:
     """The changes after which the cycle finds a node for the pod, the smallest first; empty if none was found.
 
     For a pod that fits nowhere as it is; one that does gets none. `budgets`: whom to rather not delete.
-    `claim_templates`: of the pod's claims. The cache is changed on the way, and is as before in the end.
+    `claim_templates`: of the pod's claims. `owners`: whose replica a pod is. The cache is changed on the way, and is as
+    before in the end.
     """
     trials = Trials(profile, pod, cache)
+    trials.owners = owners
     if len(trials.rows(())):
         return []
     asked = list(demands(trials.pod, cache.nodes))

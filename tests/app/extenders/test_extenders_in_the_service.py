@@ -1,6 +1,7 @@
 """A scheduler with HTTP extenders, on the embedded API server: what they say is done, what they break is bounded."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -95,12 +96,17 @@ async def test_a_pod_goes_where_extenders_let_it_and_like_it_best(knows_nodes: b
         assert len(scoring[field] if knows_nodes else scoring[field]["items"]) == 2
 
 
-async def test_a_pod_that_an_extender_turns_down_says_who_and_comes_back_when_something_changes() -> None:
+async def test_a_pod_that_an_extender_rejects_says_who_and_comes_back_when_something_changes() -> None:
     with extender_program({"filter": leaves(reason="no token left")}) as program:
         async with scheduling(program.settings(**NAMES)) as world:
             world.pod("pod")
             message = await world.rejected("pod")
             assert "3 no token left" in message
+            assert program.url not in message, "as kube-scheduler, the condition names nobody"
+            explained = json.loads((await answer(world.app, "/explain?pod=default/pod"))[1])
+            assert [(each["url"], each["verbs"]) for each in explained["extenders"]] == [(program.url, ["filter"])]
+            page = (await answer(world.app, "/ui/pods/default/pod"))[1]
+            assert f"rejected by HTTP extender <code>{program.url}</code>" in page
             program.answers = {"filter": leaves("d")}
             put(world.server, "nodes", node_tree("d"))
             assert await world.bound("pod") == "d"

@@ -41,6 +41,16 @@ async def test_members_are_pending_pods_and_their_group_is_one_entity() -> None:
         status, text = await answer(app, "/explain?pod=default/other")
         lacks = "waits for PodGroup default/nobody, which does not exist"
         assert (status, json.loads(text)["message"]) == (200, lacks)
+        status, text = await answer(app, "/explain?podGroup=default/nobody")
+        assert (status, json.loads(text)["podGroup"], json.loads(text)["message"]) == (200, "default/nobody", lacks)
+        status, text = await answer(app, "/explain?podGroup=default/unknown")
+        told = "the service knows no pod group default/unknown: no pod of namespace default names pod group unknown"
+        assert (status, json.loads(text)["message"]) == (404, told)
+        status, text = await answer(app, "/explain?pod=podgroup/nobody")
+        told = "the service knows no pod podgroup/nobody; of a pod group: podGroup=NAMESPACE/nobody"
+        assert (status, json.loads(text)["message"]) == (404, told)
+        assert (await answer(app, "/explain?podGroup=nobody"))[0] == 400
+        assert (await answer(app, "/explain?podGroup=default/nobody&pod=default/other"))[0] == 400
         pending = json.loads((await answer(app, "/pending"))[1])
         assert [one["message"] for one in pending["reasons"] if one["queue"] == "incomplete"] == [lacks]
         schema = {"$ref": "#/components/schemas/Pending", "components": description()["components"]}

@@ -115,7 +115,7 @@ async def test_a_pod_that_fits_nowhere_says_why_and_what_it_waits_for() -> None:
     assert alarms(log) == []
 
 
-async def test_pods_that_are_turned_down_with_their_class_share_a_line() -> None:
+async def test_pods_that_are_rejected_with_their_class_share_a_line() -> None:
     with log_at(2) as log:
         async with EmbeddedAPIServer(seed=1) as server:
             put(server, "nodes", node_tree("small", cpu="1"))

@@ -85,7 +85,7 @@ async def test_the_first_pod_is_judged_by_data_and_a_parked_pod_wakes_when_they_
             assert node_of(server, "first") == "b"
             record = server.store.get("pods", "default", "first")
             assert record is not None
-            assert not record.value["status"].get("conditions", [])[:-1], "it was never turned down"
+            assert not record.value["status"].get("conditions", [])[:-1], "it was never rejected"
 
             put(server, "pods", pod_tree("second", nodeSelector={"kubernetes.io/hostname": "c"}))
             await until(server, lambda: "node(s) had no claim" in message_of(server, "second"))

@@ -73,7 +73,7 @@ async def test_a_pod_that_fits_nowhere_is_among_the_reasons(scene: Scene) -> Non
 
 async def test_a_pods_story_tells_its_place_its_attempts_and_who_turned_nodes_down(scene: Scene) -> None:
     put(scene.server, "pods", pod_tree("huge", requests={"cpu": "64"}))
-    page = await scene.page_with("/ui/pods/default/huge", "Nodes turned down", "0/3 nodes are available")
+    page = await scene.page_with("/ui/pods/default/huge", "Nodes rejected", "0/3 nodes are available")
     assert "Unschedulable" in page
     assert "kinds of events in the cluster" in page
     assert "NodeAdd" in page
@@ -88,7 +88,7 @@ async def test_a_reason_names_the_change_that_frees_most_of_its_pods(scene: Scen
     assert "kubectl" in page
 
 
-async def test_a_pending_pods_page_tells_what_would_help_and_a_nodes_page_who_is_turned_away(scene: Scene) -> None:
+async def test_a_pending_pods_page_tells_what_would_help_and_a_nodes_page_who_is_rejected(scene: Scene) -> None:
     put(scene.server, "pods", pod_tree("huge", requests={"cpu": "64"}))
     page = await scene.page_with("/ui/pods/default/huge", "so since", "What would help")
     assert "request 4 of cpu instead of 64" in page

@@ -202,6 +202,7 @@ async def test_what_if_pending_nodes_and_top_are_answered_by_the_service(
 
 
 async def test_why_is_asked_about_a_pod_group_by_one_of_its_members_that_wait(
+    tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     async with cluster() as front:
@@ -213,6 +214,12 @@ async def test_why_is_asked_about_a_pod_group_by_one_of_its_members_that_wait(
         for words in (("podgroup/train",), ("pg/train", "-n", "default"), ("podgroup/train", "--direct")):
             assert await plugin(front, "why", *words) == 0
             assert "default/second: fits on no node" in capsys.readouterr().out
+        dump = tmp_path / "dump.json"
+        items = [{"apiVersion": "v1", "kind": "Node", **node_tree("node", cpu="2")}]
+        items += [{"apiVersion": "v1", "kind": "Pod", **pod_tree("third", schedulerName="kscheduler", **group)}]
+        dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+        assert await asyncio.to_thread(main, ["why", "podgroup/train", "--from", str(dump)]) == 0
+        assert "default/third: goes to node" in capsys.readouterr().out
         assert await plugin(front, "why", "podgroup/other") == 1
         told = "no pod of namespace default names pod group other; -n gives another namespace"
         assert told in capsys.readouterr().err

@@ -40,7 +40,7 @@ def run(scenario: Scenario, command: str) -> None:
 
 def free(scenario: Scenario, pod: str, kind: str) -> None:
     """The pod waits; the command of this kind gives it a node."""
-    scenario.wait(f"{pod} is turned down", lambda: scenario.events(pod, "FailedScheduling") or is_gated(scenario, pod))
+    scenario.wait(f"{pod} is rejected", lambda: scenario.events(pod, "FailedScheduling") or is_gated(scenario, pod))
     run(scenario, suggestions(scenario, pod)[kind]["command"])
     scenario.wait_bound(pod)
 
@@ -116,7 +116,7 @@ def test_a_template_is_changed(scenario: Scenario, kind: str) -> None:
     scenario.api.create(f"/apis/apps/v1/namespaces/{scenario.namespace}/{plural}", tree)
     scenario.wait("its pod waits", scenario.pending)
     (waiting,) = scenario.pending()
-    scenario.wait("it is turned down", lambda: scenario.events(waiting, "FailedScheduling"))
+    scenario.wait("it is rejected", lambda: scenario.events(waiting, "FailedScheduling"))
     command = suggestions(scenario, waiting)["request+toleration"]["command"]
     words = f"--kubeconfig={scenario.server.admin_kubeconfig} patch {kind.lower()} web -n {scenario.namespace}"
     assert command.startswith(f"kubectl {words} --type=json -p ")

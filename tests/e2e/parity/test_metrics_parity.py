@@ -233,7 +233,7 @@ def test_all_else_that_counts_is_equal_or_explained(pages: Pages) -> None:
 
 
 def test_the_same_events_are_asked_about_and_the_same_answers_given(pages: Pages) -> None:
-    """How often each plugin is asked differs from run to run: upstream asks those that turned a pod down in no order,
+    """How often each plugin is asked differs from run to run: upstream asks those that rejected a pod in no order,
     and stops at the first Queue. Of namespaces it never asks; they are other tests' namespaces that come and go.
     """
     theirs, ours = pages[0][-1], pages[1][-1]

@@ -189,7 +189,7 @@ def test_a_race_with_kube_scheduler_is_reported_and_left_to_the_kubelet(race: Ra
     kubectl = race.server.plane.kubectl
     race.wait("the node's Event", lambda: "NodeOverfilled" in kubectl("describe", "node", "a"))
     assert race.our_place() == (uid, "a"), "nothing is evicted by default"
-    # the kubelet comes, and turns the second pod away
+    # the kubelet comes, and rejects the second pod
     refused = {"status": {"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough resource: cpu"}}
     race.api.patch(f"{race.pods_path}/theirs/status", refused, STRATEGIC_PATCH)
     kscheduler.wait_until("the end", lambda: race.lines(kscheduler, "node_overfilled_ended"), SECONDS)

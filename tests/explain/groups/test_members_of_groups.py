@@ -73,6 +73,43 @@ def test_without_the_api_a_label_is_only_a_label(tmp_path: Path, capsys: pytest.
     assert "goes to a" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("named", ["podgroup/g", "pg/g"])
+def test_a_group_of_a_file_is_named_itself(named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, config = dump(tmp_path, cpu="1")
+    assert run(named, "--from", path, "--config", config) == 0
+    assert capsys.readouterr().out == "pod group default/g: Scheduled\n  m-0: goes to a\n  m-1: goes to a\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        pytest.param(["pg/other"], "no pod of namespace default names pod group other, of its 2 pods", id="unknown"),
+        pytest.param(["pg/g", "-n", "ml"], "no pod of namespace ml names pod group g, of its 2 pods", id="elsewhere"),
+        pytest.param(["pg/ml/g"], "'pg/ml/g' is not pg/NAME: -n gives the namespace of a pod group", id="namespace"),
+        pytest.param(["podgroup/"], "'podgroup/' is not podgroup/NAME", id="nameless"),
+    ],
+)
+def test_a_group_of_a_file_that_nobody_names_is_refused(
+    words: list[str], refusal: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, config = dump(tmp_path, cpu="1")
+    assert run(*words, "--from", path, "--config", config) == 2
+    assert refusal in capsys.readouterr().err
+
+
+async def test_a_live_group_is_named_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    async with EmbeddedAPIServer(seed=1) as server:
+        server.registry.create(NODES, "", node_tree("a", cpu="2"))
+        for name, node in (("runs", "a"), ("waits", "")):
+            member = pod_tree(name, **({"nodeName": node} if node else {}))
+            member["metadata"]["labels"] = {SCHEDULER_PLUGINS_LABEL: "g"}
+            server.registry.create(PODS, "default", member)
+        assert await run_beside("podgroup/g", "--master", server.url) == 0
+        assert capsys.readouterr().out.startswith("default/waits: ")
+        assert await run_beside("pg/g", "-n", "ml", "--master", server.url) == 1
+    assert "no pod of namespace ml names pod group g; -n gives another namespace" in capsys.readouterr().err
+
+
 async def test_a_live_member_is_explained_with_its_group(capsys: pytest.CaptureFixture[str]) -> None:
     kinds = served_kinds("1.37", lambda gate: gate == GATE)
     async with EmbeddedAPIServer(seed=1, kinds=kinds) as server:

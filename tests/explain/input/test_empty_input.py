@@ -1,12 +1,16 @@
 """Input without objects or nodes must not look like an all-clear, and unreadable objects must be told of."""
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
-from kscheduler.cli import main
+from kscheduler.cli import kubectl_plugin, main
 
 Tree = dict[str, Any]
 
@@ -47,6 +51,104 @@ def test_a_dump_without_any_object_is_refused(
     assert told.out == ""
 
 
+VERBS = ["explain", "pending", "simulate", "nodes"]
+
+
+def asked(verb: str, *flags: str) -> int:
+    return kubectl_plugin.main([verb, *flags]) if verb == "nodes" else main([verb, *flags])
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param(
+            '{"apiVersion": "v1", "kind": "List"}',
+            ": document 1 (List): items: is missing; a list without objects has `items: []`",
+            id="no items",
+        ),
+        pytest.param(
+            '{"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "7"}, "items": {}}',
+            ": document 1 (PodList): items: expected a list",
+            id="items of no list",
+        ),
+        pytest.param("{}", ":1: an empty object is neither a Kubernetes object nor a scenario", id="empty object"),
+    ],
+)
+def test_what_is_no_list_is_no_empty_cluster(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str, text: str, told: str
+) -> None:
+    dump = tmp_path / "dump.json"
+    dump.write_text(text)
+    assert asked(verb, "--from", str(dump)) == 2
+    assert capsys.readouterr() == ("", f"kscheduler: {dump}{told}\n")
+
+
+def test_an_empty_list_among_others_and_a_kind_that_is_named_like_one_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    allow_list: Tree = {"apiVersion": "example.com/v1", "kind": "AllowList", "metadata": {"name": "a"}, "items": {}}
+    null = {"apiVersion": "v1", "kind": "PodList", "items": None}
+    assert main(["explain", "--from", written(tmp_path, NODE, POD, EMPTY_LIST, null, allow_list)]) == 0
+    assert "AllowList (1)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("path", ["/api/v1/nodes", "/apis/storage.k8s.io/v1/csinodes"])
+async def test_an_answer_that_is_no_list_is_no_empty_cluster(
+    capsys: pytest.CaptureFixture[str], verb: str, path: str
+) -> None:
+    async with answering({path: b"{}"}) as url:
+        flags = {"explain": ["shop/waits"], "simulate": ["--drain", "node"], "nodes": ["--direct"]}.get(verb, [])
+        assert await asyncio.to_thread(asked, verb, *flags, "--master", url) == 1
+    kind = "NodeList" if path.endswith("/nodes") else "CSINodeList"
+    told = f"kscheduler: GET {path}: the answer is no {kind} of an API server: no items\n"
+    assert capsys.readouterr().err == told
+
+
+@asynccontextmanager
+async def answering(answers: dict[str, bytes]) -> AsyncIterator[str]:
+    """The URL of an API server that answers thus, and otherwise with a list of nothing, a pod or a version."""
+    usual = {"/version": b'{"major": "1", "minor": "36", "gitVersion": "v1.36.2"}'}
+    usual["/api/v1/namespaces/shop/pods/waits"] = json.dumps(POD).encode()
+
+    async def handle(request: web.Request) -> web.Response:
+        body = {**usual, **answers}.get(request.path, b'{"items": [], "metadata": {"resourceVersion": "7"}}')
+        return web.Response(body=body, content_type="application/json")
+
+    routes = web.Application()
+    routes.router.add_route("*", "/{tail:.*}", handle)
+    runner = web.AppRunner(routes)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+async def test_an_answer_that_is_no_pod_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    path = "/api/v1/namespaces/shop/pods/waits"
+    async with answering({path: b"{}"}) as url:
+        assert await asyncio.to_thread(main, ["explain", "shop/waits", "--master", url]) == 1
+    told = f"kscheduler: GET {path}: the answer is no Pod of an API server: no metadata.name\n"
+    assert capsys.readouterr().err == told
+
+
+@pytest.mark.parametrize("verb", ["nodes", "pending", "why", "whatif"])
+async def test_an_answer_that_is_of_no_service_is_no_empty_answer(
+    capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    proxy = "/api/v1/namespaces/kscheduler-system/services/https:kscheduler:10259/proxy"
+    path = {"why": "/explain", "whatif": "/simulate"}.get(verb, f"/{verb}")
+    flags = {"why": ["shop/waits", "-o", "json"], "whatif": ["--drain", "node"]}.get(verb, [])
+    service = ("--service", "kscheduler-system/kscheduler:10259")
+    async with answering({f"{proxy}{path}": b"{}"}) as url:
+        assert await asyncio.to_thread(kubectl_plugin.main, [verb, *flags, *service, "--master", url]) == 1
+    told = "kscheduler: what answers at kscheduler-system/kscheduler:10259 is no kscheduler: "
+    assert capsys.readouterr().err.startswith(f"{told}{path}: no ")
+
+
 @pytest.mark.parametrize("verb", ["explain", "pending", "simulate"])
 def test_a_dump_without_nodes_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str) -> None:
     dump = written(tmp_path, POD)
@@ -64,30 +166,3 @@ def test_without_nodes_no_pod_is_said_to_change_places(tmp_path: Path, capsys: p
     assert "tried again and again, and each attempt fails: shop/waits" in tree["notes"]
     assert not any("change places" in note for note in tree["notes"])
     assert tree["pending"][0]["message"] == "no nodes available to schedule pods"
-
-
-@pytest.mark.parametrize(("object_name", "field"), [
-    ("node bad", "status.allocatable.cpu"),
-    ("pod shop/bad", "spec.containers[0].resources.requests.cpu"),
-])  # fmt: skip
-def test_a_simulation_says_which_object_it_cannot_read_and_leaves_out(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], object_name: str, field: str
-) -> None:
-    if object_name.startswith("node"):
-        bad = {**NODE, "metadata": {"name": "bad", "uid": "bad"}, "status": {"allocatable": {"cpu": "four"}}}
-    else:
-        container = {**CONTAINER, "resources": {"requests": {"cpu": "four"}}}
-        metadata = {"name": "bad", "namespace": "shop", "uid": "bad"}
-        bad = {**POD, "metadata": metadata, "spec": {"schedulerName": "kscheduler", "containers": [container]}}
-    dump = written(tmp_path, NODE, POD, bad)
-    assert main(["simulate", "--from", dump]) == 0
-    told = capfd.readouterr()
-    why = f"{dump}: {object_name}: {field}: quantity 'four' is not a number"
-    assert told.err.startswith(f"kscheduler: {why}")
-    assert "[error" not in told.err
-    assert f"left out, as it cannot be read: {object_name}\n" in told.out
-    assert main(["simulate", "--from", dump, "-o", "json"]) == 0
-    tree = json.loads(capfd.readouterr().out)
-    assert tree["leftOut"] == [object_name]
-    assert [note for note in tree["notes"] if note.startswith(why)]
-    assert [each["pod"] for each in tree["placed"]] == ["shop/waits"]

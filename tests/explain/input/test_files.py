@@ -173,7 +173,7 @@ def test_pending_pods_of_objects_in_any_form(
     captured = capsys.readouterr()
     trees = [json.loads(line) for line in captured.out.splitlines()]
     assert [(tree["id"], tree["feasible"]) for tree in trees] == [("default/web", ["a"]), ("default/worker", ["a"])]
-    assert captured.err == "kscheduler: kinds that no scheduling rule reads are passed over: ConfigMap (1)\n"
+    assert captured.err == "kscheduler: kinds that no scheduling rule reads are skipped: ConfigMap (1)\n"
 
 
 def test_one_pod_of_the_objects_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""How full each node is, and whom it has turned away: counted by pods, by plugin, and in which order it is shown."""
+"""How full each node is, and whom it has rejected: counted by pods, by plugin, and in which order it is shown."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def test_pods_that_no_cycle_would_see_are_counted_apart() -> None:
     assert (tree["waitingPods"], tree["podsNotJudged"]) == (0, 2)
 
 
-def test_a_pod_that_is_turned_down_for_all_nodes_at_once_counts_on_each() -> None:
+def test_a_pod_that_is_rejected_for_all_nodes_at_once_counts_on_each() -> None:
     claim = [{"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}]
     tree = uses([node_tree("a"), node_tree("b")], [pod_tree(volumes=claim)])
     assert [node["turnedAway"] for node in tree["nodes"]] == [{"VolumeRestrictions": 1}] * 2
@@ -61,7 +61,7 @@ def test_the_table_has_the_fullest_first_or_as_asked() -> None:
     tree = uses([node_tree("a", cpu="8"), node_tree("b"), cordoned], full)
     assert [line.split()[0] for line in uses_text(tree).splitlines()[2:]] == ["b", "a", "c"]
     assert [line.split()[0] for line in uses_text(tree, "name").splitlines()[2:]] == ["a", "b", "c"]
-    assert [line.split()[0] for line in uses_text(tree, "turned-away").splitlines()[2:]] == ["b", "c", "a"]
+    assert [line.split()[0] for line in uses_text(tree, "rejected").splitlines()[2:]] == ["b", "c", "a"]
     head, _, row = uses_text(tree, names=["c"]).splitlines()
     assert head == "1 node; 1 waiting pod was judged"
     assert "cordoned" in row
@@ -82,4 +82,24 @@ def test_the_table_has_a_column_for_each_other_resource_in_use_and_cpu_in_one_un
     assert [row.split()[0] for row in rows] == ["large", "plain", "empty"]
     assert "2/8" in rows[0]
     assert "8/8 100 %" in rows[0]
-    assert ("1000m/3900m" in rows[1], " 0/3900m" in rows[2]) == (True, True)
+    assert (" 1/3.9  25 %" in rows[1], " 0/3.9   0 %" in rows[2]) == (True, True)
+
+
+def test_a_cell_has_one_unit_and_the_strokes_of_a_column_are_below_each_other() -> None:
+    pods = [
+        pod_tree("p", node="a", requests={"cpu": "1500m", "memory": "512Mi"}),
+        pod_tree("q", node="b", requests={"cpu": "6m", "memory": "1Mi"}),
+        pod_tree("r", node="c", requests={"cpu": "12", "memory": "1536Mi"}),
+    ]
+    nodes = [
+        node_tree("a", cpu="4", memory="8Gi"),
+        node_tree("b", cpu="31800m", memory="31Gi"),
+        node_tree("c", cpu="16", memory="900Mi"),
+    ]
+    head, *rows = uses_text(uses(nodes, pods), "name").splitlines()[1:]
+    assert [row.partition("110")[0].rstrip() for row in rows] == [
+        "a       1.5/4     37 %    0.5Gi/8Gi       6 %  1/",
+        "b     0.006/31.8   0 %  <0.01Gi/31Gi      0 %  1/",
+        "c        12/16    75 %    1.5Gi/~0.88Gi 170 %  1/",
+    ]
+    assert head.split()[:3] == ["node", "cpu", "memory"]

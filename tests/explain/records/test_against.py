@@ -31,14 +31,14 @@ def test_a_node_with_fewer_points_is_behind_by_plugin() -> None:
     assert "NodeResourcesFit" in text
 
 
-def test_a_node_that_was_turned_down_says_why() -> None:
+def test_a_node_that_was_rejected_says_why() -> None:
     found = compared("full")
     assert found.status is not None
     assert found.status.plugin == "NodeResourcesFit"
     text = comparison_text(found)
-    assert "why not full: NodeResourcesFit turned it down: Insufficient cpu" in text
+    assert "why not full: NodeResourcesFit rejected it: Insufficient cpu" in text
     assert "1 short" in text
-    assert "NodeUnschedulable turned it down" in comparison_text(compared("closed"))
+    assert "NodeUnschedulable rejected it" in comparison_text(compared("closed"))
 
 
 def test_a_bound_pod_is_compared_with_the_node_that_it_is_on() -> None:

@@ -211,6 +211,39 @@ def test_replicas_of_the_same_workload_are_the_last_to_go() -> None:
     assert [each["kind"] for each in found] == ["addNode", "request", "deletePods", "deletePods", "deletePods"]
 
 
+def of_replica_set(pod: Tree, name: str, template_hash: str) -> Tree:
+    """The pod as the Deployment controller makes it."""
+    pod["metadata"] |= {
+        "ownerReferences": owned_by("ReplicaSet", name)["metadata"]["ownerReferences"],
+        "labels": {"pod-template-hash": template_hash},
+    }
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("owners", "comes_again"),
+    [
+        pytest.param({}, True, id="by their names"),
+        pytest.param({"web-old": "web", "web-new": "web"}, True, id="by their owners"),
+        pytest.param({"web-old": "other", "web-new": "web"}, False, id="owners say otherwise"),
+        pytest.param({"web-old": "", "web-new": ""}, False, id="nobody owns them"),
+    ],
+)
+def test_pods_of_an_older_version_of_the_deployment_are_its_replicas_too(
+    owners: dict[str, str], comes_again: bool
+) -> None:
+    older = of_replica_set(pod_tree("older", cpu="2", nodeName="a", priority=0), "web-old", "old")
+    pod = of_replica_set(pod_tree(), "web-new", "new")
+    replica_sets = []
+    for name, owner in owners.items():
+        above = [{"apiVersion": "apps/v1", "kind": "Deployment", "name": owner, "uid": "2", "controller": True}]
+        metadata = {"name": name, "namespace": "default", "ownerReferences": above if owner else []}
+        replica_sets.append({"metadata": metadata})
+    found, text = asked(pod, nodes=[node_tree("a", cpu="2")], pods=[older], replicasets=replica_sets)
+    assert (found[0]["kind"] == "deletePods") is not comes_again
+    assert ("the pod's own controller makes older again" in " ".join(text.split())) is comes_again
+
+
 def test_pods_that_would_have_to_go_are_named_with_priority_and_budgets() -> None:
     budget = {
         "metadata": {"name": "b", "namespace": "default"},

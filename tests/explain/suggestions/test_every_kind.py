@@ -371,7 +371,7 @@ def asked_again(tree: Tree, tmp_path: Path, capsys: pytest.CaptureFixture[str], 
     dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     assert main(["explain", "--from", str(dump), "-o", "json", "--scheduler-name", "default-scheduler"]) == 0
     output = capsys.readouterr()
-    assert "passed over" not in output.err
+    assert "skipped" not in output.err
     answer: Tree = json.loads(output.out)
     return answer
 

@@ -83,12 +83,12 @@ def test_an_extender_that_turns_all_nodes_down_is_named_with_its_words(tmp_path:
         line = scenario_line(pod_tree(), nodes=[node_tree(name) for name in "abc"], config=configuration(program))
         (found,) = explained(tmp_path, capsys, line, "--ask-extenders")["suggestions"]
     assert (found["kind"], found["nodes"], found["changes"], found["command"]) == ("extender", 3, [], "")
-    said = f"ask whoever runs extender {program.url}, which turned down the last 3 nodes: no token left"
+    said = f"ask whoever runs extender {program.url}, which rejected the last 3 nodes: no token left"
     assert found["text"] == said
 
 
 def test_of_two_extenders_the_one_is_named_that_left_nothing(tmp_path: Path, capsys: Captured) -> None:
-    """The other has turned nodes down, too, but nobody knows whether without it the last one would have left them."""
+    """The other has rejected nodes, too, but nobody knows whether without it the last one would have left them."""
     with extender_program({"filter": leaves("b")}) as first, extender_program({"filter": leaves()}) as second:
         config = configuration(first)
         config["extenders"] += configuration(second)["extenders"]

@@ -58,7 +58,7 @@ def bears(pod: PodInfo, taint: Any) -> bool:
 
 
 def expected(pod: PodInfo, node: Node) -> tuple[bool, int]:
-    """Whether the pod is turned down, and how many taints make the node less welcome: one node, one taint at a time."""
+    """Whether the pod is rejected, and how many taints make the node less welcome: one node, one taint at a time."""
     alien = [taint for taint in node.spec.taints if not bears(pod, taint)]
     unwelcome = sum(taint.effect == "PreferNoSchedule" for taint in alien)
     return any(taint.effect == "NoSchedule" for taint in alien), unwelcome

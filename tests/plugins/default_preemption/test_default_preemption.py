@@ -400,7 +400,7 @@ def test_a_count_that_fails_spoils_its_node_only() -> None:
 
 
 class Fickle(Plugin):
-    """Turns all nodes down, until it is asked a second time."""
+    """Rejects all nodes, until it is asked a second time."""
 
     name = "Fickle"
     reasons = {1: "not at first"}  # noqa: RUF012

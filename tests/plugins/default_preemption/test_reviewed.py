@@ -64,7 +64,7 @@ def test_the_best_of_what_is_allowed_is_chosen() -> None:
     assert review.questions == ()
 
 
-def test_when_all_are_turned_down_there_is_none() -> None:
+def test_when_all_are_rejected_there_is_none() -> None:
     stage = world()
     result, review = reviewed(stage, {name: allowing(each, None) for name, each in asked(stage).items()})
     assert result.status.message == "preemption: no candidate node for preemption"

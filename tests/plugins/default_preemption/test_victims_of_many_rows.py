@@ -47,8 +47,8 @@ def cluster(nodes: list[Tree], pods: list[Pod], nominated: list[Pod]) -> Cache:
 
 
 def judged(cache: Cache, pod: Pod) -> SchedulingRecord:
-    """By default plugins without those that ask for a claim's volume (there is none here), and without those that turn
-    down every node whose pods a spread constraint passes over.
+    """By default plugins without those that ask for a claim's volume (there is none here), and without those that
+    reject every node whose pods a spread constraint skips.
     """
     profile = profiles_over(cache, default_configuration("kscheduler"), registry())["kscheduler"]
     off = {"VolumeBinding", "VolumeZone", "NodeVolumeLimits", "NodeAffinity", "TaintToleration"}
@@ -168,7 +168,7 @@ def test_every_default_plugin_that_counts_pods_can_keep_rows_apart() -> None:
 
 @pytest.mark.parametrize("namespace", ["default", "other"])
 def test_a_claim_for_one_pod_only_is_freed_where_its_user_stands(namespace: str) -> None:
-    """Every node is turned down for the claim, and all their pods are less important: only the user's going helps."""
+    """Every node is rejected for the claim, and all their pods are less important: only the user's going helps."""
     there = [make_pod(f"p{number}", node=f"n{number}", requests={"cpu": "1"}) for number in range(3)]
     there.append(make_pod("user", namespace=namespace, node="n1", volumes=CLAIM))
     cache = cluster([{"name": f"n{number}", "cpu": "2"} for number in range(3)], there, [])

@@ -1,4 +1,4 @@
-"""What explanations say of nodes that DynamicResources has turned down."""
+"""What explanations say of nodes that DynamicResources has rejected."""
 
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.details import Detail

@@ -1,4 +1,4 @@
-"""Which changes of claims and pods may help a pod that DynamicResources has turned down, in both versions."""
+"""Which changes of claims and pods may help a pod that DynamicResources has rejected, in both versions."""
 
 from typing import Any
 
@@ -152,7 +152,7 @@ def test_other_events_are_not_registered(event: ClusterEvent) -> None:
 
 
 def test_a_class_may_stand_for_a_resource_of_a_pod() -> None:
-    """NodeResourcesFit has turned such a pod down, and waits for classes: only with the gate, which is on."""
+    """NodeResourcesFit has rejected such a pod, and waits for classes: only with the gate, which is on."""
 
     def hint(pod: Pod, old: Any, new: Any) -> bool:
         plugin = NodeResourcesFit(None, Stage().handle)

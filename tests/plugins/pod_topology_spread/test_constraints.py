@@ -94,7 +94,7 @@ def by_name(nodes: NodeTable, values: NDArray[np.int64]) -> dict[str, int]:
 # --- hard constraints -------------------------------------------------------------------------------------------------
 
 
-def test_a_node_in_a_fuller_zone_is_turned_down_and_one_without_a_zone_for_good() -> None:
+def test_a_node_in_a_fuller_zone_is_rejected_and_one_without_a_zone_for_good() -> None:
     cache = cluster(zoned("a", "a"), zoned("b", "b"), zoned("c", None), a=1)
     judge = plugin(cache)
     assert codes(cache, web(spread())) == {"a": 1, "b": 0, "c": -1}
@@ -175,7 +175,7 @@ def test_match_label_keys_count_the_pods_of_the_same_version_only() -> None:
     assert codes(cache, versioned) == {"a": 1, "b": 0}
 
 
-def test_a_pod_without_hard_constraints_is_passed_over() -> None:
+def test_a_pod_without_hard_constraints_is_skipped() -> None:
     cache = cluster(zoned("a", "a"))
     for pod in (web(), web(spread(whenUnsatisfiable="ScheduleAnyway"))):
         assert plugin(cache).pre_filter(CycleState(), pod, cache.nodes).status.is_skip

@@ -1,4 +1,4 @@
-"""PodTopologySpread wakes a pod that it turned down when a change may help it, and only then."""
+"""PodTopologySpread wakes a pod that it rejected when a change may help it, and only then."""
 
 from typing import Any
 

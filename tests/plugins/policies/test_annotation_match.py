@@ -31,7 +31,7 @@ NODES = [
 ]
 
 
-def test_a_required_annotation_turns_down_nodes_that_say_something_else_or_nothing() -> None:
+def test_a_required_annotation_rejects_nodes_that_say_something_else_or_nothing() -> None:
     world = PolicyWorld("AnnotationMatch", *NODES, args=REQUIRED)
     assert world.decide(raspberry()).feasible_names() == ["annotated", "labelled"]
     assert world.decide(make_pod("careless")).feasible_names() == [node.metadata.name for node in NODES]
@@ -39,7 +39,7 @@ def test_a_required_annotation_turns_down_nodes_that_say_something_else_or_nothi
     assert nowhere.message.startswith("0/4 nodes are available: 4 node(s) didn't match the Pod's annotations.")
 
 
-def test_a_preferred_annotation_gives_points_and_turns_nobody_down() -> None:
+def test_a_preferred_annotation_gives_points_and_rejects_nobody() -> None:
     world = PolicyWorld("AnnotationMatch", *NODES, args=PREFERRED)
     assert world.points(raspberry()) == {"annotated": 100, "labelled": 100, "other": 0, "silent": 0}
     assert len(world.decide(make_pod("mips", annotations={TYPE: "mips"})).feasible) == 4

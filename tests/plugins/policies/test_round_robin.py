@@ -34,7 +34,7 @@ def test_each_node_in_the_order_of_names_again_and_again() -> None:
     assert [world.place(pod) for pod in pods(7)] == ["a", "b", "c", "a", "b", "c", "a"]
 
 
-def test_a_node_without_room_is_passed_over_and_is_first_when_it_fits_again() -> None:
+def test_a_node_without_room_is_skipped_and_is_first_when_it_fits_again() -> None:
     world = PolicyWorld("RoundRobin", make_node("a"), make_node("b", cpu="0"), make_node("c"))
     assert [world.place(pod) for pod in pods(3, requests={"cpu": "1"})] == ["a", "c", "a"]
     world.cache.update_node(make_node("b"))

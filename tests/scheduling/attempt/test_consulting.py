@@ -230,7 +230,7 @@ async def test_a_pod_that_got_a_node_meanwhile_is_left_alone() -> None:
 # --- the log ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("is_broken", [True, False], ids=["failed", "turned down"])
+@pytest.mark.parametrize("is_broken", [True, False], ids=["failed", "rejected"])
 async def test_the_log_names_the_extender_that_the_condition_must_not_name(is_broken: bool) -> None:
     extenders, bound = SlowExtenders(left=()), binder()
     extenders.is_broken = is_broken

@@ -40,7 +40,7 @@ async def test_nobody_is_evicted_before_the_answer_and_then_where_it_allows() ->
         assert extenders.asked == [], "it fits nowhere, so there are no nodes to ask about"
 
 
-async def test_nobody_is_evicted_where_all_is_turned_down() -> None:
+async def test_nobody_is_evicted_where_all_is_rejected() -> None:
     extenders, _, harness = staged()
     extenders.gate.set()
     async with working(harness):

@@ -262,7 +262,7 @@ class Names(AroundBinding):
 
 
 def parked(harness: SchedulerHarness, *names: str) -> None:
-    """Pods that a plugin has turned down."""
+    """Pods that a plugin has rejected."""
     for name in names:
         harness.add(make_pod(name))
         queued = harness.queue.pop_nowait(harness.clock.time())

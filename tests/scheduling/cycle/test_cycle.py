@@ -276,7 +276,7 @@ def test_whatever_plugins_do_the_cycle_ends_with_a_node_or_a_reason(
     else:
         assert record.node_name == ""
         assert record.message
-        assert record.status.code is Code.ERROR or record.diagnosis.plugins, "somebody turned it down"
+        assert record.status.code is Code.ERROR or record.diagnosis.plugins, "somebody rejected it"
 
 
 def test_a_status_knows_who_gave_it() -> None:

@@ -57,7 +57,7 @@ def test_a_pod_that_fits_nowhere_is_nobody_asked_about() -> None:
         (said("b", "c", a=BUSY, points={"a": 1000, "c": 41}), "c"),
         (said("b", asked=("b",)), "b"),
     ],
-    ids=["all left", "best turned down", "one left", "points", "points below 0", "points of another", "fewer asked"],
+    ids=["all left", "best rejected", "one left", "points", "points below 0", "points of another", "fewer asked"],
 )
 def test_the_best_of_what_is_left_is_chosen(answers: ExtenderAnswers, chosen: str) -> None:
     record = decided(answers)
@@ -74,7 +74,7 @@ def test_points_of_extenders_are_told_by_extender() -> None:
     assert record.best_score == 60
 
 
-def test_what_extenders_turned_down_is_rejected_with_their_reasons() -> None:
+def test_what_extenders_rejected_is_rejected_with_their_reasons() -> None:
     record = decided(said(a=BUSY, b=BUSY, c=NEVER))
     assert record.message == "0/3 nodes are available: 1 never, 2 busy."
     assert record.diagnosis.plugins == {"Extender"}
@@ -99,7 +99,7 @@ def test_when_nothing_that_was_left_fits_any_more_the_others_are_asked_about() -
     assert record.node_name == ""
 
 
-def test_when_all_that_fits_was_turned_down_there_is_nothing_to_ask() -> None:
+def test_when_all_that_fits_was_rejected_there_is_nothing_to_ask() -> None:
     record = decided(said("a", b=BUSY, c=NEVER), POINTS, TurnsDown("Filter", "a"))
     assert record.questions == ()
     assert record.message == "0/3 nodes are available: 1 busy, 1 never, 1 not for Filter."
@@ -116,7 +116,7 @@ def test_a_failure_of_an_extender_is_the_failure_of_the_cycle() -> None:
 # --- nominated nodes and samples --------------------------------------------------------------------------------------
 
 
-def test_about_a_nominated_node_is_asked_alone_and_about_the_others_if_it_is_turned_down() -> None:
+def test_about_a_nominated_node_is_asked_alone_and_about_the_others_if_it_is_rejected() -> None:
     assert decided(UNASKED, nominated="b").questions == ("b",)
     assert decided(said("b", asked=("b",)), nominated="b").node_name == "b"
     assert decided(said(asked=("b",), b=BUSY), nominated="b").questions == NODES

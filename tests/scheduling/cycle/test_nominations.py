@@ -72,7 +72,7 @@ def test_all_nodes_are_judged_where_the_nominated_one_is_full() -> None:
 
 
 @pytest.mark.parametrize("name", ["gone", ""])
-def test_a_nominated_node_that_is_not_there_is_passed_over(name: str) -> None:
+def test_a_nominated_node_that_is_not_there_is_skipped(name: str) -> None:
     record = schedule(profile(), pod_info(status={"nominatedNodeName": name}), cluster("a"))
     assert record.node_name == "a"
 

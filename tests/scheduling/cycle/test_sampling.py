@@ -75,7 +75,7 @@ def test_without_a_sampler_every_search_begins_at_the_first_node() -> None:
     assert decide(some, cache=cache).feasible_names() == decide(some, cache=cache).feasible_names()
 
 
-def test_nodes_that_are_turned_down_have_had_their_turn_but_do_not_count_as_found() -> None:
+def test_nodes_that_are_rejected_have_had_their_turn_but_do_not_count_as_found() -> None:
     sampler = NodeSampler()
     record = decide(sampling(TurnsDown("J", *NAMES[:60])), sampler)
     assert record.feasible_names() == list(NAMES[60:185])

@@ -115,7 +115,7 @@ async def test_a_last_victim_that_has_ended_or_was_made_again_lets_the_preemptor
     assert not stage.must_wait()
 
 
-async def test_victims_that_are_going_already_are_passed_over() -> None:
+async def test_victims_that_are_going_already_are_skipped() -> None:
     stage = Stage()
     preemption = stage.preemption("a", "b")
     stage.terminating("a")
@@ -464,7 +464,7 @@ async def test_a_preemptor_kept_out_is_woken_when_a_victim_stopped_in_memory_giv
 
 
 async def test_a_victim_that_is_on_no_node_by_its_turn_keeps_its_life() -> None:
-    """Permit turned it down while the preemption waited for its turn: it takes no room and is to be scheduled again."""
+    """Permit rejected it while the preemption waited for its turn: it takes no room and is to be scheduled again."""
     stage = Stage()
     one = held(stage, "v")
     preemption = stage.preemption(one.pod)

@@ -238,7 +238,7 @@ async def test_nodes_that_we_cannot_read_are_no_failure_of_an_extender(verb: str
 
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
-async def test_a_call_that_this_process_gave_up_passes_over_no_extender(verb: str) -> None:
+async def test_a_call_that_this_process_gave_up_skips_no_extender(verb: str) -> None:
     """Its connections are closed at the end: a pod that is decided in that moment must not miss a filter."""
     given_up = CallGivenUpError("the extender is no longer configured")
     extender, _ = fake_extender("http://1", {verb: given_up}, ignorable=True)

@@ -65,7 +65,7 @@ def test_what_an_outage_means_is_said() -> None:
     ]
 
 
-def test_answers_that_were_passed_over_are_told_once_a_minute_with_how_many() -> None:
+def test_answers_that_were_skipped_are_told_once_a_minute_with_how_many() -> None:
     now = 100.0
     reports = CallReports("http://x", lambda: now, is_ignorable=True)
     with structlog.testing.capture_logs() as lines:

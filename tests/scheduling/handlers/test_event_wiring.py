@@ -1,6 +1,6 @@
 """Every change of every watched kind reaches the queue as the cluster event that plugins register for it.
 
-The handlers of all kinds stand before a queue with a pod that one plugin has turned down. What they are told must wake
+The handlers of all kinds stand before a queue with a pod that one plugin has rejected. What they are told must wake
 the pod if, and only if, that plugin registered it.
 """
 
@@ -44,7 +44,7 @@ PARKED = "default/parked"
 
 
 class Picky(Plugin):
-    """Turns down every node, until one of these events happens."""
+    """Rejects every node, until one of these events happens."""
 
     name = "Picky"
 
@@ -70,7 +70,7 @@ class _HeardArrivals(Observations):
 
 
 class Wired:
-    """A queue with a pod that a plugin has turned down and one in flight, and the handlers of all kinds."""
+    """A queue with a pod that a plugin has rejected and one in flight, and the handlers of all kinds."""
 
     def __init__(self, *registered: ClusterEvent) -> None:
         self.clock = VirtualClock()

@@ -69,7 +69,7 @@ def test_a_pod_counts_on_its_node_at_once(show: Show, fields: dict[str, Any]) ->
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 @pytest.mark.parametrize("name", ["kscheduler", "default-scheduler"])
 def test_a_pod_that_has_ended_does_not_count(phase: str, name: str) -> None:
-    """Also one that the kubelet has turned away (`Failed`, OutOfcpu): its room is free at that event."""
+    """Also one that the kubelet has rejected (`Failed`, OutOfcpu): its room is free at that event."""
     harness = SchedulerHarness(profile(TurnsDown("F")), cluster("a"))
     fields: dict[str, Any] = {"requests": REQUESTS, "schedulerName": name}
     bound, ended = make_pod("p", node="a", **fields), make_pod("p", node="a", status={"phase": phase}, **fields)

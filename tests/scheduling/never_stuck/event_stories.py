@@ -1,6 +1,6 @@
 """Stories of events that let a parked pod through, told in the words of the never-stuck machine.
 
-Each begins with a pod that one plugin turns down (and, where it cannot be otherwise, others too); then one thing
+Each begins with a pod that one plugin rejects (and, where it cannot be otherwise, others too); then one thing
 happens.
 """
 

@@ -20,7 +20,7 @@ class Story:
     before: tuple[Step, ...]
     happens: Step
     besides: frozenset[str] = frozenset()
-    """Who else has turned the pod down."""
+    """Who else has rejected the pod."""
     is_gated: bool = False
     """The pod waits before the queue: nobody tries it before the event."""
 

@@ -1,7 +1,7 @@
 """Each event that a plugin has registered wakes the pod that waits for it: one story for each of them.
 
 The state machine of `test_never_stuck` finds what nobody thought of, and needs luck for what is rare. Here one thing
-happens that lets a pod through, and the pod must leave the pool at once, by the word of the plugin that turned it down.
+happens that lets a pod through, and the pod must leave the pool at once, by the word of the plugin that rejected it.
 A registration without a story fails the last test.
 """
 
@@ -68,7 +68,7 @@ UNTOLD: Final[Mapping[str, frozenset[str]]] = {
     "such pods have a node already": frozenset(("NodeName NodeAdd",)),
     "what it needs can never be changed": frozenset(("NodeDeclaredFeatures PodUpdate",)),
     "its hint always says no": frozenset(("DefaultPreemption PodDelete",)),
-    "the taint that the pod bears by then turned it down as well": frozenset(
+    "the taint that the pod bears by then rejected it as well": frozenset(
         ("PodTopologySpread PodUpdatePodToleration",)
     ),
     "a node without a CSINode has no limit": frozenset(("NodeVolumeLimits storage.k8s.io/CSINodeAdd",)),

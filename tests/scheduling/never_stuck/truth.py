@@ -6,7 +6,7 @@ each pod what the new one says.
 
 With KSCHEDULER_ASKS_FOR_VICTIMS=1 it must not be able to make room for itself by preemption either, unless it waits for
 room that is being made. That is no duty: a hint tells of events that let a pod through, here as in kube-scheduler, and
-only those plugins are asked that turned the pod down (a node that gets its zone tells nothing to a pod whose claim is
+only those plugins are asked that rejected the pod (a node that gets its zone tells nothing to a pod whose claim is
 in use there, though it might now evict who uses it). What such runs find is looked at one by one.
 """
 

@@ -178,7 +178,7 @@ def test_the_end_is_told_once_with_its_seconds() -> None:
     assert look.heard.ended_as == [("a", "cpu", 7.0, False)]
 
 
-def test_a_pod_that_the_kubelet_has_turned_away_ends_it() -> None:
+def test_a_pod_that_the_kubelet_has_rejected_ends_it() -> None:
     look = looking()
     look.ours("p", requests={"cpu": "3"})
     look.theirs("q", requests={"cpu": "2"})

@@ -58,7 +58,7 @@ class Hostile(Plugin):
     def answer(self, method: str, arguments: tuple[Any, ...], sound: Any) -> Any:
         pods = [one.pod if isinstance(one, QueuedPodInfo) else one for one in arguments]
         is_victim = any(isinstance(one, PodInfo) and one.name == VICTIM for one in pods)
-        # `status` is asked about codes alone; only the victim is turned down
+        # `status` is asked about codes alone; only the victim is rejected
         if method == self._method and not self.is_sound and (is_victim or method == "status"):
             return self._way()
         return sound(*arguments) if callable(sound) else sound

@@ -66,7 +66,7 @@ async def test_a_plugin_that_misbehaves_costs_its_pod_an_attempt_and_nobody_anyt
             assert cluster.cache.statistics().assumed_pods == len(cluster.writer.bound), "room is kept for nobody"
             plugin.is_sound = True
             await cluster.advance(61.0)
-            if method not in {"post_filter", "status", "unreserve"}:  # there it was turned down by right
+            if method not in {"post_filter", "status", "unreserve"}:  # there it was rejected by right
                 assert cluster.place_of(VICTIM) == "bound"
 
 
@@ -86,7 +86,7 @@ async def test_a_signature_that_fails_leaves_the_pod_to_be_judged_by_itself(way:
 
 
 class _Hinting(Plugin):
-    """Turns everybody down until there is a node of this name, and answers as it likes whether that may help."""
+    """Rejects everybody until there is a node of this name, and answers as it likes whether that may help."""
 
     name = "Hostile"
 

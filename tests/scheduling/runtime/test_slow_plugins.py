@@ -89,7 +89,7 @@ async def test_a_slow_call_is_told_at_every_extension_point(method: str, monkeyp
 
 
 class _SlowHint(Plugin):
-    """Turns everybody down and thinks long about whether a node may help."""
+    """Rejects everybody and thinks long about whether a node may help."""
 
     name = "Hostile"
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import shlex
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -79,3 +80,16 @@ def children(pid: int) -> list[int]:
 def command_of(pid: int) -> list[str]:
     """The words of a process's command line."""
     return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+
+
+async def typed_as_it_stands(command: str) -> None:
+    """In a shell of the repository; where the virtual environment is elsewhere, it is on the PATH."""
+    search = f"{os.environ['PATH']}{os.pathsep}{Path(sys.executable).parent}"
+    process = await asyncio.create_subprocess_exec(
+        *shlex.split(command),
+        env=os.environ | {"PATH": search, "PYTHONPATH": str(REPOSITORY)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    out, _ = await process.communicate()
+    assert process.returncode == 0, out.decode()

@@ -14,7 +14,7 @@ import pytest
 from kscheduler.cli import kubectl_plugin, main
 from kscheduler.client import APIClient, plain_connection
 from tests.simulation.cluster_client import pod
-from tests.simulation.demo.programs import answers, children, command_of, kscheduler
+from tests.simulation.demo.programs import answers, children, command_of, kscheduler, typed_as_it_stands
 
 PODS = "/api/v1/namespaces/default/pods"
 DEADLINE_SECONDS = 60.0
@@ -108,7 +108,7 @@ async def test_the_greeting_says_that_nobody_schedules_and_how_to_start_a_schedu
     async with kscheduler("cluster", "--nodes", "2", "--port", "0") as cluster:
         await cluster.until("schedulerName: kscheduler")
         assert "nobody schedules here yet: pods stay Pending." in cluster.output
-        (command,) = re.findall(r"^  kscheduler (run .*default-scheduler)$", cluster.output, re.MULTILINE)
+        (command,) = re.findall(r"^  \S*kscheduler (run .*default-scheduler)$", cluster.output, re.MULTILINE)
         ((host, port),) = cluster.urls()
         async with kscheduler(*shlex.split(command), "--port", "0") as scheduler:
             async with APIClient(plain_connection(f"http://{host}:{port}")) as client:
@@ -122,7 +122,7 @@ async def test_with_schedule_pods_of_both_names_are_bound_and_all_ends_together(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     async with kscheduler("cluster", "--nodes", "2", "--port", "0", "--schedule") as cluster:
-        await cluster.until("its log: ")
+        await cluster.until("its screen: ")
         assert "kscheduler schedules the pods for default-scheduler and kscheduler" in cluster.output
         (log,) = re.findall(r"its log: (.*)$", cluster.output, re.MULTILINE)
         (scheduler,) = children(cluster.process.pid)
@@ -138,6 +138,14 @@ async def test_with_schedule_pods_of_both_names_are_bound_and_all_ends_together(
         told = capsys.readouterr()
         assert "2 scheduled" in told.out
         assert "answered by the service kscheduler-system/kscheduler:10259" in told.err
+        commands = dict(re.findall(r"^  (why pending|why a pod|its screen): (.*)$", cluster.output, re.MULTILINE))
+        assert set(commands) == {"why pending", "why a pod", "its screen"}
+        for command in (
+            commands["why pending"],
+            commands["why a pod"].replace("NAMESPACE/POD", "default/kscheduler"),
+            f"{commands['its screen']} --once",
+        ):
+            await typed_as_it_stands(command)
         pod = ["default/kscheduler", *flags]
         assert (
             await asyncio.to_thread(kubectl_plugin.main, ["why", *pod, "--service", "kscheduler-system/other:1"]) == 1

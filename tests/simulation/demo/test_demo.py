@@ -4,7 +4,6 @@ import asyncio
 import io
 import os
 import re
-import shlex
 import signal
 import socket
 import sys
@@ -24,10 +23,9 @@ from kscheduler.simulation.demo.cluster import ClusterOptions, embedded_cluster,
 from kscheduler.simulation.demo.processes import ChildProcess, DemoFailedError
 from kscheduler.simulation.demo.progress import PlainDisplay, Snapshot
 from kscheduler.simulation.demo.report import could_ever_be_bound, judge, report, verdict
-from tests.simulation.demo.programs import answers, children, command_of, kscheduler
+from tests.simulation.demo.programs import answers, children, command_of, kscheduler, typed_as_it_stands
 
 Object = dict[str, Any]
-REPOSITORY = Path(__file__).parents[3]
 
 
 def node_of(name: str = "node-0", cpu: str = "4") -> Node:
@@ -218,23 +216,10 @@ async def test_a_demo_that_is_kept_answers_until_ctrl_c_and_leaves_nothing_behin
         (url,) = re.findall(r"API server +(\S+)", demo.output)
         await _a_pod_without_a_scheduler_name_gets_a_node(url)
         (screen,) = re.findall(r"its screen +(\S+ top --kubeconfig .*)", demo.output)
-        await _is_typed_as_it_stands(f"{screen} --once")
+        await typed_as_it_stands(f"{screen} --once")
         demo.process.send_signal(signal.SIGINT)
         assert await demo.end() == 0, demo.output
     assert not any(map(answers, servers))
-
-
-async def _is_typed_as_it_stands(command: str) -> None:
-    """In a shell of the repository; where the virtual environment is elsewhere, it is on the PATH."""
-    search = f"{os.environ['PATH']}{os.pathsep}{Path(sys.executable).parent}"
-    process = await asyncio.create_subprocess_exec(
-        *shlex.split(command),
-        env=os.environ | {"PATH": search, "PYTHONPATH": str(REPOSITORY)},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    out, _ = await process.communicate()
-    assert process.returncode == 0, out.decode()
 
 
 async def _a_pod_without_a_scheduler_name_gets_a_node(url: str) -> None:

@@ -121,7 +121,7 @@ def _same(what: str, told: Any, expected: Any) -> None:
 
 
 def _verdicts(record: SchedulingRecord) -> dict[str, object]:
-    """Of the nodes that were turned down, leaving out those outside the names that the search was narrowed to."""
+    """Of the nodes that were rejected, leaving out those outside the names that the search was narrowed to."""
     return {
         name: (status.plugin, (status.code is Code.UNSCHEDULABLE, frozenset(status.reasons)))
         for name, status in record.diagnosis.by_node()
@@ -165,7 +165,7 @@ def _compared_preemption(
 ) -> NaivePreemption | None:
     """What the specification finds; `None` where it is not asked.
 
-    Host ports that somebody nominated wants, too, are left out, and pods that PreFilter turns down.
+    Host ports that somebody nominated wants, too, are left out, and pods that PreFilter rejects.
     """
     pod = scene.pod
     wants_ports = host_ports(pod) and any(host_ports(one) for one, _ in world.naive.nominated.values())

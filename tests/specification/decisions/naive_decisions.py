@@ -59,7 +59,7 @@ _STORAGE_RULES: tuple[tuple[str, _Problem, _NodeRule | None], ...] = (
 )
 
 PlaceRule = Callable[[Pod, Place], str | None]
-"""A user's filter: a reason to turn the node down, which preemption might lift."""
+"""A user's filter: a reason to reject the node, which preemption might lift."""
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ class Scene:
         return bool(own) or (self.before or self).others.anybody_repels
 
     def objection(self, name: str) -> tuple[str, Verdict]:
-        """The first plugin that turns the node down, and what it says; no plugin where the node passes."""
+        """The first plugin that rejects the node, and what it says; no plugin where the node passes."""
         return next(((plugin, told) for plugin, told in self._verdicts(name) if told is not None), ("", None))
 
     def _verdicts(self, name: str) -> Iterator[tuple[str, Verdict]]:
@@ -246,7 +246,7 @@ class NaiveDecision:
     problem: str = ""
     """What is wrong with the whole pod, whatever the node."""
     verdicts: Mapping[str, tuple[str, Verdict]] = field(default_factory=dict)
-    """By node: who turned it down, and why."""
+    """By node: who rejected it, and why."""
     feasible: Sequence[str] = ()
     points: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """By plugin and feasible node, weighted; empty where there is nothing to choose between."""

@@ -1,7 +1,7 @@
 """Whatever happens in between, each decision of the scheduler is that of the specification.
 
 A history is a cluster of at most 20 nodes with pods of several interleaved classes and three profiles, one with a
-user's plugins. What is compared: the feasible nodes, all points, the node, why others were turned down, and of pods
+user's plugins. What is compared: the feasible nodes, all points, the node, why others were rejected, and of pods
 that fit nowhere every candidate for a preemption with its victims. Nothing is random but for the seed.
 """
 

@@ -82,7 +82,7 @@ class _Shunned:
 
 
 class Fragile(Plugin):
-    """Turns down by the pod's own labels, with texts of its own, and fails where a node is said to be bad."""
+    """Rejects by the pod's own labels, with texts of its own, and fails where a node is said to be bad."""
 
     name = "Fragile"
     depends_on = (Source.ROW,)

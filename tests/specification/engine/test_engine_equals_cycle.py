@@ -51,7 +51,7 @@ def live_through(seed: int) -> None:
 
 
 def told(record: SchedulingRecord, *, all_of_it: bool) -> dict[str, object]:
-    """A record as plain values; who turned down whom and each plugin's points only if that is asked for."""
+    """A record as plain values; who rejected whom and each plugin's points only if that is asked for."""
     diagnosis = record.diagnosis
     is_whole = all_of_it or not len(record.feasible)
     return {

@@ -61,7 +61,7 @@ class Choice:
 
 
 def binding_problem(pod: Pod, world: World) -> str:
-    """Why the whole pod is turned down, or empty."""
+    """Why the whole pod is rejected, or empty."""
     claims: list[PersistentVolumeClaim] = []
     for volume in pod.spec.volumes:
         if not needs_claim(volume):
@@ -127,7 +127,7 @@ def terms_of(volume: PersistentVolume) -> list[NodeSelectorTerm] | None:
 
 
 def is_admitted(terms: list[NodeSelectorTerm] | None, node: Node) -> bool:
-    """What a term says of the node's name is passed over."""
+    """What a term says of the node's name is skipped."""
     return terms is None or any(
         bool(term.match_expressions or term.match_fields)
         and is_sound(term)

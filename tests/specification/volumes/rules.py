@@ -84,7 +84,7 @@ def missing_claim(pod: Pod, world: World, *, ephemeral: bool = False) -> str:
 
 
 def restrictions_problem(pod: Pod, world: World) -> str:
-    """Why the whole pod is turned down, or empty."""
+    """Why the whole pod is rejected, or empty."""
     return missing_claim(pod, world)
 
 
@@ -189,7 +189,7 @@ def used_by_pods(node: Node, world: World) -> dict[str, str]:
 
 
 def limits_problem(pod: Pod, world: World) -> str:
-    """Why the whole pod is turned down, or empty. (Said of nodes with any limit only by upstream; of all here.)"""
+    """Why the whole pod is rejected, or empty. (Said of nodes with any limit only by upstream; of all here.)"""
     for volume in pod.spec.volumes:
         if needs_claim(volume) and world.claim(pod, volume) is None:
             key = claim_key(pod, volume)
@@ -255,7 +255,7 @@ def attachments(node: Node, world: World) -> dict[str, str]:
 
 
 def zone_problem(pod: Pod, world: World) -> str:
-    """Why the whole pod is turned down, or empty."""
+    """Why the whole pod is rejected, or empty."""
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is None:
             continue

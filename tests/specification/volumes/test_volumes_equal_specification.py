@@ -1,6 +1,6 @@
 """The volume filters in columns equal the executable specification, after every change that storage can go through.
 
-What is judged: why a whole pod is turned down, what is said of each node, and on each node that passes which volume is
+What is judged: why a whole pod is rejected, what is said of each node, and on each node that passes which volume is
 set aside for which claim and for which claims one is to be made. Some choices stay set aside while the world goes on.
 """
 

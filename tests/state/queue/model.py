@@ -1,6 +1,6 @@
 """The scheduling queue by kube-scheduler's rules, pod by pod and without any data structure.
 
-Three plugins turn pods down: Room registers NodeAdd; Peer registers AssignedPodDelete with a hint that looks at the
+Three plugins reject pods: Room registers NodeAdd; Peer registers AssignedPodDelete with a hint that looks at the
 deleted pod's label; Deaf registers nothing. Gate keeps pods with scheduling gates out.
 """
 
@@ -153,7 +153,7 @@ class Entry:
 
 
 def gauge(entries: Iterator[Entry]) -> dict[tuple[str, str], int]:
-    """`scheduler_unschedulable_pods`: who turned down how many of those that wait."""
+    """`scheduler_unschedulable_pods`: who rejected how many of those that wait."""
     counts: dict[tuple[str, str], int] = {}
     for entry in entries:
         for plugin in entry.blamed:

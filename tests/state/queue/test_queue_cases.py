@@ -49,7 +49,7 @@ def popped(queue: SchedulingQueue, now: float = NOW) -> QueuedPodInfo:
 
 
 def rejected(queue: SchedulingQueue, *plugins: str, now: float = NOW) -> QueuedPodInfo:
-    """A pod that was tried and turned down by these plugins."""
+    """A pod that was tried and rejected by these plugins."""
     queued = popped(queue, now)
     queued.unschedulable_plugins = frozenset(plugins)
     queue.requeue(queued, now)
@@ -399,7 +399,7 @@ def test_what_an_event_means_for_a_parked_pod(
     scheduler: str,
     strategy: QueueingStrategy,
 ) -> None:
-    """Only plugins that turned the pod down are asked, and a hint that raises says Queue."""
+    """Only plugins that rejected the pod are asked, and a hint that raises says Queue."""
     queued = queued_pod("p", schedulerName=scheduler)
     queued.unschedulable_plugins, queued.pending_plugins = frozenset(rejectors), frozenset(pending)
     assert TABLE.strategy(queued, event, None, None) is strategy
@@ -428,7 +428,7 @@ def test_what_changed_in_a_pod(old: Tree, new: Tree, actions: list[str]) -> None
 
 
 def test_a_pod_for_which_no_events_were_kept_is_not_left_to_wait_for_one(queue: SchedulingQueue) -> None:
-    """It was given up for bound (PreBind has begun), and turned down after all: what it waits for may have been."""
+    """It was given up for bound (PreBind has begun), and rejected after all: what it waits for may have been."""
     queue.add(pod_info("p"), NOW)
     queued = popped(queue)
     queue.done(queued.pod.uid)

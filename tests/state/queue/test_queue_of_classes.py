@@ -148,7 +148,7 @@ def test_an_event_asks_one_pod_of_each_class(scene: Scene) -> None:
     assert sorted(scene.cluster.asked) == ["blue-0", "red-0"]
 
 
-def test_a_class_moves_as_one_and_is_turned_down_with_one_of_its_pods(scene: Scene) -> None:
+def test_a_class_moves_as_one_and_is_rejected_with_one_of_its_pods(scene: Scene) -> None:
     scene.queue.move_all(NODE_ADD, None, node("red"), scene.now)
     assert scene.arrivals == [("backoff", "NodeAdd", 10)]
     assert scene.queue.statistics().backoff == 10
@@ -183,7 +183,7 @@ def test_who_was_not_tried_has_no_attempt_more(scene: Scene) -> None:
     assert attempts == {"red-0": 2, "red-1": 1, "blue-0": 1}
 
 
-def test_a_newcomer_that_is_turned_down_parks_those_of_its_class_that_were_awake(scene: Scene) -> None:
+def test_a_newcomer_that_is_rejected_parks_those_of_its_class_that_were_awake(scene: Scene) -> None:
     scene.now += 20
     scene.queue.move_all(NODE_ADD, None, node("red"), scene.now)
     assert scene.queue.statistics().active == 10

@@ -184,7 +184,7 @@ TestStandingGate.settings = settings(max_examples=150, stateful_step_count=40)
 
 
 def shut_out(around: Surroundings, arrivals: Counter[tuple[str, str]], *priorities: int) -> SchedulingQueue:
-    """Red pods with these priorities that Room has turned down once, behind a gate that is shut."""
+    """Red pods with these priorities that Room has rejected once, behind a gate that is shut."""
     standing = {("kscheduler", "Gate"): around.may_let_in}
     queue = SchedulingQueue(replace(around.policy(arrivals), standing_gates=standing, hints_alike=alike))
     for number, priority in enumerate(priorities):

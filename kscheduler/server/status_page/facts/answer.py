@@ -21,7 +21,7 @@ _VERDICTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class RejectionRow:
-    """Nodes that one plugin turned down for the same reason."""
+    """Nodes that one plugin rejected for the same reason."""
 
     plugin: str
     reason: str
@@ -31,13 +31,13 @@ class RejectionRow:
 
 @dataclass(frozen=True, slots=True)
 class DetailRow:
-    """What exactly was wrong with nodes that a plugin turned down."""
+    """What exactly was wrong with nodes that a plugin rejected."""
 
     plugin: str
     text: str
     """As `kscheduler explain` says it."""
     count: int
-    """How many nodes; 0: the pod was turned down for all nodes at once."""
+    """How many nodes; 0: the pod was rejected for all nodes at once."""
     examples: tuple[str, ...]
 
 

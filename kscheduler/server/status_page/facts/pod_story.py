@@ -20,7 +20,7 @@ MOST_ATTEMPTS: Final = 50
 _IN_QUEUE: Final = {
     "active": "is ready: it is tried next",
     "backoff": "is tried again when its pause is over",
-    "unschedulable": "was turned down, and waits for an event that may help",
+    "unschedulable": "was rejected, and waits for an event that may help",
     "gated": "is kept out of the queue",
     INCOMPLETE: "waits for its pod group, which is not complete",
     "pending": "came while its pod group was being tried",
@@ -40,7 +40,7 @@ class PodWhere:
     """good, bad, busy or quiet: its colour."""
     node_name: str = ""
     plugins: tuple[str, ...] = ()
-    """Who turned it down or keeps it."""
+    """Who rejected it or keeps it."""
     awaited: tuple[str, ...] = ()
     """Kinds of events in the cluster that let it be tried again."""
     attempts: int = 0
@@ -108,7 +108,7 @@ def folded(attempts: Iterable[BindingAttempt | FailedAttempt]) -> list[EqualAtte
 def _end_of(entry: BindingAttempt | FailedAttempt) -> object:
     if isinstance(entry, BindingAttempt):
         return entry.at, entry.number
-    return entry.message, entry.is_error, entry.rejected, entry.nominated_node_name
+    return entry.message, entry.is_error, entry.rejected, entry.nominated_node_name, entry.extender
 
 
 def _where(sources: PageSources, pod: Pod) -> PodWhere:

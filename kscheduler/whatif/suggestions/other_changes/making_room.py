@@ -185,10 +185,10 @@ class _Room:
         return len(candidate.victims), comes_again, candidate.broken_budgets, most, candidate.node_name
 
     def _comes_again(self, pod: PodInfo) -> bool:
-        """Whether the pod's own controller has made this one, too."""
-        own = self._trials.pod.pod.metadata.controller
-        is_near = pod.namespace == self._trials.pod.namespace
-        return own is not None and is_near and pod.pod.metadata.controller == own
+        """Whether the pod's own controller has made this one, too: a Deployment also through an older ReplicaSet."""
+        own, owners = self._trials.pod, self._trials.owners
+        maker = owners(own.pod)
+        return maker is not None and pod.namespace == own.namespace and owners(pod.pod) == maker
 
     def _step(self, node_name: str, pods: tuple[PodInfo, ...], broken_budgets: int) -> Proposed:
         changes = tuple(ObjectChange("pods", pod.namespace, pod.name, delete=True) for pod in pods)

@@ -1,6 +1,6 @@
 """Which plugins object to which nodes, so that changes that cannot help are not tried.
 
-A cycle stops at the first filter that turns a node down. Here each filter is asked about every node, once. A change
+A cycle stops at the first filter that rejects a node. Here each filter is asked about every node, once. A change
 can then only help where every plugin that objects to some node is one that the change touches:
 
     node   objectors                      dropping the nodeSelector touches {NodeAffinity, PodTopologySpread}
@@ -8,7 +8,7 @@ can then only help where every plugin that objects to some node is one that the 
     b      NodeAffinity, NodePorts        not on b; but with a host port given up, too
 
 A plugin that is not asked here (devices, plugins of one's own) counts as one that does not object, so nothing is left
-out because of it. Where PreFilter turns the pod down, or room must be left for nominated pods, nothing is left out.
+out because of it. Where PreFilter rejects the pod, or room must be left for nominated pods, nothing is left out.
 """
 
 from collections.abc import Iterable, Mapping

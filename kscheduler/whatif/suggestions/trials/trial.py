@@ -17,6 +17,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.cycle.schedule import find_feasible
 from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
+from kscheduler.whatif.owners import Owners, owner_of
 from kscheduler.whatif.suggestions.changed import ObjectChange, Operation, patched
 from kscheduler.whatif.suggestions.trials.changed_cluster import changed_meanwhile
 from kscheduler.whatif.suggestions.trials.objections import Objections, objections_to
@@ -33,6 +34,8 @@ class Trials:
         self.pod = PodInfo(msgspec.structs.replace(pod.pod, status=status))
         """Without its nomination, as only the nominated node would be tried."""
         self.profile, self.cache = profile, cache
+        self.owners: Owners = owner_of
+        """Whose replica a pod is."""
         self.shapes: list[tuple[int, int]] | None = None
         """A row of each shape of node, with the number of its rows, once somebody has worked them out."""
         self._reduced: dict[frozenset[str], Profile] = {}
@@ -45,12 +48,13 @@ class Trials:
     def but(self, patch: Iterable[Operation], objections: Objections) -> "Trials":
         """The same for another version of the pod, with what is known of the objections to it."""
         other = Trials(self.profile, self.patched(patch), self.cache)
+        other.owners = self.owners
         other.objections, other.shapes = objections, self.shapes  # a pod that asks for less cannot tell more apart
         other._reduced = self._reduced
         return other
 
     def rows_without(self, plugins: Iterable[str], pod: PodInfo) -> Rows:
-        """The rows that a version of the pod would fit on if these plugins turned nobody down."""
+        """The rows that a version of the pod would fit on if these plugins rejected nobody."""
         names = frozenset(plugins)
         profile = self._reduced.get(names)
         if profile is None:  # a profile reads the methods of all its plugins when it is made: a millisecond

@@ -7,7 +7,7 @@ from kscheduler.scheduling.profile import Profile
 
 
 def without_plugins(profile: Profile, names: Collection[str]) -> Profile:
-    """The profile without the plugins where they may turn a pod or a node down."""
+    """The profile without the plugins where they may reject a pod or a node."""
     return replace(
         profile,
         pre_enqueue=tuple(plugin for plugin in profile.pre_enqueue if plugin.name not in names),

@@ -1,0 +1,74 @@
+"""The configuration that a command line names, and all that is wrong with it: one edit can then correct all of it."""
+
+import argparse
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from kscheduler.config.errors import ConfigError, ManyConfigErrors, Mistakes
+from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
+from kscheduler.upstream.release import VERSION
+
+if TYPE_CHECKING:
+    from kscheduler.loading import ConfigurationReader, Configured
+
+
+def configuration_reader(args: argparse.Namespace, gates: FeatureGates) -> "ConfigurationReader":
+    """The reader for a command line with `--plugin` and `--plugin-directory`."""
+    from kscheduler.loading import ConfigurationReader  # brings numpy: `--help` and completion go without
+
+    return ConfigurationReader(gates, args.plugin, args.plugin_directory)
+
+
+def feature_gates(args: argparse.Namespace, version: str = "") -> FeatureGates:
+    """The gates of all `--feature-gates` in a version, by default the followed one. Raises `ConfigError`."""
+    return parse_feature_gates(",".join(args.feature_gates), version=version or args.emulated_version or VERSION)
+
+
+def check_built(configured: "Configured") -> None:
+    """Raises `ConfigError` if the configuration cannot be built, with all that keeps it from that."""
+    from kscheduler.whatif.profile_check import unusable
+
+    failure = unusable(configured.config, configured.registry)
+    if failure is not None:
+        raise failure
+
+
+def mistakes_in_file(args: argparse.Namespace, path: str) -> ConfigError | None:
+    """What `kscheduler config check` says against the file, under the flags of a command line that has mistakes itself.
+
+    `None`: nothing, or there is no file.
+    """
+    mistakes = Mistakes()
+    if path:
+        reader = configuration_reader(args, sound_gates(args))
+        mistakes.of(lambda: check_built(read_with_extenders(reader, path)))
+    return mistakes.error() if mistakes else None
+
+
+def with_mistakes_in_file(failure: ConfigError, args: argparse.Namespace, path: str) -> ConfigError:
+    """The mistakes of a command line, and those of the file that it names."""
+    further = mistakes_in_file(args, path)
+    return failure if further is None else ManyConfigErrors([failure, further])
+
+
+def read_with_extenders(reader: "ConfigurationReader", path: str) -> "Configured":
+    """A file. Raises `ConfigError` with its mistakes and those of its extenders."""
+    from kscheduler.scheduling.extenders.addresses import with_unusable_extenders
+
+    try:
+        with reader.telling_of_hangs():
+            return reader.read_file(path)
+    except ConfigError as failure:
+        raise with_unusable_extenders(failure) from None
+
+
+def sound_gates(args: argparse.Namespace) -> FeatureGates:
+    """Those of the command line that can be read by themselves: a file is judged under them all the same."""
+    version = args.emulated_version or VERSION
+    settings = ",".join(args.feature_gates).split(",")
+    sound: list[str] = []
+    for setting in (*settings, *settings):  # twice: a gate may need another one that stands behind it
+        with suppress(ConfigError):
+            parse_feature_gates(",".join([*sound, setting]), version=version)
+            sound.append(setting)
+    return parse_feature_gates(",".join(sound), version=version)
