@@ -46,21 +46,40 @@
     const selection = document.getSelection();
     return selection && !selection.isCollapsed && place.contains(selection.anchorNode);
   };
+  const owed = new Map(); // what came while its place was being read: the newest of each place
+  // What is unfolded stays so: it is known by the first link of its row, and by its number there.
+  const unfoldedKey = (place) => (details) => {
+    const row = details.closest("tr, li");
+    const link = row && row.querySelector("a[href]");
+    const inside = [...(row && place.contains(row) ? row : place).querySelectorAll("details")];
+    return `${inside.indexOf(details)} ${link ? link.getAttribute("href") : ""}`;
+  };
   const replace = (place, html) => {
-    if (isBeingRead(place)) return false;
+    if (isBeingRead(place)) {
+      owed.set(place, html);
+      return;
+    }
+    owed.delete(place);
     const focused = place.contains(document.activeElement) ? document.activeElement : null;
-    const focusable = "a, pre[tabindex], div[tabindex]";
+    const focusable = "a, summary, pre[tabindex], div[tabindex]";
     const at = focused ? [...place.querySelectorAll(focusable)].indexOf(focused) : -1;
     const link = focused && focused.getAttribute("href");
+    const keyOf = unfoldedKey(place);
+    const unfolded = new Set([...place.querySelectorAll("details[open]")].map(keyOf));
     place.innerHTML = html;
+    for (const details of place.querySelectorAll("details")) {
+      if (unfolded.has(keyOf(details))) details.open = true;
+    }
     if (focused) {
       const found = [...place.querySelectorAll(focusable)];
       (found.find((each) => link && each.getAttribute("href") === link) || found[at] || document.getElementById("main"))
         .focus({ preventScroll: true });
     }
     refreshAges(place);
-    return true;
   };
+  document.addEventListener("selectionchange", () => {
+    for (const [place, html] of [...owed]) replace(place, html);
+  });
 
   const button = document.createElement("button");
   button.type = "button";
