@@ -73,7 +73,7 @@ def awaited_changes(labels: Iterable[str]) -> list[AwaitedChange]:
             noun = _NOUNS.get(resource, resource.rpartition("/")[2])
             of_assigned = _OF_ASSIGNED if resource == Resource.ASSIGNED_POD.value else {}
             by_noun.setdefault(noun, set()).update(of_assigned.get(action, action) for action in actions)
-            meant.setdefault(noun, []).extend(f"{resource}{action}" for action in actions)
+            meant.setdefault(noun, []).extend(f"{resource}{each}" for each in _counted(noun, actions))
     return [
         *(_change(f"{noun} {_verbs(by_noun[noun])}", meant[noun]) for noun in (_NODE, _POD) if noun in by_noun),
         *(_change(words, [each for noun in nouns for each in meant[noun]]) for words, nouns in _others(by_noun)),
@@ -89,10 +89,16 @@ def _others(by_noun: dict[str, set[str]]) -> Iterator[tuple[str, list[str]]]:
     """`a ResourceClaim or ResourceSlice is added or changes`, and the nouns in it."""
     by_verbs: dict[str, list[str]] = {}
     for noun in sorted(by_noun.keys() - {_NODE, _POD}):
-        actions = {"Update" if action.startswith("Update") else action for action in by_noun[noun]}
-        by_verbs.setdefault(_verbs(actions), []).append(noun)
+        by_verbs.setdefault(_verbs(set(_counted(noun, by_noun[noun]))), []).append(noun)
     for verbs, nouns in by_verbs.items():
         yield f"{'an' if nouns[0][0] in 'AEIOU' else 'a'} {joined(nouns)} {verbs}", nouns
+
+
+def _counted(noun: str, actions: Iterable[str]) -> list[str]:
+    """What is told apart when such an object changes: of others than nodes and pods only that it does."""
+    if noun in (_NODE, _POD):
+        return list(actions)
+    return ["Update" if action.startswith("Update") else action for action in actions]
 
 
 def _parts(label: str) -> tuple[str, list[str]]:

@@ -51,12 +51,14 @@ def test_each_sentence_has_the_labels_that_metrics_count_it_by() -> None:
         (Resource.NODE, A.ADD | A.UPDATE_NODE_TAINT),
         (Resource.RESOURCE_SLICE, A.ADD),
         (Resource.RESOURCE_CLAIM, A.ADD),
+        (Resource.DEVICE_CLASS, A.UPDATE_NODE_LABEL | A.UPDATE_NODE_TAINT),
         (Resource.NODE, A.ADD),
         (Resource.WILDCARD, A.ALL),
     ]
     assert awaited_changes(label(*event) for event in events) == [
         ("a node is added or changes its taints", ("NodeAdd", "NodeUpdateNodeTaint")),
         ("a pod leaves its node or asks for less", ("AssignedPodDelete", "AssignedPodUpdatePodScaleDown")),
+        ("a DeviceClass changes", ("resource.k8s.io/DeviceClassUpdate",)),
         (
             "a ResourceClaim or ResourceSlice is added",
             ("resource.k8s.io/ResourceClaimAdd", "resource.k8s.io/ResourceSliceAdd"),
