@@ -95,12 +95,13 @@ class StatusPage:
 
     def _page(self, name: str, request: web.Request, *, has_login: bool, **values: Any) -> bytes:
         refresh = values.pop("refresh", 0)
-        is_still = "still" in request.query
+        is_still = bool(refresh) and "still" in request.query
         common = {
             "here": "",
             "query": "",
             "has_login": has_login,
             "refresh": 0 if is_still else refresh,
+            "is_still": is_still,
             "has_read": self._sources.standing().has_read,
         }
         return self._templates.page(name, **{**common, **values})

@@ -6,8 +6,9 @@ import pytest
 
 from kscheduler.scheduling.pod_log.recent_attempts import FailedAttempt
 from kscheduler.server.status_page.facts.answer import shown_answer
-from kscheduler.server.status_page.facts.pod_story import folded, pod_story, rejected_nodes
+from kscheduler.server.status_page.facts.pod_story import folded, pod_story, rejected_nodes, toleration_text
 from kscheduler.server.status_page.rendering import Templates
+from tests.builders import make_pod
 from tests.server.status_page.page_scene import page_scene
 
 
@@ -137,6 +138,21 @@ async def test_a_pod_behind_its_gate_says_why_and_what_it_asks_for() -> None:
     assert "looked at again when" in page
     assert "<code>PodUpdatePodSchedulingGatesEliminated</code>" in page
     assert "Nothing yet: it was not tried." in page
+
+
+@pytest.mark.parametrize(
+    ("toleration", "text"),
+    [
+        ({"key": "a", "value": "b", "effect": "NoSchedule"}, "a=b:NoSchedule"),
+        ({"key": "a", "operator": "Exists"}, "a=any value"),
+        ({"key": "a", "operator": "Gt", "value": "3"}, "a Gt 3"),
+        ({"operator": "Exists"}, "all taints"),
+        ({"key": "a", "effect": "NoExecute", "tolerationSeconds": 300}, "a:NoExecute for 300 s"),
+    ],
+)
+def test_tolerations_are_written_as_taints_are(toleration: dict[str, Any], text: str) -> None:
+    (found,) = make_pod("p", tolerations=[toleration]).spec.tolerations
+    assert toleration_text(found) == text
 
 
 def test_a_plugin_that_was_asked_in_two_rounds_is_one_row() -> None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,15 @@ from kscheduler.server.status_page.facts.heat import BY
 from kscheduler.server.status_page.facts.in_words import age_text, share_text, short_seconds
 from kscheduler.server.status_page.rendering import LONGEST_TEXT, Templates, deleted_pods, node_url, pod_url, sentence
 from tests.server.status_page.page_scene import STANDING, PageScene, page_scene
+
+COMMON: dict[str, Any] = {
+    "here": "",
+    "query": "",
+    "has_login": False,
+    "refresh": 0,
+    "is_still": False,
+    "has_read": True,
+}
 
 
 async def test_the_picture_of_many_nodes_is_drawn_to_its_last_cell() -> None:
@@ -26,15 +36,7 @@ async def test_the_picture_of_many_nodes_is_drawn_to_its_last_cell() -> None:
 async def test_a_strangers_long_text_is_cut_and_said_to_be() -> None:
     templates = Templates(lambda: 0.0)
     await templates.load()
-    values = {
-        "here": "",
-        "query": "",
-        "has_login": False,
-        "refresh": 0,
-        "has_read": True,
-        "heading": "x",
-        "text": "y" * 10**6,
-    }
+    values = {**COMMON, "heading": "x", "text": "y" * 10**6}
     page = templates.page("message.html", **values).decode()
     assert Counter(page)["y"] < LONGEST_TEXT + 500
     assert f"({10**6 - LONGEST_TEXT} more characters)" in page
@@ -66,9 +68,9 @@ async def test_who_has_not_read_the_cluster_or_does_not_lead_says_so_and_what_th
 async def test_a_page_from_before_the_cluster_was_read_says_that_it_may_lack_something() -> None:
     templates = Templates(lambda: 0.0)
     await templates.load()
-    values = {"here": "", "query": "", "has_login": False, "refresh": 0, "heading": "No pod a/b", "text": "never seen"}
-    assert b"has not been read yet" in templates.page("message.html", has_read=False, **values)
-    assert b"has not been read yet" not in templates.page("message.html", has_read=True, **values)
+    values = {**COMMON, "heading": "No pod a/b", "text": "never seen"}
+    assert b"has not been read yet" in templates.page("message.html", **{**values, "has_read": False})
+    assert b"has not been read yet" not in templates.page("message.html", **values)
 
 
 async def test_of_many_notes_the_first_are_shown_and_the_others_folded() -> None:

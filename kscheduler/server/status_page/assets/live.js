@@ -78,7 +78,7 @@
     refreshAges(place);
   };
   document.addEventListener("selectionchange", () => {
-    for (const [place, html] of [...owed]) replace(place, html);
+    if (!paused) for (const [place, html] of [...owed]) replace(place, html);
   });
 
   const button = document.createElement("button");
@@ -178,20 +178,31 @@
 
   // --- a pod's and a node's page ask again ------------------------------------------------------------------------------
 
+  const stageOf = (place) => {
+    const found = place.querySelector("[data-stage]");
+    return found ? found.dataset.stage : "";
+  };
   const fragment = document.querySelector("[data-fragment]");
   if (fragment) {
+    const stage = stageOf(fragment);
     button.addEventListener("click", () => { paused = !paused; showState(paused ? "paused" : "live"); });
     showState("live");
     setInterval(async () => {
       if (paused || document.hidden) return;
       try {
         const answer = await fetch(fragment.dataset.fragment, { cache: "no-store", redirect: "error" });
+        if (answer.status === 404) {
+          showState("it is gone: this is how it was");
+          return;
+        }
         if (!answer.ok) throw new Error(String(answer.status));
         setClock(Date.parse(answer.headers.get("Date")) / 1000);
         const html = await answer.text();
         if (html !== fragment.dataset.last) {
           fragment.dataset.last = html;
           replace(fragment, html);
+          // A node, or another pod of the name: what would help, below, is of before.
+          if (!owed.has(fragment) && stageOf(fragment) !== stage) location.reload();
         }
         showState("live");
       } catch {

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from kscheduler.api.core import Pod
+from kscheduler.api.core import Pod, Toleration
 from kscheduler.api.quantity import QuantityError
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.framework.reasons.wording import amount_text, taint_text
+from kscheduler.framework.reasons.wording import amount_text
 from kscheduler.scheduling.pod_log.recent_attempts import BindingAttempt, FailedAttempt, RecentPreemption
 from kscheduler.server.status_page.facts.in_words import age_text, seconds_of
 from kscheduler.server.status_page.sources import PageSources
@@ -30,8 +30,6 @@ _IN_QUEUE: Final = {
     INCOMPLETE: "waits for its pod group, which is not complete",
     "pending": "came while its pod group was being tried",
 }
-
-__all__ = ["PodStory", "PodWhere", "pod_story", "taint_text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +82,7 @@ class PodStory:
     where: PodWhere
     nominated: str
     requests: tuple[tuple[str, str], ...]
+    tolerations: tuple[str, ...]
     claims: tuple[str, ...]
     """What it needs beside resources, as far as it names it: claims to volumes and devices."""
     created: float | None
@@ -109,6 +108,7 @@ def pod_story(sources: PageSources, pod: Pod) -> PodStory:
         where=_where(sources, pod),
         nominated=nomination[0] if nomination is not None else pod.status.nominated_node_name,
         requests=_requests(pod),
+        tolerations=tuple(map(toleration_text, pod.spec.tolerations)),
         claims=tuple(_claims(pod)),
         created=seconds_of(pod.metadata.creation_timestamp),
         condition=_condition(pod),
@@ -199,6 +199,20 @@ def _in_queue(sources: PageSources, place: str, queued: QueuedPodInfo) -> PodWhe
         since=queued.timestamp or None,
         until=until,
     )
+
+
+def toleration_text(toleration: Toleration) -> str:
+    """`key=value:effect`, as taints are written; what is left out is any."""
+    if not toleration.key:
+        taints = "all taints"
+    elif toleration.operator in ("", "Equal"):
+        taints = f"{toleration.key}={toleration.value}" if toleration.value else toleration.key
+    else:
+        operator = "" if toleration.operator == "Exists" else f" {toleration.operator} {toleration.value}"
+        taints = toleration.key + (operator or "=any value")
+    effect = f":{toleration.effect}" if toleration.effect else ""
+    seconds = f" for {toleration.toleration_seconds} s" if toleration.toleration_seconds is not None else ""
+    return f"{taints}{effect}{seconds}"
 
 
 def _requests(pod: Pod) -> tuple[tuple[str, str], ...]:
