@@ -50,7 +50,7 @@ class AwaitedChange(NamedTuple):
     words: str
     """A short sentence without an end: `a pod leaves its node or asks for less`."""
     labels: tuple[str, ...]
-    """The events that it stands for, one action each, as metrics have them: `AssignedPodDelete`."""
+    """The events that it stands for, one action each, as metrics have them."""
 
 
 def awaited_in_words(labels: Iterable[str]) -> list[str]:
