@@ -16,11 +16,11 @@ NODES, PODS = 60, 300
 STORY, BOUND, NODE = "/ui/pods/analytics/report-0", "/ui/pods/shop/checkout-7d9f-0", "/ui/nodes/node-017"
 PAGES = ("/ui/", "/ui/?by=pods", "/ui/pending", "/ui/nodes", "/ui/search?q=train", STORY, BOUND, NODE, "/ui/nodes/none")
 SERIOUS = {"serious", "critical"}
-WORDS_IN_PIECES = """[...document.querySelectorAll("thead th, td.figure, time, td .good, td .bad")].filter(each => {
-    const text = each.innerText.trim();
-    const height = parseFloat(getComputedStyle(each).lineHeight) || 18;
-    return !/\\s/.test(text) && each.getClientRects().length && each.offsetHeight > 0 && text.length < 20 &&
-        [...each.getClientRects()].reduce((sum, box) => sum + box.height, 0) > 2.2 * height;
+WORDS_IN_PIECES = """[...document.querySelectorAll("thead th, td.figure, td time, td .good, td .bad")].filter(each => {
+    const range = document.createRange();
+    range.selectNodeContents(each);
+    const lines = new Set([...range.getClientRects()].map(box => box.top));
+    return !each.innerText.trim().includes(" ") && lines.size > 1;
 }).map(each => each.outerHTML.slice(0, 90))"""
 """Single words that are broken into lines."""
 FOREIGN = "\u0645\u0631\u062d\u0628\u0627 \U0001f680"

@@ -140,6 +140,31 @@ async def test_a_pod_behind_its_gate_says_why_and_what_it_asks_for() -> None:
     assert "Nothing yet: it was not tried." in page
 
 
+async def test_pods_that_each_wait_for_a_claim_of_their_own_wait_for_one_reason() -> None:
+    scene = page_scene()
+    for namespace in ("ml", "shop"):
+        for number in range(3):
+            claim = {"name": "gpu", "resourceClaimName": f"gpu-{number}"}
+            scene.add_pod(f"p{number}", namespace=namespace, schedulerName="red", resourceClaims=[claim])
+    for number in range(2):
+        claim = {"name": "gpu", "resourceClaimTemplateName": "gpu"}
+        scene.add_pod(f"t{number}", namespace="ml", schedulerName="red", resourceClaims=[claim])
+    for gate in ("ml/a", "ml/b"):
+        scene.add_pod(gate[3:], namespace="ml", schedulerName="red", schedulingGates=[{"name": gate}])
+    scene.add_pod(
+        "alone", namespace="one", schedulerName="red", resourceClaims=[{"name": "g", "resourceClaimName": "g"}]
+    )
+    reasons = (await scene.sources.pending(scene.sources.queue.waiting_keys()))["reasons"]
+    assert {(each["message"], each["count"]) for each in reasons} == {
+        ('could not find ResourceClaim "ml/…"', 3),
+        ('could not find ResourceClaim "shop/…"', 3),
+        ('pod "ml/…": ResourceClaim not created yet', 2),
+        ("waiting for scheduling gates: [ml/a]", 1),
+        ("waiting for scheduling gates: [ml/b]", 1),
+        ('could not find ResourceClaim "one/g"', 1),
+    }
+
+
 @pytest.mark.parametrize(
     ("toleration", "text"),
     [
