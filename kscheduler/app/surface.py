@@ -288,7 +288,9 @@ class Surface:
         if self._options.serving.status_page:
             asks = self._options.answers_questions
             answers = StatusAnswers(self._parts, self.live_copy, self.questions) if asks else None
-            sources = page_sources(self._parts, answers, self._waiting(), readyz, lambda: self.is_scheduling)
+            sources = page_sources(
+                self._parts, answers, self._waiting(), readyz, lambda: self.is_scheduling, self._has_synced
+            )
             self.status_page = StatusPage(sources)
         return Endpoints(
             livez=Health("livez", {"event-loop": self.loop_lag.problem, "workers": progress}),

@@ -16,6 +16,7 @@ from kscheduler.explain.explanation_keys import explanation_keys
 from kscheduler.explain.outcome import cycle_outcome, outcome_of
 from kscheduler.explain.situation import NO_SITUATION, Situation
 from kscheduler.explain.suggestions.as_json import suggestion_trees
+from kscheduler.explain.suggestions.missing_claims import missing_claims
 from kscheduler.framework.cluster.preemption import PreemptionSearch
 from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.status import Code, Status
@@ -85,7 +86,8 @@ def decision_tree(
     found = None if suggestions is None else suggestion_trees(suggestions, decision.scenario, situation)
     beside = None if compared is None else against_tree(compared)
     second = runner_up_tree(runner_up(decision, situation))
-    told = {"against": beside, "runnerUp": second, "suggestions": found, "notes": list(notes)}
+    missing = [*missing_claims(decision.scenario)] if found == [] else []
+    told = {"against": beside, "runnerUp": second, "suggestions": found, "missing": missing, "notes": list(notes)}
     return {**header, **_recorded_keys(decision), **explanation_keys(decision, situation), **told}
 
 

@@ -1,13 +1,14 @@
 """Labels of events in words: `NodeAdd|UpdateNodeLabel` is "a node is added or changes its labels".
 
 A parked pod waits for a dozen kinds of events, whose labels are kube-scheduler's. Who reads an explanation wants to
-know what in the cluster would bring the pod back, so the changes of one kind of object are told together, without the
-labels, which JSON has. Nodes come first, then pods; other kinds with the same changes share their words.
+know what in the cluster would bring the pod back, so the changes of one kind of object are told together. Nodes come
+first, then pods; other kinds with the same changes share their words. Metrics and logs have the labels: the status page
+shows them beside the words, JSON instead of them.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from kscheduler.framework.events import PLUGIN_DATA_UPDATE, Resource
 
@@ -36,34 +37,68 @@ _DOES: Final = {
     "UpdatePodSchedulingGatesEliminated": "loses its gates",
     "UpdatePodGeneratedResourceClaim": "gets its claim",
 }
+_OF_ASSIGNED: Final = {"Add": "GetsNode", "Delete": "LeavesNode"}
+"""What it means that a pod is added to those on nodes, or goes from them."""
+_HAPPENS: Final = {"Add": "is added", "GetsNode": "gets a node", "Delete": "goes", "LeavesNode": "leaves its node"}
 _MOST_NAMED: Final = 3
 """Of what changes about a node or a pod; of more it is just said that it changes."""
 
 
+class AwaitedChange(NamedTuple):
+    """What must happen for a pod to be tried again."""
+
+    words: str
+    """A short sentence without an end: `a pod leaves its node or asks for less`."""
+    labels: tuple[str, ...]
+    """The events that it stands for, one action each, as metrics have them."""
+
+
 def awaited_in_words(labels: Iterable[str]) -> list[str]:
-    """What must happen, in a few short sentences without an end: `a pod goes or asks for less`."""
+    """What must happen, in a few short sentences."""
+    return [change.words for change in awaited_changes(labels)]
+
+
+def awaited_changes(labels: Iterable[str]) -> list[AwaitedChange]:
+    """The same, each with its labels."""
     by_noun: dict[str, set[str]] = {}
-    sentences: list[str] = []
+    sentences: dict[str, list[str]] = {}
+    meant: dict[str, list[str]] = {}
     for label in labels:
         resource, actions = _parts(label)
         if label == PLUGIN_DATA_UPDATE.label:
-            sentences.append("a plugin's data change")
+            sentences.setdefault("a plugin's data change", []).append(label)
         elif resource == Resource.WILDCARD.value or not actions:
-            sentences.append("anything changes")
+            sentences.setdefault("anything changes", []).append(label)
         else:
-            by_noun.setdefault(_NOUNS.get(resource, resource.rpartition("/")[2]), set()).update(actions)
-    of_node_and_pod = [f"{noun} {_verbs(by_noun[noun])}" for noun in (_NODE, _POD) if noun in by_noun]
-    return [*of_node_and_pod, *_others(by_noun), *dict.fromkeys(sentences)]
+            noun = _NOUNS.get(resource, resource.rpartition("/")[2])
+            of_assigned = _OF_ASSIGNED if resource == Resource.ASSIGNED_POD.value else {}
+            by_noun.setdefault(noun, set()).update(of_assigned.get(action, action) for action in actions)
+            meant.setdefault(noun, []).extend(f"{resource}{each}" for each in _counted(noun, actions))
+    return [
+        *(_change(f"{noun} {_verbs(by_noun[noun])}", meant[noun]) for noun in (_NODE, _POD) if noun in by_noun),
+        *(_change(words, [each for noun in nouns for each in meant[noun]]) for words, nouns in _others(by_noun)),
+        *(_change(words, found) for words, found in sentences.items()),
+    ]
 
 
-def _others(by_noun: dict[str, set[str]]) -> Iterator[str]:
-    """`a ResourceClaim or ResourceSlice is added or changes`."""
+def _change(words: str, labels: Iterable[str]) -> AwaitedChange:
+    return AwaitedChange(words, tuple(dict.fromkeys(labels)))
+
+
+def _others(by_noun: dict[str, set[str]]) -> Iterator[tuple[str, list[str]]]:
+    """`a ResourceClaim or ResourceSlice is added or changes`, and the nouns in it."""
     by_verbs: dict[str, list[str]] = {}
     for noun in sorted(by_noun.keys() - {_NODE, _POD}):
-        actions = {"Update" if action.startswith("Update") else action for action in by_noun[noun]}
-        by_verbs.setdefault(_verbs(actions), []).append(noun)
+        by_verbs.setdefault(_verbs(set(_counted(noun, by_noun[noun]))), []).append(noun)
     for verbs, nouns in by_verbs.items():
-        yield f"{'an' if nouns[0][0] in 'AEIOU' else 'a'} {joined(nouns)} {verbs}"
+        yield f"{'an' if nouns[0][0] in 'AEIOU' else 'a'} {joined(nouns)} {verbs}", nouns
+
+
+def _counted(noun: str, actions: Iterable[str]) -> list[str]:
+    """What is told apart when such an object changes: of others than nodes and pods only that it does."""
+    if noun in (_NODE, _POD):
+        return list(actions)
+    return ["Update" if action.startswith("Update") else action for action in actions]
 
 
 def _parts(label: str) -> tuple[str, list[str]]:
@@ -73,9 +108,9 @@ def _parts(label: str) -> tuple[str, list[str]]:
 
 
 def _verbs(actions: set[str]) -> str:
-    verbs = ["is added"] if actions & {"Add", "All"} else []
-    verbs += ["goes"] if actions & {"Delete", "All"} else []
-    changes = sorted(actions - {"Add", "Delete", "All"})
+    happens = actions | ({"Add", "Delete"} if "All" in actions else set())
+    verbs = [words for action, words in _HAPPENS.items() if action in happens]
+    changes = sorted(actions - _HAPPENS.keys() - {"All"})
     what = [_WHAT[action] for action in changes if action in _WHAT]
     does = [_DOES[action] for action in changes if action in _DOES]
     if "All" in actions or len(what) + len(does) > _MOST_NAMED or len(what) + len(does) < len(changes):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kscheduler.explain.awaited_events import awaited_in_words
+from kscheduler.explain.awaited_events import awaited_changes, awaited_in_words
 from kscheduler.explain.in_service import InService, service_lines
 from kscheduler.framework.events import PLUGIN_DATA_UPDATE, ActionType, ClusterEvent, Resource
 
@@ -23,8 +23,9 @@ CASES = [
     ([(Resource.POD, A.DELETE | A.UPDATE_POD_SCALE_DOWN)], ["a pod goes or asks for less"]),
     (
         [(Resource.ASSIGNED_POD, A.ADD), (Resource.UNSCHEDULABLE_POD, A.UPDATE_POD_TOLERATION)],
-        ["a pod is added or changes its tolerations"],
+        ["a pod gets a node or changes its tolerations"],
     ),
+    ([(Resource.ASSIGNED_POD, A.DELETE | A.UPDATE_POD_SCALE_DOWN)], ["a pod leaves its node or asks for less"]),
     (
         [
             (Resource.DEVICE_CLASS, A.ADD | A.UPDATE_NODE_LABEL | A.UPDATE_OTHER),
@@ -42,6 +43,28 @@ CASES = [
 @pytest.mark.parametrize(("events", "words"), CASES)
 def test_events_of_one_kind_are_told_together(events: list[tuple[Resource | str, A]], words: list[str]) -> None:
     assert awaited_in_words(label(*event) for event in events) == words
+
+
+def test_each_sentence_has_the_labels_that_metrics_count_it_by() -> None:
+    events = [
+        (Resource.ASSIGNED_POD, A.DELETE | A.UPDATE_POD_SCALE_DOWN),
+        (Resource.NODE, A.ADD | A.UPDATE_NODE_TAINT),
+        (Resource.RESOURCE_SLICE, A.ADD),
+        (Resource.RESOURCE_CLAIM, A.ADD),
+        (Resource.DEVICE_CLASS, A.UPDATE_NODE_LABEL | A.UPDATE_NODE_TAINT),
+        (Resource.NODE, A.ADD),
+        (Resource.WILDCARD, A.ALL),
+    ]
+    assert awaited_changes(label(*event) for event in events) == [
+        ("a node is added or changes its taints", ("NodeAdd", "NodeUpdateNodeTaint")),
+        ("a pod leaves its node or asks for less", ("AssignedPodDelete", "AssignedPodUpdatePodScaleDown")),
+        ("a DeviceClass changes", ("resource.k8s.io/DeviceClassUpdate",)),
+        (
+            "a ResourceClaim or ResourceSlice is added",
+            ("resource.k8s.io/ResourceClaimAdd", "resource.k8s.io/ResourceSliceAdd"),
+        ),
+        ("anything changes", ("*All",)),
+    ]
 
 
 def test_data_of_a_plugins_own_have_words_of_their_own() -> None:

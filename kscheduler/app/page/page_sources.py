@@ -13,11 +13,17 @@ from kscheduler.server.status_page.sources import MOST_NOTES, LiveAnswers, PageS
 
 
 def page_sources(
-    parts: Parts, answers: LiveAnswers | None, waiting: PendingPods, readyz: Health, is_scheduling: Callable[[], bool]
+    parts: Parts,
+    answers: LiveAnswers | None,
+    waiting: PendingPods,
+    readyz: Health,
+    is_scheduling: Callable[[], bool],
+    has_read: Callable[[], bool],
 ) -> PageSources:
     """The parts and functions.
 
-    `answers`: `None` where nobody may ask. `readyz`: whose failing checks and notes are shown.
+    `answers`: `None` where nobody may ask. `readyz`: whose failing checks and notes are shown. `has_read`: whether the
+    cluster has been read once.
     """
     assembly = parts.assembly
 
@@ -33,6 +39,7 @@ def page_sources(
             leader=leader,
             leads=election is None or election.statistics().role is Role.LEADING,
             is_scheduling=is_scheduling(),
+            has_read=has_read(),
             profiles=tuple(assembly.profiles),
             kubernetes=assembly.config.gates.version,
             version=__version__,

@@ -1,6 +1,6 @@
 """A suggestion in words, as what somebody could do."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from kscheduler.framework.reasons.wording import amount_text
@@ -125,20 +125,25 @@ def _label(key: str, value: str | None, before: str | None) -> str:
 
 def _deletion(facts: Facts, _: Step) -> str:
     pods = facts["pods"]
-    names = ", ".join(f"{pod['namespace']}/{pod['name']}" for pod in pods[:_MOST_NAMED])
-    more = f" and {len(pods) - _MOST_NAMED} more" if len(pods) > _MOST_NAMED else ""
+    names = _few([f"{pod['namespace']}/{pod['name']}" for pod in pods], "pods")
     priorities = sorted({pod["priority"] for pod in pods})
     span = f"{priorities[0]}" if len(priorities) == 1 else f"{priorities[0]} to {priorities[-1]}"
     broken = f"; {facts['brokenBudgets']} of them against a disruption budget" if facts["brokenBudgets"] else ""
     budgets = "".join(map(_budget, facts["budgets"][:_MOST_NAMED]))
-    come_again = ", ".join(facts["comeAgain"][:_MOST_NAMED])
+    come_again = _few(facts["comeAgain"], "of them")
     again = f"; the pod's own controller makes {come_again} again" if come_again else ""
-    return f"delete {names}{more} on {facts['node']} (priority {span}{broken}{budgets}{again})"
+    return f"delete {names} on {facts['node']} (priority {span}{broken}{budgets}{again})"
 
 
 def _release(facts: Facts, _: Step) -> str:
-    users = f", and delete {', '.join(facts['pods'])}, which use{'s' if len(facts['pods']) == 1 else ''} it"
-    return f"delete claim {facts['claim']}, which holds {', '.join(facts['devices'])}{users if facts['pods'] else ''}"
+    pods, devices = facts["pods"], _few(facts["devices"], "devices")
+    users = f", and delete {_few(pods, 'pods')}, which use{'s' if len(pods) == 1 else ''} it"
+    return f"delete claim {facts['claim']}, which holds {devices}{users if pods else ''}"
+
+
+def _few(names: Sequence[str], noun: str) -> str:
+    """The names, or how many: of many the command has them, and JSON."""
+    return ", ".join(names) if len(names) <= _MOST_NAMED else f"{len(names)} {noun}"
 
 
 def _budget(budget: Facts) -> str:

@@ -5,10 +5,13 @@ has at the API server, or what keeps it or its group out of the queue, of which 
 pod is what the queue knows.
 
 Members of a pod group are decided about together, so those in one place are one entry, though they may have different
-messages: the entry has each with its number of members, that of most of them first.
+messages: the entry has each with its number of members, that of most of them first. Gated pods whose messages differ
+only in names of their namespace are one entry, too, without these names: of a thousand replicas each waits for a claim
+of its own, and all for the same reason.
 """
 
 import heapq
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
@@ -42,7 +45,7 @@ class _Reason(NamedTuple):
     queue: str
     profile: str
     said: _Said | None
-    """`None`: they are members of a group, of whom each may have been told something else."""
+    """Of gated pods without names. `None`: members of a group, of whom each may have been told something else."""
     group: str
 
 
@@ -106,7 +109,8 @@ class PendingPods:
             said = said[0], self._queue.why_gated(found[1]) or said[1]
         profile = pod.spec.scheduler_name
         if group is None:
-            return _Reason(queue, profile, said, ""), said
+            alike = (said[0], _without_names(said[1], pod.metadata.namespace)) if queue == GATED else said
+            return _Reason(queue, profile, alike, ""), said
         return _Reason(queue, profile, None, group.text), said
 
 
@@ -124,6 +128,12 @@ def _said_of(pod: Pod, found: tuple[str, QueuedPodInfo] | None) -> _Said:
     return tuple(sorted(gate | set(queued.unschedulable_plugins) | set(queued.pending_plugins))), message
 
 
+def _without_names(message: str, namespace: str) -> str:
+    """`could not find ResourceClaim "shop/…"` for each claim of namespace `shop`."""
+    start = f"{namespace}/"
+    return re.sub(rf'(?<![^\s"]){re.escape(start)}[^\s":]+', f"{start}…", message) if start in message else message
+
+
 def _words(said: Counter[_Said]) -> str:
     """The message, or those of most members of a group, with their numbers."""
     counts: Counter[str] = Counter()
@@ -133,16 +143,14 @@ def _words(said: Counter[_Said]) -> str:
         return next(iter(counts))
     ordered = sorted(((number, message) for message, number in counts.items() if message), key=_most_first)
     more = [f"and {len(ordered) - MOST_MESSAGES} more messages"] if len(ordered) > MOST_MESSAGES else []
-    told = [f"{message} ({number} {_members(number)})" for number, message in ordered[:MOST_MESSAGES]]
+    told = [
+        f"{message} ({number} {'member' if number == 1 else 'members'})" for number, message in ordered[:MOST_MESSAGES]
+    ]
     return "; ".join((*told, *more))
 
 
 def _most_first(counted: tuple[int, str]) -> tuple[int, str]:
     return -counted[0], counted[1]
-
-
-def _members(number: int) -> str:
-    return "member" if number == 1 else "members"
 
 
 def _tree(
@@ -157,7 +165,7 @@ def _tree(
         "profile": reason.profile,
         "podGroup": reason.group or None,
         "plugins": sorted({plugin for plugins, _ in said for plugin in plugins}),
-        "message": _words(said),
+        "message": _words(said) if reason.said is None or len(said) == 1 else reason.said[1],
         "count": len(pods),
         "since": oldest[0][0] if oldest[0][0] != "~" else None,
         "pods": [_pod(*shown[key]) for _, key in oldest],

@@ -6,7 +6,7 @@ looked at. All of it happens in a thread, since compiling the templates takes so
 
 import asyncio
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib import resources
@@ -16,6 +16,7 @@ from urllib.parse import quote
 from kscheduler import __version__
 from kscheduler.scheduling.pod_log.recent_attempts import BindingAttempt
 from kscheduler.server.status_page.facts import in_words
+from kscheduler.server.status_page.facts.pod_story import rejected_nodes
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -29,6 +30,8 @@ ASSETS: Final = {
 """Files and their types."""
 LONGEST_TEXT: Final = 16_000
 """Characters of a value: a stranger's message does not make a page of megabytes."""
+MOST_IN_TEXT: Final = 5
+"""Pods whose names a suggestion's text has (`explain.suggestions.in_words`)."""
 _PLACES: Final = {
     "underWay": "Under way",
     "active": "Ready",
@@ -78,6 +81,18 @@ def cut(text: object, most: int) -> str:
     return whole if len(whole) <= most else f"{whole[:most]} … ({len(whole) - most} more characters)"
 
 
+def sentence(text: str) -> str:
+    """With a capital letter; the others stay as they are, those of names too."""
+    return text[:1].upper() + text[1:]
+
+
+def deleted_pods(change: Mapping[str, Any]) -> list[str]:
+    """Keys of the pods that a change deletes, where its text has only their number; else none."""
+    facts = [step["facts"] for step in change["steps"] if step["kind"] == "deletePods"]
+    keys = [f"{pod['namespace']}/{pod['name']}" for each in facts for pod in each["pods"]]
+    return keys if len(keys) > MOST_IN_TEXT else []
+
+
 class Templates:
     """Renders; `load` must have ended before."""
 
@@ -122,12 +137,15 @@ def _environment() -> "Environment":
         age=in_words.age_text,
         clock=lambda at: datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S"),
         cut=cut,
+        deleted_pods=deleted_pods,
         is_bound=lambda entry: isinstance(entry, BindingAttempt),
         node_url=node_url,
         number=lambda count: f"{count:,}",
         place=lambda place: _PLACES.get(place, place),
         pod_url=pod_url,
         quoted=lambda text: quote(text, safe=""),
+        rejecting=lambda attempt: [plugin or "PreFilter" for plugin, _ in rejected_nodes(attempt)],
+        sentence=sentence,
         seconds=in_words.seconds_of,
         share=in_words.share_text,
         short=in_words.short_seconds,

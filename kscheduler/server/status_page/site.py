@@ -41,6 +41,7 @@ from kscheduler.server.status_page.sources import NodeVerdict, PageSources, Refu
 RELOAD_SECONDS: Final = 10
 """Where no scripts run, pages that change load themselves anew."""
 _END: Final = b"</section>\n</main>"
+_UNSEEN: Final = "It was never seen, or is gone."
 _NO_ANSWERS: Final = Refused("Questions are switched off here (--answer-questions=false).")
 
 View = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -94,8 +95,15 @@ class StatusPage:
 
     def _page(self, name: str, request: web.Request, *, has_login: bool, **values: Any) -> bytes:
         refresh = values.pop("refresh", 0)
-        is_still = "still" in request.query
-        common = {"here": "", "query": "", "has_login": has_login, "refresh": 0 if is_still else refresh}
+        is_still = bool(refresh) and "still" in request.query
+        common = {
+            "here": "",
+            "query": "",
+            "has_login": has_login,
+            "refresh": 0 if is_still else refresh,
+            "is_still": is_still,
+            "has_read": self._sources.standing().has_read,
+        }
         return self._templates.page(name, **{**common, **values})
 
     # --- views --------------------------------------------------------------------------------------------------------
@@ -177,7 +185,7 @@ class StatusPage:
         key = f"{request.match_info['namespace']}/{request.match_info['name']}"
         pod = self._sources.pods.get(key)
         if pod is None:
-            return self._missing(request, f"No pod {key}", "It was never seen, or is gone.", has_login=has_login)
+            return self._missing(request, f"No pod {key}", _UNSEEN, has_login=has_login)
         story = pod_story(self._sources, pod)
         if request.query.get("part") == "now":
             return html_page(self._templates.render("pod_now.html", story=story).encode())
@@ -200,7 +208,7 @@ class StatusPage:
         name = request.match_info["name"]
         story = node_story(self._sources, name)
         if story is None:
-            return self._missing(request, f"No node {name}", "It was never seen, or is gone.", has_login=has_login)
+            return self._missing(request, f"No node {name}", _UNSEEN, has_login=has_login)
         if request.query.get("part") == "now":
             return html_page(self._templates.render("node_now.html", story=story).encode())
         head = self._page("node.html", request, has_login=has_login, story=story, refresh=3 * RELOAD_SECONDS)

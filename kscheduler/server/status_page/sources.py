@@ -64,6 +64,8 @@ class ServiceStanding:
     """In a line; empty without leader election."""
     leads: bool
     is_scheduling: bool
+    has_read: bool
+    """Whether the cluster has been read once: before that, what is counted here is not the cluster."""
     profiles: tuple[str, ...]
     kubernetes: str
     """The minor version whose rules are followed."""

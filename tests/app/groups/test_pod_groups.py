@@ -82,6 +82,23 @@ async def test_a_gang_waits_for_room_says_so_and_is_placed_whole() -> None:
         assert 'scheduler_podgroup_schedule_attempts_total{profile="kscheduler",result="scheduled"} 1.0' in page
 
 
+async def test_the_pages_of_a_gated_group_say_who_keeps_it_out_and_why() -> None:
+    async with gang_cluster() as cluster:
+        await cluster.add_group("train", 2)
+        cluster.add_member("train-0", "train")
+        queue = cluster.app.parts.assembly.queue
+        await cluster.until(lambda: queue.find("default/train-0") is not None)
+        _, page = await answer(cluster.app, "/ui/pods/default/train-0")
+        assert "out of the queue by GangScheduling: 1 of 2 members of pod group train are there" in page
+        cluster.add_member("train-1", "train", schedulingGates=[{"name": "a.example/gate"}])
+        await cluster.until(lambda: queue.find("default/train-1") is not None)
+        _, page = await answer(cluster.app, "/ui/pods/default/train-0")
+        why = "its pod group waits for member default/train-1: waiting for scheduling gates: [a.example/gate]"
+        assert f"is kept out of the queue: {why}" in page
+        _, page = await answer(cluster.app, "/ui/")
+        assert why in page
+
+
 async def test_members_that_come_before_their_group_wait_for_it() -> None:
     async with gang_cluster(member("train-0", "train"), member("train-1", "train")) as cluster:
         await cluster.until(lambda: cluster.app.parts.assembly.queue.find("default/train-1") is not None)

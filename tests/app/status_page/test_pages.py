@@ -75,8 +75,25 @@ async def test_a_pods_story_tells_its_place_its_attempts_and_who_turned_nodes_do
     put(scene.server, "pods", pod_tree("huge", requests={"cpu": "64"}))
     page = await scene.page_with("/ui/pods/default/huge", "Nodes rejected", "0/3 nodes are available")
     assert "Unschedulable" in page
-    assert "kinds of events in the cluster" in page
-    assert "NodeAdd" in page
+    assert "tried again when" in page
+    assert 'title="NodeAdd, NodeUpdateNodeAllocatable' in page
+    assert ">a node is added or changes its room" in page
+    assert "<code>PodDelete</code>" in page
+
+
+async def test_a_pod_that_is_kept_out_says_by_whom_why_and_what_is_missing(scene: Scene) -> None:
+    claim = {"name": "gpu", "resourceClaimName": "one-gpu"}
+    for number in range(2):
+        put(scene.server, "pods", pod_tree(f"waits-{number}", resourceClaims=[claim]))
+    why = "could not find ResourceClaim &#34;default/one-gpu&#34;"
+    page = await scene.page_with("/ui/pods/default/waits-0", "What would help", why)
+    assert f"is kept out of the queue by DynamicResources: {why}" in page
+    assert "Nothing yet: it was not tried." in page
+    assert "turned down by" not in page
+    assert "<code>ResourceClaim one-gpu</code>" in page
+    assert "It waits for what does not exist: create ResourceClaim one-gpu in namespace default." in page
+    overview = await scene.page_with("/ui/", "waits-1", why)
+    assert overview.count(why) == 1, "both pods are one row"
 
 
 async def test_a_reason_names_the_change_that_frees_most_of_its_pods(scene: Scene) -> None:
@@ -90,7 +107,7 @@ async def test_a_reason_names_the_change_that_frees_most_of_its_pods(scene: Scen
 
 async def test_a_pending_pods_page_tells_what_would_help_and_a_nodes_page_who_is_rejected(scene: Scene) -> None:
     put(scene.server, "pods", pod_tree("huge", requests={"cpu": "64"}))
-    page = await scene.page_with("/ui/pods/default/huge", "so since", "What would help")
+    page = await scene.page_with("/ui/pods/default/huge", "PodScheduled has been False for", "What would help")
     assert "request 4 of cpu instead of 64" in page
     assert "What exactly was wrong" in page
     assert "cpu: asks for 64; node-1 has 4 free of 4 (60 short); node-2 has" in page

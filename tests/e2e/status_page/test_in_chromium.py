@@ -16,6 +16,15 @@ NODES, PODS = 60, 300
 STORY, BOUND, NODE = "/ui/pods/analytics/report-0", "/ui/pods/shop/checkout-7d9f-0", "/ui/nodes/node-017"
 PAGES = ("/ui/", "/ui/?by=pods", "/ui/pending", "/ui/nodes", "/ui/search?q=train", STORY, BOUND, NODE, "/ui/nodes/none")
 SERIOUS = {"serious", "critical"}
+WORDS_IN_PIECES = """[...document.querySelectorAll("thead th, td.figure, td time, td .good, td .bad")].filter(each => {
+    const range = document.createRange();
+    range.selectNodeContents(each);
+    const lines = new Set([...range.getClientRects()].map(box => box.top));
+    return !each.innerText.trim().includes(" ") && lines.size > 1;
+}).map(each => each.outerHTML.slice(0, 90))"""
+"""Single words that are broken into lines."""
+FOREIGN = "\u0645\u0631\u062d\u0628\u0627 \U0001f680"
+"""From right to left, and beyond 16 bits."""
 HOSTILE = '"><img src=x onerror=document.title="taken">\u202e</script><script>document.title="taken"</script>'
 
 
@@ -92,6 +101,52 @@ def test_the_focus_stays_where_it_is_when_the_page_changes_under_it(browser: Bro
         assert page.evaluate("document.activeElement.textContent") == "analytics/train-0"
 
 
+def test_what_was_unfolded_stays_so_when_the_page_changes_under_it(browser: Browser, scene: Watched) -> None:
+    with looking(browser) as (page, complaints):
+        page.goto(scene.url + STORY)
+        expect(page.get_by_role("status")).to_have_text("live")
+        summary = page.get_by_text("these events as metrics name them")
+        summary.focus()
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("NodeUpdateNodeAllocatable")).to_be_visible()
+        page.evaluate("document.querySelector('[data-fragment]').dataset.last = 'something else'")
+        page.evaluate("document.querySelector('[data-stage]').id = 'of-before'")
+        expect(page.locator("#of-before")).to_have_count(0, timeout=30_000)
+        expect(page.get_by_text("NodeUpdateNodeAllocatable")).to_be_visible()
+        assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
+        assert complaints == []
+
+
+def test_what_came_while_somebody_marked_a_text_is_shown_afterwards(browser: Browser, scene: Watched) -> None:
+    with looking(browser) as (page, _):
+        page.goto(f"{scene.url}/ui/")
+        expect(page.get_by_role("status")).to_have_text("live")
+        page.evaluate("getSelection().selectAllChildren(document.querySelector('[data-live=decisions]'))")
+        scene.cluster.put("pods", [pod_tree("unread", namespace="shop", requests={"cpu": "99"})])
+        expect(page.locator("[data-live=pending]")).to_contain_text("shop/unread", timeout=30_000)
+        expect(page.locator("[data-live=decisions]")).not_to_contain_text("shop/unread")
+        page.evaluate("getSelection().removeAllRanges()")
+        expect(page.locator("[data-live=decisions]")).to_contain_text("shop/unread")
+
+
+def test_a_pods_page_is_new_as_soon_as_the_pod_has_a_node_and_says_when_it_is_gone(
+    browser: Browser, scene: Watched
+) -> None:
+    gated = pod_tree("freed", namespace="shop", requests={"cpu": "1"}, schedulingGates=[{"name": "a.example/gate"}])
+    scene.cluster.put("pods", [gated])
+    path = "/ui/pods/shop/freed"
+    scene.wait_for(path, "a.example/gate")
+    with looking(browser) as (page, _):
+        page.goto(scene.url + path)
+        expect(page.locator("main")).to_contain_text("waiting for scheduling gates: [a.example/gate]")
+        expect(page.get_by_role("heading", name="What would help")).to_be_visible(timeout=30_000)
+        scene.cluster.put("pods", [pod_tree("freed", namespace="shop", requests={"cpu": "1"})])
+        expect(page.get_by_role("heading", name="As if it were decided now")).to_be_visible(timeout=30_000)
+        expect(page.get_by_role("heading", name="What would help")).to_have_count(0)
+        scene.cluster.remove_pod("shop", "freed")
+        expect(page.get_by_role("status")).to_contain_text("it is gone", timeout=30_000)
+
+
 def _tab_to(page: Page, text: str) -> None:
     """Tab until what has the focus says this."""
     for _ in range(200):
@@ -162,10 +217,49 @@ def test_dark_and_light_are_two_pages_to_the_eye(browser: Browser, scene: Watche
 
 
 def test_a_narrow_window_needs_no_scrolling_to_the_side(browser: Browser, scene: Watched) -> None:
-    for path in ("/ui/", STORY, NODE, "/ui/nodes"):
+    for path in ("/ui/", "/ui/pending", STORY, NODE, "/ui/nodes"):
         with looking(browser, viewport={"width": 390, "height": 800}) as (page, _):
             page.goto(scene.url + path)
             assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+            assert page.evaluate(WORDS_IN_PIECES) == [], path
+
+
+def test_a_narrow_window_shows_reasons_whole(browser: Browser, scene: Watched) -> None:
+    with looking(browser, viewport={"width": 390, "height": 800}) as (page, _):
+        page.goto(f"{scene.url}/ui/pending")
+        scroller = page.get_by_role("region", name="Reasons of pending pods")
+        assert scroller.evaluate("place => place.scrollWidth <= place.clientWidth")
+
+
+def test_the_longest_names_widen_no_page(browser: Browser, scene: Watched) -> None:
+    long = ".".join(letter * 62 for letter in "wxyz")
+    labels = {
+        "topology.kubernetes.io/zone": "z" * 63,
+        "a" * 253 + "/" + "b" * 63: "\u0645\u0631\u062d\u0628\u0627 \U0001f680",
+    }
+    taint = {"key": "t" * 253 + "/" + "u" * 63, "value": "v" * 63, "effect": "NoSchedule"}
+    scene.cluster.put("nodes", [node_tree(long, cpu="4", labels=labels, spec={"taints": [taint]})])
+    scene.cluster.put("pods", [pod_tree(long, namespace="n" * 63, requests={"cpu": "400"})])
+    story = f"/ui/pods/{'n' * 63}/{long}"
+    scene.wait_for(story, "nodes are available")
+    for width in (390, 1440):
+        with looking(browser, viewport={"width": width, "height": 800}) as (page, _):
+            for path in ("/ui/", f"/ui/nodes/{long}", story, "/ui/search?q=xxx"):
+                page.goto(scene.url + path)
+                assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+    with looking(browser) as (page, _):
+        page.goto(f"{scene.url}/ui/nodes/{long}")
+        expect(page.locator("main")).to_contain_text(FOREIGN)
+
+
+def test_on_paper_there_are_no_buttons_and_what_is_folded_is_there(browser: Browser, scene: Watched) -> None:
+    with looking(browser) as (page, _):
+        page.goto(scene.url + STORY)
+        expect(page.get_by_text("NodeUpdateNodeAllocatable")).to_be_hidden()
+        page.emulate_media(media="print")
+        expect(page.get_by_role("navigation")).to_have_count(0)
+        expect(page.get_by_role("button")).to_have_count(0)
+        expect(page.get_by_text("NodeUpdateNodeAllocatable")).to_be_visible()
 
 
 def test_hostile_names_do_nothing_and_are_read_as_they_are(browser: Browser, scene: Watched) -> None:

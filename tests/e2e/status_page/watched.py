@@ -51,6 +51,14 @@ class StoredCluster:
 
         asyncio.run_coroutine_threadsafe(store(), self._loop).result(10 * SECONDS)
 
+    def remove_pod(self, namespace: str, name: str) -> None:
+        """Delete a pod at once."""
+
+        async def remove() -> None:
+            self.server.store.remove("pods", (namespace, name))
+
+        asyncio.run_coroutine_threadsafe(remove(), self._loop).result(SECONDS)
+
     def grant(self, user: str, *paths: str) -> None:
         """Let a user get paths, as an administrator would."""
         api, group = Api(self.server.url), "rbac.authorization.k8s.io"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kscheduler.explain.as_json import decision_tree
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing
 from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.explain.suggestions.as_lines import suggestions_text
@@ -300,6 +301,11 @@ def test_a_claim_that_does_not_exist_is_what_has_to_be_created() -> None:
         "  it waits for what does not exist: create PersistentVolumeClaim logs-web in namespace default",
         "  it waits for what does not exist: create ResourceClaim one-gpu in namespace default",
     ]
+    tree = {"id": "one", "config": None, "objects": {"nodes": [node_tree("a")]}, "pod": pod}
+    decision = decide(parse_scenario(json.dumps(tree).encode(), "test:1"))
+    told = [line.strip() for line in text.splitlines()[1:]]
+    assert decision_tree(decision, suggestions=())["missing"] == told
+    assert decision_tree(decision)["missing"] == [], "nobody asked what would help"
     _, text = asked(
         pod_tree(volumes=[{**volumes[1], "name": "logs"}]) | owned_by("StatefulSet"), nodes=[node_tree("a")]
     )

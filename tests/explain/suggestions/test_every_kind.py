@@ -541,6 +541,13 @@ def test_budgets_of_pods_that_would_go_are_named() -> None:
     assert found["steps"][0]["facts"]["budgets"] == [{"namespace": "default", "name": "db", "allowed": 2, "pods": 1}]
 
 
+def test_of_many_pods_that_would_go_the_text_has_the_number_and_the_command_the_names() -> None:
+    pods = [pod_tree(f"p-{number}", cpu="500m", nodeName="a") for number in range(7)]
+    found = suggested_for(scenario(pod_tree(cpu="4"), nodes=[node_tree("a")], pods=pods))["deletePods"]
+    assert found["text"] == "delete 7 pods on a (priority 0)"
+    assert found["command"] == "kubectl delete pod -n default p-0 p-1 p-2 p-3 p-4 p-5 p-6"
+
+
 def test_half_a_pair_is_no_command() -> None:
     """Where kubectl can make only one of two changes, none is printed."""
     pod = pod_tree(cpu="3", nodeSelector={"disk": "ssd"})

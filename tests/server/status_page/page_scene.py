@@ -1,6 +1,7 @@
 """A status page over parts that run nowhere: a cache, a queue and a clock that tests move."""
 
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.core import Pod
@@ -44,12 +45,23 @@ class PageScene:
         return pod
 
 
-def page_scene(answers: LiveAnswers | None = None) -> PageScene:
+STANDING: Final = ServiceStanding(
+    leader="",
+    leads=True,
+    is_scheduling=True,
+    has_read=True,
+    profiles=("kscheduler",),
+    kubernetes="1.36",
+    version="0.1.0",
+    problems=(),
+    notes=(),
+)
+
+
+def page_scene(answers: LiveAnswers | None = None, standing: ServiceStanding = STANDING) -> PageScene:
     """A page over an empty cluster."""
     clock, pods = VirtualClock(), StoredPods()
     assembly = Assembly(default_configuration("red"), registry(), replace(Ports(), pod_of=pods.get), clock)
-    names = ("kscheduler",)
-    standing = ServiceStanding("", True, True, names, "1.36", "0.1.0", (), ())  # noqa: FBT003
     sources = PageSources(
         cache=assembly.cache,
         queue=assembly.queue,

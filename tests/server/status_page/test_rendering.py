@@ -1,14 +1,25 @@
 """Values in templates: strangers' are cut and cleaned, the picture of thousands of nodes is whole."""
 
 from collections import Counter
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from kscheduler.server.status_page.drawing import drawn
 from kscheduler.server.status_page.facts.heat import BY
 from kscheduler.server.status_page.facts.in_words import age_text, share_text, short_seconds
-from kscheduler.server.status_page.rendering import LONGEST_TEXT, Templates, node_url, pod_url
-from tests.server.status_page.page_scene import page_scene
+from kscheduler.server.status_page.rendering import LONGEST_TEXT, Templates, deleted_pods, node_url, pod_url, sentence
+from tests.server.status_page.page_scene import STANDING, PageScene, page_scene
+
+COMMON: dict[str, Any] = {
+    "here": "",
+    "query": "",
+    "has_login": False,
+    "refresh": 0,
+    "is_still": False,
+    "has_read": True,
+}
 
 
 async def test_the_picture_of_many_nodes_is_drawn_to_its_last_cell() -> None:
@@ -25,10 +36,60 @@ async def test_the_picture_of_many_nodes_is_drawn_to_its_last_cell() -> None:
 async def test_a_strangers_long_text_is_cut_and_said_to_be() -> None:
     templates = Templates(lambda: 0.0)
     await templates.load()
-    values = {"here": "", "query": "", "has_login": False, "refresh": 0, "heading": "x", "text": "y" * 10**6}
+    values = {**COMMON, "heading": "x", "text": "y" * 10**6}
     page = templates.page("message.html", **values).decode()
     assert Counter(page)["y"] < LONGEST_TEXT + 500
     assert f"({10**6 - LONGEST_TEXT} more characters)" in page
+
+
+async def overview_of(scene: PageScene) -> dict[str, str]:
+    return scene.page.view.shown(await scene.page.view.fresh(), "use")
+
+
+async def test_without_nodes_there_is_no_legend_of_their_colours() -> None:
+    scene = page_scene()
+    html = (await overview_of(scene))["nodes"]
+    assert "There are no nodes." in html
+    assert "cordoned" not in html
+    assert "Point at a cell" not in html
+
+
+async def test_who_has_not_read_the_cluster_or_does_not_lead_says_so_and_what_that_means() -> None:
+    not_yet = replace(STANDING, is_scheduling=False, has_read=False)
+    assert "has not been read yet" in (await overview_of(page_scene(standing=not_yet)))["standing"]
+    follows = replace(STANDING, leader="lease a/b: x leads", leads=False, is_scheduling=False)
+    told = (await overview_of(page_scene(standing=follows)))["standing"]
+    assert "Standing by" in told
+    assert "on the page of the one that leads" in told
+    leads = replace(STANDING, leader="lease a/b: x leads")
+    assert "the one that leads" not in (await overview_of(page_scene(standing=leads)))["standing"]
+
+
+async def test_a_page_from_before_the_cluster_was_read_says_that_it_may_lack_something() -> None:
+    templates = Templates(lambda: 0.0)
+    await templates.load()
+    values = {**COMMON, "heading": "No pod a/b", "text": "never seen"}
+    assert b"has not been read yet" in templates.page("message.html", **{**values, "has_read": False})
+    assert b"has not been read yet" not in templates.page("message.html", **values)
+
+
+async def test_of_many_notes_the_first_are_shown_and_the_others_folded() -> None:
+    notes = tuple(f"note {number}" for number in range(9))
+    told = (await overview_of(page_scene(standing=replace(STANDING, notes=notes))))["standing"]
+    before, _, folded_away = told.partition("<details>")
+    assert before.count("note ") == 4
+    assert "5 more notes" in folded_away
+    assert folded_away.count("note ") == 5
+
+
+def test_a_sentence_keeps_the_letters_of_names_and_only_long_deletions_are_folded() -> None:
+    assert sentence("the command makes PersistentVolumeClaim A") == "The command makes PersistentVolumeClaim A"
+    assert sentence("") == ""
+    pods = [{"namespace": "n", "name": f"p{number}"} for number in range(6)]
+    step = {"kind": "deletePods", "facts": {"pods": pods}}
+    assert deleted_pods({"steps": [step]}) == [f"n/p{number}" for number in range(6)]
+    assert deleted_pods({"steps": [{**step, "facts": {"pods": pods[:5]}}]}) == []
+    assert deleted_pods({"steps": [{"kind": "releaseDevices", "facts": {"pods": ["n/p"] * 9}}]}) == []
 
 
 @pytest.mark.parametrize(

@@ -46,21 +46,40 @@
     const selection = document.getSelection();
     return selection && !selection.isCollapsed && place.contains(selection.anchorNode);
   };
+  const owed = new Map(); // what came while its place was being read: the newest of each place
+  // What is unfolded stays so: it is known by the first link of its row, and by its number there.
+  const unfoldedKey = (place) => (details) => {
+    const row = details.closest("tr, li");
+    const link = row && row.querySelector("a[href]");
+    const inside = [...(row && place.contains(row) ? row : place).querySelectorAll("details")];
+    return `${inside.indexOf(details)} ${link ? link.getAttribute("href") : ""}`;
+  };
   const replace = (place, html) => {
-    if (isBeingRead(place)) return false;
+    if (isBeingRead(place)) {
+      owed.set(place, html);
+      return;
+    }
+    owed.delete(place);
     const focused = place.contains(document.activeElement) ? document.activeElement : null;
-    const focusable = "a, pre[tabindex], div[tabindex]";
+    const focusable = "a, summary, pre[tabindex], div[tabindex]";
     const at = focused ? [...place.querySelectorAll(focusable)].indexOf(focused) : -1;
     const link = focused && focused.getAttribute("href");
+    const keyOf = unfoldedKey(place);
+    const unfolded = new Set([...place.querySelectorAll("details[open]")].map(keyOf));
     place.innerHTML = html;
+    for (const details of place.querySelectorAll("details")) {
+      if (unfolded.has(keyOf(details))) details.open = true;
+    }
     if (focused) {
       const found = [...place.querySelectorAll(focusable)];
       (found.find((each) => link && each.getAttribute("href") === link) || found[at] || document.getElementById("main"))
         .focus({ preventScroll: true });
     }
     refreshAges(place);
-    return true;
   };
+  document.addEventListener("selectionchange", () => {
+    if (!paused) for (const [place, html] of [...owed]) replace(place, html);
+  });
 
   const button = document.createElement("button");
   button.type = "button";
@@ -159,20 +178,31 @@
 
   // --- a pod's and a node's page ask again ------------------------------------------------------------------------------
 
+  const stageOf = (place) => {
+    const found = place.querySelector("[data-stage]");
+    return found ? found.dataset.stage : "";
+  };
   const fragment = document.querySelector("[data-fragment]");
   if (fragment) {
+    const stage = stageOf(fragment);
     button.addEventListener("click", () => { paused = !paused; showState(paused ? "paused" : "live"); });
     showState("live");
     setInterval(async () => {
       if (paused || document.hidden) return;
       try {
         const answer = await fetch(fragment.dataset.fragment, { cache: "no-store", redirect: "error" });
+        if (answer.status === 404) {
+          showState("it is gone: this is how it was");
+          return;
+        }
         if (!answer.ok) throw new Error(String(answer.status));
         setClock(Date.parse(answer.headers.get("Date")) / 1000);
         const html = await answer.text();
         if (html !== fragment.dataset.last) {
           fragment.dataset.last = html;
           replace(fragment, html);
+          // A node, or another pod of the name: what would help, below, is of before.
+          if (!owed.has(fragment) && stageOf(fragment) !== stage) location.reload();
         }
         showState("live");
       } catch {

@@ -1,7 +1,8 @@
 """The explanation of a pod, as `explain -o json` prints it, made ready for a page."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Final
 
 Tree = dict[str, Any]
@@ -42,6 +43,14 @@ class DetailRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Helping:
+    """A change that would help, and others of its kind that would do as well."""
+
+    best: Tree
+    others: tuple[Tree, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ShownAnswer:
     """What the page shows of it."""
 
@@ -55,10 +64,14 @@ class ShownAnswer:
     """By plugin, in the order of the best nodes; the sum last, as `total`."""
     rejections: tuple[RejectionRow, ...]
     preemption: str
-    suggestions: tuple[Tree, ...]
+    victims: tuple[str, ...]
+    """Whom it would evict: keys of pods, or names of those in the pod's own answer."""
+    suggestions: tuple[Helping, ...]
     looked: bool
     """Whether suggestions were looked for."""
     notes: tuple[str, ...]
+    missing: tuple[str, ...] = ()
+    """What does not exist and the pod waits for, a sentence each."""
     details: tuple[DetailRow, ...] = ()
     left_off: int = 0
     """Details that are not shown."""
@@ -74,6 +87,7 @@ def shown_answer(tree: Tree, pod_name: str) -> ShownAnswer:
     best = sorted(scores, key=lambda name: (-scores[name]["_total"], name))[:BEST_NODES]
     chosen = tree.get("best") or []
     gate = tree.get("preEnqueue") or tree.get("preFilter") or {}
+    preemption, victims = _preemption(tree.get("preemption") or {})
     details = [*_details(tree)]
     shown = [each for each in details if each is not None]
     return ShownAnswer(
@@ -85,13 +99,31 @@ def shown_answer(tree: Tree, pod_name: str) -> ShownAnswer:
         best_nodes=tuple(best or feasible[:BEST_NODES]),
         points=_points(scores, best),
         rejections=_rejections(rejected),
-        preemption=_preemption(tree.get("preemption") or {}),
-        suggestions=tuple(tree.get("suggestions") or ()),
+        preemption=preemption,
+        victims=victims,
+        suggestions=_helping(tree.get("suggestions") or ()),
         looked=tree.get("suggestions") is not None,
         notes=tuple(tree.get("notes") or ()),
+        missing=tuple(tree.get("missing") or ()),
         details=tuple(shown),
         left_off=len(details) - len(shown),
     )
+
+
+def _helping(suggestions: Sequence[Tree]) -> tuple[Helping, ...]:
+    """Each change of what the pod asks for; of nodes to change, and of pods to delete, the best with its like."""
+    from kscheduler.whatif.suggestions.suggestion import OF_THE_POD  # not at the start: nobody has asked yet
+
+    of_the_pod = {kind.value for kind in OF_THE_POD}
+
+    def alike(numbered: tuple[int, Tree]) -> object:
+        number, found = numbered
+        if of_the_pod.issuperset(found["kind"].split("+")):
+            return number
+        return found["kind"], [bool(step["facts"].get("comeAgain")) for step in found["steps"]]
+
+    runs = ([found for _, found in run] for _, run in groupby(enumerate(suggestions), alike))
+    return tuple(Helping(best, tuple(others)) for best, *others in runs)
 
 
 def _details(tree: Tree) -> Iterator[DetailRow | None]:
@@ -111,6 +143,7 @@ def _details(tree: Tree) -> Iterator[DetailRow | None]:
 
 def _of_group(tree: Tree, pod_name: str) -> ShownAnswer:
     """Of a pod that is decided about together with its group: what becomes of both."""
+    preemption, victims = _group_preemption(tree.get("preemption") or {})
     member = ((tree.get("podGroupOutcome") or {}).get("pods") or {}).get(pod_name) or {}
     verdict, message = _group_verdict(tree, gets_node="node" in member)
     own = member.get("message") or ""
@@ -123,8 +156,9 @@ def _of_group(tree: Tree, pod_name: str) -> ShownAnswer:
         best_nodes=(),
         points=(),
         rejections=(),
-        preemption=_group_preemption(tree.get("preemption") or {}),
-        suggestions=tuple(tree.get("suggestions") or ()),
+        preemption=preemption,
+        victims=victims,
+        suggestions=_helping(tree.get("suggestions") or ()),
         looked=tree.get("suggestions") is not None,
         notes=tuple(tree.get("notes") or ()),
     )
@@ -136,12 +170,7 @@ def _group_verdict(tree: Tree, *, gets_node: bool) -> tuple[str, str]:
     if tree.get("error"):
         return f"Its {name} cannot be decided.", tree["error"]
     if gates := outcome.get("preEnqueue"):
-        held = [
-            f"{pod}: {', '.join(gate['reasons'])} ({gate['plugin']})" for pod, gate in gates.items() if gate is not None
-        ]
-        more = f"; and {len(held) - EXAMPLES} more" if len(held) > EXAMPLES else ""
-        why = "; ".join(held[:EXAMPLES]) + more
-        return f"Its {name} was not tried: some of its members may not enter the queue.", why
+        return f"Its {name} was not tried: some of its members may not enter the queue.", _held_back(gates)
     condition = outcome.get("condition") or {}
     if not condition:
         return f"Its {name} was not tried.", ""
@@ -151,12 +180,26 @@ def _group_verdict(tree: Tree, *, gets_node: bool) -> tuple[str, str]:
     return f"It is decided with its {name}, which would not get its nodes.", condition.get("message") or ""
 
 
-def _group_preemption(found: Tree) -> str:
-    victims = [f"{each['namespace']}/{each['name']}" for each in found.get("victims") or ()]
-    if not victims:
-        return ""
-    more = f", and {len(victims) - EXAMPLES} more" if len(victims) > EXAMPLES else ""
-    return f"Preemption would make room for the group by evicting {', '.join(victims[:EXAMPLES])}{more}."
+def _held_back(gates: Tree) -> str:
+    """By reason, which members it keeps out: `m-0, m-1: waiting for scheduling gates: [a] (SchedulingGates)`."""
+    held: dict[str, list[str]] = {}
+    for pod, gate in gates.items():
+        if gate is not None:
+            held.setdefault(f"{', '.join(gate['reasons'])} ({gate['plugin']})", []).append(pod)
+    told = [f"{_named(pods)}: {why}" for why, pods in held.items()]
+    more = f"; and {len(told) - EXAMPLES} more reasons" if len(told) > EXAMPLES else ""
+    return "; ".join(told[:EXAMPLES]) + more
+
+
+def _named(pods: Sequence[str]) -> str:
+    more = f" and {len(pods) - EXAMPLES} more" if len(pods) > EXAMPLES else ""
+    return ", ".join(pods[:EXAMPLES]) + more
+
+
+def _group_preemption(found: Tree) -> tuple[str, tuple[str, ...]]:
+    """A sentence without its end, and whom it is about."""
+    victims = tuple(f"{each['namespace']}/{each['name']}" for each in found.get("victims") or ())
+    return ("Preemption would make room for the group by evicting", victims) if victims else ("", ())
 
 
 def _points(scores: Tree, best: list[str]) -> tuple[tuple[str, tuple[int, ...]], ...]:
@@ -176,9 +219,8 @@ def _rejections(rejected: Tree) -> tuple[RejectionRow, ...]:
     return tuple(sorted(rows, key=lambda row: (-row.count, row.plugin))[:MOST_REJECTIONS])
 
 
-def _preemption(found: Tree) -> str:
+def _preemption(found: Tree) -> tuple[str, tuple[str, ...]]:
+    """As of a group."""
     if node := found.get("nominatedNode"):
-        victims = found.get("victims") or []
-        more = f", and {len(victims) - EXAMPLES} more" if len(victims) > EXAMPLES else ""
-        return f"Preemption would make room on {node} by evicting {', '.join(victims[:EXAMPLES])}{more}."
-    return ""
+        return f"Preemption would make room on {node} by evicting", tuple(found.get("victims") or ())
+    return "", ()

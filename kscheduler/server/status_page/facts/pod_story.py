@@ -1,19 +1,24 @@
 """One pod: where it stands now, what it asks for, and what happened to it."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from kscheduler.api.core import Pod
+from kscheduler.api.core import Pod, Toleration
 from kscheduler.api.quantity import QuantityError
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.framework.reasons.wording import amount_text, taint_text
+from kscheduler.framework.reasons.wording import amount_text
 from kscheduler.scheduling.pod_log.recent_attempts import BindingAttempt, FailedAttempt, RecentPreemption
 from kscheduler.server.status_page.facts.in_words import age_text, seconds_of
 from kscheduler.server.status_page.sources import PageSources
 from kscheduler.state.queue.group_queue import INCOMPLETE
+from kscheduler.state.queue.scheduling_queue import GATED
+
+if TYPE_CHECKING:
+    from kscheduler.explain.awaited_events import AwaitedChange
 
 MOST_ATTEMPTS: Final = 50
 """Entries that are shown; equal attempts in a row are one."""
@@ -26,8 +31,6 @@ _IN_QUEUE: Final = {
     "pending": "came while its pod group was being tried",
 }
 
-__all__ = ["PodStory", "PodWhere", "pod_story", "taint_text"]
-
 
 @dataclass(frozen=True, slots=True)
 class PodWhere:
@@ -39,14 +42,21 @@ class PodWhere:
     tone: str
     """good, bad, busy or quiet: its colour."""
     node_name: str = ""
+    why: str = ""
+    """What keeps it out of the queue, in the words of whoever does."""
     plugins: tuple[str, ...] = ()
-    """Who rejected it or keeps it."""
-    awaited: tuple[str, ...] = ()
-    """Kinds of events in the cluster that let it be tried again."""
+    """Who rejected it or makes it wait."""
+    awaited: "tuple[AwaitedChange, ...]" = ()
+    """What in the cluster lets it be tried again."""
     attempts: int = 0
     since: float | None = None
     """Wall-clock seconds: of its place in the queue, or of its waiting."""
     until: float | None = None
+
+    @property
+    def has_not_been_tried(self) -> bool:
+        """Whether it waits for its first attempt."""
+        return self.state in _IN_QUEUE and not self.attempts
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +68,11 @@ class EqualAttempts:
     first_at: float = 0.0
     """Wall-clock seconds of the earliest."""
 
+    @property
+    def rejected(self) -> list[tuple[str, int]]:
+        """By plugin how many nodes it turned down; empty: it found one."""
+        return [] if isinstance(self.last, BindingAttempt) else rejected_nodes(self.last)
+
 
 @dataclass(frozen=True, slots=True)
 class PodStory:
@@ -67,6 +82,9 @@ class PodStory:
     where: PodWhere
     nominated: str
     requests: tuple[tuple[str, str], ...]
+    tolerations: tuple[str, ...]
+    claims: tuple[str, ...]
+    """What it needs beside resources, as far as it names it: claims to volumes and devices."""
     created: float | None
     condition: tuple[str, str, float | None] | None
     """Reason, message and time of its condition PodScheduled, where it is False."""
@@ -90,6 +108,8 @@ def pod_story(sources: PageSources, pod: Pod) -> PodStory:
         where=_where(sources, pod),
         nominated=nomination[0] if nomination is not None else pod.status.nominated_node_name,
         requests=_requests(pod),
+        tolerations=tuple(map(toleration_text, pod.spec.tolerations)),
+        claims=tuple(_claims(pod)),
         created=seconds_of(pod.metadata.creation_timestamp),
         condition=_condition(pod),
         attempts=attempts[:MOST_ATTEMPTS],
@@ -97,6 +117,14 @@ def pod_story(sources: PageSources, pod: Pod) -> PodStory:
         preemptions=sources.recent.preemptions_of(uid),
         group=group.text if group is not None else "",
     )
+
+
+def rejected_nodes(attempt: FailedAttempt) -> list[tuple[str, int]]:
+    """By plugin how many nodes it turned down, that of most first. It may have been asked in two rounds."""
+    counts: Counter[str] = Counter()
+    for plugin, nodes in attempt.rejected:
+        counts[plugin] += nodes
+    return counts.most_common()
 
 
 def folded(attempts: Iterable[BindingAttempt | FailedAttempt]) -> list[EqualAttempts]:
@@ -126,7 +154,7 @@ def _where(sources: PageSources, pod: Pod) -> PodWhere:
             f"has a node and waits at Permit for {', '.join(sorted(held.pending_plugins))}",
             "busy",
             held.node_name,
-            tuple(sorted(held.pending_plugins)),
+            plugins=tuple(sorted(held.pending_plugins)),
         )
     assumed = sources.cache.node_of(uid)
     if assumed:
@@ -142,11 +170,13 @@ def _where(sources: PageSources, pod: Pod) -> PodWhere:
 
 
 def _in_queue(sources: PageSources, place: str, queued: QueuedPodInfo) -> PodWhere:
-    plugins = tuple(sorted(queued.unschedulable_plugins | queued.pending_plugins | {queued.gating_plugin} - {""}))
-    awaited: tuple[str, ...] = ()
-    if place in ("unschedulable", "gated") and plugins:
-        labels = sources.awaited_events(queued.pod.pod.spec.scheduler_name, frozenset(plugins))
-        awaited = tuple(dict.fromkeys(kind for label in labels for kind in label.split("|")))
+    by = queued.unschedulable_plugins | queued.pending_plugins | {queued.gating_plugin} - {""}
+    awaited: tuple[AwaitedChange, ...] = ()
+    if place in ("unschedulable", GATED) and by:
+        from kscheduler.explain.awaited_events import awaited_changes  # not at the start: as `printable`
+
+        labels = sources.awaited_events(queued.pod.pod.spec.scheduler_name, by)
+        awaited = tuple(awaited_changes(labels))
     now = sources.clock.time()
     until = queued.backoff_expiration if place == "backoff" and queued.backoff_expiration > now else None
     text = _IN_QUEUE.get(place, "waits")
@@ -156,11 +186,14 @@ def _in_queue(sources: PageSources, place: str, queued: QueuedPodInfo) -> PodWhe
         text = sources.queue.why_incomplete(queued.pod.pod) or text
     elif queued.gating_plugin:
         text = f"is kept out of the queue by {queued.gating_plugin}"
+    elif place == GATED:
+        text = "is kept out of the queue"  # with its group: `why` begins with that
     return PodWhere(
         state=place,
         text=text,
         tone="busy" if place in ("active", "backoff") else "bad",
-        plugins=plugins,
+        why=sources.queue.why_gated(queued) if place == GATED else "",
+        plugins=tuple(sorted(by - {queued.gating_plugin})),
         awaited=awaited,
         attempts=queued.attempts,
         since=queued.timestamp or None,
@@ -168,11 +201,40 @@ def _in_queue(sources: PageSources, place: str, queued: QueuedPodInfo) -> PodWhe
     )
 
 
+def toleration_text(toleration: Toleration) -> str:
+    """`key=value:effect`, as taints are written; what is left out is any."""
+    if not toleration.key:
+        taints = "all taints"
+    elif toleration.operator in ("", "Equal"):
+        taints = f"{toleration.key}={toleration.value}" if toleration.value else toleration.key
+    else:
+        operator = "" if toleration.operator == "Exists" else f" {toleration.operator} {toleration.value}"
+        taints = toleration.key + (operator or "=any value")
+    effect = f":{toleration.effect}" if toleration.effect else ""
+    seconds = f" for {toleration.toleration_seconds} s" if toleration.toleration_seconds is not None else ""
+    return f"{taints}{effect}{seconds}"
+
+
 def _requests(pod: Pod) -> tuple[tuple[str, str], ...]:
     try:
         return tuple((name, amount_text(name, amount)) for name, amount in PodInfo(pod).requests.items() if amount)
     except QuantityError as problem:
         return (("unreadable", str(problem)),)
+
+
+def _claims(pod: Pod) -> Iterator[str]:
+    """As the pod names them: a claim that is made for it has no name before."""
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            yield f"PersistentVolumeClaim {volume.persistent_volume_claim.claim_name}"
+        elif volume.ephemeral is not None:
+            yield f"PersistentVolumeClaim {pod.metadata.name}-{volume.name}"
+    made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
+    for entry in pod.spec.resource_claims:
+        if name := entry.resource_claim_name or made.get(entry.name):
+            yield f"ResourceClaim {name}"
+        else:
+            yield f"ResourceClaim of template {entry.resource_claim_template_name}"
 
 
 def _condition(pod: Pod) -> tuple[str, str, float | None] | None:
