@@ -70,7 +70,7 @@ class EqualAttempts:
 
     @property
     def rejected(self) -> list[tuple[str, int]]:
-        """By plugin how many nodes it turned down; empty: it found one."""
+        """By plugin how many nodes it rejected; empty: it found one."""
         return [] if isinstance(self.last, BindingAttempt) else rejected_nodes(self.last)
 
 
@@ -120,7 +120,7 @@ def pod_story(sources: PageSources, pod: Pod) -> PodStory:
 
 
 def rejected_nodes(attempt: FailedAttempt) -> list[tuple[str, int]]:
-    """By plugin how many nodes it turned down, that of most first. It may have been asked in two rounds."""
+    """By plugin how many nodes it rejected, that of most first. It may have been asked in two rounds."""
     counts: Counter[str] = Counter()
     for plugin, nodes in attempt.rejected:
         counts[plugin] += nodes
