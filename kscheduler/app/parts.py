@@ -10,7 +10,7 @@ while this process does not lead; only an extender that binds writes by itself, 
 
 import asyncio
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Final
@@ -18,6 +18,7 @@ from typing import Final
 from kscheduler.aio.clock import Clock
 from kscheduler.aio.ratelimit import TokenBucket
 from kscheduler.api.core import Node, Pod
+from kscheduler.api.devices import ResourceClaimTemplate
 from kscheduler.api.kinds import (
     DEVICE_KINDS,
     DEVICE_TAINT_RULES,
@@ -37,6 +38,7 @@ from kscheduler.app.options import Options
 from kscheduler.app.removed_profiles import RemovedProfiles
 from kscheduler.app.server_version import ServerVersion
 from kscheduler.assembly import Adoption, Assembly, Ports, Ruleset, group_apis
+from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.client.access.connection import Connection, host_of
 from kscheduler.client.events.recorder import EventRecorder
 from kscheduler.client.reachability import APIServerReachability
@@ -81,6 +83,8 @@ MOST_WORKERS_PER_PARALLELISM: Final = 4
 """The workers adapt between 1 and this many times `parallelism`."""
 CONNECTIONS_OF_PLUGINS: Final = 8
 """For what plugins ask the API server by themselves."""
+MOST_ASKED_PODS: Final = 64
+"""Whose claim templates are kept: more than are asked about at a time."""
 CONNECTIONS_BESIDE_BINDS: Final = 32
 """For conditions, evictions, volumes and lists: a storm of such requests must not delay the binds."""
 
@@ -117,6 +121,10 @@ class Parts:
         self.catch_up = CatchUp(self.client, self.informers, PODS, self.clock)
         self.api_server_monitor = APIServerMonitor(self.reachability, self.event_client, self.informers, self.clock)
         self.server_version = ServerVersion(self.client, self.clock)
+        self.claim_templates: RecentlyUsed[str, Mapping[str, ResourceClaimTemplate | None]] = RecentlyUsed(
+            MOST_ASKED_PODS
+        )
+        """Those that pods name which somebody has asked about, as they were then: nobody watches them."""
         self.exchanging = asyncio.Lock()
         """Held while another configuration is read and taken over: of two at a time one would be lost."""
         self.plugin_listers = PluginListers(self.plugin_client, self.informers, self.clock)

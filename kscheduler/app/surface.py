@@ -9,8 +9,8 @@ import msgspec
 from kscheduler import __version__
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
+from kscheduler.app.asking.claim_templates import QuestionsWithTemplates
 from kscheduler.app.asking.live_copy import LiveCopy
-from kscheduler.app.asking.live_questions import LiveQuestions
 from kscheduler.app.asking.room import MemoryRoom, cgroup_used
 from kscheduler.app.login import Login, LoginConnections
 from kscheduler.app.monitors.memory_watch import cgroup_limit, limit_with_alarm, resident_bytes
@@ -135,7 +135,7 @@ class Surface:
         room = MemoryRoom(limit, partial(cgroup_used, resident_bytes))
         self.live_copy = LiveCopy(room, begin_copy=parts.assembly.be_silent)
         """Answers questions about the state of this moment."""
-        self.questions = LiveQuestions(self.live_copy, parts, self._has_synced, lambda: self.is_scheduling)
+        self.questions = QuestionsWithTemplates(self.live_copy, parts, self._has_synced, lambda: self.is_scheduling)
         self._token = token_of(options)
         self.login: Login | None = None
         if options.serving.secure_port is not None:

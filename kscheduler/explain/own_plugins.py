@@ -37,6 +37,6 @@ def permit_lines(decision: Decision) -> Iterator[str]:
     own = [plugin.name for plugin in profile.permit if _own(profile, plugin.name)] if profile is not None else []
     if own:
         yield (
-            f"before it is bound, Permit plugin{'s' if len(own) > 1 else ''} {', '.join(own)} may hold it or turn it "
-            "down: the service lists whom they hold in /debug/queue (queue: permit) and GET /waiting-pods"
+            f"before it is bound, Permit plugin{'s' if len(own) > 1 else ''} {', '.join(own)} may hold it or "
+            "reject it: the service lists whom they hold in /debug/queue (queue: permit) and GET /waiting-pods"
         )

@@ -38,6 +38,7 @@ RIGHTS = {
     ("resource.k8s.io", "resourceslices"): {"list", "watch"},
     ("resource.k8s.io", "deviceclasses"): {"list", "watch"},
     ("resource.k8s.io", "devicetaintrules"): {"list", "watch"},
+    ("resource.k8s.io", "resourceclaimtemplates"): {"get"},
     ("", "pods/binding"): {"create"},
     ("", "pods/status"): {"patch"},
     ("events.k8s.io", "events"): {"create", "patch"},

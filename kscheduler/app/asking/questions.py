@@ -17,7 +17,7 @@ from kscheduler.explain.answering import answered
 from kscheduler.explain.as_json import json_line
 from kscheduler.explain.node_use.uses import node_uses, uses_tree
 from kscheduler.explain.questions.named_group import GROUP_PREFIXES, member_to_ask, members_of, no_member
-from kscheduler.explain.questions.question import GroupQuestion
+from kscheduler.explain.questions.question import GroupQuestion, Question, with_claim_templates
 from kscheduler.explain.questions.running import WHERE
 from kscheduler.explain.rehearsals.from_request import read_request, serving_of_request, wishes_of
 from kscheduler.explain.rehearsals.in_json import simulation_tree
@@ -64,6 +64,8 @@ def explain(
     if against_node and not running.cache.has_node(against_node):
         return _answer(_NOT_FOUND, f"the service knows no node {against_node}")
     question = running.question(pod)
+    if isinstance(question, Question):
+        question = with_claim_templates(question, parts.claim_templates.get(pod.key, {}))
     if against_node and isinstance(question, GroupQuestion):
         return _answer(_UNPROCESSABLE, f"{pod_key} is decided with its pod group: nodes of one member are not compared")
     try:

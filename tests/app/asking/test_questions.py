@@ -143,7 +143,7 @@ async def test_text_for_whoever_asks_for_text() -> None:
     ("", 400, "pod: NAMESPACE/NAME was expected"),
     ("?pod=web", 400, "pod: NAMESPACE/NAME was expected"),
     ("?pod=a/b/c", 400, "pod: NAMESPACE/NAME was expected"),
-    ("?pod=default/web&node=x", 400, "unknown parameter node: there are pod, against, suggestions"),
+    ("?pod=default/web&node=x", 400, "unknown parameter node: there are pod, podGroup, against, suggestions"),
     ("?pod=default/web&suggestions=2", 400, "suggestions: true or false was expected"),
     ("?pod=default/web", 404, "the service knows no pod default/web"),
 ])  # fmt: skip

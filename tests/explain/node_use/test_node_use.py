@@ -78,7 +78,7 @@ def test_the_table_has_a_column_for_each_other_resource_in_use_and_cpu_in_one_un
         pod_tree("q", node="large", requests={"cpu": "2"} | gpu),
     ]
     _, head, *rows = uses_text(uses([plain, empty, large], pods)).splitlines()
-    assert head.split() == ["node", "cpu", "memory", "pods", "nvidia.com/gpu", "state", "turned", "away"]
+    assert head.split() == ["node", "cpu", "memory", "pods", "nvidia.com/gpu", "state", "rejected"]
     assert [row.split()[0] for row in rows] == ["large", "plain", "empty"]
     assert "2/8" in rows[0]
     assert "8/8 100 %" in rows[0]
