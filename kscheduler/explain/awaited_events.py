@@ -37,8 +37,11 @@ _DOES: Final = {
     "UpdatePodSchedulingGatesEliminated": "loses its gates",
     "UpdatePodGeneratedResourceClaim": "gets its claim",
 }
-_OF_ASSIGNED: Final = {"Add": "GetsNode", "Delete": "LeavesNode"}
-"""What it means that a pod is added to those on nodes, or goes from them."""
+_OF_PODS: Final = {
+    Resource.ASSIGNED_POD.value: {"Add": "GetsNode", "Delete": "LeavesNode"},
+    Resource.POD.value: {"Delete": "LeavesNode"},
+}
+"""What it means that a pod is added to those on nodes, or goes from them. That another pod goes is no event."""
 _HAPPENS: Final = {"Add": "is added", "GetsNode": "gets a node", "Delete": "goes", "LeavesNode": "leaves its node"}
 _MOST_NAMED: Final = 3
 """Of what changes about a node or a pod; of more it is just said that it changes."""
@@ -71,9 +74,9 @@ def awaited_changes(labels: Iterable[str]) -> list[AwaitedChange]:
             sentences.setdefault("anything changes", []).append(label)
         else:
             noun = _NOUNS.get(resource, resource.rpartition("/")[2])
-            of_assigned = _OF_ASSIGNED if resource == Resource.ASSIGNED_POD.value else {}
-            by_noun.setdefault(noun, set()).update(of_assigned.get(action, action) for action in actions)
-            meant.setdefault(noun, []).extend(f"{resource}{each}" for each in _counted(noun, actions))
+            of_pods = _OF_PODS.get(resource, {})
+            by_noun.setdefault(noun, set()).update(of_pods.get(action, action) for action in actions)
+            meant.setdefault(noun, []).extend(_labels(resource, _counted(noun, actions)))
     return [
         *(_change(f"{noun} {_verbs(by_noun[noun])}", meant[noun]) for noun in (_NODE, _POD) if noun in by_noun),
         *(_change(words, [each for noun in nouns for each in meant[noun]]) for words, nouns in _others(by_noun)),
@@ -92,6 +95,17 @@ def _others(by_noun: dict[str, set[str]]) -> Iterator[tuple[str, list[str]]]:
         by_verbs.setdefault(_verbs(set(_counted(noun, by_noun[noun]))), []).append(noun)
     for verbs, nouns in by_verbs.items():
         yield f"{'an' if nouns[0][0] in 'AEIOU' else 'a'} {joined(nouns)} {verbs}", nouns
+
+
+def _labels(resource: str, actions: Iterable[str]) -> Iterator[str]:
+    """As events are counted: those of pods are of assigned pods or of others."""
+    for action in actions:
+        if resource != Resource.POD.value:
+            yield f"{resource}{action}"
+            continue
+        yield f"{Resource.ASSIGNED_POD.value}{action}"
+        if action != "Delete":
+            yield f"{Resource.UNSCHEDULABLE_POD.value}{action}"
 
 
 def _counted(noun: str, actions: Iterable[str]) -> list[str]:

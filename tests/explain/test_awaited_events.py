@@ -20,7 +20,7 @@ CASES = [
     ),
     ([(Resource.NODE, A.UPDATE)], ["a node changes"]),
     ([(Resource.NODE, A.ALL)], ["a node is added, goes or changes"]),
-    ([(Resource.POD, A.DELETE | A.UPDATE_POD_SCALE_DOWN)], ["a pod goes or asks for less"]),
+    ([(Resource.POD, A.DELETE | A.UPDATE_POD_SCALE_DOWN)], ["a pod leaves its node or asks for less"]),
     (
         [(Resource.ASSIGNED_POD, A.ADD), (Resource.UNSCHEDULABLE_POD, A.UPDATE_POD_TOLERATION)],
         ["a pod gets a node or changes its tolerations"],
@@ -33,7 +33,7 @@ CASES = [
             (Resource.CSI_NODE, A.ADD),
             (Resource.POD, A.DELETE),
         ],
-        ["a pod goes", "a CSINode is added", "a DeviceClass or ResourceSlice is added or changes"],
+        ["a pod leaves its node", "a CSINode is added", "a DeviceClass or ResourceSlice is added or changes"],
     ),
     ([("widgets.v1.example.com", A.DELETE)], ["a widgets.v1.example.com goes"]),
     ([(Resource.WILDCARD, A.ALL)], ["anything changes"]),
@@ -67,6 +67,12 @@ def test_each_sentence_has_the_labels_that_metrics_count_it_by() -> None:
     ]
 
 
+def test_events_of_all_pods_have_the_labels_of_assigned_pods_and_of_others() -> None:
+    (change,) = awaited_changes([label(Resource.POD, A.DELETE | A.UPDATE_POD_LABEL)])
+    assert change.words == "a pod leaves its node or changes its labels"
+    assert change.labels == ("AssignedPodDelete", "AssignedPodUpdatePodLabel", "UnschedulablePodUpdatePodLabel")
+
+
 def test_data_of_a_plugins_own_have_words_of_their_own() -> None:
     assert awaited_in_words([PLUGIN_DATA_UPDATE.label]) == ["a plugin's data change"]
 
@@ -77,7 +83,7 @@ def test_a_parked_pod_says_what_brings_it_back_and_no_label() -> None:
     (line,) = service_lines(parked)
     assert line == (
         "parked since 1970-01-01T00:00:00Z after 2 attempts; it is tried again when a node is added or changes its "
-        "taints, or when a pod goes"
+        "taints, or when a pod leaves its node"
     )
     assert parked.tree["awaitsEvents"] == list(labels)
     (line,) = service_lines(InService(0.0, "unschedulable", leads=True, attempts=1, since=0.0))

@@ -118,7 +118,7 @@ class LiveView:
 
     async def fresh(self) -> OverviewSnapshot:
         """A snapshot that is no older than a second, or than its price allows."""
-        await self._templates.load()
+        await self._templates.load(overview_only=True)
         found = self._snapshot
         patience = max(FRESH_SECONDS, min(self.cost_seconds * 25, LONGEST_PAUSE_SECONDS))
         if found is None or not 0 <= self._now() - found.at < patience:
@@ -130,7 +130,7 @@ class LiveView:
         async with self._renewing:
             if self._snapshot is not asked_after and self._snapshot is not None:
                 return self._snapshot  # somebody else has taken one meanwhile
-            await self._templates.load()
+            await self._templates.load(overview_only=True)
             began = time.perf_counter()
             snapshot = await self._take()
             self.cost_seconds = time.perf_counter() - began

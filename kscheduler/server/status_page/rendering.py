@@ -1,12 +1,13 @@
 """Templates to HTML.
 
 jinja2, and the templates, are read at the first view: a start must not wait for them, and most processes are never
-looked at. All of it happens in a thread, since compiling the templates takes some ten milliseconds.
+looked at. All of it happens in a thread, since compiling takes a tenth of a second, half of it for pages that the first
+view does not need: those of the overview are compiled first, the others when one of them is wanted.
 """
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib import resources
@@ -100,13 +101,17 @@ class Templates:
         """`now`: wall-clock seconds."""
         self._now = now
         self._environment: Environment | None = None
+        self._is_whole = False
         self._loading = asyncio.Lock()
 
-    async def load(self) -> None:
+    async def load(self, *, overview_only: bool = False) -> None:
         """Import and compile, once."""
         async with self._loading:
             if self._environment is None:
                 self._environment = await asyncio.to_thread(_environment)
+            if not (overview_only or self._is_whole):
+                await asyncio.to_thread(_compile, self._environment, self._environment.list_templates())
+                self._is_whole = True
 
     def render(self, name: str, **values: Any) -> str:
         """The HTML of a template. Raises `RuntimeError` before `load`."""
@@ -152,9 +157,14 @@ def _environment() -> "Environment":
         since=in_words.since,
         why=lambda place: _WHY.get(place, ""),
     )
-    for name in environment.list_templates():
-        environment.get_template(name)
+    sections = [name for name in environment.list_templates() if name.startswith("sections/")]
+    _compile(environment, ["base.html", "macros.html", "overview.html", *sections])
     return environment
+
+
+def _compile(environment: "Environment", names: Iterable[str]) -> None:
+    for name in names:
+        environment.get_template(name)
 
 
 def _clean(value: object) -> object:

@@ -78,7 +78,7 @@ class StatusPage:
         }
         router = app.router
         for path, view in views.items():
-            router.add_get(path, partial(self._unkept, partial(view, has_login=judge is not None)))
+            router.add_get(path, partial(self._loaded, partial(view, has_login=judge is not None)))
         router.add_get(UI, _to_overview)
         router.add_get(EVENTS, self._events)
         router.add_get(f"{UI}/assets/{{name}}", _asset)
@@ -89,8 +89,8 @@ class StatusPage:
     async def _close(self, _app: web.Application) -> None:
         self.view.close()
 
-    async def _unkept(self, view: View, request: web.Request) -> web.StreamResponse:
-        await self._templates.load()
+    async def _loaded(self, view: View, request: web.Request) -> web.StreamResponse:
+        await self._templates.load(overview_only=request.path == f"{UI}/")
         return await view(request)
 
     def _page(self, name: str, request: web.Request, *, has_login: bool, **values: Any) -> bytes:

@@ -78,7 +78,7 @@ async def test_a_pods_story_tells_its_place_its_attempts_and_who_turned_nodes_do
     assert "tried again when" in page
     assert 'title="NodeAdd, NodeUpdateNodeAllocatable' in page
     assert ">a node is added or changes its room" in page
-    assert "<code>PodDelete</code>" in page
+    assert "<code>AssignedPodDelete</code>" in page
 
 
 async def test_a_pod_that_is_kept_out_says_by_whom_why_and_what_is_missing(scene: Scene) -> None:

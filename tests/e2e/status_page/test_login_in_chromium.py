@@ -44,6 +44,16 @@ def test_who_logs_in_comes_to_the_page_that_was_wanted_and_follows_it(browser: B
         assert [line for line in complaints if "401" not in line] == []
 
 
+def test_a_page_whose_login_has_ended_says_so(browser: Browser, scene: Watched) -> None:
+    with looking(browser, ignore_https_errors=True) as (page, _):
+        page.goto(f"{scene.url}/ui/nodes/node-001")
+        page.get_by_label("Token", exact=True).fill(token_of("operator"))
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("status")).to_have_text("live")
+        page.context.clear_cookies()
+        expect(page.get_by_role("status")).to_have_text("not live: the login has ended", timeout=30_000)
+
+
 def test_who_may_not_is_told_what_the_account_lacks(browser: Browser, scene: Watched) -> None:
     with looking(browser, ignore_https_errors=True) as (page, _):
         page.goto(f"{scene.url}/ui/")

@@ -136,7 +136,7 @@ async def test_a_pod_behind_its_gate_says_why_and_what_it_asks_for() -> None:
     await templates.load()
     page = templates.render("pod_now.html", story=story)
     assert "looked at again when" in page
-    assert "<code>PodUpdatePodSchedulingGatesEliminated</code>" in page
+    assert "<code>UnschedulablePodUpdatePodSchedulingGatesEliminated</code>" in page
     assert "Nothing yet: it was not tried." in page
 
 

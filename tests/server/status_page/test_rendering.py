@@ -5,7 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from jinja2 import Environment
 
+from kscheduler.server.status_page import rendering
 from kscheduler.server.status_page.drawing import drawn
 from kscheduler.server.status_page.facts.heat import BY
 from kscheduler.server.status_page.facts.in_words import age_text, share_text, short_seconds
@@ -31,6 +33,27 @@ async def test_the_picture_of_many_nodes_is_drawn_to_its_last_cell() -> None:
     assert html.count("M") == 3_000 + 1, "a move per cell, and that of the legend's frame"
     (zone,) = drawn(snapshot.cells, snapshot.letters["use"])
     assert all(f'd="{path}"' in html for _, path in zone.paths)
+
+
+async def test_a_first_look_at_the_overview_compiles_no_other_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    environment = rendering._environment
+
+    def observed() -> Environment:
+        made = environment()
+        compiled.extend(name for _, name in made.cache or ())
+        return made
+
+    monkeypatch.setattr(rendering, "_environment", observed)
+    scene = page_scene()
+    scene.add_node("n")
+    await overview_of(scene)
+    assert {"overview.html", "base.html", "macros.html", "sections/pending.html"} <= set(compiled)
+    assert not {name for name in compiled if name.startswith(("pod", "node", "login"))}
+    loaded = scene.page._templates._environment
+    assert loaded is not None
+    await scene.page._templates.load()
+    assert {name for _, name in loaded.cache or ()} == set(loaded.list_templates())
 
 
 async def test_a_strangers_long_text_is_cut_and_said_to_be() -> None:

@@ -155,7 +155,7 @@
       source.addEventListener("snapshot", (event) => take(JSON.parse(event.data)));
       source.addEventListener("error", () => {
         if (source.readyState === EventSource.CLOSED) { // refused: too many watch, or the login has ended
-          showState("not live: too many browsers are connected");
+          showState("not live: too many browsers are connected, or the login has ended");
           setTimeout(() => { if (!paused && !document.hidden) follow(); }, 10000);
         } else {
           showState("connecting …");
@@ -191,6 +191,10 @@
       if (paused || document.hidden) return;
       try {
         const answer = await fetch(fragment.dataset.fragment, { cache: "no-store", redirect: "error" });
+        if (answer.status === 401 || answer.status === 403) {
+          showState("not live: the login has ended");
+          return;
+        }
         if (answer.status === 404) {
           showState("it is gone: this is how it was");
           return;
