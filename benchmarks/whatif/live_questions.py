@@ -1,9 +1,10 @@
 """What questions to the running service cost it: `python -m benchmarks.whatif.live_questions`.
 
 A scheduler in process as the service has it (queue, workers, cache, real time), pods that arrive at a steady rate and
-are bound at once, and beside that a question each second, answered by a copy of the process. Rounds without questions,
+are bound at once, and beside that a question each second, answered by copies of the process. Rounds without questions,
 with explanations (of a pod that fits nowhere, with suggestions) and with rehearsals take turns; latency is from a pod's
-arrival to its binding. On a machine with other work only the ratios within a run mean anything.
+arrival to its binding. `--one-copy-each` forks for each question. On a machine with other work only the ratios within
+a run mean anything.
 """
 
 import argparse
@@ -11,7 +12,7 @@ import asyncio
 import json
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from statistics import median
 from types import SimpleNamespace
 from typing import Any, Final, cast
@@ -25,7 +26,9 @@ from kscheduler.aio.collector import setting_aside
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import KINDS, NODES, PODS, Kind
 from kscheduler.app.asking import questions
-from kscheduler.app.asking.live_copy import CopyLimits, LiveCopy
+from kscheduler.app.asking.copied_service import CopiedQuestion, CopiedService
+from kscheduler.app.asking.live_copy import LiveAnswer, LiveCopy
+from kscheduler.app.asking.no_answers import CopyLimits
 from kscheduler.app.parts import Parts
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.framework.status import SUCCESS, Status
@@ -110,8 +113,11 @@ def _body(count: int) -> bytes:
     return json.dumps({"objects": [{"apiVersion": "v1", "kind": "Pod", **tree}], "replicas": count}).encode()
 
 
+Ask = Callable[[], Awaitable[LiveAnswer]]
+
+
 async def _round(
-    service: Service, seconds: float, rate: float, question: Callable[[], bytes] | None, live: LiveCopy, base: int
+    service: Service, seconds: float, rate: float, question: Ask | None, base: int
 ) -> tuple[np.ndarray, list[float]]:
     """Latencies of the pods in seconds, and how long the questions took."""
     service.latencies.clear()
@@ -122,7 +128,7 @@ async def _round(
     async def ask() -> None:
         while question is not None and loop.time() < ends:
             began = time.perf_counter()
-            answer = await live.ask(question)
+            answer = (await question()).body
             assert answer.startswith(b"200\n"), answer[:500]
             took.append(time.perf_counter() - began)
             await asyncio.sleep(max(_QUESTION_SECONDS - (time.perf_counter() - began), 0.0))
@@ -138,41 +144,56 @@ async def _round(
     return np.array(service.latencies), took
 
 
+_EXPLAIN: Final[Tree] = {
+    "pod_key": "default/huge",
+    "against_node": "",
+    "leads": True,
+    "as_text": False,
+    "with_suggestions": True,
+}
+
+
 async def _play(args: argparse.Namespace) -> None:
     service = Service(args.nodes, args.pods)
     service.show(parse_scenario(json.dumps({"pod": pod_tree("huge", "900", 1)}).encode(), "benchmark:3").pod)
-    parts, live = service.parts, LiveCopy(limits=CopyLimits(seconds=60.0))
-    body = _body(args.rehearsed)
-    kinds: dict[str, Callable[[], bytes] | None] = {
+    state = CopiedService(service.parts, lambda: True)
+    live = LiveCopy(state, limits=CopyLimits(seconds=60.0))
+    explain = CopiedQuestion(questions.__name__, "explain", _EXPLAIN).encoded()
+    simulate = CopiedQuestion(questions.__name__, "simulate", {"body": _body(args.rehearsed)}).encoded()
+    fresh = args.one_copy_each
+    kinds: dict[str, Ask | None] = {
         "no questions": None,
-        "explain": lambda: questions.explain(
-            parts, "default/huge", "", leads=True, as_text=False, with_suggestions=True
-        ),
-        f"simulate {args.rehearsed} pods": lambda: questions.simulate(parts, body),
+        "explain": lambda: live.ask(explain, state.facts([_EXPLAIN["pod_key"]]), fresh=fresh),
+        f"simulate {args.rehearsed} pods": lambda: live.ask(simulate, fresh=fresh),
     }
     service.assembly.queue.begin_scheduling()
     work = [asyncio.ensure_future(each) for each in (service.workers.run(), service.workers.keep_flushing())]
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in kinds}
     answers: dict[str, list[float]] = {name: [] for name in kinds}
-    pauses = live.fork_seconds
+    forks = dict.fromkeys(kinds, 0)
     with setting_aside():
-        await _round(service, 3.0, args.rate, None, live, 10_000_000)  # warms up
+        await _round(service, 3.0, args.rate, None, 10_000_000)  # warms up
         for number in range(args.rounds):
             for position, (name, question) in enumerate(kinds.items()):
                 base = (number * len(kinds) + position) * 1_000_000
-                latencies, took = await _round(service, args.seconds, args.rate, question, live, base)
+                before = live.forks
+                latencies, took = await _round(service, args.seconds, args.rate, question, base)
+                forks[name] += live.forks - before
                 p50, p99 = np.percentile(latencies, [50, 99]) * 1e3
                 found[name].append((float(p50), float(p99)))
                 answers[name] += took
                 print(f"{name:22} p50 {p50:7.2f} ms  p99 {p99:7.2f} ms  {len(took)} answers")
-    print(
-        f"\nfork: {(live.fork_seconds - pauses) / max(live.forks, 1) * 1e3:.1f} ms of the loop each, {live.forks} forks"
-    )
+    print(f"\nfork: {live.fork_seconds / max(live.forks, 1) * 1e3:.1f} ms of the loop each, {live.forks} forks")
     quiet = median(p99 for _, p99 in found["no questions"])
     for name, each in found.items():
         p50, p99 = (median(values) for values in zip(*each, strict=True))
-        asked = f"  answer {median(answers[name]) * 1e3:6.0f} ms" if answers[name] else ""
+        asked = ""
+        if answers[name]:
+            middle, late = np.percentile(answers[name], [50, 99]) * 1e3
+            often = forks[name] / (args.rounds * args.seconds)
+            asked = f"  answer p50 {middle:5.0f} ms, p99 {late:5.0f} ms; {often:.2f} forks a second"
         print(f"{name:22} median of p50 {p50:7.2f}, of p99 {p99:7.2f} ms = {p99 / quiet:.2f} of quiet{asked}")
+    await live.aclose()
     for task in work:
         task.cancel()
 
@@ -183,6 +204,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=5_000)
     parser.add_argument("--pods", type=int, default=50_000)
     parser.add_argument("--rehearsed", type=int, default=1_000)
+    parser.add_argument("--one-copy-each", action="store_true", help="fork for each question")
     parser.add_argument("--rate", type=float, default=200.0, help="pods a second")
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--rounds", type=int, default=3)

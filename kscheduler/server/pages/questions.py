@@ -1,4 +1,4 @@
-"""`GET /explain`, `GET /nodes` and `POST /simulate`: questions about the state of this moment.
+"""`GET /explain`, `GET /nodes` and `POST /simulate`: questions about the state of some seconds ago at most (`Age`).
 
     GET  /explain?pod=shop/web-0                 JSON as `kscheduler explain -o json`; text for `Accept: text/plain`
     GET  /explain?pod=shop/web-0&against=node-7  why not that node
@@ -37,6 +37,8 @@ class QuestionAnswer:
     status: int
     body: bytes
     retry_after_seconds: int = 0
+    age_seconds: int = 0
+    """How old the state is that it tells."""
 
 
 class Questions(Protocol):
@@ -136,7 +138,7 @@ def _wants_text(request: web.Request) -> bool:
 
 def _response(request: web.Request, answer: QuestionAnswer, content_type: str) -> web.Response:
     if answer.status == 200:
-        headers = {hdrs.CACHE_CONTROL: "no-store", hdrs.VARY: hdrs.ACCEPT}
+        headers = {hdrs.CACHE_CONTROL: "no-store", hdrs.VARY: hdrs.ACCEPT, hdrs.AGE: str(answer.age_seconds)}
         return web.Response(body=answer.body, content_type=content_type, charset="utf-8", headers=headers)
     refusal = status_answer(request, answer.status, answer.body.decode(errors="replace"))
     if answer.retry_after_seconds:
