@@ -62,6 +62,7 @@ class CopiedService:
         """In a copy: plugins that fail are not reported, and what each search would make anew is made once for all."""
         self._as_of, assembly = self._parts.clock.time(), self._parts.assembly
         assembly.be_silent()
+        assembly.cache.nodes.gather_names()
         for label in (ZONE, REGION):  # by these a search for another node like those that are there tells them apart
             assembly.cache.nodes.label_values(label, np.empty(0, dtype=np.intp))
 

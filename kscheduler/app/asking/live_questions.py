@@ -56,7 +56,7 @@ class LiveQuestions:
         self._seconds: dict[LabelValues, float] = {}
 
     async def explain(
-        self, pod_key: str, against_node: str, *, as_text: bool, with_suggestions: bool
+        self, pod_key: str, against_node: str, *, as_text: bool, with_suggestions: bool, fresh: bool = False
     ) -> QuestionAnswer:
         """Where a pod goes and why."""
         arguments = {
@@ -67,15 +67,15 @@ class LiveQuestions:
             "with_suggestions": with_suggestions,
         }
         facts = self._service.facts((pod_key,), against_node)
-        return await self._answered("explain", arguments, facts, pod=pod_key)
+        return await self._answered("explain", arguments, facts, fresh=fresh, pod=pod_key)
 
-    async def simulate(self, body: bytes) -> QuestionAnswer:
+    async def simulate(self, body: bytes, *, fresh: bool = False) -> QuestionAnswer:
         """What would happen if."""
-        return await self._answered("simulate", {"body": body}, request_bytes=len(body))
+        return await self._answered("simulate", {"body": body}, fresh=fresh, request_bytes=len(body))
 
-    async def nodes(self) -> QuestionAnswer:
+    async def nodes(self, *, fresh: bool = False) -> QuestionAnswer:
         """How full each node is, and whom it has turned away."""
-        return await self._answered("nodes", {})
+        return await self._answered("nodes", {}, fresh=fresh)
 
     async def helping_changes(self, reasons: Sequence[Sequence[str]]) -> QuestionAnswer:
         """What would help most of the pods of each reason."""
@@ -84,13 +84,21 @@ class LiveQuestions:
         return await self._answered("pending", arguments, facts, function="helping_changes", reasons=len(reasons))
 
     async def _answered(
-        self, name: str, arguments: dict[str, Any], facts: bytes = NO_FACTS, function: str = "", **fields: object
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        facts: bytes = NO_FACTS,
+        *,
+        fresh: bool = False,
+        function: str = "",
+        **fields: object,
     ) -> QuestionAnswer:
         if not self._has_synced():
             return QuestionAnswer(HTTPStatus.SERVICE_UNAVAILABLE, _NOT_YET.encode(), 5)
         began = self._clock.monotonic()
         try:
-            answer = await self._ask(CopiedQuestion(_CODE, function or name, arguments).encoded(), facts)
+            question = CopiedQuestion(_CODE, function or name, arguments).encoded()
+            answer = await self._ask(question, facts, fresh=fresh)
             outcome = "answered" if answer.status == HTTPStatus.OK else "wrong"
         except NoAnswerError as problem:
             is_busy = isinstance(problem, CopyBusyError)
@@ -103,13 +111,13 @@ class LiveQuestions:
         self._say(name, outcome, answer, seconds, fields)
         return answer
 
-    async def _ask(self, question: bytes, facts: bytes) -> QuestionAnswer:
+    async def _ask(self, question: bytes, facts: bytes, *, fresh: bool) -> QuestionAnswer:
         if not self._has_code:
             # Before the copy is made, which else would import the code in each of its children; in a thread: it takes a
             # while, and a service that nobody asks does not need it.
             await asyncio.to_thread(importlib.import_module, _CODE)
             self._has_code = True
-        found = await self._live_copy.ask(question, facts)
+        found = await self._live_copy.ask(question, facts, fresh=fresh)
         answer = _unpacked(found)
         if answer.status != HTTPStatus.OK and found.is_older_than_question and not facts:
             # What it names may be younger than the copy: a node, a priority class.

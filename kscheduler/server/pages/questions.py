@@ -45,16 +45,16 @@ class Questions(Protocol):
     """Who answers."""
 
     async def explain(
-        self, pod_key: str, against_node: str, *, as_text: bool, with_suggestions: bool
+        self, pod_key: str, against_node: str, *, as_text: bool, with_suggestions: bool, fresh: bool = False
     ) -> QuestionAnswer:
-        """Where a pod (`namespace/name`) goes and why."""
+        """Where a pod (`namespace/name`) goes and why. `fresh`, as below: of the state from now on, not of before."""
         ...
 
-    async def simulate(self, body: bytes) -> QuestionAnswer:
+    async def simulate(self, body: bytes, *, fresh: bool = False) -> QuestionAnswer:
         """What would happen if."""
         ...
 
-    async def nodes(self) -> QuestionAnswer:
+    async def nodes(self, *, fresh: bool = False) -> QuestionAnswer:
         """How full each node is, and whom it has turned away."""
         ...
 
@@ -78,7 +78,9 @@ def explain_page(questions: Questions) -> Handler:
         if with_suggestions is None:
             return status_answer(request, 400, "suggestions: true or false was expected")
         as_text = _wants_text(request)
-        answer = await questions.explain(key, against, as_text=as_text, with_suggestions=with_suggestions)
+        answer = await questions.explain(
+            key, against, as_text=as_text, with_suggestions=with_suggestions, fresh=_wants_fresh(request)
+        )
         return _response(request, answer, "text/plain" if as_text else "application/json")
 
     return handle
@@ -94,7 +96,8 @@ def simulate_page(questions: Questions) -> Handler:
         if request.content_type not in ("application/json", "application/octet-stream"):
             text = f"the body is JSON, not {request.content_type}: send Content-Type: application/json"
             return status_answer(request, 415, text)
-        answer = await questions.simulate(await request.clone(client_max_size=BODY_BYTES).read())
+        body = await request.clone(client_max_size=BODY_BYTES).read()
+        answer = await questions.simulate(body, fresh=_wants_fresh(request))
         return _response(request, answer, "application/json")
 
     return handle
@@ -107,7 +110,7 @@ def nodes_page(questions: Questions) -> Handler:
         unknown = unknown_parameter(request)
         if unknown is not None:
             return unknown
-        return _response(request, await questions.nodes(), "application/json")
+        return _response(request, await questions.nodes(fresh=_wants_fresh(request)), "application/json")
 
     return handle
 
@@ -134,6 +137,12 @@ def _wants_text(request: web.Request) -> bool:
         if media in ("application/json", "application/*", "*/*"):
             return False
     return False
+
+
+def _wants_fresh(request: web.Request) -> bool:
+    """Whether the client takes no answer of before its question: who has just changed something asks like that."""
+    wishes = ",".join(request.headers.getall(hdrs.CACHE_CONTROL, [])).lower().split(",")
+    return any(wish.strip() == "no-cache" for wish in wishes)
 
 
 def _response(request: web.Request, answer: QuestionAnswer, content_type: str) -> web.Response:

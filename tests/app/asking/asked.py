@@ -4,8 +4,7 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Self
-from typing import Any
+from typing import Any, Self
 
 from kscheduler.app.asking.live_copy import LiveAnswer, LiveCopy
 from kscheduler.app.asking.no_answers import CopyLimits

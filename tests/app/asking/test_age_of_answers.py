@@ -74,7 +74,7 @@ async def test_a_pod_that_is_new_that_changes_or_that_goes_is_asked_about_as_it_
         await until(server, lambda: bool(node_of(server, "big")))
         await until_true(lambda: bool(_known(app, "big").spec.node_name))
         assert (await explained(app, "default/big"))["outcome"] == "Bound"
-        server.store.remove("pods", "default", "second")
+        server.store.remove("pods", ("default", "second"))
         await until_true(lambda: _known(app, "second") is None)
         assert (await raw(app, "/explain?pod=default/second"))[0] == 404
 
@@ -91,6 +91,23 @@ async def test_a_node_that_is_new_is_known_to_questions_that_name_it() -> None:
         put(server, "nodes", node_tree("newer", cpu="2"))
         await until_true(lambda: app.parts.assembly.cache.has_node("newer"))
         assert (await explained(app, "default/big&against=newer"))["against"]["node"] == "newer"
+
+
+async def test_who_takes_no_answer_of_before_gets_none() -> None:
+    async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
+        put(server, "nodes", node_tree("node", cpu="2"))
+        await parked(server, app)
+        await explained(app, "default/big")
+        put(server, "nodes", node_tree("new", cpu="2"))
+        await until_true(lambda: app.parts.assembly.cache.has_node("new"))
+        live, base = app.surface.live_copy, f"http://127.0.0.1:{app.server.port}"
+        async with aiohttp.ClientSession(headers={"Cache-Control": "max-age=9, No-Cache"}) as session:
+            for number, path in enumerate(("/nodes", "/explain?pod=default/big"), 2):
+                async with session.get(f"{base}{path}") as response:
+                    text = await response.text()
+                assert ("new" in text, live.forks) == (True, number)
+            async with session.post(f"{base}/simulate", json={}) as response:
+                assert (response.status, live.forks) == (200, 4)
 
 
 async def test_after_a_reload_or_another_leader_a_new_copy_answers() -> None:
@@ -168,7 +185,7 @@ async def test_what_every_attempt_changes_does_not_cost_a_copy(change: Callable[
         service = CopiedService(app.parts, lambda: True)
         facts = service.facts(["default/big"])
         store = app.parts.informers.informer(PODS).store
-        store.put("default/big", change(store.get("default/big")))
+        store.put("default/big", change(_known(app, "big")))
         found = app.parts.assembly.queue.find("default/big")
         assert found is not None
         found[1].attempts += 5
