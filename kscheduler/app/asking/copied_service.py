@@ -108,4 +108,4 @@ def _digest(pod: Pod) -> bytes:
     conditions = [(each.type, each.status, each.reason) for each in status.conditions if each.type == "PodScheduled"]
     written = metadata.labels, metadata.annotations, metadata.owner_references, metadata.deletion_timestamp, pod.spec
     seen = status.phase, status.nominated_node_name, conditions
-    return blake2b(msgspec.msgpack.encode((written, seen)), digest_size=16).digest()
+    return blake2b(msgspec.msgpack.encode((written, seen), enc_hook=str), digest_size=16).digest()

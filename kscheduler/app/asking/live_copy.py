@@ -166,18 +166,27 @@ class LiveCopy:
 
     async def _chosen(self, least: int) -> KeptCopy:
         """A copy with at least this number, which is young enough; made if there is none."""
+        copy = self._usable(least)  # without waiting for those who need another one
+        if copy is not None:
+            return copy
         async with self._choosing:  # else all that wait would fork
-            if self._is_stopping:  # while it waited for its turn
-                raise CopyStoppedError
-            obstacle = self._room.obstacle()
-            if obstacle:
-                self._let_go(self._current)
-                raise CopyRefusedError(obstacle)
-            copy = self._current
-            if copy is not None and copy.number >= least and not copy.has_ended and copy.mark == self._state.mark():
+            copy = self._usable(least)
+            if copy is not None:
                 return copy
             await asyncio.sleep(self._next_fork_at - perf_counter())
             return await self._forked()
+
+    def _usable(self, least: int) -> KeptCopy | None:
+        """The copy that is there, if it may be asked. Raises `NoAnswerError` where nobody may be asked."""
+        if self._is_stopping:  # while it waited for its turn
+            raise CopyStoppedError
+        obstacle = self._room.obstacle()
+        if obstacle:
+            self._let_go(self._current)
+            raise CopyRefusedError(obstacle)
+        copy = self._current
+        is_usable = copy is not None and copy.number >= least and not copy.has_ended
+        return copy if is_usable and copy is not None and copy.mark == self._state.mark() else None
 
     async def _forked(self) -> KeptCopy:
         """Fork in a callback of the loop: inside a task, the copy's own event loop would find one running."""

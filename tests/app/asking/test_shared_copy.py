@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from kscheduler.app.asking import live_copy
-from kscheduler.app.asking.no_answers import CopyBusyError, CopyFailedError, CopyLimits
+from kscheduler.app.asking.no_answers import CopyBusyError, CopyFailedError, CopyLimits, CopyRefusedError
+from kscheduler.app.asking.room import MemoryRoom
 from tests.app.asking.asked import (
     Closures,
     LiveClosures,
@@ -220,6 +221,39 @@ def test_a_copy_that_dies_between_two_questions_is_replaced(run: Run) -> None:
             os.kill(first, signal.SIGKILL)
             assert int(await live.answer(my_copy)) != first
             assert live.waiting == 0
+
+    run(main())
+
+
+@long_lived
+@pytest.mark.parametrize(("percent", "is_asked"), [(80, True), (95, False)], ids=["when asked", "at once"])
+def test_a_copy_ends_where_memory_becomes_short(run: Run, percent: int, is_asked: bool) -> None:
+    used = 50
+
+    async def main() -> None:
+        nonlocal used
+        async with LiveClosures(MemoryRoom(lambda: 100, lambda: used)) as live:
+            copy = int(await live.answer(my_copy))
+            used = percent
+            if is_asked:
+                with pytest.raises(CopyRefusedError, match="80 % of the memory limit is used"):
+                    await live.answer(my_copy)
+            await until_gone(copy)
+
+    run(main())
+
+
+@long_lived
+def test_who_needs_a_new_copy_does_not_hold_up_who_does_not(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_copy, "rest_after", lambda _: 600.0)
+
+    async def main() -> None:
+        async with LiveClosures() as live:
+            first = await live.answer(my_copy)
+            waits = asyncio.ensure_future(live.whole_answer(my_copy, fresh=True))
+            assert [await live.answer(my_copy) for _ in range(2)] == [first] * 2
+            assert not waits.done()
+            waits.cancel()
 
     run(main())
 
