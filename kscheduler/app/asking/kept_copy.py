@@ -31,6 +31,7 @@ from kscheduler.app.asking.no_answers import (
     CopyTimeoutError,
     StaleCopyError,
 )
+from kscheduler.app.asking.reaping import reaped
 from kscheduler.app.asking.room import LOOK_SECONDS, MemoryRoom
 
 _GRACE_SECONDS: Final = 1.0
@@ -69,7 +70,8 @@ class KeptCopy:
         """By `perf_counter`, as of when its answers are."""
         self.fork_seconds = self.forked_at - before
         self.has_ended = False
-        self.ended = self._reaped()
+        self.ended = reaped(self._pid, self._set_ended)
+        """Done when it and its children are gone."""
 
     @property
     def age_seconds(self) -> float:
@@ -170,52 +172,9 @@ class KeptCopy:
         if not self.has_ended:
             asyncio.get_running_loop().call_later(_GRACE_SECONDS, self.kill)
 
-    def _reaped(self) -> "asyncio.Future[None]":
-        """Done when the copy has ended. It is reaped even if nobody waits for that."""
-        loop, pid = asyncio.get_running_loop(), self._pid
-        ended: asyncio.Future[None] = loop.create_future()
-
-        def set_ended() -> None:
-            if not ended.done():
-                ended.set_result(None)
-
-        def reap() -> bool:
-            """Whether its children are gone, too; else they are ours now: this process is its container's init."""
-            os.waitpid(pid, 0)
-            self.has_ended = True
-            self._control.close()
-            with suppress(ChildProcessError):
-                while os.waitpid(-pid, os.WNOHANG)[0]:
-                    pass
-                return False
-            return True
-
-        def reap_children() -> None:
-            with suppress(ChildProcessError):
-                while True:
-                    os.waitpid(-pid, 0)
-
-        def on_end() -> None:
-            loop.remove_reader(handle)
-            os.close(handle)
-            with suppress(ProcessLookupError):  # children of a copy that was killed alone
-                os.killpg(pid, signal.SIGKILL)
-            if reap():
-                set_ended()
-            else:
-                loop.run_in_executor(None, reap_children).add_done_callback(lambda _: set_ended())
-
-        def wait_in_thread() -> None:
-            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-
-        try:
-            handle = os.pidfd_open(pid)
-        except OSError:  # an old kernel, or a sandbox that has no such call
-            handle = os.open(os.devnull, os.O_RDONLY)
-            loop.run_in_executor(None, wait_in_thread).add_done_callback(lambda _: on_end())
-            return ended
-        loop.add_reader(handle, on_end)
-        return ended
+    def _set_ended(self) -> None:
+        self.has_ended = True
+        self._control.close()
 
 
 def _understood(text: bytes) -> bytes:

@@ -289,8 +289,15 @@ def test_many_questions_at_once_are_answered_two_at_a_time_by_one_copy(run: Run)
     run(main())
 
 
-def test_no_descriptor_and_no_process_is_left(run: Run) -> None:
+@pytest.mark.parametrize("has_pidfd", [True, False], ids=["pidfd", "no pidfd"])
+def test_no_descriptor_and_no_process_is_left(run: Run, has_pidfd: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """After answers, failures, timeouts, deaths and askers that have gone."""
+    if not has_pidfd:
+
+        def refuse(_: int) -> int:
+            raise OSError
+
+        monkeypatch.setattr(os, "pidfd_open", refuse)
 
     def fail() -> bytes:
         raise ValueError
