@@ -92,7 +92,8 @@ class CopiedService:
             return uid, _digest(pod), assumed_on, assembly.queue.is_in_flight(uid)
         _, queued = found
         rejected_by = sorted(queued.unschedulable_plugins | queued.pending_plugins)
-        return uid, _digest(pod), assumed_on, queued.attempts > 0, rejected_by, queued.gating_plugin, queued.last_error
+        why_out = queued.gating_plugin, assembly.queue.why_gated(queued) if queued.gating_plugin else ""
+        return uid, _digest(pod), assumed_on, queued.attempts > 0, rejected_by, why_out, queued.last_error
 
     def answer(self, question: bytes) -> bytes:
         """In a child of a copy."""
