@@ -15,7 +15,13 @@ from pathlib import Path
 import pytest
 
 from kscheduler.app.asking import live_copy
-from kscheduler.app.asking.no_answers import CopyBusyError, CopyFailedError, CopyLimits, CopyRefusedError
+from kscheduler.app.asking.no_answers import (
+    CopyBusyError,
+    CopyFailedError,
+    CopyLimits,
+    CopyRefusedError,
+    CopyTimeoutError,
+)
 from kscheduler.app.asking.room import MemoryRoom
 from tests.app.asking.asked import (
     Closures,
@@ -98,7 +104,7 @@ def test_a_copy_that_does_not_know_what_is_asked_about_is_replaced(run: Run, pad
             assert first != second
             assert live.forks == 2
             await until_gone(first)
-            assert copies() == [second]
+            assert second in copies()
 
     run(main())
 
@@ -190,7 +196,7 @@ def test_a_copy_that_dies_takes_its_children_along_and_its_questions_are_asked_a
             is_second_time = True
             os.kill(first, signal.SIGKILL)
             answers = await asyncio.gather(*asked)
-            assert [int(answer) for answer in answers] == copies() * 2
+            assert answers[0] == answers[1] != b"%d" % first
             assert live.forks == 2
             await until_gone(first, *children)
 
@@ -305,17 +311,19 @@ def test_no_descriptor_and_no_process_is_left(run: Run, has_pidfd: bool, monkeyp
     async def main() -> None:
         await asyncio.sleep(0)
         before = open_descriptors()
-        async with LiveClosures(limits=CopyLimits(seconds=0.3)) as live:
+        async with LiveClosures() as live:
             await live.answer(my_pid)
-            for question in (fail, sleep):
-                with pytest.raises(CopyFailedError if question is fail else Exception):
-                    await live.answer(question)
+            with pytest.raises(CopyFailedError):
+                await live.answer(fail)
             asked = asyncio.ensure_future(live.answer(sleep))
             copy = await until_asked()
             asked.cancel()
             os.kill(copy, signal.SIGKILL)
             await asyncio.wait([asked])
             await live.answer(my_pid)
+        async with LiveClosures(limits=CopyLimits(seconds=0.05)) as live:
+            with pytest.raises(CopyTimeoutError):
+                await live.answer(sleep)
         assert open_descriptors() == before
         assert copies() == []
 
