@@ -1,20 +1,23 @@
 """What questions to the running service cost it: `python -m benchmarks.whatif.live_questions`.
 
 A scheduler in process as the service has it (queue, workers, cache, real time), pods that arrive at a steady rate and
-are bound at once, and beside that a question each second, answered by a copy of the process. Rounds without questions,
-with explanations (of a pod that fits nowhere, with suggestions) and with rehearsals take turns; latency is from a pod's
-arrival to its binding. On a machine with other work only the ratios within a run mean anything.
+are bound at once, and beside that a question each second, answered by copies of the process. Rounds without questions,
+with explanations (of a pod that fits nowhere, with suggestions), with explanations that each have a copy of their own,
+and with rehearsals take turns. Latency is from the time at which a pod was to arrive to its binding, so whoever comes
+while the loop stands still waits, too. On a machine with other work only the ratios within a run mean anything, and the
+CPU time and the page faults of the loop more than latencies.
 """
 
 import argparse
 import asyncio
 import json
+import resource
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from statistics import median
 from types import SimpleNamespace
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 import numpy as np
@@ -25,7 +28,9 @@ from kscheduler.aio.collector import setting_aside
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import KINDS, NODES, PODS, Kind
 from kscheduler.app.asking import questions
-from kscheduler.app.asking.live_copy import CopyLimits, LiveCopy
+from kscheduler.app.asking.copied_service import CopiedQuestion, CopiedService
+from kscheduler.app.asking.live_copy import LiveAnswer, LiveCopy
+from kscheduler.app.asking.no_answers import CopyLimits
 from kscheduler.app.parts import Parts
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.framework.status import SUCCESS, Status
@@ -78,9 +83,9 @@ class Service:
         self.stores[PODS.resource].put(pod.key, pod)
         self.assembly.pod_handler.on_add(pod, initial=False)
 
-    def arrive(self, pod: Pod) -> None:
-        """A new pod."""
-        self._began[pod.key] = time.perf_counter()
+    def arrive(self, pod: Pod, at: float) -> None:
+        """A new pod, which was to arrive at a time of `perf_counter`."""
+        self._began[pod.key] = at
         self.show(pod)
         self._alive.append(pod.key)
         if len(self._alive) > _ALIVE:
@@ -110,10 +115,25 @@ def _body(count: int) -> bytes:
     return json.dumps({"objects": [{"apiVersion": "v1", "kind": "Pod", **tree}], "replicas": count}).encode()
 
 
+Ask = Callable[[], Awaitable[LiveAnswer]]
+
+
+class _Round(NamedTuple):
+    """Of the service, in one round."""
+
+    p50: float
+    """Of the latencies, in ms."""
+    p99: float
+    cpu: float
+    """us of the loop's CPU per pod."""
+    faults: float
+    """Page faults of the loop's thread a second."""
+
+
 async def _round(
-    service: Service, seconds: float, rate: float, question: Callable[[], bytes] | None, live: LiveCopy, base: int
-) -> tuple[np.ndarray, list[float]]:
-    """Latencies of the pods in seconds, and how long the questions took."""
+    service: Service, seconds: float, rate: float, question: Ask | None, base: int
+) -> tuple[_Round, list[float]]:
+    """What the service noticed, and how long the questions took in seconds."""
     service.latencies.clear()
     took: list[float] = []
     loop = asyncio.get_running_loop()
@@ -122,57 +142,79 @@ async def _round(
     async def ask() -> None:
         while question is not None and loop.time() < ends:
             began = time.perf_counter()
-            answer = await live.ask(question)
+            answer = (await question()).body
             assert answer.startswith(b"200\n"), answer[:500]
             took.append(time.perf_counter() - began)
             await asyncio.sleep(max(_QUESTION_SECONDS - (time.perf_counter() - began), 0.0))
 
     asking = asyncio.ensure_future(ask())
     pods = [_new_pod(base + number) for number in range(int(seconds * rate))]
-    begins = loop.time()
+    begins, cpu, faults = time.perf_counter(), time.thread_time(), _faults()
     for number, pod in enumerate(pods):
-        await asyncio.sleep(max(begins + number / rate - loop.time(), 0.0))
-        service.arrive(pod)
+        due = begins + number / rate
+        await asyncio.sleep(max(due - time.perf_counter(), 0.0))
+        service.arrive(pod, due)
     await asyncio.sleep(0.5)
+    cpu, faults = time.thread_time() - cpu, _faults() - faults
     await asking
-    return np.array(service.latencies), took
+    p50, p99 = np.percentile(service.latencies, [50, 99]) * 1e3
+    return _Round(float(p50), float(p99), cpu / len(pods) * 1e6, faults / seconds), took
+
+
+def _faults() -> int:
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+
+
+_EXPLAIN: Final[Tree] = {
+    "pod_key": "default/huge",
+    "against_node": "",
+    "leads": True,
+    "as_text": False,
+    "with_suggestions": True,
+}
 
 
 async def _play(args: argparse.Namespace) -> None:
     service = Service(args.nodes, args.pods)
     service.show(parse_scenario(json.dumps({"pod": pod_tree("huge", "900", 1)}).encode(), "benchmark:3").pod)
-    parts, live = service.parts, LiveCopy(limits=CopyLimits(seconds=60.0))
-    body = _body(args.rehearsed)
-    kinds: dict[str, Callable[[], bytes] | None] = {
+    state = CopiedService(service.parts, lambda: True)
+    live = LiveCopy(state, limits=CopyLimits(seconds=60.0))
+    explain = CopiedQuestion(questions.__name__, "explain", _EXPLAIN).encoded()
+    simulate = CopiedQuestion(questions.__name__, "simulate", {"body": _body(args.rehearsed)}).encoded()
+    kinds: dict[str, Ask | None] = {
         "no questions": None,
-        "explain": lambda: questions.explain(
-            parts, "default/huge", "", leads=True, as_text=False, with_suggestions=True
-        ),
-        f"simulate {args.rehearsed} pods": lambda: questions.simulate(parts, body),
+        "explain": lambda: live.ask(explain, state.facts([_EXPLAIN["pod_key"]])),
+        "explain, a copy each": lambda: live.ask(explain, fresh=True),
+        f"simulate {args.rehearsed} pods": lambda: live.ask(simulate),
     }
     service.assembly.queue.begin_scheduling()
     work = [asyncio.ensure_future(each) for each in (service.workers.run(), service.workers.keep_flushing())]
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in kinds}
+    found: dict[str, list[_Round]] = {name: [] for name in kinds}
     answers: dict[str, list[float]] = {name: [] for name in kinds}
-    pauses = live.fork_seconds
+    forks = dict.fromkeys(kinds, 0)
     with setting_aside():
-        await _round(service, 3.0, args.rate, None, live, 10_000_000)  # warms up
+        await _round(service, 3.0, args.rate, None, 10_000_000)  # warms up
         for number in range(args.rounds):
             for position, (name, question) in enumerate(kinds.items()):
                 base = (number * len(kinds) + position) * 1_000_000
-                latencies, took = await _round(service, args.seconds, args.rate, question, live, base)
-                p50, p99 = np.percentile(latencies, [50, 99]) * 1e3
-                found[name].append((float(p50), float(p99)))
+                before = live.forks
+                noticed, took = await _round(service, args.seconds, args.rate, question, base)
+                forks[name] += live.forks - before
+                found[name].append(noticed)
                 answers[name] += took
-                print(f"{name:22} p50 {p50:7.2f} ms  p99 {p99:7.2f} ms  {len(took)} answers")
-    print(
-        f"\nfork: {(live.fork_seconds - pauses) / max(live.forks, 1) * 1e3:.1f} ms of the loop each, {live.forks} forks"
-    )
-    quiet = median(p99 for _, p99 in found["no questions"])
-    for name, each in found.items():
-        p50, p99 = (median(values) for values in zip(*each, strict=True))
-        asked = f"  answer {median(answers[name]) * 1e3:6.0f} ms" if answers[name] else ""
-        print(f"{name:22} median of p50 {p50:7.2f}, of p99 {p99:7.2f} ms = {p99 / quiet:.2f} of quiet{asked}")
+                print(f"{name:22} p50 {noticed.p50:7.2f} ms  p99 {noticed.p99:7.2f} ms  {len(took)} answers")
+    print(f"\nfork: {live.fork_seconds / max(live.forks, 1) * 1e3:.1f} ms of the loop each, {live.forks} forks")
+    quiet = median(each.p99 for each in found["no questions"])
+    for name, rounds in found.items():
+        p50, p99, cpu, faults = (median(values) for values in zip(*rounds, strict=True))
+        asked = ""
+        if answers[name]:
+            middle, late = np.percentile(answers[name], [50, 99]) * 1e3
+            often = forks[name] / (args.rounds * args.seconds)
+            asked = f"  answer p50 {middle:5.0f} ms, p99 {late:5.0f} ms; {often:.2f} forks a second"
+        print(f"{name:22} medians: p50 {p50:6.2f}, p99 {p99:6.2f} ms = {p99 / quiet:.2f} of quiet{asked}")
+        print(f"{'':22} CPU {cpu:.0f} us a pod, {faults:.0f} page faults a second")
+    await live.aclose()
     for task in work:
         task.cancel()
 

@@ -10,6 +10,7 @@ from kscheduler import __version__
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
 from kscheduler.app.asking.claim_templates import QuestionsWithTemplates
+from kscheduler.app.asking.copied_service import CopiedService
 from kscheduler.app.asking.live_copy import LiveCopy
 from kscheduler.app.asking.room import MemoryRoom, cgroup_used
 from kscheduler.app.login import Login, LoginConnections
@@ -133,9 +134,12 @@ class Surface:
         self.loop_lag = LoopLag(clock=parts.clock, slowest_call=parts.assembly.plugin_reports.take_slowest)
         limit = limit_with_alarm(options.memory_alarm, cgroup_limit)
         room = MemoryRoom(limit, partial(cgroup_used, resident_bytes))
-        self.live_copy = LiveCopy(room, begin_copy=parts.assembly.be_silent)
-        """Answers questions about the state of this moment."""
-        self.questions = QuestionsWithTemplates(self.live_copy, parts, self._has_synced, lambda: self.is_scheduling)
+        copied = CopiedService(parts, lambda: self.is_scheduling)
+        self.live_copy = LiveCopy(copied, room)
+        """Answers questions about the state of some seconds ago at most."""
+        self.questions = QuestionsWithTemplates(
+            parts, self.live_copy, copied, self._has_synced, lambda: self.is_scheduling
+        )
         self._token = token_of(options)
         self.login: Login | None = None
         if options.serving.secure_port is not None:
@@ -287,7 +291,7 @@ class Surface:
         )
         if self._options.serving.status_page:
             asks = self._options.answers_questions
-            answers = StatusAnswers(self._parts, self.live_copy, self.questions) if asks else None
+            answers = StatusAnswers(self.live_copy, self.questions) if asks else None
             sources = page_sources(
                 self._parts, answers, self._waiting(), readyz, lambda: self.is_scheduling, self._has_synced
             )

@@ -157,6 +157,8 @@ class Assembly:
         first = self.draft(config)
         self.config = config
         """The configuration in force."""
+        self.adoptions = 0
+        """How many rulesets have followed the first one."""
         self.profiles.update(first.profiles)
         """The profiles in force, by scheduler name: one table for everybody who asks whose a pod is."""
         self.classes = first.classes
@@ -293,6 +295,7 @@ class Assembly:
         """
         before = frozenset(self.profiles)
         self.ports.journal.begins()
+        self.adoptions += 1
         self.profiles.clear()
         self.profiles.update(ruleset.profiles)
         self.config, self.registry, self.classes = ruleset.config, ruleset.registry, ruleset.classes

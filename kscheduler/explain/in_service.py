@@ -21,7 +21,7 @@ class InService:
     """A pod as the service knows it. Times are wall-clock seconds."""
 
     at: float
-    """Now."""
+    """As of when all this is."""
     place: str
     """`active`, `backoff`, `unschedulable`, `gated`, or one of the constants above."""
     leads: bool
@@ -46,6 +46,7 @@ class InService:
     def tree(self) -> dict[str, Any]:
         """As JSON has it, always with the same keys."""
         return {
+            "asOf": _time(self.at),
             "place": self.place,
             "leads": self.leads,
             "attempts": self.attempts,

@@ -81,7 +81,8 @@ class TaintToleration(Plugin):
         del cycle
 
         def untolerated(row: int) -> Taints:
-            return tuple(taint for taint in nodes.info(row).taints if self._verdict((taint,), pod.tolerations))
+            taints = nodes.taint_sets[int(nodes.taint_set[row])]  # one for all nodes that are alike in this
+            return tuple(taint for taint in taints if self._verdict((taint,), pod.tolerations))
 
         for taints, group in grouped(rows, untolerated).items():
             is_or_are = "is" if len(taints) == 1 else "are"

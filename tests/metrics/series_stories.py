@@ -853,6 +853,7 @@ async def _ask_often(url: str, source: str) -> None:
 @story(
     "kscheduler_questions_total",
     "kscheduler_question_seconds_total",
+    "kscheduler_question_copies_total",
     "kscheduler_question_pause_seconds_total",
     "kscheduler_questions_waiting",
 )

@@ -9,12 +9,14 @@ What may not be read, or does not come in time, counts as unknown: then no chang
 
 import asyncio
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import ResourceClaimTemplate
 from kscheduler.api.kinds import PODS
+from kscheduler.app.asking.copied_service import CopiedService
+from kscheduler.app.asking.live_copy import LiveCopy
 from kscheduler.app.asking.live_questions import LiveQuestions
 from kscheduler.app.parts import Parts
 from kscheduler.server.pages.questions import QuestionAnswer
@@ -28,14 +30,27 @@ _CODE: Final = "kscheduler.explain.questions.live"
 class QuestionsWithTemplates(LiveQuestions):
     """Fetches the templates that a pod names before it is asked about."""
 
+    def __init__(
+        self,
+        parts: Parts,
+        live_copy: LiveCopy,
+        service: CopiedService,
+        has_synced: Callable[[], bool],
+        leads: Callable[[], bool],
+    ) -> None:
+        super().__init__(live_copy, service, parts.clock, has_synced, leads)
+        self._parts = parts
+
     async def explain(
-        self, pod_key: str, against_node: str, *, as_text: bool, with_suggestions: bool
+        self, pod_key: str, against_node: str, *, as_text: bool, with_suggestions: bool, fresh: bool = False
     ) -> QuestionAnswer:
         """Where a pod goes and why."""
         pod: Pod | None = self._parts.informers.informer(PODS).store.get(pod_key)
         if with_suggestions and pod is not None and not pod.spec.node_name and names_templates(pod):
             self._parts.claim_templates[pod_key] = await _fetched(self._parts, pod)
-        return await super().explain(pod_key, against_node, as_text=as_text, with_suggestions=with_suggestions)
+        return await super().explain(
+            pod_key, against_node, as_text=as_text, with_suggestions=with_suggestions, fresh=fresh
+        )
 
 
 def names_templates(pod: Pod) -> bool:

@@ -1,8 +1,8 @@
-"""A copy of this process that answers one question and ends. It cannot write to anything but its pipe.
+"""Makes copies of this process that cannot write to anything but the descriptors that they are given.
 
-What a copy inherits could do harm, so it is taken away before the question is looked at:
+What a copy inherits could do harm, so it is taken away before a question is looked at:
 
-    descriptors      all closed but the pipe: no request, no TLS goodbye, no byte into the parent's epoll or logs
+    descriptors      all closed but those given: no request, no TLS goodbye, no byte into the parent's epoll or logs
     new ones         connecting, listening, starting programs and writing files are refused, whoever's code tries it
     signals          ended by SIGINT and SIGTERM, deaf to what means something to the service; the wakeup descriptor of
                      asyncio, a socket shared with the parent, is let go before any signal is let in
@@ -12,10 +12,12 @@ What a copy inherits could do harm, so it is taken away before the question is l
     memory           bounded by an address space a little larger than it is now; the first to go when a cgroup is full
     time             ended by the parent after its deadline; with the parent, or after so much CPU time, by the kernel
 
-Its event loop is the parent's no more: what needs one begins a new one.
+Its event loop is the parent's no more: what needs one begins a new one. The answering copy makes copies of its own,
+one per question (`fork_child`), which inherit all of this; they may neither fork nor send signals.
 """
 
 import errno
+import fcntl
 import gc
 import os
 import resource
@@ -29,32 +31,32 @@ from typing import Final, NoReturn
 
 from kscheduler.logs import mute
 
-ANSWER, PROBLEM, NO_MEMORY = b"A", b"P", b"M"
-"""The first byte of what a copy writes; then the length in eight bytes, then so many bytes."""
-HEAD_BYTES: Final = 9
-_PIPE: Final = 3
+FIRST: Final = 3
+"""The number of the first descriptor that a copy is given; the others follow."""
 _NICENESS: Final = 10
 """The scheduler goes first where both want the same CPU."""
 _DIES_FIRST: Final = "1000"
-_ENDED_BY: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)
-_DEAF_TO: Final = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+_ENDED_BY: Final = (signal.SIGINT, signal.SIGTERM)
+_DEAF_TO: Final = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE)
 _PR_SET_PDEATHSIG: Final = 1
 _REFUSED: Final = frozenset(
     (
         *("socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo"),
-        *("subprocess.Popen", "pty.spawn", "os.kill", "os.killpg", "os.remove", "os.rename", "os.rmdir", "os.mkdir"),
+        *("subprocess.Popen", "pty.spawn", "os.remove", "os.rename", "os.rmdir", "os.mkdir"),
         *("os.truncate", "os.link", "os.symlink", "os.chmod", "os.chown"),
     )
 )
-_REFUSED_FAMILIES: Final = ("os.exec", "os.fork", "os.posix_spawn", "os.spawn", "os.system", "shutil.")
+_REFUSED_FAMILIES: Final = ("os.exec", "os.posix_spawn", "os.spawn", "os.system", "shutil.")
+_REFUSED_TO_CHILDREN: Final = ("os.fork", "os.kill")
+"""What the answering copy does itself: it makes its children, and ends them."""
 
-Question = Callable[[], bytes]
 
+def fork(life: Callable[[int], None], given: int, cpu_seconds: int, growth_bytes: int) -> int:
+    """Make a copy that lives `life(free)` with the descriptor `given` as its number 3; returns its process id.
 
-def fork(question: Question, pipe: int, cpu_seconds: int, growth_bytes: int) -> int:
-    """Make a copy that answers into `pipe`; returns its process id. Raises `OSError` if the system has no room.
-
-    Called on the main thread, outside of any task: the copy's own event loop would find the task still running.
+    `free`: from this number on no library remembers a descriptor as its own; see `fork_child`.
+    It leads a process group of its own, in which its children are. Raises `OSError` if the system has no room. Called
+    on the main thread, outside of any task: the copy's own event loop would find the task still running.
     """
     parent = os.getpid()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -64,51 +66,60 @@ def fork(question: Question, pipe: int, cpu_seconds: int, growth_bytes: int) -> 
             warnings.simplefilter("ignore", DeprecationWarning)
             pid = os.fork()
         if not pid:
-            _answer(question, pipe, parent, cpu_seconds, growth_bytes)
+            _live(life, given, parent, cpu_seconds, growth_bytes)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with suppress(OSError):  # the copy does the same: whoever comes first
+        os.setpgid(pid, pid)
     return pid
 
 
-def _answer(question: Question, pipe: int, parent: int, cpu_seconds: int, growth_bytes: int) -> NoReturn:
+def _live(life: Callable[[int], None], given: int, parent: int, cpu_seconds: int, growth_bytes: int) -> NoReturn:
     """The whole life of the copy."""
     code = 1
     try:
-        _be_alone(pipe)
+        with suppress(OSError):
+            os.setpgid(0, 0)
+        free = 1 + max(_open_ones() or range(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
+        _be_alone(given)
         _be_bounded(parent, cpu_seconds, growth_bytes)
         sys.addaudithook(_refuse)  # there is no way to take one away
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        kind, body = _outcome(question)
-        _write(kind, body)
+        life(free)
         code = 0
     finally:
         os._exit(code)  # no handlers at exit, no flush, no finalizer
 
 
-def _outcome(question: Question) -> tuple[bytes, bytes]:
+def fork_child(life: Callable[[], None], *given: int) -> int:
+    """In a copy: make a child that lives `life()` with the descriptors `given`, numbered from 3. Raises `OSError`.
+
+    The numbers of `given` are from `free` on (`numbered_from`). libuv, which knows nothing of what was closed in the
+    copy, closes its pipe for signals in each child by its old number, and makes another.
+    """
+    parent = os.getpid()
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
     try:
-        return ANSWER, question()
-    except MemoryError:
-        return NO_MEMORY, b""
-    except BaseException as failure:  # noqa: BLE001  the parent tells it, whatever it is
-        return PROBLEM, f"{type(failure).__name__}: {failure}".encode(errors="backslashreplace")
+        _keep(given)
+        _end_with(parent)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # nobody wants the answer any more
+        sys.addaudithook(_refuse_to_children)
+        life()
+        code = 0
+    finally:
+        os._exit(code)
 
 
-def _write(kind: bytes, body: bytes) -> None:
-    left = memoryview(kind + len(body).to_bytes(HEAD_BYTES - 1) + body)
-    while left:
-        left = left[os.write(_PIPE, left) :]
-
-
-def _be_alone(pipe: int) -> None:
+def _be_alone(given: int) -> None:
     signal.set_wakeup_fd(-1)
     mute()
     nowhere = os.open(os.devnull, os.O_RDWR)
-    if pipe != _PIPE:
-        os.dup2(pipe, _PIPE, inheritable=False)
-    for standard in range(_PIPE):
+    for standard in range(FIRST):
         os.dup2(nowhere, standard, inheritable=False)
-    _close_from(_PIPE + 1)
+    _keep((given,))
     for number in _ENDED_BY:
         signal.signal(number, signal.SIG_DFL)
     for number in _DEAF_TO:
@@ -117,10 +128,31 @@ def _be_alone(pipe: int) -> None:
     gc.disable()
 
 
+def _keep(given: tuple[int, ...]) -> None:
+    """Number these descriptors from 3 on, and close all others but the standard ones."""
+    # First out of the way: one of them may have a number that another one is to get.
+    above = [os.dup(number) for number in given]
+    while above and min(above) < FIRST + len(given):
+        above = [os.dup(number) for number in above]
+    for number, descriptor in enumerate(above, FIRST):
+        os.dup2(descriptor, number, inheritable=False)
+    _close_from(FIRST + len(given))
+
+
 def _refuse(event: str, arguments: tuple[object, ...]) -> None:
     """Python tells an audit hook of each such call before it is made. Raises `PermissionError`."""
     if event in _REFUSED or event.startswith(_REFUSED_FAMILIES) or (event == "open" and _writes(arguments)):
-        raise PermissionError(errno.EPERM, f"an answer to a question must not reach outside its process ({event})")
+        raise _refusal(event)
+
+
+def _refuse_to_children(event: str, arguments: tuple[object, ...]) -> None:
+    del arguments
+    if event.startswith(_REFUSED_TO_CHILDREN):
+        raise _refusal(event)
+
+
+def _refusal(event: str) -> PermissionError:
+    return PermissionError(errno.EPERM, f"an answer to a question must not reach outside its process ({event})")
 
 
 def _writes(arguments: tuple[object, ...]) -> bool:
@@ -128,16 +160,30 @@ def _writes(arguments: tuple[object, ...]) -> bool:
     return isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR))
 
 
-def _close_from(first: int) -> None:
+def numbered_from(free: int, descriptor: int) -> int:
+    """The descriptor under a number from `free` on, in the place of its old one. Raises `OSError`."""
     try:
-        open_ones = [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]
-    except OSError:
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, free)
+    finally:
+        os.close(descriptor)
+
+
+def _close_from(first: int) -> None:
+    open_ones = _open_ones()
+    if not open_ones:
         os.closerange(first, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-        return
     for number in open_ones:
         if number >= first:
             with suppress(OSError):  # the one of the listing itself
                 os.close(number)
+
+
+def _open_ones() -> list[int]:
+    """The numbers of all descriptors; empty where the system does not say."""
+    try:
+        return [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]
+    except OSError:
+        return []
 
 
 def _be_bounded(parent: int, cpu_seconds: int, growth_bytes: int) -> None:

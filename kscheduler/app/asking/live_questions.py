@@ -3,16 +3,18 @@
 import asyncio
 import importlib
 from collections.abc import Callable, Iterable, Sequence
-from types import ModuleType
-from typing import Final
+from http import HTTPStatus
+from typing import Any, Final
 
 from kscheduler.aio.clock import Clock
-from kscheduler.app.asking.live_copy import CopyBusyError, LiveCopy, NoAnswerError
-from kscheduler.app.parts import Parts
+from kscheduler.app.asking.answering_copy import NO_FACTS
+from kscheduler.app.asking.copied_service import CopiedQuestion, CopiedService
+from kscheduler.app.asking.live_copy import LiveAnswer, LiveCopy
+from kscheduler.app.asking.no_answers import CopyBusyError, NoAnswerError
 from kscheduler.counts.series import LabelValues, MetricSeries
 from kscheduler.logs import get_logger
 from kscheduler.metrics.samples import Numbers, Sample, gauge
-from kscheduler.server.pages.questions import QuestionAnswer
+from kscheduler.server.pages.questions import POD_GROUP, QuestionAnswer
 
 _log = get_logger("kscheduler")
 
@@ -28,6 +30,9 @@ SECONDS: Final = MetricSeries(
 PAUSES: Final = MetricSeries(
     "kscheduler_question_pause_seconds_total", "How long the event loop has stood still to copy the process."
 )
+COPIES: Final = MetricSeries(
+    "kscheduler_question_copies_total", "Copies of the process: each answers the questions of some seconds."
+)
 WAITING: Final = MetricSeries("kscheduler_questions_waiting", "Questions that wait for their turn or their answer.")
 _CODE: Final = "kscheduler.app.asking.questions"
 _NOT_YET: Final = "the service has not read the cluster yet"
@@ -37,70 +42,68 @@ class LiveQuestions:
     """Implements `server.pages.questions.Questions`."""
 
     def __init__(
-        self, live_copy: LiveCopy, parts: Parts, has_synced: Callable[[], bool], leads: Callable[[], bool]
+        self,
+        live_copy: LiveCopy,
+        service: CopiedService,
+        clock: Clock,
+        has_synced: Callable[[], bool],
+        leads: Callable[[], bool],
     ) -> None:
-        self._live_copy, self._parts = live_copy, parts
+        self._live_copy, self._service, self._clock = live_copy, service, clock
         self._has_synced, self._leads = has_synced, leads
-        self._clock: Clock = parts.clock
-        self._code: ModuleType | None = None
+        self._has_code = False
         self._asked: dict[LabelValues, float] = {}
         self._seconds: dict[LabelValues, float] = {}
 
     async def explain(
-        self, pod_key: str, against_node: str, *, as_text: bool, with_suggestions: bool
+        self, pod_key: str, against_node: str, *, as_text: bool, with_suggestions: bool, fresh: bool = False
     ) -> QuestionAnswer:
-        """Where a pod goes and why."""
+        """Where a pod or a pod group goes and why; of a group nobody compares what is known, so it is asked anew."""
+        arguments = {
+            "pod_key": pod_key,
+            "against_node": against_node,
+            "leads": self._leads(),
+            "as_text": as_text,
+            "with_suggestions": with_suggestions,
+        }
+        facts = self._service.facts((pod_key,), against_node)
+        is_group = f"/{POD_GROUP}/" in pod_key
+        return await self._answered("explain", arguments, facts, fresh=fresh or is_group, pod=pod_key)
 
-        def question(code: ModuleType) -> bytes:
-            text: bytes = code.explain(
-                self._parts,
-                pod_key,
-                against_node,
-                leads=self._leads(),
-                as_text=as_text,
-                with_suggestions=with_suggestions,
-            )
-            return text
-
-        return await self._answered("explain", question, pod=pod_key)
-
-    async def simulate(self, body: bytes) -> QuestionAnswer:
+    async def simulate(self, body: bytes, *, fresh: bool = False) -> QuestionAnswer:
         """What would happen if."""
+        return await self._answered("simulate", {"body": body}, fresh=fresh, request_bytes=len(body))
 
-        def question(code: ModuleType) -> bytes:
-            text: bytes = code.simulate(self._parts, body)
-            return text
-
-        return await self._answered("simulate", question, request_bytes=len(body))
-
-    async def nodes(self) -> QuestionAnswer:
-        """How full each node is, and whom it has turned away."""
-
-        def question(code: ModuleType) -> bytes:
-            text: bytes = code.nodes(self._parts)
-            return text
-
-        return await self._answered("nodes", question)
+    async def nodes(self, *, fresh: bool = False) -> QuestionAnswer:
+        """How full each node is, and whom it has rejected."""
+        return await self._answered("nodes", {}, fresh=fresh)
 
     async def helping_changes(self, reasons: Sequence[Sequence[str]]) -> QuestionAnswer:
         """What would help most of the pods of each reason."""
+        facts = self._service.facts(keys[0] for keys in reasons if keys)
+        arguments = {"reasons": reasons}
+        return await self._answered("pending", arguments, facts, function="helping_changes", reasons=len(reasons))
 
-        def question(code: ModuleType) -> bytes:
-            text: bytes = code.helping_changes(self._parts, reasons)
-            return text
-
-        return await self._answered("pending", question, reasons=len(reasons))
-
-    async def _answered(self, name: str, question: Callable[[ModuleType], bytes], **fields: object) -> QuestionAnswer:
+    async def _answered(
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        facts: bytes = NO_FACTS,
+        *,
+        fresh: bool = False,
+        function: str = "",
+        **fields: object,
+    ) -> QuestionAnswer:
         if not self._has_synced():
-            return QuestionAnswer(503, _NOT_YET.encode(), 5)
+            return QuestionAnswer(HTTPStatus.SERVICE_UNAVAILABLE, _NOT_YET.encode(), 5)
         began = self._clock.monotonic()
         try:
-            code = await self._imported()
-            answer = _unpacked(await self._live_copy.ask(lambda: question(code)))
-            outcome = "answered" if answer.status == 200 else "wrong"
+            question = CopiedQuestion(_CODE, function or name, arguments).encoded()
+            answer = await self._ask(question, facts, fresh=fresh)
+            outcome = "answered" if answer.status == HTTPStatus.OK else "wrong"
         except NoAnswerError as problem:
-            status = 429 if isinstance(problem, CopyBusyError) else 503
+            is_busy = isinstance(problem, CopyBusyError)
+            status = HTTPStatus.TOO_MANY_REQUESTS if is_busy else HTTPStatus.SERVICE_UNAVAILABLE
             answer = QuestionAnswer(status, str(problem).encode(), problem.retry_after_seconds)
             outcome = problem.outcome
         seconds = self._clock.monotonic() - began
@@ -109,31 +112,39 @@ class LiveQuestions:
         self._say(name, outcome, answer, seconds, fields)
         return answer
 
+    async def _ask(self, question: bytes, facts: bytes, *, fresh: bool) -> QuestionAnswer:
+        if not self._has_code:
+            # Before the copy is made, which else would import the code in each of its children; in a thread: it takes a
+            # while, and a service that nobody asks does not need it.
+            await asyncio.to_thread(importlib.import_module, _CODE)
+            self._has_code = True
+        found = await self._live_copy.ask(question, facts, fresh=fresh)
+        answer = _unpacked(found)
+        if answer.status != HTTPStatus.OK and found.is_older_than_question and not facts:
+            # What it names may be younger than the copy: a node, a priority class.
+            answer = _unpacked(await self._live_copy.ask(question, fresh=True))
+        return answer
+
     def _say(self, name: str, outcome: str, answer: QuestionAnswer, seconds: float, fields: dict[str, object]) -> None:
         facts = {"question": name, **fields, "seconds": round(seconds, 3)}
         if outcome == "answered":
-            _log.info("question_answered", **facts, bytes=len(answer.body))
+            _log.info("question_answered", **facts, bytes=len(answer.body), age_seconds=answer.age_seconds)
         elif outcome == "failed":
             _log.error("question_not_answered", **facts, outcome=outcome, err=answer.body.decode(errors="replace"))
         else:
             _log.info("question_not_answered", **facts, outcome=outcome, reason=answer.body.decode(errors="replace"))
-
-    async def _imported(self) -> ModuleType:
-        """The code of the questions, which a service that nobody asks does not need. In a thread: it takes a while."""
-        if self._code is None:
-            self._code = await asyncio.to_thread(importlib.import_module, _CODE)
-        return self._code
 
     def samples(self) -> Iterable[Sample]:
         """A metrics `Source`."""
         return [
             Numbers("counter", QUESTIONS, dict(self._asked)),
             Numbers("counter", SECONDS, dict(self._seconds)),
+            Numbers("counter", COPIES, {(): self._live_copy.forks}),
             Numbers("counter", PAUSES, {(): self._live_copy.fork_seconds}),
             gauge(WAITING, {(): float(self._live_copy.waiting)}),
         ]
 
 
-def _unpacked(text: bytes) -> QuestionAnswer:
-    status, _, body = text.partition(b"\n")
-    return QuestionAnswer(int(status), body)
+def _unpacked(answer: LiveAnswer) -> QuestionAnswer:
+    status, _, body = answer.body.partition(b"\n")
+    return QuestionAnswer(int(status), body, age_seconds=int(answer.age_seconds))

@@ -1,14 +1,15 @@
 """The state of the service as questions see it; read in a copy of the process, where nothing moves any more."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from kscheduler.api.core import Pod
 from kscheduler.api.groups import POD_GROUPS
-from kscheduler.api.kinds import KINDS, PODS
+from kscheduler.api.kinds import KINDS, NODES, PODS
 from kscheduler.app.parts import Parts
 from kscheduler.assembly import group_apis
 from kscheduler.explain.in_service import EXTENDER_LINE, NOWHERE, PERMIT, UNDER_WAY, InService
+from kscheduler.explain.questions.membership import waiting_group_of
 from kscheduler.explain.questions.running import WHERE, RunningScheduler
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
@@ -17,13 +18,18 @@ from kscheduler.whatif.scenario import ClusterObjects
 _PARKED: Final = "unschedulable"
 
 
-def live_objects(parts: Parts, *, in_order: bool = False) -> ClusterObjects:
-    """Everything that the informers hold. The objects are shared, not copied.
+_MANY: Final = frozenset((NODES.plural, PODS.plural))
+
+
+def live_objects(parts: Parts, *, in_order: bool = False, besides: Collection[str] = ()) -> ClusterObjects:
+    """Everything that the informers hold, without the kinds `besides`. The objects are shared, not copied.
 
     `in_order`: pods that wait stand in the order in which they came to the queue.
     """
     objects: dict[str, Any] = {
-        plural: tuple(parts.informers.informer(kind).store.list()) for plural, kind in KINDS.items()
+        plural: tuple(parts.informers.informer(kind).store.list())
+        for plural, kind in KINDS.items()
+        if plural not in besides
     }
     if in_order:
         objects["pods"] = _in_order(objects["pods"], parts)
@@ -56,27 +62,39 @@ def serving_now(parts: Parts) -> Serving:
     return Serving(parts.assembly.config, WHERE, parts.assembly.registry)
 
 
-def running_scheduler(parts: Parts, *, leads: bool, in_order: bool = False) -> RunningScheduler:
-    """The service of this moment."""
+def running_about(parts: Parts, pod: Pod, as_of: float, *, leads: bool) -> RunningScheduler:
+    """The service as far as a question about this pod looks.
+
+    A pod by itself is decided by the cache, which has the nodes and pods. A list of all of them would count a
+    reference to each, and so copy every page that one of them is on: 1,500 pages at 5,000 nodes, a few us each.
+    """
+    is_by_itself = waiting_group_of(pod, serving_now(parts)) is None
+    return running_scheduler(parts, as_of, leads=leads, besides=_MANY if is_by_itself else ())
+
+
+def running_scheduler(
+    parts: Parts, as_of: float, *, leads: bool, in_order: bool = False, besides: Collection[str] = ()
+) -> RunningScheduler:
+    """The service as of a moment; `besides` as for `live_objects`."""
     assembly = parts.assembly
     return RunningScheduler(
-        objects=live_objects(parts, in_order=in_order),
+        objects=live_objects(parts, in_order=in_order, besides=besides),
         cache=assembly.cache,
         profiles=assembly.profiles,
         served=serving_now(parts),
         groups=tuple(assembly.cache.pod_groups.groups()),
         ports=assembly.ports,
-        in_service=lambda pod: in_service(parts, pod, leads=leads),
+        in_service=lambda pod: in_service(parts, pod, as_of, leads=leads),
     )
 
 
-def in_service(parts: Parts, pod: Pod, *, leads: bool) -> InService:
-    """What the service knows of a pod."""
-    at, uid, assembly = parts.clock.time(), pod.metadata.uid, parts.assembly
+def in_service(parts: Parts, pod: Pod, at: float, *, leads: bool) -> InService:
+    """What the service knows of a pod at a moment (wall-clock seconds)."""
+    uid, assembly = pod.metadata.uid, parts.assembly
     assumed_on = assembly.cache.node_of(uid) if assembly.cache.is_assumed(uid) else ""
     held = assembly.waiting.get(uid)
     if held is not None and held.verdict is None:
-        now = parts.clock.monotonic()
+        now = parts.clock.monotonic() - (parts.clock.time() - at)
         left = {plugin: max(deadline - now, 0.0) for plugin, deadline in sorted(held.deadlines.items())}
         return InService(at, PERMIT, leads, since=at - (now - held.since), assumed_on=held.node_name, permit=left)
     found = assembly.queue.find(pod.key)

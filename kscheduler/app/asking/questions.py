@@ -1,9 +1,12 @@
-"""The questions themselves: called in a copy of the service, imported with the first one.
+"""The questions themselves: called in a child of a copy of the service, imported with the first one.
 
-Each returns the status of HTTP, a line end and the body; what is wrong with the question is a sentence of text.
+`as_of` is when the copy was made, in seconds of the wall clock. Each returns the status of HTTP, a line end and the
+body; what is wrong with the question is a sentence of text.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any, Final
 
@@ -11,7 +14,7 @@ import numpy.ma  # noqa: F401  `np.unique` imports it when it is first called: e
 
 from kscheduler.api.core import Pod
 from kscheduler.app.asking.helping_changes import helping_changes as of_reasons
-from kscheduler.app.asking.live_state import live_objects, live_pod, running_scheduler
+from kscheduler.app.asking.live_state import live_objects, live_pod, running_about, running_scheduler
 from kscheduler.app.parts import Parts
 from kscheduler.explain.answering import answered
 from kscheduler.explain.as_json import json_line
@@ -33,6 +36,8 @@ Tree = dict[str, Any]
 
 PLAY_SECONDS: Final = 6.0
 """Of the deadline of a copy (`CopyLimits.seconds`): the rest is for the answer, on a machine that is busy."""
+_TOLD_AGE_SECONDS: Final = 1.0
+"""An answer about an older state says so."""
 _OK: Final = 200
 _BAD_REQUEST: Final = 400
 _NOT_FOUND: Final = 404
@@ -40,7 +45,14 @@ _UNPROCESSABLE: Final = 422
 
 
 def explain(
-    parts: Parts, pod_key: str, against_node: str, *, leads: bool, as_text: bool, with_suggestions: bool
+    parts: Parts,
+    as_of: float,
+    *,
+    pod_key: str,
+    against_node: str,
+    leads: bool,
+    as_text: bool,
+    with_suggestions: bool,
 ) -> bytes:
     """Where a pod goes and why, as `kscheduler explain` says it.
 
@@ -60,7 +72,7 @@ def explain(
     if pod is None:
         hint = f"; of a pod group: podGroup=NAMESPACE/{name}" if namespace in GROUP_PREFIXES else ""
         return _answer(_NOT_FOUND, f"the service knows no pod {pod_key}{hint}")
-    running = running_scheduler(parts, leads=leads)
+    running = running_about(parts, pod, as_of, leads=leads)
     if against_node and not running.cache.has_node(against_node):
         return _answer(_NOT_FOUND, f"the service knows no node {against_node}")
     question = running.question(pod)
@@ -74,30 +86,32 @@ def explain(
         )
     except ScenarioError as problem:
         return _answer(_UNPROCESSABLE, str(problem))
+    answer = replace(answer, notes=(*answer.notes, *_age_notes(parts, as_of)))
     if not as_text:
         return _answer(_OK, f"{answer.as_json()}\n")
     notes = "".join(f"note: {note}\n" for note in dict.fromkeys(answer.notes))
     return _answer(_OK, f"{answer.as_text()}\n{notes}")
 
 
-def nodes(parts: Parts) -> bytes:
+def nodes(parts: Parts, as_of: float) -> bytes:
     """How full each node is, and which waiting pods it has rejected."""
     assembly = parts.assembly
     uses = node_uses(assembly.cache, assembly.profiles, live_objects(parts).pods)
-    return _answer(_OK, f"{json_line(uses_tree(uses))}\n")
+    return _answer(_OK, f"{json_line(uses_tree(uses, _age_notes(parts, as_of)))}\n")
 
 
-def helping_changes(parts: Parts, reasons: Sequence[Sequence[str]]) -> bytes:
+def helping_changes(parts: Parts, as_of: float, *, reasons: Sequence[Sequence[str]]) -> bytes:
     """The change that frees most pods of each reason, by the key of its first pod: as on the status page."""
+    del as_of
     return _answer(_OK, json_line(of_reasons(parts, reasons)))
 
 
-def simulate(parts: Parts, body: bytes) -> bytes:
+def simulate(parts: Parts, as_of: float, *, body: bytes) -> bytes:
     """What would happen if, as `kscheduler simulate -o json` says it."""
     began = perf_counter()
     try:
         request = read_request(body)
-        running = running_scheduler(parts, leads=True, in_order=True)
+        running = running_scheduler(parts, as_of, leads=True, in_order=True)
         wishes = wishes_of(request, (node.metadata.name for node in running.objects.nodes))
         served = serving_of_request(request, running.served)
         cluster = HeldCluster(running.cache, running.objects)
@@ -107,7 +121,7 @@ def simulate(parts: Parts, body: bytes) -> bytes:
         rehearsed = rehearse(plan)
     except ScenarioError as problem:
         return _answer(_BAD_REQUEST, str(problem))
-    return _answer(_OK, f"{json_line(simulation_tree(rehearsed, notes))}\n")
+    return _answer(_OK, f"{json_line(simulation_tree(rehearsed, [*notes, *_age_notes(parts, as_of)]))}\n")
 
 
 def _priorities_of(pods: Iterable[Pod]) -> dict[str, Tree]:
@@ -119,6 +133,13 @@ def _priorities_of(pods: Iterable[Pod]) -> dict[str, Tree]:
             policy = {"preemptionPolicy": spec.preemption_policy} if spec.preemption_policy else {}
             found[name] = {"metadata": {"name": name}, "value": spec.priority or 0, **policy}
     return found
+
+
+def _age_notes(parts: Parts, as_of: float) -> Iterator[str]:
+    age_seconds = parts.clock.time() - as_of
+    if age_seconds > _TOLD_AGE_SECONDS:
+        at = datetime.fromtimestamp(as_of, UTC).strftime("%H:%M:%SZ")
+        yield f"as of {at}, {age_seconds:.0f} s before this answer"
 
 
 def _answer(status: int, text: str) -> bytes:

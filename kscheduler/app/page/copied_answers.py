@@ -3,9 +3,12 @@
 It runs in the copy, and may change what it likes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from kscheduler.app.asking.helping_changes import helping_changes, pending_of
+import msgspec
+
+from kscheduler.app.asking.helping_changes import helping_changes as of_reasons
+from kscheduler.app.asking.helping_changes import pending_of
 from kscheduler.app.parts import Parts
 from kscheduler.framework.cluster.preemption import PreemptionSearch
 from kscheduler.scheduling.cycle.schedule import schedule
@@ -14,8 +17,19 @@ from kscheduler.server.status_page.sources import NodeVerdict
 __all__ = ["helping_changes", "verdicts"]
 
 
-def verdicts(parts: Parts, node_name: str, keys: Iterable[str]) -> Iterable[NodeVerdict]:
-    """What the cycle says of each of these pending pods on one node."""
+def helping_changes(parts: Parts, as_of: float, *, reasons: Sequence[Sequence[str]]) -> bytes:
+    """The change that frees most pods of each reason, as JSON by the key of the reason's first pod."""
+    del as_of
+    return msgspec.json.encode(of_reasons(parts, reasons))
+
+
+def verdicts(parts: Parts, as_of: float, *, node_name: str, keys: Sequence[str]) -> bytes:
+    """What the cycle says of each of these pending pods on one node, as JSON."""
+    del as_of
+    return msgspec.json.encode([*_verdicts(parts, node_name, keys)])
+
+
+def _verdicts(parts: Parts, node_name: str, keys: Iterable[str]) -> Iterable[NodeVerdict]:
     cache = parts.assembly.cache
     for pod, profile in pending_of(parts, keys):
         gate = profile.run_pre_enqueue(pod)

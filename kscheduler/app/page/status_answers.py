@@ -2,17 +2,17 @@
 
 import asyncio
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
-from types import ModuleType
 from typing import Any, Final
 
 import msgspec
 
 from kscheduler.api.core import Pod
-from kscheduler.app.asking.live_copy import LiveCopy, NoAnswerError
+from kscheduler.app.asking.copied_service import CopiedQuestion
+from kscheduler.app.asking.live_copy import LiveCopy
 from kscheduler.app.asking.live_questions import LiveQuestions
-from kscheduler.app.parts import Parts
+from kscheduler.app.asking.no_answers import NoAnswerError
 from kscheduler.server.status_page.sources import NodeVerdict, Refused, Tree
 
 _CODE: Final = "kscheduler.app.page.copied_answers"
@@ -23,11 +23,10 @@ _CHANGES = msgspec.json.Decoder(dict[str, dict[str, Any]])
 class StatusAnswers:
     """Implements `status_page.sources.LiveAnswers`."""
 
-    def __init__(self, parts: Parts, copy: LiveCopy, questions: LiveQuestions) -> None:
-        self._parts = parts
+    def __init__(self, copy: LiveCopy, questions: LiveQuestions) -> None:
         self._copy = copy
         self._questions = questions
-        self._code: ModuleType | None = None
+        self._has_code = False
 
     async def explain(self, pod: Pod) -> Tree | Refused:
         """The explanation of one pod as it would be decided now."""
@@ -39,24 +38,21 @@ class StatusAnswers:
 
     async def verdicts_on(self, node_name: str, keys: Sequence[str]) -> list[NodeVerdict] | Refused:
         """What the cycle says of these pending pods on one node."""
-        code = await self._imported()
-        body = await self._ask(lambda: msgspec.json.encode([*code.verdicts(self._parts, node_name, keys)]))
+        body = await self._ask("verdicts", node_name=node_name, keys=keys)
         return body if isinstance(body, Refused) else _VERDICTS.decode(body)
 
     async def helping_changes(self, reasons: Sequence[Sequence[str]]) -> dict[str, Tree] | Refused:
         """For each reason, by the key of its first pod, the change that frees most of its pods."""
-        code = await self._imported()
-        body = await self._ask(lambda: msgspec.json.encode(code.helping_changes(self._parts, reasons)))
+        body = await self._ask("helping_changes", reasons=reasons)
         return body if isinstance(body, Refused) else _CHANGES.decode(body)
 
-    async def _imported(self) -> ModuleType:
-        """The code of the answers, in a thread: a service whose page nobody looks at does not need it."""
-        if self._code is None:
-            self._code = await asyncio.to_thread(importlib.import_module, _CODE)
-        return self._code
-
-    async def _ask(self, question: Callable[[], bytes]) -> bytes | Refused:
+    async def _ask(self, function: str, **arguments: Any) -> bytes | Refused:
+        if not self._has_code:
+            # Before the copy is made, which else would import the code in each of its children; in a thread: a service
+            # whose page nobody looks at does not need it.
+            await asyncio.to_thread(importlib.import_module, _CODE)
+            self._has_code = True
         try:
-            return await self._copy.ask(question)
+            return (await self._copy.ask(CopiedQuestion(_CODE, function, arguments).encoded())).body
         except NoAnswerError as failure:
             return Refused(f"No answer now: {failure}. Load the page again in a while.")

@@ -159,14 +159,23 @@ class NodeTable:
         return info
 
     def name_of(self, row: int) -> str:
-        """The name of a live row's node."""
-        return self.info(row).name
+        """The name of the row's node, empty for a free row."""
+        return self._name_at[row]
 
     def names(self) -> tuple[str, ...]:
         """Names by row, empty for free rows: a frozen copy, shared until a node is added or removed."""
         if self._names is None:
             self._names = tuple(self._name_at)
         return self._names
+
+    def gather_names(self) -> None:
+        """Put the names beside each other in memory, as new strings.
+
+        For a process whose children look at all of them: whoever counts a reference writes to the string, and so copies
+        its page. Strings that came with their nodes lie on a page each, new ones sixty on a page.
+        """
+        self._name_at = "\0".join(self._name_at).split("\0")
+        self._names = None
 
     def amounts(self, column: NDArray[np.int64], resource: str, rows: Rows) -> NDArray[np.int64]:
         """A resource of `column` (`allocatable` or `requested`) at the rows: int64, shape of `rows`.

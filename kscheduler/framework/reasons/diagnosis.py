@@ -60,8 +60,9 @@ class Diagnosis:
     def by_node(self) -> Iterator[tuple[str, Status]]:
         """Every rejected node's name with its status."""
         for rejection in self.rejections:
-            statuses = {int(code): rejection.status_of(int(code)) for code in np.unique(rejection.codes)}
-            for row, code in zip(rejection.rows.tolist(), rejection.codes.tolist(), strict=True):
+            codes = rejection.codes.tolist()
+            statuses = {code: rejection.status_of(code) for code in set(codes)}
+            for row, code in zip(rejection.rows.tolist(), codes, strict=True):
                 yield self.names[row], statuses[code]
 
 

@@ -1,4 +1,4 @@
-"""`GET /explain`, `GET /nodes` and `POST /simulate`: questions about the state of this moment.
+"""`GET /explain`, `GET /nodes` and `POST /simulate`: questions about the state of some seconds ago at most (`Age`).
 
     GET  /explain?pod=shop/web-0                 JSON as `kscheduler explain -o json`; text for `Accept: text/plain`
     GET  /explain?pod=shop/web-0&against=node-7  why not that node
@@ -41,22 +41,27 @@ class QuestionAnswer:
     status: int
     body: bytes
     retry_after_seconds: int = 0
+    age_seconds: int = 0
+    """How old the state is that it tells."""
 
 
 class Questions(Protocol):
     """Who answers."""
 
     async def explain(
-        self, pod_key: str, against_node: str, *, as_text: bool, with_suggestions: bool
+        self, pod_key: str, against_node: str, *, as_text: bool, with_suggestions: bool, fresh: bool = False
     ) -> QuestionAnswer:
-        """Where a pod (`namespace/name`) goes and why, or a pod group (`namespace/podgroup/name`)."""
+        """Where a pod (`namespace/name`) goes and why, or a pod group (`namespace/podgroup/name`).
+
+        `fresh`, as below: of the state from now on, not of before.
+        """
         ...
 
-    async def simulate(self, body: bytes) -> QuestionAnswer:
+    async def simulate(self, body: bytes, *, fresh: bool = False) -> QuestionAnswer:
         """What would happen if."""
         ...
 
-    async def nodes(self) -> QuestionAnswer:
+    async def nodes(self, *, fresh: bool = False) -> QuestionAnswer:
         """How full each node is, and whom it has rejected."""
         ...
 
@@ -85,7 +90,9 @@ def explain_page(questions: Questions) -> Handler:
             return status_answer(request, 400, "suggestions: true or false was expected")
         as_text = _wants_text(request)
         asked = f"{namespace}/{POD_GROUP}/{name}" if parameter == "podGroup" else key
-        answer = await questions.explain(asked, against, as_text=as_text, with_suggestions=with_suggestions)
+        answer = await questions.explain(
+            asked, against, as_text=as_text, with_suggestions=with_suggestions, fresh=_wants_fresh(request)
+        )
         return _response(request, answer, "text/plain" if as_text else "application/json")
 
     return handle
@@ -101,7 +108,8 @@ def simulate_page(questions: Questions) -> Handler:
         if request.content_type not in ("application/json", "application/octet-stream"):
             text = f"the body is JSON, not {request.content_type}: send Content-Type: application/json"
             return status_answer(request, 415, text)
-        answer = await questions.simulate(await request.clone(client_max_size=BODY_BYTES).read())
+        body = await request.clone(client_max_size=BODY_BYTES).read()
+        answer = await questions.simulate(body, fresh=_wants_fresh(request))
         return _response(request, answer, "application/json")
 
     return handle
@@ -114,7 +122,7 @@ def nodes_page(questions: Questions) -> Handler:
         unknown = unknown_parameter(request)
         if unknown is not None:
             return unknown
-        return _response(request, await questions.nodes(), "application/json")
+        return _response(request, await questions.nodes(fresh=_wants_fresh(request)), "application/json")
 
     return handle
 
@@ -143,9 +151,15 @@ def _wants_text(request: web.Request) -> bool:
     return False
 
 
+def _wants_fresh(request: web.Request) -> bool:
+    """Whether the client takes no answer of before its question: who has just changed something asks like that."""
+    wishes = ",".join(request.headers.getall(hdrs.CACHE_CONTROL, [])).lower().split(",")
+    return any(wish.strip() == "no-cache" for wish in wishes)
+
+
 def _response(request: web.Request, answer: QuestionAnswer, content_type: str) -> web.Response:
     if answer.status == 200:
-        headers = {hdrs.CACHE_CONTROL: "no-store", hdrs.VARY: hdrs.ACCEPT}
+        headers = {hdrs.CACHE_CONTROL: "no-store", hdrs.VARY: hdrs.ACCEPT, hdrs.AGE: str(answer.age_seconds)}
         return web.Response(body=answer.body, content_type=content_type, charset="utf-8", headers=headers)
     refusal = status_answer(request, answer.status, answer.body.decode(errors="replace"))
     if answer.retry_after_seconds:

@@ -136,7 +136,7 @@ class SharedAnswers(Generic[V]):
         kept = self._known(question)
         if kept is not None:
             return kept
-        async with self._asking:  # one copy runs at a time anyway
+        async with self._asking:  # whoever comes second finds the answer kept
             kept = self._known(question)
             if kept is not None:
                 return kept

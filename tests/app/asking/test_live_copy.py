@@ -9,39 +9,22 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kscheduler.aio.event_loop import new_event_loop
-from kscheduler.app.asking.live_copy import (
+from kscheduler.app.asking.live_copy import life_after, rest_after
+from kscheduler.app.asking.no_answers import (
     AnswerTooLargeError,
     CopyBusyError,
     CopyFailedError,
     CopyLimits,
     CopyRefusedError,
     CopyTimeoutError,
-    LiveCopy,
-    rest_after,
 )
 from kscheduler.app.asking.room import MemoryRoom, cgroup_used
-
-Run = Callable[[Coroutine[Any, Any, None]], None]
-
-
-@pytest.fixture(params=[asyncio.new_event_loop, new_event_loop], ids=["asyncio", "uvloop"])
-def run(request: pytest.FixtureRequest) -> Run:
-    def to_the_end(main: Coroutine[Any, Any, None]) -> None:
-        with asyncio.Runner(loop_factory=request.param) as runner:
-            runner.run(main)
-
-    return to_the_end
-
-
-def _children() -> str:
-    return Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+from tests.app.asking.asked import LiveClosures, Run, my_pid, until_asked
 
 
 def test_a_question_sees_the_state_of_its_moment_and_what_it_changes_stays_in_the_copy(run: Run) -> None:
@@ -52,12 +35,11 @@ def test_a_question_sees_the_state_of_its_moment_and_what_it_changes_stays_in_th
         return str(state["pods"]).encode()
 
     async def main() -> None:
-        live = LiveCopy()
-        assert await live.ask(question) == b"4"
-        state["pods"] = 10
-        assert await live.ask(question) == b"11"
-        assert state["pods"] == 10
-        assert _children() == ""
+        async with LiveClosures() as live:
+            assert await live.answer(question) == b"4"
+            state["pods"] = 10
+            assert (await live.whole_answer(question, fresh=True)).body == b"11"
+            assert state["pods"] == 10
 
     run(main())
 
@@ -71,20 +53,23 @@ def test_a_question_may_run_an_event_loop_of_its_own(run: Run) -> None:
         return b"".join(writing)
 
     async def main() -> None:
-        assert await LiveCopy().ask(lambda: asyncio.run(inner())) == b"waited"
+        async with LiveClosures() as live:
+            assert await live.answer(lambda: asyncio.run(inner())) == b"waited"
 
     run(main())
 
 
-def test_a_copy_has_no_descriptor_but_its_pipe_and_nowhere(run: Run) -> None:
+def test_a_copy_has_no_descriptor_but_nowhere_its_channel_and_what_ends_with_it(run: Run) -> None:
     ours, theirs = socket.socketpair()
 
     def question() -> bytes:
         found = {entry.name: str(entry.readlink()) for entry in Path("/proc/self/fd").iterdir() if entry.exists()}
-        return repr(sorted({where.partition(":")[0] for where in found.values()})).encode()
+        where = sorted(where.partition(":")[0] for where in found.values())
+        return repr(where).encode()
 
     async def main() -> None:
-        assert await LiveCopy().ask(question) == b"['/dev/null', 'pipe']"
+        async with LiveClosures() as live:
+            assert await live.answer(question) == b"['/dev/null', '/dev/null', '/dev/null', 'pipe', 'socket']"
 
     run(main())
     ours.sendall(b"still ours")
@@ -123,8 +108,9 @@ def test_a_copy_cannot_reach_outside(
         return b"it did"
 
     async def main() -> None:
-        with pytest.raises(CopyFailedError, match="must not reach outside its process"):
-            await LiveCopy().ask(question)
+        async with LiveClosures() as live:
+            with pytest.raises(CopyFailedError, match="must not reach outside its process"):
+                await live.answer(question)
 
     asyncio.run(main())
     assert not list(tmp_path.iterdir())
@@ -144,7 +130,8 @@ def test_a_lock_that_another_thread_holds_at_the_fork_does_not_hold_up_the_copy(
         return b"done"
 
     async def main() -> None:
-        assert await LiveCopy().ask(question) == b"done"
+        async with LiveClosures() as live:
+            assert await live.answer(question) == b"done"
 
     thread = threading.Thread(target=hold)
     thread.start()
@@ -158,8 +145,9 @@ def test_a_lock_that_another_thread_holds_at_the_fork_does_not_hold_up_the_copy(
 
 def test_what_a_question_raises_is_told(run: Run) -> None:
     async def main() -> None:
-        with pytest.raises(CopyFailedError, match="ZeroDivisionError: integer"):
-            await LiveCopy().ask(lambda: bytes(1 % 0))
+        async with LiveClosures() as live:
+            with pytest.raises(CopyFailedError, match="ZeroDivisionError: integer"):
+                await live.answer(lambda: bytes(1 % 0))
 
     run(main())
 
@@ -170,8 +158,9 @@ def test_a_copy_that_is_killed_is_told_with_its_signal(run: Run) -> None:
         return b""
 
     async def main() -> None:
-        with pytest.raises(CopyFailedError, match=r"without an answer \(signal 9\)"):
-            await LiveCopy().ask(question)
+        async with LiveClosures() as live:
+            with pytest.raises(CopyFailedError, match=r"without an answer \(signal 9\)"):
+                await live.answer(question)
 
     run(main())
 
@@ -182,59 +171,78 @@ def test_a_copy_that_takes_too_long_is_killed_and_the_next_question_is_answered(
         return b""
 
     async def main() -> None:
-        live = LiveCopy(limits=CopyLimits(seconds=2.0))
-        with pytest.raises(CopyTimeoutError, match=r"no answer within 2 s"):
-            await live.ask(question)
-        assert await live.ask(lambda: b"next") == b"next"
-        assert _children() == ""
+        async with LiveClosures(limits=CopyLimits(seconds=2.0)) as live:
+            with pytest.raises(CopyTimeoutError, match=r"no answer within 2 s"):
+                await live.answer(question)
+            assert await live.answer(lambda: b"next") == b"next"
 
     run(main())
 
 
 def test_an_answer_that_is_too_large_is_not_taken(run: Run) -> None:
     async def main() -> None:
-        live = LiveCopy(limits=CopyLimits(answer_bytes=1 << 20))
-        assert len(await live.ask(lambda: bytes(1 << 20))) == 1 << 20
-        with pytest.raises(AnswerTooLargeError, match="more than 1 MiB"):
-            await live.ask(lambda: bytes((1 << 20) + 1))
+        async with LiveClosures(limits=CopyLimits(answer_bytes=1 << 20)) as live:
+            assert len(await live.answer(lambda: bytes(1 << 20))) == 1 << 20
+            with pytest.raises(AnswerTooLargeError, match="more than 1 MiB"):
+                await live.answer(lambda: bytes((1 << 20) + 1))
 
     run(main())
 
 
 def test_a_copy_may_not_grow_without_bound(run: Run) -> None:
     async def main() -> None:
-        live = LiveCopy(limits=CopyLimits(growth_bytes=64 << 20))
-        with pytest.raises(CopyRefusedError, match="more memory than a copy may have"):
-            await live.ask(lambda: bytes(256 << 20))
+        async with LiveClosures(limits=CopyLimits(growth_bytes=64 << 20)) as live:
+            with pytest.raises(CopyRefusedError, match="more memory than a copy may have"):
+                await live.answer(lambda: bytes(256 << 20))
 
     run(main())
 
 
 def test_no_copy_begins_where_memory_is_short_and_one_that_makes_it_short_ends(run: Run) -> None:
-    used = [80, 50, 50, 95]
+    used = 80
 
     def question() -> bytes:
         time.sleep(60)
         return b""
 
     async def main() -> None:
-        live = LiveCopy(MemoryRoom(lambda: 100, lambda: used.pop(0)))
-        with pytest.raises(CopyRefusedError, match="80 % of the memory limit is used"):
-            await live.ask(lambda: b"")
-        with pytest.raises(CopyRefusedError, match="more memory than the limit"):
-            await live.ask(question)
-        assert live.waiting == 0
+        nonlocal used
+        async with LiveClosures(MemoryRoom(lambda: 100, lambda: used)) as live:
+            with pytest.raises(CopyRefusedError, match="80 % of the memory limit is used"):
+                await live.answer(lambda: b"")
+            used = 50
+            asked = asyncio.ensure_future(live.answer(question))
+            await until_asked()
+            used = 95
+            with pytest.raises(CopyRefusedError, match="more memory than the limit"):
+                await asked
+            assert live.waiting == 0
 
     run(main())
 
 
-def test_questions_come_one_after_another_and_only_so_many_wait(run: Run) -> None:
+def test_so_many_questions_are_answered_at_once_and_only_so_many_wait(run: Run) -> None:
     async def main() -> None:
-        live = LiveCopy(limits=CopyLimits(waiting=2))
-        asked = [asyncio.ensure_future(live.ask(lambda: str(os.getpid()).encode())) for _ in range(4)]
-        answers = await asyncio.gather(*asked, return_exceptions=True)
-        assert [type(answer) for answer in answers] == [bytes, bytes, bytes, CopyBusyError]
-        assert len(set(answers)) == 4
+        async with LiveClosures(limits=CopyLimits(waiting=2, at_once=2)) as live:
+            answers = await asyncio.gather(*(live.answer(my_pid) for _ in range(6)), return_exceptions=True)
+            assert [type(answer) for answer in answers] == [*[bytes] * 4, *[CopyBusyError] * 2]
+            assert len(set(answers[:4])) == 4
+
+    run(main())
+
+
+def test_a_slow_question_does_not_hold_up_the_others(run: Run) -> None:
+    def question() -> bytes:
+        time.sleep(60)
+        return b""
+
+    async def main() -> None:
+        async with LiveClosures() as live:
+            slow = asyncio.ensure_future(live.answer(question))
+            answers = [await live.answer(lambda: b"quick") for _ in range(3)]
+            assert answers == [b"quick"] * 3
+            assert not slow.done()
+            slow.cancel()
 
     run(main())
 
@@ -245,13 +253,13 @@ def test_a_question_waits_only_so_long_for_its_turn(run: Run) -> None:
         return b""
 
     async def main() -> None:
-        live = LiveCopy(limits=CopyLimits(waiting_seconds=0.05, seconds=0.5))
-        first = asyncio.ensure_future(live.ask(question))
-        await asyncio.sleep(0)
-        with pytest.raises(CopyBusyError, match="1 questions are before it"):
-            await live.ask(lambda: b"")
-        with pytest.raises(CopyTimeoutError):
-            await first
+        async with LiveClosures(limits=CopyLimits(waiting_seconds=0.05, seconds=0.5, at_once=1)) as live:
+            first = asyncio.ensure_future(live.answer(question))
+            await asyncio.sleep(0)
+            with pytest.raises(CopyBusyError, match="1 questions are before it"):
+                await live.answer(lambda: b"")
+            with pytest.raises(CopyTimeoutError):
+                await first
 
     run(main())
 
@@ -263,16 +271,14 @@ def test_whoever_goes_away_takes_the_copy_along(run: Run, turns: int) -> None:
         return b""
 
     async def main() -> None:
-        live = LiveCopy()
-        asking = asyncio.ensure_future(live.ask(question))
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        asking.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await asking
-        assert await live.ask(lambda: b"next") == b"next"
-        await live.aclose()
-        assert _children() == ""
+        async with LiveClosures() as live:
+            asking = asyncio.ensure_future(live.answer(question))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            assert await live.answer(lambda: b"next") == b"next"
 
     run(main())
 
@@ -292,29 +298,34 @@ def test_signals_to_the_service_are_no_business_of_the_copy(run: Run) -> None:
         return b"it survived"
 
     async def main() -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGHUP, signal.SIGTERM):
-            loop.add_signal_handler(number, hear, number)
-        with pytest.raises(CopyFailedError, match=f"signal {signal.SIGTERM.value}"):
-            await LiveCopy().ask(question)
-        await asyncio.sleep(0.05)
-        assert heard == []
-        signal.raise_signal(signal.SIGHUP)
-        await hears.wait()
-        assert heard == [signal.SIGHUP]
+        async with LiveClosures() as live:
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGHUP, signal.SIGTERM):
+                loop.add_signal_handler(number, hear, number)
+            with pytest.raises(CopyFailedError, match=f"signal {signal.SIGTERM.value}"):
+                await live.answer(question)
+            await asyncio.sleep(0.05)
+            assert heard == []
+            signal.raise_signal(signal.SIGHUP)
+            await hears.wait()
+            assert heard == [signal.SIGHUP]
 
     run(main())
 
 
-def test_forking_takes_a_twentieth_of_the_loops_time_at_most_and_a_slow_fork_does_not_close_the_door() -> None:
+def test_a_copy_answers_for_so_long_that_forking_takes_little_and_a_slow_fork_does_not_close_the_door() -> None:
+    assert life_after(0.006) == pytest.approx(2.0)
+    assert life_after(0.0003) == pytest.approx(0.1)
+    assert life_after(1.0) == 3.0
     assert rest_after(0.005) == pytest.approx(0.095)
     assert rest_after(1.0) == 2.0
 
 
 def test_a_copy_collects_no_garbage(run: Run) -> None:
     async def main() -> None:
-        assert await LiveCopy().ask(lambda: str(gc.isenabled()).encode()) == b"False"
-        assert gc.isenabled()
+        async with LiveClosures() as live:
+            assert await live.answer(lambda: str(gc.isenabled()).encode()) == b"False"
+            assert gc.isenabled()
 
     run(main())
 
