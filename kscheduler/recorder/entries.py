@@ -18,10 +18,13 @@
     [LOST, entries]                                                  so many entries could not be kept: a gap
     [DIGEST, decisions, digest]                                      over all outcomes so far; ends each batch
 
-Times are microseconds since the entry before. An attempt is named by a number of its own, which begins anew with each
-process. Of a pod or a node that has changed, OBJECT has the parts that differ (`packing`). Outputs are what the step
-said: [FAILED, pod, message, nominated node, plugins, pending, fault, is error], [LET_GO, pod], [PREEMPTS, preemptor,
-node, victims], [WAITS_BESIDE, pod, node].
+Times are microseconds since the epoch. An attempt is named by a number of its own, which begins anew with each process.
+Of a pod or a node that has changed, OBJECT has the parts that differ (`packing`); where an object is new, the key is
+empty, as the object has it. Outputs are what the step said: [FAILED, pod, message, nominated node, plugins, pending,
+fault, is error], [LET_GO, pod], [PREEMPTS, preemptor, node, victims], [WAITS_BESIDE, pod, node].
+
+A batch is [entries, outcomes]. Outcomes (DECIDED, GROUP, LATER, ABANDONED, GIVEN_UP) stand by themselves, and `nil` is
+in their places among the entries: so their bytes are made once, for the file and for the digest that covers them.
 """
 
 import hashlib
@@ -96,6 +99,8 @@ OUTCOMES: Final = frozenset((*DECISIONS, Op.ABANDONED, Op.GIVEN_UP))
 """Entries that a digest covers: what the scheduler said."""
 UNTIMED: Final = frozenset((Op.SNAPSHOT, Op.LOST, Op.DIGEST))
 _TIME: Final = 1
+_PAIR: Final = b"\x92"
+"""The beginning of a msgpack array of two."""
 
 
 def array_of(batches: Sequence[bytes]) -> bytes:
@@ -103,8 +108,25 @@ def array_of(batches: Sequence[bytes]) -> bytes:
     return b"".join((b"\xdd", len(batches).to_bytes(4, "big"), *batches))
 
 
+def batch_of(entries: list[Entry | None], outcomes: Sequence[Entry], digest: "Digest") -> bytes:
+    """A batch as it stands in a block; it ends with the digest, which covers its outcomes, too."""
+    encoded = _encode(outcomes)
+    if outcomes:
+        digest.cover(encoded, sum(outcome[0] in DECISIONS for outcome in outcomes))
+    entries.append((int(Op.DIGEST), digest.decisions, digest.value))
+    return b"".join((_PAIR, _encode(entries), encoded))
+
+
+def entries_of(entries: Sequence[Entry | None], outcomes: Sequence[Entry]) -> list[Entry]:
+    """The entries of a batch, outcomes in their places. Raises `ValueError` if there are more or fewer places."""
+    if entries.count(None) != len(outcomes):
+        raise ValueError(f"{len(outcomes)} outcomes for {entries.count(None)} places")
+    following = iter(outcomes)
+    return [next(following) if entry is None else entry for entry in entries]
+
+
 def outcome(entry: Entry) -> Entry:
-    """An entry without its time: what is compared, and what the digest covers."""
+    """An entry without its time: what is compared."""
     return (entry[0], *entry[_TIME + 1 :])
 
 
@@ -122,14 +144,18 @@ class Digest:
         """One outcome, as the digest covers it: equal bytes are equal outcomes."""
         return _encode(outcome)
 
+    def cover(self, encoded: bytes, decisions: int) -> None:
+        """Cover the outcomes of a batch."""
+        self.value = hashlib.blake2b(self.value + encoded, digest_size=16).digest()
+        self.decisions += decisions
+
     def add(self, entry: Entry) -> None:
-        """Cover an outcome."""
-        self._outcomes.append(outcome(entry))
-        self.decisions += entry[0] in DECISIONS
+        """Cover an outcome with those of its batch."""
+        self._outcomes.append(entry)
 
     def close(self) -> bytes:
         """The value over all outcomes so far, at the end of a batch."""
         if self._outcomes:
-            self.value = hashlib.blake2b(self.value + _encode(self._outcomes), digest_size=16).digest()
+            self.cover(_encode(self._outcomes), sum(each[0] in DECISIONS for each in self._outcomes))
             self._outcomes.clear()
         return self.value

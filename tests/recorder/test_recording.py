@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from kscheduler.recorder.entries import Op
 from kscheduler.recorder.file.directory import room_for, segment_path, segments_in
 from kscheduler.recorder.file.segment_reader import SegmentReader
 from kscheduler.recorder.flight_recorder import FlightRecorder, RecordSettings
+from kscheduler.recorder.packing import ObjectPacker
 from kscheduler.recorder.replaying.replay import last_run_of, runs_of
 from kscheduler.recorder.step_clock import StepClock
 from tests.recorder.recorded import record, replayed
@@ -216,27 +218,33 @@ async def test_what_comes_after_the_end_is_counted_and_does_not_touch_the_file(t
     assert replayed(tmp_path).report.is_equal
 
 
+@pytest.mark.parametrize("where", ["objects", "batches"])
 async def test_a_bug_in_packing_ends_the_segment_and_not_the_service(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     monkeypatch.setattr(segment_thread, "RETRY_SECONDS", 0.0)
     cluster = cluster_with(tmp_path)
     assert cluster.recorder is not None
-    thread = cluster.recorder._thread
-    real, broken = thread._packed, 0
+    broken = 0
 
-    def packed(objects: Any, entries: Any) -> Any:
-        nonlocal broken
-        if broken == 1 and any(entry[0] is Op.DECIDED for entry in entries):
-            broken = 2
-            raise KeyError("unlike any entry")
-        return real(objects, entries)
+    def breaking(real: Callable[..., Any]) -> Callable[..., Any]:
+        def packed(*args: Any) -> Any:
+            nonlocal broken
+            if broken == 1:
+                broken = 2
+                raise KeyError("unlike any entry")
+            return real(*args)
+
+        return packed
 
     def begin_to_break() -> None:
         nonlocal broken
         broken = 1
 
-    monkeypatch.setattr(thread, "_packed", packed)
+    if where == "objects":
+        monkeypatch.setattr(ObjectPacker, "update", breaking(ObjectPacker.update))
+    else:
+        monkeypatch.setattr(recorder_module, "batch_of", breaking(recorder_module.batch_of))
     await play(cluster, 300, {120: begin_to_break})
     found = cluster.recorder.statistics()
     assert broken == 2

@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
+from kscheduler.recorder.entries import entries_of
 from kscheduler.recorder.file.blocks import BlockReader, SegmentError
 
-_decode = msgspec.msgpack.Decoder(list[list[list[Any]]]).decode
+_decode = msgspec.msgpack.Decoder(list[tuple[list[list[Any] | None], list[list[Any]]]]).decode
 
 
 class SegmentReader:
@@ -30,9 +31,9 @@ class SegmentReader:
                 raise SegmentError(f"{self._path}: {problem}") from None
             for data in reader:
                 try:
-                    batches = _decode(data)
-                except msgspec.MsgspecError as problem:
+                    entries = [entry for batch in _decode(data) for entry in entries_of(*batch)]
+                except ValueError as problem:  # msgspec's errors are such, too
                     self.is_damaged, self.stopped = True, f"a block holds no entries: {problem}"
                     return
-                yield [entry for batch in batches for entry in batch]
+                yield entries
             self.is_damaged, self.stopped = reader.is_damaged, reader.stopped

@@ -107,15 +107,11 @@ class PodDecisions:
 
 
 def _timed(reader: SegmentReader) -> Iterator[tuple[int, Entry]]:
-    """Entries with their time. Those of a snapshot are left out, but tell when it was taken."""
-    micros = 0
+    """Entries with their time. Those of a snapshot are left out."""
     for block in reader.blocks():
         for entry in block:
-            if entry[0] == Op.SNAPSHOT and entry[1] == "configuration":
-                micros = int(entry[3])
-            elif entry[0] not in UNTIMED:
-                micros += entry[1]
-                yield micros, entry
+            if entry[0] not in UNTIMED:
+                yield entry[1], entry
 
 
 def _decision(

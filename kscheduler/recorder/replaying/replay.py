@@ -209,7 +209,7 @@ class Replay:
         self.report.lost += beginning.lost
         is_whole = goes_on and not beginning.lost and self.scheduler is not None and not self._was_cut
         if is_whole and self.scheduler is not None:
-            self.scheduler.follow_segment(beginning.objects, beginning.micros)
+            self.scheduler.follow_segment()
             return
         scheduler = ReplayedScheduler(beginning.description, beginning.kinds, self._configure)
         self.report.kscheduler = beginning.description.version
@@ -217,7 +217,6 @@ class Replay:
         self.report.notes += [
             note for note in changed_plugins(beginning.description, scheduler.origins) if note not in self.report.notes
         ]
-        scheduler.follow_segment(beginning.objects, beginning.micros)
         for number, objects in beginning.stored:
             scheduler.stored(number, objects)
         scheduler.put_back(state, beginning.versions, beginning.micros)
@@ -236,7 +235,7 @@ class Replay:
         scheduler = self.scheduler
         if scheduler is None:
             return False  # astray, until the next snapshot
-        if self._until is not None and scheduler.clock.micros + entry[1] > self._until:
+        if self._until is not None and entry[1] > self._until:
             self.is_over = True
             return True
         try:
@@ -261,7 +260,7 @@ class Replay:
         if self._on_outcome is not None:
             self._on_outcome(entry, replayed)
         recorded = outcome(entry)
-        self._digest.add((replayed.outcome[0], 0, *replayed.outcome[1:]))
+        self._digest.add((replayed.outcome[0], entry[1], *replayed.outcome[1:]))
         if replayed.followed:
             report.followed[replayed.followed] += 1
             return
