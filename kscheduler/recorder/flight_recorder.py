@@ -25,7 +25,7 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Status
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
-from kscheduler.recorder.entries import Digest, Entry, How, Op, Output, Verb, batch_of
+from kscheduler.recorder.entries import Digest, Entry, How, Item, Op, Output, Verb, batch_of
 from kscheduler.recorder.packing import ObjectPacker
 from kscheduler.recorder.redaction.redacting import NO_REDACTION, Redaction
 from kscheduler.recorder.segment_thread import Batch, NewSegment, SegmentThread, ThreadStatistics
@@ -35,8 +35,8 @@ from kscheduler.scheduling.journal import AttemptFailure, Decided, EvictionStep,
 
 _log = get_logger(__name__)
 
-BATCH: Final = 256
-"""Entries that are encoded at a time."""
+BATCH: Final = 512
+"""Entries and times that are encoded at a time."""
 HAND_OVER_SECONDS: Final = 0.5
 """How long an entry may stay in memory of the loop: a kill loses no more than this and what is being written."""
 MOST_WAITING: Final = 100_000
@@ -90,7 +90,12 @@ class FlightRecorder(Journal):
     is_on = True
 
     def __init__(self, thread: SegmentThread, clock: Clock, redaction: Redaction = NO_REDACTION) -> None:
-        self.clock = StepClock(clock)
+        self._pending: list[Item] = []
+        """The batch under way. It stays the same list, as its `append` is bound."""
+        self._note = self._pending.append
+        self._decided: list[Entry] = []
+        """Its outcomes."""
+        self.clock = StepClock(clock, self._note)
         """For the scheduler: stands still within a step."""
         self.begins = self.clock.step  # type: ignore[method-assign]  # one call less in each step
         self.describe: Callable[[Any], Any] = str
@@ -100,11 +105,6 @@ class FlightRecorder(Journal):
         self.redaction = redaction
         self._thread = thread
         self._real = clock
-        self._pending: list[Entry | None] = []
-        """The batch under way, with `None` in the places of outcomes. It stays the same list, as the next is bound."""
-        self._note = self._pending.append
-        self._decided: list[Entry] = []
-        """Its outcomes."""
         self._digest = Digest()
         self.objects = ObjectPacker(redaction)
         """Of the segment under way."""
@@ -165,6 +165,7 @@ class FlightRecorder(Journal):
 
     def _begin_segment(self) -> None:
         self._hand_over()
+        self._pending.clear()  # times that no entry has followed: the snapshot has its own
         missing, self._missing = self._missing, 0
         self._outputs, self._is_repaired = [], False
         self.objects = ObjectPacker(self.redaction)
@@ -174,7 +175,7 @@ class FlightRecorder(Journal):
     # --- keeping ------------------------------------------------------------------------------------------------------
 
     def keep(self, entry: Entry) -> None:
-        """The next entry, which is no outcome."""
+        """The next entry, without its time: the clock has noted that."""
         pending = self._pending
         pending.append(entry)
         if len(pending) >= BATCH:
@@ -182,14 +183,12 @@ class FlightRecorder(Journal):
 
     def _keep_outcome(self, entry: Entry) -> None:
         self._decided.append(entry)
-        self._pending.append(None)
-        if len(self._pending) >= BATCH:
-            self._hand_over()
+        self.keep(entry)
 
     def _hand_over(self) -> None:
-        count = len(self._pending)
+        count = self._entries_pending()
         if not count:
-            return
+            return  # the time at most
         if self._missing or self._thread.waiting + count > MOST_WAITING or not self._thread.takes_entries:
             self._lose(count)
         else:
@@ -201,12 +200,15 @@ class FlightRecorder(Journal):
         self._pending.clear()
         self._decided.clear()
 
+    def _entries_pending(self) -> int:
+        return len(self._pending) - list(map(type, self._pending)).count(int)
+
     def _encoded(self) -> bytes:
         if not self.redaction.is_on:
             return batch_of(self._pending, self._decided, self._digest)
         hidden = self.redaction.entry
-        entries = [None if entry is None else hidden(entry) for entry in self._pending]
-        return batch_of(entries, [hidden(entry) for entry in self._decided], self._digest)
+        items = [item if isinstance(item, int) else hidden(item) for item in self._pending]
+        return batch_of(items, [hidden(entry) for entry in self._decided], self._digest)
 
     def cannot_pack(self, problem: Exception) -> None:
         """An object is not as any other, which is a bug: the segment ends here, and no decision."""
@@ -270,13 +272,13 @@ class FlightRecorder(Journal):
         elif not outputs:
             how = How.IN_LINE
         pod = queued.pod
-        self._keep_outcome((_DECIDED, self.clock.micros, number, pod.key, queued.attempts, how, node, outputs))
+        self._keep_outcome((_DECIDED, number, pod.key, queued.attempts, how, node, outputs))
 
     def decided_group(self, name: str, attempts: Sequence[Decided]) -> None:
         """Keep the whole group."""
         self._decisions += 1
         placed = [(self._number(each), each.queued.key, each.node_name) for each in attempts]
-        self._keep_outcome((Op.GROUP, self.clock.micros, name, placed, self._take_outputs()))
+        self._keep_outcome((Op.GROUP, name, placed, self._take_outputs()))
 
     def decided_later(self, attempt: Decided, *, has_node: bool) -> None:
         """Keep it; without a node the attempt is over."""
@@ -284,7 +286,7 @@ class FlightRecorder(Journal):
         uid = attempt.queued.pod.uid
         number = self._number_of(uid) if has_node else self._end(uid)
         outputs, node = self._take_outputs(), attempt.node_name if has_node else ""
-        self._keep_outcome((Op.LATER, self.clock.micros, number, attempt.queued.key, has_node, node, outputs))
+        self._keep_outcome((Op.LATER, number, attempt.queued.key, has_node, node, outputs))
 
     def failed(self, queued: QueuedPodInfo, failure: AttemptFailure) -> None:
         """Note it for the step under way."""
@@ -306,67 +308,67 @@ class FlightRecorder(Journal):
 
     def leaves_queue(self, uid: str) -> None:
         """Keep it."""
-        self._note((_LEAVES, self.clock.micros, self._number_of(uid)))
+        self._note((_LEAVES, self._number_of(uid)))
 
     def bound(self, queued: QueuedPodInfo) -> None:
         """Keep it; the attempt is over."""
-        self._note((_BOUND, self.clock.micros, self._end(queued.pod.uid)))
+        self._note((_BOUND, self._end(queued.pod.uid)))
 
     def abandoned(self, queued: QueuedPodInfo, status: Status) -> None:
         """Keep it; the attempt is over."""
         number, outputs = self._end(queued.pod.uid), self._take_outputs()
         status_fields = int(status.code), status.reasons, status.plugin, status.fault.value
-        self._keep_outcome((Op.ABANDONED, self.clock.micros, number, *status_fields, outputs))
+        self._keep_outcome((Op.ABANDONED, number, *status_fields, outputs))
 
     def given_up(self, queued: QueuedPodInfo, failure: BaseException) -> None:
         """Keep it; the attempt is over."""
         number, text = self._end(queued.pod.uid), f"{type(failure).__name__}: {failure}"
-        self._keep_outcome((Op.GIVEN_UP, self.clock.micros, number, text, self._take_outputs()))
+        self._keep_outcome((Op.GIVEN_UP, number, text, self._take_outputs()))
 
     def released(self, uid: str) -> None:
         """Keep it."""
-        self.keep((Op.RELEASED, self.clock.micros, uid))
+        self.keep((Op.RELEASED, uid))
 
     # --- the queue ----------------------------------------------------------------------------------------------------
 
     def flushed_backoff(self) -> None:
         """Keep it."""
-        self.keep((Op.BACKOFF, self.clock.micros))
+        self.keep((Op.BACKOFF,))
 
     def flushed_unschedulable(self) -> None:
         """Keep it."""
-        self.keep((Op.NET, self.clock.micros))
+        self.keep((Op.NET,))
 
     def began(self) -> None:
         """Keep it."""
-        self.keep((Op.BEGAN, self.clock.micros))
+        self.keep((Op.BEGAN,))
 
     # --- beside the decisions -----------------------------------------------------------------------------------------
 
     def evicting(self, number: int, step: EvictionStep, subject: str = "", keys: Collection[str] = ()) -> None:
         """A step of its own."""
         self.clock.step()
-        self.keep((Op.EVICTION, self.clock.micros, number, int(step), subject, tuple(keys)))
+        self.keep((Op.EVICTION, number, int(step), subject, tuple(keys)))
 
     def adopted(self, config: Any, quarantined: Sequence[tuple[str, str]]) -> None:
         """Keep the configuration that decides from now on."""
         described = self.describe(config)
         settings = self.redaction.settings(described() if callable(described) else described)
-        self.keep((Op.ADOPTED, self.clock.micros, settings, tuple(quarantined)))
+        self.keep((Op.ADOPTED, settings, tuple(quarantined)))
 
     def touched(self, names: Sequence[str], plugin: str) -> None:
         """Keep the nodes."""
-        self.keep((Op.TOUCHED, self.clock.micros, tuple(names), plugin))
+        self.keep((Op.TOUCHED, tuple(names), plugin))
 
     def assumed_claim(self, claim: KubeObject) -> None:
         """A step of its own."""
         self.clock.step()
-        self.keep((Op.CLAIM, self.clock.micros, self.objects.whole(claim)))
+        self.keep((Op.CLAIM, self.objects.whole(claim)))
 
     def repaired(self, what: str) -> None:
         """Keep it; a segment with a snapshot begins soon."""
         self._is_repaired = True
-        self.keep((Op.REPAIRED, self.clock.micros, what))
+        self.keep((Op.REPAIRED, what))
 
 
 class ObjectTap:
@@ -374,37 +376,37 @@ class ObjectTap:
 
     def __init__(self, recorder: FlightRecorder, number: int) -> None:
         self._recorder = recorder
-        self._clock = recorder.clock
+        self._step = recorder.clock.step
         self._number = number
 
     def on_add(self, obj: KubeObject, initial: bool) -> None:
         """A new object."""
-        recorder, clock = self._recorder, self._clock
-        clock.step()
+        recorder = self._recorder
+        self._step()
         try:
             packed = recorder.objects.whole(obj)
         except Exception as problem:  # noqa: BLE001  a bug here must not reach who decides
             recorder.cannot_pack(problem)
         else:
-            recorder.keep((_OBJECT, clock.micros, self._number, _LISTED if initial else _ADDED, "", packed))
+            recorder.keep((_OBJECT, self._number, _LISTED if initial else _ADDED, "", packed))
 
     def on_update(self, old: KubeObject, new: KubeObject) -> None:
         """It has changed."""
-        recorder, clock = self._recorder, self._clock
-        clock.step()
+        recorder = self._recorder
+        self._step()
         try:
             objects = recorder.objects
             key, packed = objects.key(old), objects.update(old, new)
         except Exception as problem:  # noqa: BLE001  as above
             recorder.cannot_pack(problem)
         else:
-            recorder.keep((_OBJECT, clock.micros, self._number, _UPDATED, key, packed))
+            recorder.keep((_OBJECT, self._number, _UPDATED, key, packed))
 
     def on_delete(self, obj: KubeObject) -> None:
         """It is gone."""
-        recorder, clock = self._recorder, self._clock
-        clock.step()
-        recorder.keep((_OBJECT, clock.micros, self._number, _DELETED, recorder.objects.key(obj), ()))
+        recorder = self._recorder
+        self._step()
+        recorder.keep((_OBJECT, self._number, _DELETED, recorder.objects.key(obj), ()))
 
 
 def failed_output(queued: QueuedPodInfo, failure: AttemptFailure) -> tuple[Any, ...]:

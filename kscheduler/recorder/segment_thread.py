@@ -25,7 +25,7 @@ import msgspec
 
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
-from kscheduler.recorder.entries import Digest, Entry, Op, array_of, batch_of
+from kscheduler.recorder.entries import Digest, Entry, Item, Op, array_of, batch_of
 from kscheduler.recorder.file.blocks import HEADER, BlockPacker
 from kscheduler.recorder.file.directory import is_writable, make_room, room_for, segment_path
 from kscheduler.recorder.packing import ObjectPacker
@@ -377,7 +377,7 @@ class SegmentThread:
     def _write(self, segment: "_Segment", entries: Sequence[Entry], digest: Digest) -> None:
         objects = ObjectPacker(self._redaction)
         for start in range(0, len(entries), BLOCK_ENTRIES):
-            packed: list[Entry | None] = []
+            packed: list[Item] = []
             end = min(start + BLOCK_ENTRIES, len(entries))
             for first in range(start, end, SLICE):
                 packed += [self._packed(objects, entry) for entry in entries[first : min(first + SLICE, end)]]

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from kscheduler.recorder.entries import entries_of
+from kscheduler.recorder.entries import EntryReader
 from kscheduler.recorder.file.blocks import BlockReader, SegmentError
 
-_decode = msgspec.msgpack.Decoder(list[tuple[list[list[Any] | None], list[list[Any]]]]).decode
+_decode = msgspec.msgpack.Decoder(list[list[list[Any] | int]]).decode
 
 
 class SegmentReader:
@@ -29,10 +29,11 @@ class SegmentReader:
                 reader = BlockReader(file)
             except SegmentError as problem:
                 raise SegmentError(f"{self._path}: {problem}") from None
+            timed = EntryReader()
             for data in reader:
                 try:
-                    entries = [entry for batch in _decode(data) for entry in entries_of(*batch)]
-                except ValueError as problem:  # msgspec's errors are such, too
+                    entries = [entry for batch in _decode(data) for entry in timed.entries(batch)]
+                except (ValueError, IndexError, TypeError) as problem:  # msgspec's errors are ValueErrors
                     self.is_damaged, self.stopped = True, f"a block holds no entries: {problem}"
                     return
                 yield entries

@@ -148,6 +148,8 @@ class Replay:
         self._each_segment = each_segment
         self._on_outcome = on_outcome
         self._digest = Digest()
+        self._outcomes: list[Entry] = []
+        """Replayed ones that the digest does not cover yet."""
         self._was_cut = False
         """The segment before ends too early."""
         self.report = Report()
@@ -167,7 +169,7 @@ class Replay:
             before = name
             if self.is_over:
                 break
-        self.report.digest = self._digest.close().hex()
+        self.report.digest = self._covered().hex()
 
     def _segment(self, path: Path, *, goes_on: bool) -> None:
         reader, beginning = SegmentReader(path), Beginning()
@@ -221,7 +223,7 @@ class Replay:
             scheduler.stored(number, objects)
         scheduler.put_back(state, beginning.versions, beginning.micros)
         self.report.notes += [f"at a snapshot: {each}" for each in state["inexact"]]
-        self._digest = Digest(beginning.digest, beginning.decisions)
+        self._digest, self._outcomes = Digest(beginning.digest, beginning.decisions), []
         self.scheduler = scheduler
         self.report.first = self.report.first or beginning.micros
         self.report.last = max(self.report.last, beginning.micros)
@@ -260,7 +262,7 @@ class Replay:
         if self._on_outcome is not None:
             self._on_outcome(entry, replayed)
         recorded = outcome(entry)
-        self._digest.add((replayed.outcome[0], entry[1], *replayed.outcome[1:]))
+        self._outcomes.append(replayed.outcome)
         if replayed.followed:
             report.followed[replayed.followed] += 1
             return
@@ -275,12 +277,16 @@ class Replay:
             found = DecisionDifference(scheduler.clock.micros, report.decisions, subject_of(recorded), text, because)
             report.differences.append(found)
 
+    def _covered(self) -> bytes:
+        outcomes, self._outcomes = self._outcomes, []
+        return self._digest.cover(outcomes)
+
     def _compare_digest(self, entry: Entry) -> None:
         if self.scheduler is None:
             return
         _, _, recorded = entry
         self.report.digests += 1
-        if self._digest.close() != recorded:
+        if self._covered() != recorded:
             self.report.wrong_digests += 1
             self._digest = Digest(recorded, self._digest.decisions)  # so that each block is judged by itself
 
