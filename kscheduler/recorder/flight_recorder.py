@@ -1,9 +1,9 @@
 """The flight recorder on the event loop: a tuple per step, which are encoded in batches; a thread writes them.
 
-It is the scheduler's journal and the first handler of every informer, so it hears each change in the order in which
-handlers and decisions happen. A step that every decision takes costs a microsecond at most: each tuple is made once, of
-plain numbers, strings and references to structs, as it stands in the file, and nobody looks at it again before one call
-encodes the batch, when it is full or half a second old. Objects are packed when they are heard of (`packing`).
+It is the scheduler's journal, and every informer tells it before its handlers, so it hears each change in the order in
+which handlers and decisions happen. A step that every decision takes costs a microsecond at most: each tuple is made
+once, of plain numbers, strings and references to structs, as it stands in the file, and nobody looks at it again before
+one call encodes the batch, when it is full or half a second old. Objects are packed when they are heard of (`packing`).
 
     full buffer, full disk      nothing more is kept; when the thread has caught up, a new segment begins with a
                                 snapshot, the recording says how many entries are missing, and a metric counts them
@@ -45,7 +45,7 @@ MOST_WAITING: Final = 100_000
 # What each decision needs, as plain numbers: to reach and to encode a member of an Enum costs three times as much.
 _OBJECT, _DECIDED, _LEAVES, _BOUND = (int(op) for op in (Op.OBJECT, Op.DECIDED, Op.LEAVES, Op.BOUND))
 _ADDED, _LISTED, _UPDATED, _DELETED = (int(verb) for verb in Verb)
-_ON_NODE: Final = int(How.NODE)
+_ON_NODE, _AWAITED, _IN_LINE = int(How.NODE), int(How.AWAITED), int(How.IN_LINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,23 +256,26 @@ class FlightRecorder(Journal):
     # --- objects ------------------------------------------------------------------------------------------------------
 
     def handler(self, number: int) -> "ObjectTap":
-        """The first handler of an informer; `number`: of its kind in this recording."""
+        """What an informer tells first; `number`: of its kind in this recording."""
         return ObjectTap(self, number)
 
     # --- decisions ----------------------------------------------------------------------------------------------------
 
     def decided(self, queued: QueuedPodInfo, attempt: Decided | None) -> None:
         """Keep it with what was said in the step."""
-        outputs = self._take_outputs()
+        outputs = self._take_outputs() if self._outputs else ()
         self._decisions += 1
-        number, how, node = 0, 0, ""
+        pod, number, how, node = queued.pod.pod, 0, 0, ""
         if attempt is not None:
-            number, node = self._number(attempt), attempt.node_name
-            how = _ON_NODE if node else How.AWAITED
+            number = self._attempts = self._attempts + 1
+            self._under_way[pod.metadata.uid] = number, attempt
+            node = attempt.node_name
+            how = _ON_NODE if node else _AWAITED
         elif not outputs:
-            how = How.IN_LINE
-        pod = queued.pod
-        self._keep_outcome((_DECIDED, number, pod.key, queued.attempts, how, node, outputs))
+            how = _IN_LINE
+        entry = _DECIDED, number, pod.key, queued.attempts, how, node, outputs
+        self._decided.append(entry)
+        self.keep(entry)
 
     def decided_group(self, name: str, attempts: Sequence[Decided]) -> None:
         """Keep the whole group."""
@@ -308,11 +311,13 @@ class FlightRecorder(Journal):
 
     def leaves_queue(self, uid: str) -> None:
         """Keep it."""
-        self._note((_LEAVES, self._number_of(uid)))
+        known = self._under_way.get(uid)
+        self._note((_LEAVES, 0 if known is None else known[0]))
 
     def bound(self, queued: QueuedPodInfo) -> None:
         """Keep it; the attempt is over."""
-        self._note((_BOUND, self._end(queued.pod.uid)))
+        ended = self._under_way.pop(queued.pod.pod.metadata.uid, None)
+        self._note((_BOUND, 0 if ended is None else ended[0]))
 
     def abandoned(self, queued: QueuedPodInfo, status: Status) -> None:
         """Keep it; the attempt is over."""
@@ -372,15 +377,18 @@ class FlightRecorder(Journal):
 
 
 class ObjectTap:
-    """Implements `informers.Handler`."""
+    """Hears one kind. Implements `informers.informer.ChangeRecorder`."""
 
     def __init__(self, recorder: FlightRecorder, number: int) -> None:
         self._recorder = recorder
         self._step = recorder.clock.step
+        self._redaction = recorder.redaction
+        self._hides = recorder.redaction.is_on
         self._number = number
 
-    def on_add(self, obj: KubeObject, initial: bool) -> None:
-        """A new object."""
+    def added(self, key: str, obj: KubeObject, initial: bool) -> None:
+        """A new object, which has its key in it."""
+        del key
         recorder = self._recorder
         self._step()
         try:
@@ -390,23 +398,21 @@ class ObjectTap:
         else:
             recorder.keep((_OBJECT, self._number, _LISTED if initial else _ADDED, "", packed))
 
-    def on_update(self, old: KubeObject, new: KubeObject) -> None:
+    def updated(self, key: str, old: KubeObject, new: KubeObject) -> None:
         """It has changed."""
         recorder = self._recorder
         self._step()
         try:
-            objects = recorder.objects
-            key, packed = objects.key(old), objects.update(old, new)
+            packed = recorder.objects.update(old, new)
         except Exception as problem:  # noqa: BLE001  as above
             recorder.cannot_pack(problem)
         else:
-            recorder.keep((_OBJECT, self._number, _UPDATED, key, packed))
+            recorder.keep((_OBJECT, self._number, _UPDATED, self._redaction.key(new) if self._hides else key, packed))
 
-    def on_delete(self, obj: KubeObject) -> None:
+    def deleted(self, key: str, obj: KubeObject) -> None:
         """It is gone."""
-        recorder = self._recorder
         self._step()
-        recorder.keep((_OBJECT, self._number, _DELETED, recorder.objects.key(obj), ()))
+        self._recorder.keep((_OBJECT, self._number, _DELETED, self._redaction.key(obj) if self._hides else key, ()))
 
 
 def failed_output(queued: QueuedPodInfo, failure: AttemptFailure) -> tuple[Any, ...]:
@@ -425,4 +431,4 @@ def preempts_output(preemption: Preemption) -> tuple[Any, ...]:
 def tap(recorder: FlightRecorder, informers: Informers, kinds: Sequence[Kind]) -> None:
     """Hear all kinds, before anybody else does."""
     for number, kind in enumerate(kinds):
-        informers[kind].add_handler(recorder.handler(number))
+        informers[kind].recorder = recorder.handler(number)

@@ -37,10 +37,9 @@ class ObjectPacker:
         self._hides = redaction.is_on
         self._specs: dict[bytes, int] = {}
         """As they came: names are hashed only in those that are written."""
-
-    def key(self, obj: KubeObject) -> str:
-        """Of an object that has changed or is gone."""
-        return self._redaction.key(obj) if self._hides else obj.key
+        self._last_spec: PodSpec | None = None
+        self._last_number = 0
+        """Pods of one owner mostly come one after another: to compare a spec is cheaper than to encode it."""
 
     def whole(self, obj: KubeObject) -> Packed:
         """An object that the reader does not know."""
@@ -94,14 +93,17 @@ class ObjectPacker:
 
     def _spec(self, spec: PodSpec) -> bytes | int:
         """A spec without its node, or the number under which it was written before."""
+        if spec == self._last_spec:
+            return self._last_number
         data = _encode(spec)
-        specs = self._specs
+        specs, self._last_spec = self._specs, spec
         known = specs.get(data)
         if known is not None:
+            self._last_number = known
             return known
         if len(specs) >= MOST_SPECS:
             specs.clear()
-        specs[data] = len(specs)
+        specs[data] = self._last_number = len(specs)
         return _encode(self._redaction.part(spec)) if self._hides else data
 
 

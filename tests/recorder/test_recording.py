@@ -16,6 +16,7 @@ from kscheduler.aio.clock import VirtualClock
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
 from kscheduler.plugins.in_tree import registry
+from kscheduler.recorder import entries as entries_module
 from kscheduler.recorder import flight_recorder as recorder_module
 from kscheduler.recorder import segment_thread
 from kscheduler.recorder.building import flight_recorder
@@ -75,6 +76,39 @@ def test_the_time_stands_still_within_a_step_and_is_whole_microseconds() -> None
     steps.step()
     assert steps.time() == pytest.approx(before + 1.0, abs=1e-6)
     assert steps.time() == steps.micros / 1_000_000
+
+
+async def test_times_are_right_in_every_segment_whatever_steps_nobody_recorded(tmp_path: Path) -> None:
+    """A step that nothing came of is in the file only as a time; that of a new segment is in its snapshot."""
+    clock = VirtualClock(start=1000.0)
+    recorder = flight_recorder(RecordSettings(tmp_path), clock)
+    recorder.describe = lambda _config: {}
+    recorder.snapshot = lambda micros, _attempts, _number: lambda: [(Op.SNAPSHOT, "configuration", {}, micros, [])]
+
+    async def step(seconds: float) -> None:
+        await clock.advance(seconds)
+        recorder.begins()
+
+    recorder.start()
+    expected = []
+    for _ in range(2):
+        await step(1.5)
+        await step(0.25)
+        recorder.flushed_backoff()
+        expected.append((Op.BACKOFF, recorder.clock.micros))
+        written(recorder)
+        recorder.tend()
+        written(recorder)
+        await step(2.0)
+        recorder._begin_segment()
+        await step(0.5)
+        recorder.began()
+        expected.append((Op.BEGAN, recorder.clock.micros))
+    await recorder.stop()
+    names = segments_in(tmp_path)
+    assert len(names) == 3
+    found = [entry for name in names for entry in entries_of(name.path)]
+    assert [tuple(entry) for entry in found if entry[0] in (Op.BACKOFF, Op.BEGAN)] == expected
 
 
 async def test_where_nothing_can_be_written_scheduling_goes_on_and_it_is_told(
@@ -244,7 +278,7 @@ async def test_a_bug_in_packing_ends_the_segment_and_not_the_service(
     if where == "objects":
         monkeypatch.setattr(ObjectPacker, "update", breaking(ObjectPacker.update))
     else:
-        monkeypatch.setattr(recorder_module, "batch_of", breaking(recorder_module.batch_of))
+        monkeypatch.setattr(recorder_module, "batch_of", breaking(entries_module.batch_of))
     await play(cluster, 300, {120: begin_to_break})
     found = cluster.recorder.statistics()
     assert broken == 2
