@@ -14,10 +14,10 @@ from kscheduler.recorder.alternatives.free_run import FreeRun, Happening
 from kscheduler.recorder.alternatives.measures import Measured, PodPlacement
 from kscheduler.recorder.entries import Op, Verb
 from kscheduler.recorder.file.directory import SegmentName
-from kscheduler.recorder.file.segment_reader import SegmentReader
 from kscheduler.recorder.packing import ObjectUnpacker
 from kscheduler.recorder.replaying.described import Described, configured_as
 from kscheduler.recorder.replaying.replay import Beginning, RecordingError
+from kscheduler.recorder.segment_reader import SegmentReader
 from kscheduler.scheduling.journal import EvictionStep
 
 

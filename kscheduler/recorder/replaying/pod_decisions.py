@@ -10,7 +10,7 @@ from typing import Any
 from kscheduler.recorder.entries import OUTCOMES, UNTIMED, Entry, How, Op, Output
 from kscheduler.recorder.file.blocks import SegmentError
 from kscheduler.recorder.file.directory import SegmentName
-from kscheduler.recorder.file.segment_reader import SegmentReader
+from kscheduler.recorder.segment_reader import SegmentReader
 
 _UNDER_WAY = {How.AWAITED: "extenders are asked, or a search goes on", How.IN_LINE: "it stands in line for extenders"}
 
