@@ -40,6 +40,19 @@ class Handler(Protocol[Handled_contra]):
         """The object is gone; `obj` is its last stored state, which may be old after a gap in the watch."""
 
 
+class ChangeRecorder(Protocol):
+    """Hears each change of one kind before any handler. It is no handler, as each call counts here: it never raises."""
+
+    def added(self, key: str, obj: KubeObject, initial: bool) -> None:
+        """A new object."""
+
+    def updated(self, key: str, old: KubeObject, new: KubeObject) -> None:
+        """The same object in another state."""
+
+    def deleted(self, key: str, obj: KubeObject) -> None:
+        """The object is gone."""
+
+
 @dataclass(frozen=True, slots=True)
 class InformerStatistics:
     """A snapshot for metrics and `/readyz?verbose`."""
@@ -85,6 +98,8 @@ class Informer(Generic[T]):
         self.restarts: dict[str, int] = {}
         self.relists: dict[str, int] = {}
         self.problem = ""
+        self.recorder: ChangeRecorder | None = None
+        """Who hears of changes first; to be set before there are any."""
         self._transform = transform or default_transform(kind.resource)
         self._retain = retain or rule_for(kind.resource)
         self._clock = clock
@@ -198,6 +213,8 @@ class Informer(Generic[T]):
             self._delete(key)
         elif kept is not old:
             self.store.put(key, kept)
+            if self.recorder is not None:
+                self.recorder.updated(key, old, kept)
             self._notify(lambda handler: handler.on_update(old, kept), kept)
 
     def _upsert(self, obj: T, *, initial: bool) -> None:
@@ -211,6 +228,8 @@ class Informer(Generic[T]):
         if old is not None:
             self._delete(key)
         self.store.put(key, obj)
+        if self.recorder is not None:
+            self.recorder.added(key, obj, initial)
         self._notify(lambda handler: handler.on_add(obj, initial), obj)
 
     def _update(self, key: str, old: T, obj: T) -> None:
@@ -218,12 +237,16 @@ class Informer(Generic[T]):
         if version and version == old.metadata.resource_version:
             return
         self.store.put(key, obj)
+        if self.recorder is not None:
+            self.recorder.updated(key, old, obj)
         self._notify(lambda handler: handler.on_update(old, obj), obj)
 
     def _delete(self, key: str) -> None:
         old = self.store.get(key)
         if old is not None:
             self.store.remove(key)
+            if self.recorder is not None:
+                self.recorder.deleted(key, old)
             self._notify(lambda handler: handler.on_delete(old), old)
 
     def _notify(self, call: Callable[[Handler[T]], None], obj: T) -> None:

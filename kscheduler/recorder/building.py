@@ -29,8 +29,9 @@ def flight_recorder(settings: RecordSettings, clock: Clock) -> FlightRecorder:
     run = new_run(clock.time(), _process())
     write = WriteSettings(settings.directory, run, settings.most_bytes, segment, settings.segment_seconds)
     key = settings.redaction_key
-    redaction = KeyedRedaction(key) if key else NO_REDACTION
-    return FlightRecorder(SegmentThread(write, redaction), clock, redaction)
+    # The thread has one of its own for snapshots: neither waits for the other's tables, or sees them half filled.
+    of_loop, of_thread = (KeyedRedaction(key) if key else NO_REDACTION for _ in range(2))
+    return FlightRecorder(SegmentThread(write, of_thread), clock, of_loop)
 
 
 def _process() -> int:

@@ -1,6 +1,6 @@
 """The entries of a recording: short lists, whose first item says what they are.
 
-    entry                                                            what it is
+    entry, as it is read                                             what it is
     [SNAPSHOT, part, ...]                                            a part of the state at the beginning of a segment
     [OBJECT, time, kind, verb, key, object]                          a change of an object, as the handlers hear it
     [DECIDED, time, number, pod, attempts, how, node, outputs]       a pod was popped and decided about
@@ -20,20 +20,24 @@
     [LOST, entries]                                                  so many entries could not be kept: a gap
     [DIGEST, decisions, digest]                                      over all outcomes so far; ends each batch
 
-Times are microseconds since the entry before. An attempt is named by a number of its own, which begins anew with each
-process. Of a pod or a node that has changed, OBJECT has the parts that differ (`packing`). Outputs are what the step
-said: [FAILED, pod, message, nominated node, plugins, pending, fault, is error], [LET_GO, pod], [PREEMPTS, preemptor,
-node, victims], [WAITS_BESIDE, pod, node].
+Times are microseconds since the epoch. In the file, entries have none: where a step begins, a number stands between
+them, the microseconds since the step before; the snapshot has the first time. An attempt is named by a number of its
+own, which begins anew with each process. Of a pod or a node that has changed, OBJECT has the parts that differ
+(`packing`); where an object is new, the key is empty, as the object has it. Outputs are what the step said: [FAILED,
+pod, message, nominated node, plugins, pending, fault, is error], [LET_GO, pod], [PREEMPTS, preemptor, node, victims],
+[WAITS_BESIDE, pod, node].
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import Any, Final
 
 import msgspec
 
 Entry = Sequence[Any]
+Item = Entry | int
+"""Of a batch: an entry without its time, or the microseconds since the step before."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -100,6 +104,8 @@ OUTCOMES: Final = frozenset((*DECISIONS, Op.ABANDONED, Op.GIVEN_UP))
 """Entries that a digest covers: what the scheduler said."""
 UNTIMED: Final = frozenset((Op.SNAPSHOT, Op.LOST, Op.DIGEST))
 _TIME: Final = 1
+CONFIGURATION_TIME: Final = 3
+"""Where the snapshot's first entry, the configuration, has the time."""
 
 
 def array_of(batches: Sequence[bytes]) -> bytes:
@@ -107,8 +113,34 @@ def array_of(batches: Sequence[bytes]) -> bytes:
     return b"".join((b"\xdd", len(batches).to_bytes(4, "big"), *batches))
 
 
+def batch_of(items: list[Item], outcomes: Sequence[Entry], digest: "Digest") -> bytes:
+    """A batch as it stands in a block. It ends with the digest, which covers its outcomes, too."""
+    digest.cover(outcomes)
+    items.append((int(Op.DIGEST), digest.decisions, digest.value))
+    return _encode(items)
+
+
+class EntryReader:
+    """Gives entries their times."""
+
+    def __init__(self) -> None:
+        self._micros = 0
+
+    def entries(self, batch: Sequence[Item]) -> Iterator[Entry]:
+        """Of the next batch. Raises `ValueError`, `IndexError` or `TypeError` for what no recorder has written."""
+        for item in batch:
+            if isinstance(item, int):
+                self._micros += item
+            elif item[0] not in UNTIMED:
+                yield [item[0], self._micros, *item[1:]]
+            else:
+                if item[0] == Op.SNAPSHOT and item[1] == "configuration":
+                    self._micros = int(item[CONFIGURATION_TIME])
+                yield item
+
+
 def outcome(entry: Entry) -> Entry:
-    """An entry without its time: what is compared, and what the digest covers."""
+    """An entry without its time: what is compared."""
     return (entry[0], *entry[_TIME + 1 :])
 
 
@@ -119,21 +151,15 @@ class Digest:
         self.value = before
         self.decisions = decisions
         """How many are covered."""
-        self._outcomes: list[Entry] = []
 
     @staticmethod
     def of(outcome: Entry) -> bytes:
         """One outcome, as the digest covers it: equal bytes are equal outcomes."""
         return _encode(outcome)
 
-    def add(self, entry: Entry) -> None:
-        """Cover an outcome."""
-        self._outcomes.append(outcome(entry))
-        self.decisions += entry[0] in DECISIONS
-
-    def close(self) -> bytes:
-        """The value over all outcomes so far, at the end of a batch."""
-        if self._outcomes:
-            self.value = hashlib.blake2b(self.value + _encode(self._outcomes), digest_size=16).digest()
-            self._outcomes.clear()
+    def cover(self, outcomes: Sequence[Entry]) -> bytes:
+        """Cover the outcomes of a batch, without their times. Returns the value over all so far."""
+        if outcomes:
+            self.value = hashlib.blake2b(self.value + _encode(outcomes), digest_size=16).digest()
+            self.decisions += sum(outcome[0] in DECISIONS for outcome in outcomes)
         return self.value

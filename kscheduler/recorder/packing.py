@@ -1,59 +1,57 @@
-"""Objects as bytes, with what the reader has already left out.
+"""Objects as they are written, with what the reader has already left out.
 
 The structs hold what the scheduler reads and nothing else (no Secrets, no environment of containers), so they are
-written as they are. Three savings make a pod cost tens of bytes instead of thousands: a spec that was written before in
-the segment is a number; of an update only the parts that differ are written; and what is left is compressed with the
-block, in which names repeat.
+written as they are: they stand in the entry, and are encoded with the batch. Three savings make a pod cost tens of
+bytes instead of thousands: a spec that was written before in the segment is a number; of an update only the parts that
+differ are written; and what is left is compressed with the block, in which names repeat.
+
+What is packed is kept until its batch is encoded. That is no copy: objects are never changed in place.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
-from kscheduler.api.core import Node, Pod, PodSpec
+from kscheduler.api.core import Node, Pod, PodSpec, PodStatus
 from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import KubeObject, ObjectMeta
-from kscheduler.recorder.entries import Verb
 from kscheduler.recorder.redaction.redacting import NO_REDACTION, Redaction
 
 MOST_SPECS: Final = 4096
 """Specs of pods that are known by number in a segment; then the numbers begin anew."""
 
 _encode = msgspec.msgpack.Encoder().encode
-_meta = msgspec.msgpack.Decoder(ObjectMeta)
+_replace = msgspec.structs.replace
 _spec = msgspec.msgpack.Decoder(PodSpec)
 Packed = Sequence[Any]
-"""[metadata or version, node name, spec or its number, status], or [object]; `None`: as before."""
+"""[metadata or version, node name, spec or its number, status], or [object]; `None`: as before. The spec of a pod is
+encoded already, all else are structs."""
 
 
 class ObjectPacker:
-    """Writes the objects of one segment."""
+    """Packs the objects of one segment."""
 
     def __init__(self, redaction: Redaction = NO_REDACTION) -> None:
         self._redaction = redaction
-        self._key = redaction.key
-        self._encoded: Callable[[Any], bytes] = _encode
-        if redaction.is_on:
-            self._encoded = lambda value: _encode(redaction.part(value))
+        self._hides = redaction.is_on
         self._specs: dict[bytes, int] = {}
         """As they came: names are hashed only in those that are written."""
-
-    def change(self, verb: Verb, old: Any, new: Any) -> tuple[str, Packed]:
-        """The key and what is written of a change."""
-        if verb is Verb.UPDATED:
-            return self._key(old), self.update(old, new)
-        if verb is Verb.DELETED:
-            return self._key(old), ()
-        return self._key(new), self.whole(new)
+        self._last_spec: PodSpec | None = None
+        self._last_number = 0
+        """Pods of one owner mostly come one after another: to compare a spec is cheaper than to encode it."""
 
     def whole(self, obj: KubeObject) -> Packed:
         """An object that the reader does not know."""
-        encoded = self._encoded
-        if isinstance(obj, Pod):
-            node_name = self._redaction.text(obj.spec.node_name)
-            return encoded(obj.metadata), node_name, self._spec(obj.spec), encoded(obj.status)
-        return (encoded(obj),)
+        if type(obj) is not Pod:
+            return (self._part(obj),)
+        spec, node_name = obj.spec, obj.spec.node_name
+        if node_name:
+            spec = _replace(spec, node_name="")
+        if self._hides:
+            part, text = self._redaction.part, self._redaction.text
+            return part(obj.metadata), text(node_name), self._spec(spec), part(obj.status)
+        return obj.metadata, node_name, self._spec(spec), obj.status
 
     def update(self, old: KubeObject, new: KubeObject) -> Packed:
         """An object whose version before the reader knows."""
@@ -63,41 +61,50 @@ class ObjectPacker:
             return self._node_update(old, new)
         return self.whole(new)
 
+    def _part(self, value: Any) -> Any:
+        return self._redaction.part(value) if self._hides else value
+
     def _pod_update(self, old: Pod, new: Pod) -> Packed:
-        before, after, node_name = old.spec, new.spec, None
+        before, after = old.spec, new.spec
+        metadata: Any = new.metadata
+        node_name: str | None = None
+        spec: bytes | int | None = None
         if before.node_name != after.node_name:
-            node_name = self._redaction.text(after.node_name)
-            before = msgspec.structs.replace(before, node_name=after.node_name)
-        return (
-            self._metadata(old.metadata, new.metadata),
-            node_name,
-            None if before == after else self._spec(after),
-            None if old.status == new.status else self._encoded(new.status),
-        )
+            node_name = after.node_name
+            before = _replace(before, node_name=node_name)
+        if before != after:
+            spec = self._spec(_replace(after, node_name="") if after.node_name else after)
+        status = None if old.status == new.status else new.status
+        is_news = not _is_same(old.metadata, metadata)
+        if self._hides:
+            hide = self._redaction
+            metadata = hide.part(metadata) if is_news else metadata
+            node_name = hide.text(node_name) if node_name else node_name
+            status = None if status is None else hide.part(status)
+        return metadata if is_news else metadata.resource_version, node_name, spec, status
 
     def _node_update(self, old: Node, new: Node) -> Packed:
         return (
-            self._metadata(old.metadata, new.metadata),
+            new.metadata.resource_version if _is_same(old.metadata, new.metadata) else self._part(new.metadata),
             None,
-            None if old.spec == new.spec else self._encoded(new.spec),
-            None if old.status == new.status else self._encoded(new.status),
+            None if old.spec == new.spec else self._part(new.spec),
+            None if old.status == new.status else self._part(new.status),
         )
 
     def _spec(self, spec: PodSpec) -> bytes | int:
-        """The spec without its node, or the number under which it was written before."""
-        if spec.node_name:
-            spec = msgspec.structs.replace(spec, node_name="")
+        """A spec without its node, or the number under which it was written before."""
+        if spec == self._last_spec:
+            return self._last_number
         data = _encode(spec)
-        known = self._specs.get(data)
+        specs, self._last_spec = self._specs, spec
+        known = specs.get(data)
         if known is not None:
+            self._last_number = known
             return known
-        if len(self._specs) >= MOST_SPECS:
-            self._specs.clear()
-        self._specs[data] = len(self._specs)
-        return self._encoded(spec) if self._redaction.is_on else data
-
-    def _metadata(self, old: ObjectMeta, new: ObjectMeta) -> bytes | str:
-        return new.resource_version if _is_same(old, new) else self._encoded(new)
+        if len(specs) >= MOST_SPECS:
+            specs.clear()
+        specs[data] = self._last_number = len(specs)
+        return _encode(self._redaction.part(spec)) if self._hides else data
 
 
 class ObjectUnpacker:
@@ -105,18 +112,17 @@ class ObjectUnpacker:
 
     def __init__(self) -> None:
         self._specs: list[PodSpec] = []
-        self._decoders: dict[type[KubeObject], msgspec.msgpack.Decoder[Any]] = {}
 
     def whole(self, kind: Kind, packed: Packed) -> KubeObject:
         """Raises `msgspec.MsgspecError`, `IndexError` or `TypeError` for what no packer has written."""
         if kind.type is not Pod:
-            found: KubeObject = self._decode(kind.type, packed[0])
+            found: KubeObject = msgspec.convert(packed[0], kind.type)
             return found
         metadata, node_name, spec, status = packed
         return Pod(
-            metadata=_meta.decode(metadata),
+            metadata=msgspec.convert(metadata, ObjectMeta),
             spec=self._on_node(self._spec(spec), node_name),
-            status=self._decode(type(Pod().status), status),
+            status=msgspec.convert(status, PodStatus),
         )
 
     def update(self, kind: Kind, old: KubeObject, packed: Packed) -> KubeObject:
@@ -129,12 +135,12 @@ class ObjectUnpacker:
             after = before.spec if spec is None else self._spec(spec)
             after = self._on_node(after, before.spec.node_name if node_name is None else node_name)
         else:
-            after = before.spec if spec is None else self._decode(type(before.spec), spec)
-        after_update: KubeObject = msgspec.structs.replace(
+            after = before.spec if spec is None else msgspec.convert(spec, type(before.spec))
+        after_update: KubeObject = _replace(
             before,
             metadata=_with(before.metadata, metadata),
             spec=after,
-            status=before.status if status is None else self._decode(type(before.status), status),
+            status=before.status if status is None else msgspec.convert(status, type(before.status)),
         )
         return after_update
 
@@ -149,13 +155,7 @@ class ObjectUnpacker:
 
     @staticmethod
     def _on_node(spec: PodSpec, node_name: str) -> PodSpec:
-        return spec if spec.node_name == node_name else msgspec.structs.replace(spec, node_name=node_name)
-
-    def _decode(self, kind: type[Any], data: bytes) -> Any:
-        decoder = self._decoders.get(kind)
-        if decoder is None:
-            decoder = self._decoders[kind] = msgspec.msgpack.Decoder(kind)
-        return decoder.decode(data)
+        return spec if spec.node_name == node_name else _replace(spec, node_name=node_name)
 
 
 def _is_same(old: ObjectMeta, new: ObjectMeta) -> bool:
@@ -171,7 +171,7 @@ def _is_same(old: ObjectMeta, new: ObjectMeta) -> bool:
     )
 
 
-def _with(before: ObjectMeta, packed: bytes | str) -> ObjectMeta:
+def _with(before: ObjectMeta, packed: Any) -> ObjectMeta:
     if isinstance(packed, str):
-        return msgspec.structs.replace(before, resource_version=packed)
-    return _meta.decode(packed)
+        return _replace(before, resource_version=packed)
+    return msgspec.convert(packed, ObjectMeta)

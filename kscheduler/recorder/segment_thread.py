@@ -1,13 +1,12 @@
-"""Packs entries into blocks, and the thread that writes them.
+"""Batches of entries as blocks, and the thread that writes them.
 
-    the loop puts entries   packed at once, on the loop; the thread writes the blocks, 64 KiB at a time
+    the loop puts a batch   compressed on the loop, 64 KiB at a time; the thread writes the blocks
     a segment begins        the thread packs and writes its snapshot; what is put meanwhile is held back until then
 
-Packing costs a microsecond an entry while its objects are in the caches of the loop's core, and several times as much
-on another one; and a thread that waits for the interpreter while the loop works is woken each time numpy lets go of it,
-which costs the loop more than packing and compressing. So the thread has as little as possible to do: what a disk may
-hold up, and the snapshots, for which it holds the interpreter for some dozens of entries at a time. What cannot be
-written is told once, tried again every 30 s, and never disturbs who decides.
+A thread that waits for the interpreter while the loop works is woken each time numpy lets go of it, which costs the
+loop more than compressing. So the thread has as little as possible to do: what a disk may hold up, and the snapshots,
+for which it holds the interpreter for some dozens of entries at a time. What cannot be written is told once, tried
+again every 30 s, and never disturbs who decides.
 """
 
 import errno
@@ -26,7 +25,7 @@ import msgspec
 
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
-from kscheduler.recorder.entries import OUTCOMES, UNTIMED, Digest, Op, array_of
+from kscheduler.recorder.entries import Digest, Entry, Item, Op, array_of, batch_of
 from kscheduler.recorder.file.blocks import HEADER, BlockPacker
 from kscheduler.recorder.file.directory import is_writable, make_room, room_for, segment_path
 from kscheduler.recorder.packing import ObjectPacker
@@ -35,14 +34,14 @@ from kscheduler.recorder.redaction.redacting import NO_REDACTION, Redaction
 _log = get_logger(__name__)
 
 AT_ONCE: Final = 3
-"""Batches that are packed when one is put, where some were held back."""
+"""Batches that are compressed when one is put, where some were held back."""
 SLICE: Final = 64
 """Entries of a snapshot that are packed before others may have the interpreter."""
 PAUSE_SECONDS: Final = 0.0005
 """What is left to others between two slices."""
 BLOCK_ENTRIES: Final = 2048
 BLOCK_BYTES: Final = 1 << 16
-"""Of packed entries, after which they become a block: a fifth of a millisecond of compressing."""
+"""Of batches, after which they become a block: a fifth of a millisecond of compressing."""
 WRITE_BYTES: Final = 1 << 16
 """Of blocks, after which the thread is woken to write them."""
 RETRY_SECONDS: Final = 30.0
@@ -57,14 +56,21 @@ _encode = msgspec.msgpack.Encoder().encode
 class NewSegment:
     """From here on entries go into another segment, which begins with these."""
 
-    micros: int
-    """The time to which the first entry's is relative."""
-    snapshot: Callable[[], Iterable[Sequence[Any]]]
+    snapshot: Callable[[], Iterable[Entry]]
     missing: int
     """Entries that were lost before it."""
+    digest: bytes
+    """Over all outcomes before it."""
+    decisions: int
+    """How many it covers."""
 
 
-Entries = Sequence[tuple[Any, ...]]
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Entries that were encoded together."""
+
+    data: bytes
+    entries: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,18 +129,16 @@ class SegmentThread:
         """Whether there is a segment; false from a failure to the next segment."""
         self._beginnings = 0
         """Segments that the thread has not begun yet. While there is one, the loop must not pack."""
-        self._held: deque[Entries] = deque()
-        """Batches that are not packed yet."""
+        self._held: deque[Batch] = deque()
+        """Batches that wait for the beginning of their segment."""
         self._batches: list[bytes] = []
         self._batches_bytes = 0
-        """Packed by the loop, not in a block yet."""
+        """Not in a block yet."""
         self._blocks: list[bytes] = []
         self._blocks_bytes = 0
         self._packed_entries = 0
         """In batches and blocks that are not handed over yet."""
         self._segment: _Segment | None = None
-        self._digest = Digest()
-        self._micros = 0
         self._number = self._written = self._failures = 0
         self._discarded = self._missing = 0
         """Entries that were handed over and not written; entries that are missing before the next segment."""
@@ -157,53 +161,54 @@ class SegmentThread:
             self._beginnings += 1
         self._queue.put(segment)
 
-    def put(self, entries: Entries) -> None:
-        """Record these; they must follow a segment's beginning."""
+    def put(self, batch: Batch) -> None:
+        """Record it; it must follow a segment's beginning."""
         with self._lock:
-            self.waiting += len(entries)
-        self._held.append(entries)
-        self._pack(AT_ONCE)
+            self.waiting += batch.entries
+        self._held.append(batch)
+        self._take_held(AT_ONCE)
         if self._batches_bytes >= BLOCK_BYTES:
             self._make_block()
         if self._blocks_bytes >= WRITE_BYTES:
             self._hand_over()
 
+    def put_unpackable(self, problem: str, entries: int) -> None:
+        """Entries could not be packed, which is a bug: nothing more is written to this segment."""
+        with self._lock:
+            self.waiting += entries
+        self.flush()
+        self.takes_entries = False
+        self._queue.put(_Unpackable(problem, entries))
+
     def is_behind(self) -> bool:
-        """Whether what is put is held back: no other segment may begin before it is packed."""
+        """Whether what is put is held back: no other segment may begin before it is in a block."""
         return self._beginnings > 0 or bool(self._held)
 
     def catch_up(self) -> None:
-        """Pack some of what is held back, and have written what is packed."""
-        self._pack(AT_ONCE)
+        """Take some of what is held back, and have written what is in blocks."""
+        self._take_held(AT_ONCE)
         self._hand_over()
 
     def flush(self) -> None:
-        """Pack and have written all that was put, unless its segment has not begun yet."""
-        self._pack(len(self._held))
+        """Have written all that was put, unless its segment has not begun yet."""
+        self._take_held(len(self._held))
         self._hand_over()
 
     def finish(self) -> None:
-        """Take nothing any more: from here on the thread alone packs what is held back; it writes it all and ends."""
+        """Take nothing any more: from here on the thread alone takes what is held back; it writes it all and ends."""
         self.flush()
         self.takes_entries = False
         self._queue.put(None)
 
-    def _pack(self, most: int) -> None:
+    def _take_held(self, most: int) -> None:
         if self._beginnings:
             return
         for _ in range(min(most, len(self._held))):
-            entries, segment = self._held.popleft(), self._segment
-            try:
-                if segment is not None:  # otherwise the thread counts them as lost
-                    self._batches.append(self._encoded(self._packed(segment.objects, entries)))
-                    self._batches_bytes += len(self._batches[-1])
-                self._packed_entries += len(entries)
-            except Exception as problem:  # noqa: BLE001  a bug here must not reach who decides
-                count_caught(Boundary.TASK)
-                _log.exception("recording_failed")
-                self._hand_over()
-                self._queue.put(_Unpackable(f"{type(problem).__name__}: {problem}", len(entries)))
-                self.takes_entries = False
+            batch = self._held.popleft()
+            if self._segment is not None:  # otherwise the thread counts them as lost
+                self._batches.append(batch.data)
+                self._batches_bytes += len(batch.data)
+            self._packed_entries += batch.entries
 
     def _make_block(self) -> None:
         if self._batches and self._segment is not None:
@@ -266,10 +271,10 @@ class SegmentThread:
 
     def _write_held(self) -> None:
         while self._held and self._segment is not None:
-            entries = self._held.popleft()
-            self._write(self._segment, entries)
+            batch = self._held.popleft()
+            self._written += self._segment.append(self._segment.packed([batch.data]))
             with self._lock:
-                self.waiting -= len(entries)
+                self.waiting -= batch.entries
 
     def _take(self, item: NewSegment | _Blocks | _Unpackable) -> None:
         if isinstance(item, NewSegment):
@@ -311,15 +316,13 @@ class SegmentThread:
             self._failed(problem)
             return
         path = segment_path(settings.directory, settings.run, self._number + 1)
-        segment = self._segment = _Segment(path, self._redaction)
+        segment = self._segment = _Segment(path)
         self._make_room(segment.path)
-        self._micros = new.micros
-        self._digest.close()
         self._missing += new.missing
         lost = [(Op.LOST, self._missing)] if self._missing else []
-        before = (Op.SNAPSHOT, "digest", self._digest.value, self._digest.decisions)
+        before = (Op.SNAPSHOT, "digest", new.digest, new.decisions)
         try:
-            self._write(segment, [*lost, before, *new.snapshot()])
+            self._write(segment, [*lost, before, *new.snapshot()], Digest(new.digest, new.decisions))
         except OSError:  # without its whole snapshot it is of no use, and the next try would leave one more
             with suppress(OSError):
                 path.unlink()
@@ -371,49 +374,20 @@ class SegmentThread:
         for path in make_room(settings.directory, max(room, 0), spared):
             _log.info("segment_deleted", path=str(path), reason="the recording has its full size")
 
-    def _write(self, segment: "_Segment", entries: Sequence[Sequence[Any]]) -> None:
+    def _write(self, segment: "_Segment", entries: Sequence[Entry], digest: Digest) -> None:
+        objects = ObjectPacker(self._redaction)
         for start in range(0, len(entries), BLOCK_ENTRIES):
-            packed: list[Any] = []
+            packed: list[Item] = []
             end = min(start + BLOCK_ENTRIES, len(entries))
             for first in range(start, end, SLICE):
-                packed += self._packed(segment.objects, entries[first : min(first + SLICE, end)])
+                packed += [self._packed(objects, entry) for entry in entries[first : min(first + SLICE, end)]]
                 time.sleep(PAUSE_SECONDS)
-            self._written += segment.append(segment.packed([self._encoded(packed)]))
+            self._written += segment.append(segment.packed([batch_of(packed, (), digest)]))
 
-    def _encoded(self, packed: list[Any]) -> bytes:
-        """A batch as it stands in a block."""
-        packed.append((Op.DIGEST, self._digest.decisions, self._digest.close()))
-        return _encode(packed)
-
-    def _packed(self, objects: ObjectPacker, entries: Sequence[Sequence[Any]]) -> list[Any]:
-        packed: list[Any] = []
-        keep, redaction, last = packed.append, self._redaction, self._micros
-        for entry in entries:
-            op = entry[0]
-            if op in UNTIMED:
-                keep(self._packed_snapshot(objects, entry) if op is Op.SNAPSHOT else entry)
-                continue
-            micros = entry[1] - last
-            last = entry[1]
-            if op is Op.OBJECT:
-                keep((op, micros, entry[2], entry[3], *objects.change(entry[3], entry[4], entry[5])))
-            elif op is Op.CLAIM:
-                keep((op, micros, objects.whole(entry[2])))
-            elif op is Op.ADOPTED:
-                keep((op, micros, self._settings_of(entry[2]), entry[3]))
-            else:
-                step: Sequence[Any] = (op, micros, *entry[2:])
-                if redaction.is_on:
-                    step = redaction.entry(step)
-                if op in OUTCOMES:
-                    self._digest.add(step)
-                keep(step)
-        self._micros = last
-        return packed
-
-    def _packed_snapshot(self, objects: ObjectPacker, entry: Sequence[Any]) -> Sequence[Any]:
+    def _packed(self, objects: ObjectPacker, entry: Entry) -> Entry:
         if entry[1] in ("objects", "versions"):
-            return (*entry[:3], [objects.whole(obj) for obj in entry[3]])
+            # Encoded one by one, so that others have the interpreter in between.
+            return (*entry[:3], [msgspec.Raw(_encode(objects.whole(obj))) for obj in entry[3]])
         if entry[1] == "configuration":
             self._resources = entry[4]
             return (*entry[:2], self._settings_of(entry[2]), *entry[3:])
@@ -428,12 +402,11 @@ class SegmentThread:
 class _Segment:
     """The file that is being written."""
 
-    def __init__(self, path: Path, redaction: Redaction) -> None:
+    def __init__(self, path: Path) -> None:
         """Raises `OSError`; then there is no such file."""
         self.path = path
         self.began = time.monotonic()
         self.size = 0
-        self.objects = ObjectPacker(redaction)
         self._blocks = BlockPacker()
         self._file: IO[bytes] = path.open("xb", buffering=0)
         try:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kscheduler.api.core import Node, Pod, PodSpec
 from kscheduler.api.kinds import NODES, PODS
-from kscheduler.api.meta import ObjectMeta
+from kscheduler.api.meta import KubeObject, ObjectMeta
 from kscheduler.client.watch import Undecodable, WatchEvent
 from kscheduler.informers import Informer, Store
 
@@ -277,3 +277,30 @@ def test_an_index_covers_what_was_stored_before_it() -> None:
     assert [one.key for one in store.by_index("node", "n1")] == ["ns/a"]
     store.remove("ns/a")
     assert store.by_index("node", "n1") == []
+
+
+def test_a_recorder_hears_each_change_before_the_handlers_and_with_its_key(
+    informer: Informer[Pod], recorder: Recorder
+) -> None:
+    class First:
+        def added(self, key: str, obj: KubeObject, initial: bool) -> None:
+            recorder.story.append(("first", "add", key, obj.key, str(initial)))
+
+        def updated(self, key: str, old: KubeObject, new: KubeObject) -> None:
+            recorder.story.append(("first", "update", key, old.key, new.metadata.resource_version))
+
+        def deleted(self, key: str, obj: KubeObject) -> None:
+            recorder.story.append(("first", "delete", key, obj.key))
+
+    informer.recorder = First()
+    asyncio.run(informer.replace([pod("a")], ()))
+    informer.apply(WatchEvent("MODIFIED", pod("a", "2")))
+    informer.apply(WatchEvent("ADDED", pod("a", "3", uid="another")))
+    found = recorder.take()
+    assert [line for line in found if line[0] == "first"] == [
+        ("first", "add", "ns/a", "ns/a", "True"),
+        ("first", "update", "ns/a", "ns/a", "2"),
+        ("first", "delete", "ns/a", "ns/a"),
+        ("first", "add", "ns/a", "ns/a", "False"),
+    ]
+    assert [line[0] for line in found] == ["first", "add", "first", "update", "first", "delete", "first", "add"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kscheduler.recorder.entries import Op
 from kscheduler.recorder.file.directory import segments_in
-from kscheduler.recorder.file.segment_reader import SegmentReader
+from kscheduler.recorder.segment_reader import SegmentReader
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from tests.app.process.test_signals import SECONDS, scheduler
 from tests.app.running import node_of, put, until

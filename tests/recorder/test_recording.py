@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,16 @@ from kscheduler.aio.clock import VirtualClock
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
 from kscheduler.plugins.in_tree import registry
+from kscheduler.recorder import entries as entries_module
 from kscheduler.recorder import flight_recorder as recorder_module
 from kscheduler.recorder import segment_thread
 from kscheduler.recorder.building import flight_recorder
 from kscheduler.recorder.entries import Op
 from kscheduler.recorder.file.directory import room_for, segment_path, segments_in
-from kscheduler.recorder.file.segment_reader import SegmentReader
 from kscheduler.recorder.flight_recorder import FlightRecorder, RecordSettings
+from kscheduler.recorder.packing import ObjectPacker
 from kscheduler.recorder.replaying.replay import last_run_of, runs_of
+from kscheduler.recorder.segment_reader import SegmentReader
 from kscheduler.recorder.step_clock import StepClock
 from tests.recorder.recorded import record, replayed
 
@@ -73,6 +76,39 @@ def test_the_time_stands_still_within_a_step_and_is_whole_microseconds() -> None
     steps.step()
     assert steps.time() == pytest.approx(before + 1.0, abs=1e-6)
     assert steps.time() == steps.micros / 1_000_000
+
+
+async def test_times_are_right_in_every_segment_whatever_steps_nobody_recorded(tmp_path: Path) -> None:
+    """A step that nothing came of is in the file only as a time; that of a new segment is in its snapshot."""
+    clock = VirtualClock(start=1000.0)
+    recorder = flight_recorder(RecordSettings(tmp_path), clock)
+    recorder.describe = lambda _config: {}
+    recorder.snapshot = lambda micros, _attempts, _number: lambda: [(Op.SNAPSHOT, "configuration", {}, micros, [])]
+
+    async def step(seconds: float) -> None:
+        await clock.advance(seconds)
+        recorder.begins()
+
+    recorder.start()
+    expected = []
+    for _ in range(2):
+        await step(1.5)
+        await step(0.25)
+        recorder.flushed_backoff()
+        expected.append((Op.BACKOFF, recorder.clock.micros))
+        written(recorder)
+        recorder.tend()
+        written(recorder)
+        await step(2.0)
+        recorder._begin_segment()
+        await step(0.5)
+        recorder.began()
+        expected.append((Op.BEGAN, recorder.clock.micros))
+    await recorder.stop()
+    names = segments_in(tmp_path)
+    assert len(names) == 3
+    found = [entry for name in names for entry in entries_of(name.path)]
+    assert [tuple(entry) for entry in found if entry[0] in (Op.BACKOFF, Op.BEGAN)] == expected
 
 
 async def test_where_nothing_can_be_written_scheduling_goes_on_and_it_is_told(
@@ -216,27 +252,33 @@ async def test_what_comes_after_the_end_is_counted_and_does_not_touch_the_file(t
     assert replayed(tmp_path).report.is_equal
 
 
+@pytest.mark.parametrize("where", ["objects", "batches"])
 async def test_a_bug_in_packing_ends_the_segment_and_not_the_service(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     monkeypatch.setattr(segment_thread, "RETRY_SECONDS", 0.0)
     cluster = cluster_with(tmp_path)
     assert cluster.recorder is not None
-    thread = cluster.recorder._thread
-    real, broken = thread._packed, 0
+    broken = 0
 
-    def packed(objects: Any, entries: Any) -> Any:
-        nonlocal broken
-        if broken == 1 and any(entry[0] is Op.DECIDED for entry in entries):
-            broken = 2
-            raise KeyError("unlike any entry")
-        return real(objects, entries)
+    def breaking(real: Callable[..., Any]) -> Callable[..., Any]:
+        def packed(*args: Any) -> Any:
+            nonlocal broken
+            if broken == 1:
+                broken = 2
+                raise KeyError("unlike any entry")
+            return real(*args)
+
+        return packed
 
     def begin_to_break() -> None:
         nonlocal broken
         broken = 1
 
-    monkeypatch.setattr(thread, "_packed", packed)
+    if where == "objects":
+        monkeypatch.setattr(ObjectPacker, "update", breaking(ObjectPacker.update))
+    else:
+        monkeypatch.setattr(recorder_module, "batch_of", breaking(entries_module.batch_of))
     await play(cluster, 300, {120: begin_to_break})
     found = cluster.recorder.statistics()
     assert broken == 2

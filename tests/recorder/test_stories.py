@@ -271,7 +271,7 @@ def test_a_pod_that_waits_for_the_victims_of_another_one_is_woken_in_the_replay_
     recorder = FlightRecorder(SegmentThread(WriteSettings(tmp_path, "x", 1, 1, 1.0)), VirtualClock())
     first = PodInfo(Pod(metadata=ObjectMeta(name="first", namespace="shop")))
     recorder.waits_beside(first, "node-1")
-    entry = (Op.LATER, 0, 7, first.key, False, "", recorder._take_outputs())
+    entry = (Op.LATER, 7, first.key, False, "", recorder._take_outputs())
     redaction = KeyedRedaction(key) if key else NO_REDACTION
     packed = redaction.entry(entry)
     assert ("first" in str(packed)) == ("node-1" in str(packed)) == (not key)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
@@ -13,9 +14,10 @@ from kscheduler.recorder.alternatives.free_run import FreeRun, Happening
 from kscheduler.recorder.alternatives.measures import Measured, PodPlacement
 from kscheduler.recorder.entries import Op, Verb
 from kscheduler.recorder.file.directory import SegmentName
-from kscheduler.recorder.file.segment_reader import SegmentReader
+from kscheduler.recorder.packing import ObjectUnpacker
 from kscheduler.recorder.replaying.described import Described, configured_as
 from kscheduler.recorder.replaying.replay import Beginning, RecordingError
+from kscheduler.recorder.segment_reader import SegmentReader
 from kscheduler.scheduling.journal import EvictionStep
 
 
@@ -78,7 +80,7 @@ class Recorded:
             raise RecordingError(f"{self._segments[0].path}: its snapshot is not whole")
         return self.beginning.description
 
-    def _entries(self, segments: Sequence[SegmentName]) -> Iterator[Sequence[object]]:
+    def _entries(self, segments: Sequence[SegmentName]) -> Iterator[Sequence[Any]]:
         for name in segments:
             reader = SegmentReader(name.path)
             for block in reader.blocks():
@@ -97,50 +99,53 @@ class Recorded:
 
     def happenings(self) -> Iterator[Happening]:
         """All of it, in order; snapshots of later segments are passed over, except after a gap."""
-        stores: dict[int, dict[str, object]] = {}
+        stores: dict[int, dict[str, Any]] = {}
         for index, name in enumerate(self._segments):
             yield from self._of_segment(name.path, stores, is_first=index == 0)
 
-    def _of_segment(self, path: Path, stores: dict[int, dict[str, object]], *, is_first: bool) -> Iterator[Happening]:
-        beginning, is_begun, micros = Beginning(), False, 0
+    def _of_segment(self, path: Path, stores: dict[int, dict[str, Any]], *, is_first: bool) -> Iterator[Happening]:
+        beginning, is_begun, unpacker = Beginning(), False, ObjectUnpacker()
         for entry in self._entries([name for name in self._segments if name.path == path]):
             op = entry[0]
             if not is_begun and op in (Op.SNAPSHOT, Op.LOST):
                 is_begun = beginning.add(entry) is not None
-                if is_begun:
-                    micros = beginning.micros
-                    if is_first or beginning.lost:
-                        if beginning.lost:
-                            self._note(f"{path.name}: {beginning.lost} entries are missing before it")
-                        yield from _of_snapshot(beginning, stores)
+                if is_begun and (is_first or beginning.lost):
+                    if beginning.lost:
+                        self._note(f"{path.name}: {beginning.lost} entries are missing before it")
+                    yield from _of_snapshot(beginning, stores)
             elif op in (Op.DIGEST, Op.LOST, Op.SNAPSHOT):
                 continue
             else:
-                micros += entry[1]  # type: ignore[operator]  # msgpack has no types
-                yield from self._of_entry(entry, micros, beginning, stores)
+                yield from self._of_entry(entry, beginning, unpacker, stores)
 
     def _of_entry(
-        self, entry: Sequence[object], micros: int, beginning: Beginning, stores: dict[int, dict[str, object]]
+        self,
+        entry: Sequence[Any],
+        beginning: Beginning,
+        unpacker: ObjectUnpacker,
+        stores: dict[int, dict[str, Any]],
     ) -> Iterator[Happening]:
+        micros = entry[1]
         if entry[0] in (Op.BACKOFF, Op.NET):
             yield Happening(micros, None, is_net=entry[0] == Op.NET)
         elif entry[0] == Op.ADOPTED:
             self._note("the configuration was changed meanwhile; both runs keep theirs to the end")
         elif entry[0] == Op.OBJECT:
             number, verb, key, packed = entry[2:]
-            kind, store = beginning.kinds[number], stores.setdefault(number, {})  # type: ignore[call-overload,arg-type]
-            old = store.get(str(key))
+            kind, store = beginning.kinds[number], stores.setdefault(number, {})
+            old, new = store.get(key), None
             if verb == Verb.DELETED:
-                new = None
-                store.pop(str(key), None)
+                store.pop(key, None)
             elif verb == Verb.UPDATED and old is not None:
-                new = store[str(key)] = beginning.objects.update(kind, old, packed)  # type: ignore[arg-type]
+                new = store[key] = unpacker.update(kind, old, packed)
             else:
-                new = store[str(key)] = beginning.objects.whole(kind, packed)  # type: ignore[arg-type]
-            yield Happening(micros, kind, old, new)  # type: ignore[arg-type]
+                new = unpacker.whole(kind, packed)
+                old = store.get(new.key)
+                store[new.key] = new
+            yield Happening(micros, kind, old, new)
 
 
-def _of_snapshot(beginning: Beginning, stores: dict[int, dict[str, object]]) -> Iterator[Happening]:
+def _of_snapshot(beginning: Beginning, stores: dict[int, dict[str, Any]]) -> Iterator[Happening]:
     """Everything that was there, pods last."""
     found = sorted(beginning.stored, key=lambda stored: beginning.kinds[stored[0]] is PODS)
     for number, objects in found:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import IO, Final
 
 MAGIC: Final = b"KSCHEDREC"
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
 """Grows when a reader of before would misread a block or an entry in it."""
 LEVEL: Final = 1
 """Of compression: 4 times as fast as the default, for a tenth more bytes."""

@@ -39,7 +39,7 @@ class Redaction:
         return obj.key
 
     def entry(self, entry: Sequence[Any]) -> Sequence[Any]:
-        """An entry that is neither an object nor a part of a snapshot."""
+        """An entry without its time; objects are as they are packed."""
         return entry
 
     def settings(self, tree: Any) -> Any:
@@ -91,7 +91,7 @@ class KeyedRedaction(Redaction):
     def entry(self, entry: Sequence[Any]) -> Sequence[Any]:
         """Steps that name nobody, or only UIDs, stay."""
         change = self._entries.get(entry[0])
-        return entry if change is None else (*entry[:2], *change(*entry[2:]))
+        return entry if change is None else (entry[0], *change(*entry[1:]))
 
     # --- entries ------------------------------------------------------------------------------------------------------
 

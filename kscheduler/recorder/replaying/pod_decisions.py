@@ -10,7 +10,7 @@ from typing import Any
 from kscheduler.recorder.entries import OUTCOMES, UNTIMED, Entry, How, Op, Output
 from kscheduler.recorder.file.blocks import SegmentError
 from kscheduler.recorder.file.directory import SegmentName
-from kscheduler.recorder.file.segment_reader import SegmentReader
+from kscheduler.recorder.segment_reader import SegmentReader
 
 _UNDER_WAY = {How.AWAITED: "extenders are asked, or a search goes on", How.IN_LINE: "it stands in line for extenders"}
 
@@ -107,15 +107,11 @@ class PodDecisions:
 
 
 def _timed(reader: SegmentReader) -> Iterator[tuple[int, Entry]]:
-    """Entries with their time. Those of a snapshot are left out, but tell when it was taken."""
-    micros = 0
+    """Entries with their time. Those of a snapshot are left out."""
     for block in reader.blocks():
         for entry in block:
-            if entry[0] == Op.SNAPSHOT and entry[1] == "configuration":
-                micros = int(entry[3])
-            elif entry[0] not in UNTIMED:
-                micros += entry[1]
-                yield micros, entry
+            if entry[0] not in UNTIMED:
+                yield entry[1], entry
 
 
 def _decision(

@@ -16,7 +16,6 @@ from kscheduler.api.kinds import KINDS, Kind
 from kscheduler.recorder.entries import DECISIONS, OUTCOMES, Digest, Entry, Op, outcome
 from kscheduler.recorder.file.blocks import SegmentError
 from kscheduler.recorder.file.directory import SegmentName, name_of, others_in, runs_in
-from kscheduler.recorder.file.segment_reader import SegmentReader
 from kscheduler.recorder.packing import ObjectUnpacker
 from kscheduler.recorder.replaying.comparing import DecisionDifference, in_words, subject_of
 from kscheduler.recorder.replaying.described import (
@@ -32,6 +31,7 @@ from kscheduler.recorder.replaying.replayed_scheduler import (
     ReplayedScheduler,
     UnrecordedError,
 )
+from kscheduler.recorder.segment_reader import SegmentReader
 from kscheduler.state.pod_groups.group_apis import OTHER_APIS
 
 MOST_KEPT: Final = 100
@@ -148,6 +148,8 @@ class Replay:
         self._each_segment = each_segment
         self._on_outcome = on_outcome
         self._digest = Digest()
+        self._outcomes: list[Entry] = []
+        """Replayed ones that the digest does not cover yet."""
         self._was_cut = False
         """The segment before ends too early."""
         self.report = Report()
@@ -167,7 +169,7 @@ class Replay:
             before = name
             if self.is_over:
                 break
-        self.report.digest = self._digest.close().hex()
+        self.report.digest = self._covered().hex()
 
     def _segment(self, path: Path, *, goes_on: bool) -> None:
         reader, beginning = SegmentReader(path), Beginning()
@@ -209,7 +211,7 @@ class Replay:
         self.report.lost += beginning.lost
         is_whole = goes_on and not beginning.lost and self.scheduler is not None and not self._was_cut
         if is_whole and self.scheduler is not None:
-            self.scheduler.follow_segment(beginning.objects, beginning.micros)
+            self.scheduler.follow_segment()
             return
         scheduler = ReplayedScheduler(beginning.description, beginning.kinds, self._configure)
         self.report.kscheduler = beginning.description.version
@@ -217,12 +219,11 @@ class Replay:
         self.report.notes += [
             note for note in changed_plugins(beginning.description, scheduler.origins) if note not in self.report.notes
         ]
-        scheduler.follow_segment(beginning.objects, beginning.micros)
         for number, objects in beginning.stored:
             scheduler.stored(number, objects)
         scheduler.put_back(state, beginning.versions, beginning.micros)
         self.report.notes += [f"at a snapshot: {each}" for each in state["inexact"]]
-        self._digest = Digest(beginning.digest, beginning.decisions)
+        self._digest, self._outcomes = Digest(beginning.digest, beginning.decisions), []
         self.scheduler = scheduler
         self.report.first = self.report.first or beginning.micros
         self.report.last = max(self.report.last, beginning.micros)
@@ -236,7 +237,7 @@ class Replay:
         scheduler = self.scheduler
         if scheduler is None:
             return False  # astray, until the next snapshot
-        if self._until is not None and scheduler.clock.micros + entry[1] > self._until:
+        if self._until is not None and entry[1] > self._until:
             self.is_over = True
             return True
         try:
@@ -261,7 +262,7 @@ class Replay:
         if self._on_outcome is not None:
             self._on_outcome(entry, replayed)
         recorded = outcome(entry)
-        self._digest.add((replayed.outcome[0], 0, *replayed.outcome[1:]))
+        self._outcomes.append(replayed.outcome)
         if replayed.followed:
             report.followed[replayed.followed] += 1
             return
@@ -276,12 +277,16 @@ class Replay:
             found = DecisionDifference(scheduler.clock.micros, report.decisions, subject_of(recorded), text, because)
             report.differences.append(found)
 
+    def _covered(self) -> bytes:
+        outcomes, self._outcomes = self._outcomes, []
+        return self._digest.cover(outcomes)
+
     def _compare_digest(self, entry: Entry) -> None:
         if self.scheduler is None:
             return
         _, _, recorded = entry
         self.report.digests += 1
-        if self._digest.close() != recorded:
+        if self._covered() != recorded:
             self.report.wrong_digests += 1
             self._digest = Digest(recorded, self._digest.decisions)  # so that each batch is judged by itself
 

@@ -122,10 +122,9 @@ class ReplayedScheduler:
 
     # --- the beginning ------------------------------------------------------------------------------------------------
 
-    def follow_segment(self, objects: ObjectUnpacker, micros: int) -> None:
-        """Entries of another segment come: with its own table of specs, and times since its own beginning."""
-        self._objects = objects
-        self.clock.set(micros)
+    def follow_segment(self) -> None:
+        """Entries of another segment come, with a table of specs of their own."""
+        self._objects = ObjectUnpacker()
 
     def stored(self, number: int, objects: Sequence[KubeObject]) -> None:
         """The store has them when the snapshot is taken."""
@@ -147,8 +146,8 @@ class ReplayedScheduler:
 
         Raises `AstrayError` where the recorded step cannot be taken.
         """
-        op, elapsed, *rest = entry
-        self.clock.set(self.clock.micros + elapsed)
+        op, micros, *rest = entry
+        self.clock.set(micros)
         step = self._steps.get(op)
         if step is None:
             raise AstrayError(f"this kscheduler does not know steps of the recorded kind {op}")
@@ -171,7 +170,7 @@ class ReplayedScheduler:
             tell(handler, "on_update", old, new)
             return
         new = self._objects.whole(kind, packed)
-        store.put(key, new)
+        store.put(new.key, new)
         tell(handler, "on_add", new, verb == Verb.LISTED)
 
     # --- decisions ----------------------------------------------------------------------------------------------------

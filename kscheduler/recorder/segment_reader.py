@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
+from kscheduler.recorder.entries import EntryReader
 from kscheduler.recorder.file.blocks import BlockReader, SegmentError
 
-_decode = msgspec.msgpack.Decoder(list[list[list[Any]]]).decode
+_decode = msgspec.msgpack.Decoder(list[list[list[Any] | int]]).decode
 
 
 class SegmentReader:
@@ -28,11 +29,12 @@ class SegmentReader:
                 reader = BlockReader(file)
             except SegmentError as problem:
                 raise SegmentError(f"{self._path}: {problem}") from None
+            timed = EntryReader()
             for data in reader:
                 try:
-                    batches = _decode(data)
-                except msgspec.MsgspecError as problem:
+                    entries = [entry for batch in _decode(data) for entry in timed.entries(batch)]
+                except (ValueError, IndexError, TypeError) as problem:  # msgspec's errors are ValueErrors
                     self.is_damaged, self.stopped = True, f"a block holds no entries: {problem}"
                     return
-                yield [entry for batch in batches for entry in batch]
+                yield entries
             self.is_damaged, self.stopped = reader.is_damaged, reader.stopped
