@@ -63,7 +63,7 @@ def explain(
     running = running_scheduler(parts, leads=leads)
     if against_node and not running.cache.has_node(against_node):
         return _answer(_NOT_FOUND, f"the service knows no node {against_node}")
-    question = running.question(pod)
+    question = running.question(pod, of_group=name.startswith(f"{POD_GROUP}/"))
     if against_node and isinstance(question, GroupQuestion):
         return _answer(_UNPROCESSABLE, f"{pod_key} is decided with its pod group: nodes of one member are not compared")
     try:
