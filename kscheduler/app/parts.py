@@ -48,6 +48,7 @@ from kscheduler.client.writes.pod_groups import PodGroupStatusPatcher
 from kscheduler.client.writes.pod_status import PodStatusPatcher
 from kscheduler.client.writes.pods import PodWriter
 from kscheduler.client.writes.volumes import ApiVolumeWriter
+from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.informers.catch_up import CatchUp
 from kscheduler.informers.factory import InformerFactory
 from kscheduler.informers.informer import InformerStatistics
@@ -114,7 +115,9 @@ class Parts:
         self.status_writer = self._build_status_writer()
         self.group_status_writer = GroupStatusWriter(PodGroupStatusPatcher(self.client, self.clock), self.clock)
         annotated = {"pods": AnnotatedPodTransform()} if self._configuration.honor_scheduler_name_annotation else None
-        kinds = (*WATCHED, *(api.kind for api in group_apis(options.config)))
+        self.group_kinds = {api.kind.resource: api.kind for api in group_apis(options.config)}
+        """The kinds of pod groups that are followed, by resource."""
+        kinds = (*WATCHED, *self.group_kinds.values())
         self.informers = InformerFactory(
             self.client, kinds, transforms=annotated, clock=self.clock, may_be_absent=(DEVICE_TAINT_RULES,)
         )
@@ -156,8 +159,9 @@ class Parts:
         self.truth = self._build_truth_keeping(options.periods)
         self.permit_waits = PermitWaits(self.assembly.waiting, self.clock.monotonic)
         self.incomplete_waits = IncompleteWaits(
-            self.assembly.queue.incomplete_groups, self.assembly.queue.groups_version, self.clock.monotonic
+            self.assembly.queue.incomplete_groups, self._groups_version, self.clock.monotonic
         )
+        self.assembly.cache.pod_groups.is_served = self._serves_group
         pods = self.informers.informer(PODS).store.list
         self.removed_profiles = RemovedProfiles(self.assembly.profiles, pods, self.clock.monotonic)
         self.truth.dump.at_permit = self.permit_waits.by_pod
@@ -166,6 +170,18 @@ class Parts:
         self.assembly.on_quarantine = self._quarantine_soon
         limit = limit_with_alarm(options.memory_alarm, cgroup_limit)
         self.memory = MemoryWatch(resident_bytes, limit, self._plugins_of_users, self.clock)
+
+    def unserved_groups(self) -> tuple[str, ...]:
+        """Kinds of pod groups that are followed and that the API server does not have."""
+        return tuple(name for name, kind in self.group_kinds.items() if self.informers.informer(kind).resting)
+
+    def _serves_group(self, key: GroupKey) -> bool:
+        """Whether the API server has the kind of the group, as far as discovery has told."""
+        return key.resource not in self.unserved_groups()
+
+    def _groups_version(self) -> object:
+        """As long as it is equal, nothing has happened to any group, nor to their kinds at the API server."""
+        return self.assembly.queue.groups_version(), self.unserved_groups()
 
     def adopt(self, ruleset: Ruleset) -> Adoption:
         """Decide by another configuration from now on; never awaits.

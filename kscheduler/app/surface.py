@@ -8,7 +8,7 @@ import msgspec
 
 from kscheduler import __version__
 from kscheduler.api.core import Pod
-from kscheduler.api.kinds import PODS
+from kscheduler.api.kinds import DEVICE_TAINT_RULES, PODS
 from kscheduler.app.asking.claim_templates import QuestionsWithTemplates
 from kscheduler.app.asking.copied_service import CopiedService
 from kscheduler.app.asking.live_copy import LiveCopy
@@ -409,7 +409,9 @@ class Surface:
         for informer in self._parts.informer_statistics():
             if informer.synced and informer.problem and not informer.resting:
                 yield f"{informer.resource}: list or watch fails: {informer.problem}"
-            if informer.resting and follows_rules:  # only taint rules may be absent; without the gate they do not count
-                yield f"{informer.resource}: the API server does not have it; waiting for it to appear"
+            # Without their gate, taint rules do not count.
+            if informer.resting and (follows_rules or informer.resource != DEVICE_TAINT_RULES.resource):
+                wait = ", and pods of such groups wait" if informer.resource in self._parts.group_kinds else ""
+                yield f"{informer.resource}: the API server does not have it; waiting for it to appear{wait}"
             for key, reason in informer.undecodable.items():
                 yield f"{informer.resource}: {key} cannot be decoded and is skipped: {reason}"

@@ -139,7 +139,7 @@ _WHY_NOT: Final[Mapping[str, str]] = {
 }
 """Gates that will never be honoured, with the reason: with and without them the same pods get the same nodes."""
 
-_NO_GROUPS: Final = "pod groups are built as 1.37 has them"
+_NO_GROUPS: Final = "pod groups are built as 1.37 has them: add --emulated-version 1.37"
 _NOT_BUILT: Final[Mapping[str, Mapping[str, str]]] = {
     "1.36": {
         "DRANodeAllocatableResources": "what devices take of a node's cpu and memory would not be counted",

@@ -7,6 +7,7 @@ from typing import Any
 from kscheduler.explain.against import Against, against
 from kscheduler.explain.as_json import API_VERSION, decision_tree, json_line
 from kscheduler.explain.groups import group_text, group_tree
+from kscheduler.explain.in_service import InService
 from kscheduler.explain.questions.question import GroupQuestion, Question
 from kscheduler.explain.situation import NO_SITUATION, Situation
 from kscheduler.explain.suggestions.as_lines import suggestions_text
@@ -30,11 +31,13 @@ class Answer:
     notes: tuple[str, ...] = ()
     found: Sequence[Suggestion] | None = None
     compared: Against | None = None
+    of_group: InService | None = None
+    """What the running service knows of the group that was asked about."""
 
     def as_tree(self) -> dict[str, Any]:
         """As plain dicts and lists."""
         if isinstance(self.decision, GroupDecision):
-            return group_tree(self.decision, API_VERSION, self.found)
+            return group_tree(self.decision, API_VERSION, self.found, self.of_group, self.notes)
         return decision_tree(self.decision, self.situation, self.notes, self.found, self.compared)
 
     def as_json(self) -> str:
@@ -44,7 +47,7 @@ class Answer:
     def as_text(self, style: Style = PLAIN) -> str:
         """For people, without a final line end and without the notes."""
         if isinstance(self.decision, GroupDecision):
-            return "\n".join(map(printable, group_text(self.decision, self.found).splitlines()))
+            return "\n".join(map(printable, group_text(self.decision, self.found, self.of_group).splitlines()))
         text = decision_text(self.decision, style, self.situation)
         if self.compared is not None:
             text += f"\n{comparison_text(self.compared, style)}"
@@ -64,7 +67,8 @@ def answered(
     notes = (*question.notes, *decision.notes)
     if isinstance(decision, GroupDecision) or isinstance(question, GroupQuestion):
         helping = suggested_for_group(decision) if with_suggestions and isinstance(decision, GroupDecision) else None
-        return Answer(decision, notes=notes, found=helping)
+        known = question.in_service if isinstance(question, GroupQuestion) else None
+        return Answer(decision, notes=notes, found=helping, of_group=known)
     situation = question.situation
     found = suggested(decision, situation) if with_suggestions else None
     compared = against(decision, against_node, situation) if against_node else None

@@ -11,7 +11,9 @@ from typing import Any, Final
 
 from kscheduler.api.meta import Condition
 from kscheduler.explain.devices import reserved_devices
+from kscheduler.explain.in_service import InService
 from kscheduler.explain.suggestions.of_group import group_suggestion_lines, group_suggestion_trees
+from kscheduler.explain.text.group_head import group_head, reported_condition
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.status import Status
 from kscheduler.scheduling.groups.group_cycle import MemberResult, TriedPlacement
@@ -29,10 +31,17 @@ _NOTHING: Final[Tree] = dict.fromkeys(
 )
 
 
-def group_tree(decision: GroupDecision, api_version: str, suggestions: Sequence[Suggestion] | None = None) -> Tree:
+def group_tree(
+    decision: GroupDecision,
+    api_version: str,
+    suggestions: Sequence[Suggestion] | None = None,
+    in_service: InService | None = None,
+    notes: Sequence[str] = (),
+) -> Tree:
     """The decision as plain dicts and lists, always with the same keys.
 
-    `suggestions`: what would make the group fit; `None` if that was not looked for, or the group fits.
+    `suggestions`: what would make the group fit; `None` if that was not looked for, or the group fits. `in_service`:
+    what the running service knows of it.
     """
     return {
         "apiVersion": api_version,
@@ -47,7 +56,22 @@ def group_tree(decision: GroupDecision, api_version: str, suggestions: Sequence[
         "devices": _devices_tree(decision),
         "placements": [_placement_tree(tried) for tried in decision.placements],
         "suggestions": group_suggestion_trees(suggestions, decision),
-        "notes": list(decision.notes),
+        "situation": _situation_tree(decision, in_service),
+        "notes": list(dict.fromkeys((*notes, *decision.notes))),
+    }
+
+
+def _situation_tree(decision: GroupDecision, in_service: InService | None) -> Tree:
+    """What is true of the group now, whatever would be decided."""
+    condition = reported_condition(decision)
+    return {
+        "condition": None
+        if condition is None
+        else {**_condition_tree(condition), "lastTransitionTime": condition.last_transition_time},
+        "minimum": None if decision.definition is None else decision.definition.least,
+        "onNodes": dict(decision.on_nodes),
+        "ofOtherSchedulers": {pod.metadata.name: pod.spec.scheduler_name for pod in decision.foreign},
+        "inService": None if in_service is None else in_service.tree,
     }
 
 
@@ -56,7 +80,7 @@ def outcome_tree(decision: GroupDecision) -> Tree:
     if decision.pre_enqueue is not None:
         return {"preEnqueue": {name: _gate_tree(status) for name, status in decision.pre_enqueue.items()}}
     if decision.status is None:
-        return {}
+        return {"pods": {name: {"node": node} for name, node in decision.on_nodes.items()}} if decision.on_nodes else {}
     groups = {group.key.name: _condition_tree(group_condition(status)) for group, status in decision.groups}
     return {
         "condition": _condition_tree(group_condition(decision.status)),
@@ -121,13 +145,15 @@ def _member_tree(member: MemberResult) -> Tree:
     return {"code": member.status.code.label, "message": member.message}
 
 
-def group_text(decision: GroupDecision, suggestions: Sequence[Suggestion] | None = None) -> str:
+def group_text(
+    decision: GroupDecision, suggestions: Sequence[Suggestion] | None = None, in_service: InService | None = None
+) -> str:
     """The decision in lines."""
     helping = [] if suggestions is None else group_suggestion_lines(suggestions, decision)
-    return "\n".join((*_lines(decision), *helping))
+    return "\n".join((*_lines(decision, in_service), *helping))
 
 
-def _lines(decision: GroupDecision) -> list[str]:
+def _lines(decision: GroupDecision, in_service: InService | None) -> list[str]:
     name = _name(decision)
     if decision.error:
         return [f"{name}: {decision.error}"]
@@ -136,14 +162,16 @@ def _lines(decision: GroupDecision) -> list[str]:
             (pod, "ready" if status.is_success else f"{status.message} ({status.plugin})")
             for pod, status in decision.pre_enqueue.items()
         ]
-        reason = decision.lacks or "some of its members may not enter the queue"
-        return [f"{name} is not tried: {reason}", *_each_text_once(gates)]
-    condition = group_condition(decision.status or Status())
-    head = f"{name}: {condition.reason}" + (f": {_without_repetition(condition.message)}" if condition.message else "")
+        return [*group_head(name, decision, in_service, ""), *_each_text_once(gates)]
+    if decision.status is None:
+        homes = sorted(decision.on_nodes.items())
+        return [*group_head(name, decision, in_service, ""), *(f"  {member}: is on {node}" for member, node in homes)]
+    message = _without_repetition(group_condition(decision.status).message)
+    has_new = any(member.status.is_success for member in decision.members)
     return [
-        head,
+        *group_head(name, decision, in_service, message),
         *(_group_line(group, status) for group, status in decision.groups),
-        *map(_placement_line, decision.placements),
+        *(_placement_line(tried) for tried in decision.placements if has_new or not tried.status.is_success),
         *_each_text_once((member.pod.name, _member_text(member)) for member in decision.members),
         *_victim_lines(decision),
     ]

@@ -31,12 +31,12 @@ class IncompleteWaits:
     """Looks at the groups with members that cannot be tried."""
 
     def __init__(
-        self, groups: Callable[[], Iterable[IncompleteGroup]], version: Callable[[], int], now: Callable[[], float]
+        self, groups: Callable[[], Iterable[IncompleteGroup]], version: Callable[[], object], now: Callable[[], float]
     ) -> None:
         """`version`: as long as it is the same, `groups` are. `now`: monotonic seconds."""
         self._groups, self._version, self._now = groups, version, now
         self._known: dict[GroupKey, _Known] = {}
-        self._looked_at: int | None = None
+        self._looked_at: object = None
         """The version of which everything has been told."""
 
     def look(self) -> None:

@@ -4,7 +4,7 @@ The cycle scores only if more than one node is feasible, as kube-scheduler does.
 too, because an explanation should show its points.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -205,8 +205,12 @@ def cluster_cache(
     gates: FeatureGates = DEFAULT_GATES,
     where: str = "",
     apis: Sequence[GroupAPI] = (),
+    serves: Collection[str] | None = None,
 ) -> Cache:
-    """The cluster in a state cache as the scheduler would fill it, without the judged pod. Raises `ScenarioError`."""
+    """The cluster in a state cache as the scheduler would fill it, without the judged pod. Raises `ScenarioError`.
+
+    `serves`: the scheduler names of its profiles; other schedulers' pods are members of a group once they have a node.
+    """
     cache = Cache(gates.behaviours, apis)
     judged = "" if pod is None else pod.key
     for namespace in objects.namespaces:
@@ -220,7 +224,7 @@ def cluster_cache(
     for index, other in enumerate(objects.pods):
         if other.spec.node_name and not other.is_terminal and other.key != judged:
             _add(cache, other, f"{where}: objects.pods[{index}]")
-        elif apis and not other.is_terminal:
+        elif apis and not other.is_terminal and (serves is None or other.spec.scheduler_name in serves):
             cache.pod_groups.add_member(PodInfo(other))
     for api in apis:
         for listed in objects.groups(api.kind):

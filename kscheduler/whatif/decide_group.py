@@ -8,11 +8,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from kscheduler.api.core import Pod
 from kscheduler.api.quantity import QuantityError
 from kscheduler.assembly import group_apis
 from kscheduler.config.extenders import extender_name, is_asked_about
 from kscheduler.framework.cluster.cycle_of_group import CycleOfGroup
-from kscheduler.framework.cluster.incomplete_groups import why_incomplete
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.nodes.node_table import Rows
@@ -32,6 +32,7 @@ from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue.queued_group import member_order
 from kscheduler.whatif.decide import cluster_cache, profiles_at, scenario_ports
+from kscheduler.whatif.of_groups.facts import group_facts, none_waits, why_kept_out
 from kscheduler.whatif.scenario import GroupScenario, ScenarioError
 from kscheduler.whatif.unreadable import unreadable_quantity
 
@@ -59,7 +60,15 @@ class GroupDecision:
     preemption: Preemption | None = None
     """Whom it would evict."""
     lacks: str = ""
-    """Why no member can be tried: a group that is missing, a circle, a tree that is too deep."""
+    """Why no member can be tried: a group that is missing, a circle, a tree that is too deep, members that are missing;
+    or that none waits.
+    """
+    definition: GroupDefinition | None = None
+    """What the group asks for that was asked about; `None`: it is not known."""
+    on_nodes: Mapping[str, str] = field(default_factory=dict)
+    """By name of its members that have a node, the node."""
+    foreign: tuple[Pod, ...] = ()
+    """Pods that name the group and are for schedulers that are not served here: they count once they have a node."""
     notes: tuple[str, ...] = field(default=())
     inputs: GroupInputs | None = field(default=None, repr=False)
     """What it was judged on, for further trials; none of a group that is not known or cannot be tried."""
@@ -74,12 +83,17 @@ def decide_group(scenario: GroupScenario, answers: MemberAnswers | None = None) 
     apis = group_apis(scenario.config)
     if not apis:
         raise ScenarioError(f"{scenario.where}: podGroup: pod groups are off: set the feature gate GenericWorkload")
-    cache = cluster_cache(scenario.objects, None, scenario.config.gates, scenario.where, apis)
+    served = [profile.scheduler_name for profile in scenario.config.configuration.profiles]
+    cache = cluster_cache(scenario.objects, None, scenario.config.gates, scenario.where, apis, served)
     for known in scenario.definitions:
         cache.pod_groups.put(known)
+    cache.pod_groups.is_served = lambda key: key.resource not in scenario.unserved
     ports = scenario_ports(scenario.objects)
     profiles = profiles_at(scenario.where, cache, scenario.config, scenario.plugins, ports)
     members = _members(scenario, cache, profiles)
+    group = group_facts(scenario, cache, served)
+    if not members and group.on_nodes:
+        return GroupDecision(scenario, lacks=none_waits(group), **group.known)
     if not members:
         raise ScenarioError(f"{scenario.where}: podGroup: no pod without a node is in group {scenario.group}")
     gates = {pod.name: profiles[pod.pod.spec.scheduler_name].run_pre_enqueue(pod) for pod in members}
@@ -88,11 +102,12 @@ def decide_group(scenario: GroupScenario, answers: MemberAnswers | None = None) 
     definition = cache.pod_groups.definition(root) if root is not None else None
     if any(not status.is_success for status in gates.values()):
         inputs = None if definition is None else _inputs(definition, members, cache, profiles, NOBODY_ASKED)
-        lacks = why_incomplete(cache.pod_groups.definition, key) if key is not None else ""
-        return GroupDecision(scenario, pre_enqueue=gates, inputs=inputs, lacks=lacks)
+        lacks = why_kept_out(group, cache.pod_groups, key) if key is not None else ""
+        return GroupDecision(scenario, pre_enqueue=gates, inputs=inputs, lacks=lacks, **group.known)
     if definition is None:
         return GroupDecision(scenario, error=f"the group {scenario.group} is not among objects.podgroups")
     decision = _tried(scenario, cache, profiles, definition, members, NOBODY_ASKED if answers is None else answers)
+    decision = replace(decision, **group.known)
     return decision if answers is not None else replace(decision, notes=_not_asked(members, profiles))
 
 

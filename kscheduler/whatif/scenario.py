@@ -160,6 +160,10 @@ class GroupScenario:
     """As for `Scenario`."""
     definitions: tuple[GroupDefinition, ...] = ()
     """Groups besides those of the objects, of any API that the configuration follows."""
+    unserved: tuple[str, ...] = ()
+    """Kinds of groups (`podgroups.scheduling.x-k8s.io`) that the API server does not have."""
+    claim_templates: Mapping[str, ResourceClaimTemplate | None] = field(default_factory=dict)
+    """As for `Scenario`, of the waiting members."""
 
 
 @dataclass(frozen=True, slots=True)

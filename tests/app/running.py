@@ -78,12 +78,14 @@ async def running(
             await task
 
 
-async def answer(app: App, path: str) -> tuple[int, str]:
+async def answer(app: App, path: str, accept: str = "*/*") -> tuple[int, str]:
     """One request to the scheduler's own server, once it listens."""
     async with asyncio.timeout(SECONDS), aiohttp.ClientSession() as session:
         while True:
             try:
-                async with session.get(f"http://127.0.0.1:{app.server.port}{path}") as response:
+                async with session.get(
+                    f"http://127.0.0.1:{app.server.port}{path}", headers={"Accept": accept}
+                ) as response:
                     return response.status, await response.text()
             except (RuntimeError, aiohttp.ClientConnectionError):
                 await asyncio.sleep(0)

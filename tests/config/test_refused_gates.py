@@ -1,5 +1,7 @@
 """Gates of pod groups that are not built are refused by name: a scheduler that decided without would be wrong."""
 
+import re
+
 import pytest
 
 from kscheduler.config.errors import ConfigError
@@ -19,6 +21,11 @@ ON = "GenericWorkload=true"
 def test_what_is_not_built_is_refused_by_name(text: str, version: str, refused: str) -> None:
     with pytest.raises(ConfigError, match=f"feature gate {refused} cannot be switched on, it is not built: "):
         parse_feature_gates(text, version=version)
+
+
+def test_of_the_groups_of_another_version_the_flag_is_named_that_follows_it() -> None:
+    with pytest.raises(ConfigError, match=re.escape("as 1.37 has them: add --emulated-version 1.37")):
+        parse_feature_gates(ON, version="1.36")
 
 
 @pytest.mark.parametrize(

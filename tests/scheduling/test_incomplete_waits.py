@@ -11,7 +11,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS
 from kscheduler.scheduling.incomplete_waits import IncompleteWaits
 from kscheduler.scheduling.truth.pending import PendingPods
-from kscheduler.state.pod_groups.group_apis import kubernetes_apis
+from kscheduler.state.pod_groups.group_apis import SCHEDULER_PLUGINS, VOLCANO, kubernetes_apis
 from kscheduler.state.pod_groups.group_table import PodGroupTable
 from kscheduler.state.queue.backoff import BackoffPolicy
 from kscheduler.state.queue.group_queue import IncompleteGroup
@@ -21,6 +21,9 @@ from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 from tests.builders import make_pod
 from tests.server.status_page.page_scene import StoredPods
 from tests.state.queue.model import sort_key
+
+COMPOSITE = "compositepodgroups.scheduling.k8s.io"
+PARENT = f"waits for CompositePodGroup default/{{}} ({COMPOSITE}; parent of default/x), which does not exist"
 
 
 def leaf(name: str) -> GroupKey:
@@ -71,9 +74,9 @@ def test_the_reason_names_the_missing_group_or_the_circle_or_the_depth() -> None
         assert (found == "") == (world.table.root_of(leaf(name)) is not None)
         return found
 
-    assert why("x") == "waits for PodGroup default/x, which does not exist"
+    assert why("x") == "waits for PodGroup default/x (podgroups.scheduling.k8s.io), which does not exist"
     world.put(leaf("x"), "y")
-    assert why("x") == "waits for CompositePodGroup default/y (parent of default/x), which does not exist"
+    assert why("x") == PARENT.format("y")
     world.put(above("y"), "z")
     world.put(above("z"), "y")
     assert why("x") == "its groups name each other as parents: default/y -> default/z -> default/y"
@@ -84,6 +87,31 @@ def test_the_reason_names_the_missing_group_or_the_circle_or_the_depth() -> None
     assert why("x").startswith("trees deeper than four levels are not followed: default/x -> default/y")
     world.put(above("l3"))
     assert why("x") == ""
+
+
+def test_a_group_of_the_same_name_elsewhere_is_told_and_so_is_a_kind_that_is_not_served() -> None:
+    table = PodGroupTable((SCHEDULER_PLUGINS, VOLCANO))
+    asked = GroupKey("scheduling.x-k8s.io", "default", "g")
+
+    def why() -> str:
+        return why_incomplete(table.definition, asked, table.absence).partition(", which does not exist")[2]
+
+    table.put(GroupDefinition(GroupKey("scheduling.volcano.sh", "default", "other"), 1))
+    assert why() == ""
+    elsewhere = GroupKey("scheduling.x-k8s.io", "a", "g")
+    table.put(GroupDefinition(elsewhere, 1))
+    assert why() == "; of this name there is a/g (podgroups.scheduling.x-k8s.io)"
+    volcano = GroupKey("scheduling.volcano.sh", "default", "g")
+    table.put(GroupDefinition(volcano, 1))
+    own_first = "default/g (podgroups.scheduling.volcano.sh), a/g (podgroups.scheduling.x-k8s.io)"
+    assert why() == f"; of this name there are {own_first}"
+    for key in (elsewhere, volcano):
+        table.remove(key)
+    assert why() == ""
+    table.is_served = lambda key: key.api != "scheduling.x-k8s.io"
+    told = why_incomplete(table.definition, asked, table.absence)
+    kind = "waits for PodGroup default/g (podgroups.scheduling.x-k8s.io)"
+    assert told == f"{kind}, a kind that the API server does not serve"
 
 
 async def test_nobody_is_looked_at_once_everything_is_told_and_nothing_changes() -> None:
@@ -103,11 +131,11 @@ async def test_a_group_is_logged_once_and_again_when_it_waits_for_something_else
     world = World()
     for name in ("one", "two"):
         world.add_pod(name, "x")
-    missing = "waits for PodGroup default/x, which does not exist"
+    missing = "waits for PodGroup default/x (podgroups.scheduling.k8s.io), which does not exist"
     assert await world.look() == []
     assert await world.look(5) == [("pod_group_incomplete", "default/x", 2, missing)]
     world.put(leaf("x"), "y")
-    parent = "waits for CompositePodGroup default/y (parent of default/x), which does not exist"
+    parent = PARENT.format("y")
     assert await world.look(5) == [("pod_group_incomplete", "default/x", 2, parent)]
     world.put(above("y"))
     world.queue.group_appeared(above("y"), world.clock.time())
@@ -126,7 +154,7 @@ async def test_a_wait_of_a_minute_is_a_note_with_the_first_group() -> None:
     (note,) = world.waits.notes()
     assert note == (
         "2 pods of 2 pod groups are not tried, default/first for the longest time (61 s): "
-        "waits for PodGroup default/first, which does not exist"
+        "waits for PodGroup default/first (podgroups.scheduling.k8s.io), which does not exist"
     )
 
 
@@ -135,5 +163,5 @@ async def test_pending_says_what_the_group_lacks() -> None:
     world.put(leaf("x"), "gone")
     world.add_pod("one", "x")
     (reason,) = (await PendingPods(world.queue, world.pods, lambda _: True).tree())["reasons"]
-    expected = "waits for CompositePodGroup default/gone (parent of default/x), which does not exist"
+    expected = PARENT.format("gone")
     assert (reason["queue"], reason["message"]) == ("incomplete", expected)

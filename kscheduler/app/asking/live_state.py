@@ -85,6 +85,7 @@ def running_scheduler(
         groups=tuple(assembly.cache.pod_groups.groups()),
         ports=assembly.ports,
         in_service=lambda pod: in_service(parts, pod, as_of, leads=leads),
+        unserved_groups=parts.unserved_groups(),
     )
 
 
@@ -110,14 +111,16 @@ def in_service(parts: Parts, pod: Pod, at: float, *, leads: bool) -> InService:
 def _waiting(parts: Parts, place: str, queued: QueuedPodInfo, at: float, *, leads: bool) -> InService:
     rejected_by = queued.unschedulable_plugins | queued.pending_plugins
     profile = queued.pod.pod.spec.scheduler_name
+    # A member moves and is tried with its group, and so does it back off.
+    waits = parts.assembly.queue.waiting_group(queued.key) or queued
     return InService(
         at,
         place,
         leads,
-        attempts=queued.attempts,
-        since=queued.timestamp or None,
-        first_attempt=queued.initial_attempt_timestamp,
-        backoff_until=queued.backoff_expiration if place == "backoff" else None,
+        attempts=waits.attempts,
+        since=waits.timestamp or None,
+        first_attempt=waits.initial_attempt_timestamp,
+        backoff_until=waits.backoff_expiration if place == "backoff" else None,
         rejected_by=tuple(sorted(rejected_by)),
         awaits=parts.assembly.queue.awaited_events(profile, rejected_by) if place == _PARKED else (),
         gated_by=queued.gating_plugin,

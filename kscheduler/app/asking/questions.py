@@ -75,7 +75,7 @@ def explain(
     running = running_about(parts, pod, as_of, leads=leads)
     if against_node and not running.cache.has_node(against_node):
         return _answer(_NOT_FOUND, f"the service knows no node {against_node}")
-    question = running.question(pod)
+    question = running.question(pod, of_group=name.startswith(f"{POD_GROUP}/"))
     if isinstance(question, Question):
         question = with_claim_templates(question, parts.claim_templates.get(pod.key, {}))
     if against_node and isinstance(question, GroupQuestion):

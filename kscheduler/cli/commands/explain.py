@@ -195,7 +195,8 @@ async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Answer
                 await new_pod_questions(client, news, besides, served, default_new_pod), client, args
             )
         name = name or (await member_in_cluster(client, namespace, group)).metadata.name
-        return await _answered([await live_question(client, namespace, name, served)], client, args)
+        question = await live_question(client, namespace, name, served, of_group=bool(group))
+        return await _answered([question], client, args)
 
 
 async def _answered(

@@ -145,11 +145,14 @@ class ServiceDoor:
             raise self._error_of(error) from None
         return self._decoded(text, path)
 
-    async def explained(self, pod_key: str, **params: str) -> Tree:
-        """The explanation of a pod, by the replica that schedules if one of a few tries finds it. Raises likewise."""
+    async def explained(self, **params: str) -> Tree:
+        """The explanation of a `pod` or `podGroup`, by the replica that schedules if one of a few tries finds it.
+
+        Raises likewise.
+        """
         tree: Tree = {}
         for _ in range(_REPLICAS_TRIED):
-            tree = await self.get_json("/explain", pod=pod_key, **params)
+            tree = await self.get_json("/explain", **params)
             known = (tree.get("situation") or {}).get("inService")
             if known is None or known["leads"]:
                 break

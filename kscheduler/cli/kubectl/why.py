@@ -34,7 +34,7 @@ def _answer(args: argparse.Namespace) -> int:
         explain.check(args)
     group = group_in(args.pod or "")
     if group and args.source is None:
-        args.pod, args.namespace = asyncio.run(_member(args, group)), ""
+        args.namespace = asyncio.run(_namespace_of_group(args, group))
     also = {
         "-f": args.filename,  # a pod that does not exist
         "--config": args.config,
@@ -44,23 +44,30 @@ def _answer(args: argparse.Namespace) -> int:
     return answer(args, _ask, explain.run, not_of_the_service(args, also))
 
 
-async def _member(args: argparse.Namespace, group: str) -> str:
-    """`NAMESPACE/POD` of a member: whoever answers in the end is asked about a pod."""
+async def _namespace_of_group(args: argparse.Namespace, group: str) -> str:
+    """Where the group is asked about. Raises `UnknownPodError` if it has no members there."""
     connection = await load_connection(master=args.master, kubeconfig=args.kubeconfig, context=args.context)
     async with APIClient(connection) as client:
-        return (await member_in_cluster(client, namespace_of(args), group)).key
+        return (await member_in_cluster(client, namespace_of(args), group)).metadata.namespace
+
+
+def _whom(args: argparse.Namespace) -> dict[str, str]:
+    """The parameter that says whom the question is about."""
+    if group := group_in(args.pod or ""):
+        return {"podGroup": f"{namespace_of(args)}/{group}"}
+    namespace, name = explain.pod_of(args, namespace_of(args))
+    return {"pod": f"{namespace}/{name}"}
 
 
 async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
-    namespace, name = explain.pod_of(args, namespace_of(args))
-    params = {} if not args.against else {"against": args.against}
+    params = _whom(args) if not args.against else {**_whom(args), "against": args.against}
     if args.no_suggestions:
         params["suggestions"] = "false"
     kubectl = KubectlFlags.of(args)  # the service does not know how its users reach the cluster
     if args.output == "json":
-        print(json_line(kubectl.in_explanation(await door.explained(f"{namespace}/{name}", **params))))
+        print(json_line(kubectl.in_explanation(await door.explained(**params))))
     else:
-        text = (await door.get("/explain", accept="text/plain", pod=f"{namespace}/{name}", **params)).decode()
+        text = (await door.get("/explain", accept="text/plain", **params)).decode()
         print(kubectl.in_text("\n".join(printable(line) for line in text.splitlines())))
     sys.stdout.flush()
     return 0

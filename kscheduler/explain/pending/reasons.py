@@ -10,7 +10,7 @@ from enum import Enum
 import msgspec
 
 from kscheduler.api.core import Pod
-from kscheduler.explain.questions.membership import TO_FOLLOW, follows_kubernetes
+from kscheduler.explain.questions.membership import how_to_follow, unfollowed_group_of
 from kscheduler.explain.questions.served_cluster import served_cluster
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -18,7 +18,6 @@ from kscheduler.framework.status import Code
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.state.cache import Cache
-from kscheduler.state.pod_groups.group_apis import KUBERNETES
 from kscheduler.whatif.decide import scenario_ports
 from kscheduler.whatif.owners import owners_in
 from kscheduler.whatif.scenario import ClusterObjects
@@ -119,11 +118,11 @@ def _judged(pod: Pod, profiles: Profiles, cache: Cache) -> _Judged:
     if gate.is_rejected:
         return _Judged(PendingVerdict.GATED, gate.message, (gate.plugin,))
     record = schedule(profile, info, cache)
-    unfollowed_group = "" if follows_kubernetes(cache.pod_groups.apis) else KUBERNETES.name_in(pod)
-    if unfollowed_group and (record.node_name or record.nominated_node_name):
+    unfollowed = unfollowed_group_of(pod, cache.pod_groups.apis)
+    if unfollowed is not None and (record.node_name or record.nominated_node_name):
         # It fits alone, which says nothing: a gang that lacks room or members keeps it waiting.
-        name = f"{pod.metadata.namespace}/{unfollowed_group}"
-        note = f"not judged: member of pod group {name}, and groups are not followed here: {TO_FOLLOW}"
+        name, api = unfollowed
+        note = f"not judged: member of pod group {pod.metadata.namespace}/{name}, and {how_to_follow(api)}"
         return _Judged(PendingVerdict.IN_A_GROUP, note)
     if record.status.code is Code.ERROR:
         return _Judged(PendingVerdict.ERROR, record.status.message, (record.status.plugin,))

@@ -9,7 +9,7 @@ from kscheduler.api.devices import ResourceClaimTemplate
 from kscheduler.api.kinds import RESOURCE_CLAIM_TEMPLATES
 from kscheduler.assembly import group_apis
 from kscheduler.explain.questions.as_if import locally_defaulted, question_about_new
-from kscheduler.explain.questions.membership import waiting_group_of
+from kscheduler.explain.questions.membership import asked_group_of, waiting_group_of
 from kscheduler.explain.questions.named_group import member_to_ask, members_of, no_member
 from kscheduler.explain.questions.question import (
     GroupQuestion,
@@ -128,7 +128,7 @@ def _in_cluster(
     notes = notes if is_named else (*notes, *not_judged)
     skipped = answered = 0
     for pod in _selected_pods(objects.pods, path, selection, left_out):
-        key = waiting_group_of(pod, served)
+        key = asked_group_of(pod, served, is_named=bool(selection.group))
         if key is None:
             yield question_about(pod, objects, served, path, notes)
         elif (root := known.root_of(key) or key) in incomplete:

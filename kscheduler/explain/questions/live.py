@@ -20,7 +20,7 @@ from kscheduler.client.errors import APIError, ClientError
 from kscheduler.client.rest import APIClient
 from kscheduler.client.watch import ListDecoder
 from kscheduler.explain.questions.as_if import locally_defaulted, question_about_new
-from kscheduler.explain.questions.membership import waiting_group_of
+from kscheduler.explain.questions.membership import asked_group_of, waiting_group_of
 from kscheduler.explain.questions.question import (
     OVER,
     GroupQuestion,
@@ -55,8 +55,11 @@ class UnknownPodError(ClientError):
     """The API server has no such pod."""
 
 
-async def live_question(client: APIClient, namespace: str, name: str, served: Serving) -> Question | GroupQuestion:
-    """Read a pod and all objects that plugins read. A pod that waits with its group is asked about with it.
+async def live_question(
+    client: APIClient, namespace: str, name: str, served: Serving, *, of_group: bool = False
+) -> Question | GroupQuestion:
+    """Read a pod and all objects that plugins read. A pod that waits with its group is asked about with it, and with
+    `of_group` any member.
 
     Nodes and pods must be readable; for any other kind that may not be listed, or that the server does not have,
     there is a note. Raises `ClientError` (including `UnknownPodError`), `UndecodableError`, and `ScenarioError` for a
@@ -74,10 +77,13 @@ async def live_question(client: APIClient, namespace: str, name: str, served: Se
     if problem:
         raise ScenarioError(f"pod {pod.key}: {problem}")
     notes: list[str] = []
-    key = waiting_group_of(pod, served)
+    key = asked_group_of(pod, served, is_named=of_group)
     if key is not None:
-        objects, groups = await read_cluster(client, notes), await read_groups(client, served, notes)
-        return question_about_group(key, objects, groups, served, "cluster", tuple(notes))
+        unserved: list[str] = []
+        objects, groups = await read_cluster(client, notes), await read_groups(client, served, notes, unserved)
+        about = question_about_group(key, objects, groups, served, "cluster", tuple(notes), tuple(unserved))
+        members = [each for each in objects.pods if waiting_group_of(each, served) == key]
+        return with_claim_templates(about, await _claim_templates(client, *members))
     is_over = standing_of(pod, served.names) in OVER
     objects = ClusterObjects() if is_over else await read_cluster(client, notes)
     templates = {} if is_over else await _claim_templates(client, pod)
@@ -137,12 +143,14 @@ def _body(new: NewPod, metadata: dict[str, Any]) -> bytes:
     return msgspec.json.encode({**new.tree, "apiVersion": "v1", "kind": "Pod", "metadata": metadata})
 
 
-async def _claim_templates(client: APIClient, pod: Pod) -> dict[str, ResourceClaimTemplate | None]:
-    """The templates that the pod names, `None` for those that do not exist; without those that may not be read."""
-    names = (entry.resource_claim_template_name for entry in pod.spec.resource_claims)
+async def _claim_templates(client: APIClient, *pods: Pod) -> dict[str, ResourceClaimTemplate | None]:
+    """The templates that pods of one namespace name, `None` for those that do not exist; without those that may not be
+    read.
+    """
+    names = (entry.resource_claim_template_name for pod in pods for entry in pod.spec.resource_claims)
     found: dict[str, ResourceClaimTemplate | None] = {}
     for name in dict.fromkeys(name for name in names if name):
-        path = RESOURCE_CLAIM_TEMPLATES.object_path(name, pod.metadata.namespace)
+        path = RESOURCE_CLAIM_TEMPLATES.object_path(name, pods[0].metadata.namespace)
         try:
             found[name] = _named(_TEMPLATE.decode(await client.get(path, retries=_RETRIES)), name, f"GET {path}")
         except APIError as error:
@@ -189,11 +197,21 @@ async def read_cluster(client: APIClient, notes: list[str]) -> ClusterObjects:
     return ClusterObjects(**objects)
 
 
-async def read_groups(client: APIClient, served: Serving, notes: list[str]) -> list[GroupDefinition]:
-    """The groups of all APIs that the configuration follows."""
-    return [
-        api.definition_of(group) for api in group_apis(served.config) for group in await _list(client, api.kind, notes)
-    ]
+async def read_groups(
+    client: APIClient, served: Serving, notes: list[str], unserved: list[str] | None = None
+) -> list[GroupDefinition]:
+    """The groups of all APIs that are followed. `unserved`: gets the kinds that the server does not have."""
+    found = []
+    for api in group_apis(served.config):
+        try:
+            found += [api.definition_of(group) for group in await _pages(client, api.kind, notes)]
+        except APIError as error:
+            if not (error.is_forbidden or error.is_not_found):
+                raise
+            if error.is_not_found and unserved is not None:
+                unserved.append(api.kind.resource)
+            notes.append(f"{api.kind.resource} are left out, and the answer may be wrong where they matter: {error}")
+    return found
 
 
 async def _list(client: APIClient, kind: Kind, notes: list[str]) -> list[KubeObject]:

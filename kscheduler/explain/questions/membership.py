@@ -5,7 +5,7 @@ yet, has no group to be tried with: it is explained as if it were in none. Where
 note says it of the pods that name one.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -16,11 +16,12 @@ from kscheduler.assembly import group_apis
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.framework.cluster.pod_groups import GroupKey
-from kscheduler.state.pod_groups.group_apis import KUBERNETES, GroupAPI
+from kscheduler.state.pod_groups.group_apis import KUBERNETES, OTHER_APIS, GroupAPI
 from kscheduler.state.pod_groups.group_table import PodGroupTable
 
 TO_FOLLOW: Final = "--emulated-version 1.37 --feature-gates GenericWorkload=true"
 """The flags with which Kubernetes' groups are followed."""
+_APIS: Final = (KUBERNETES, *OTHER_APIS.values())
 
 
 def group_of(pod: Pod, config: LoadedConfig) -> GroupKey | None:
@@ -34,6 +35,13 @@ def waiting_group_of(pod: Pod, served: Serving) -> GroupKey | None:
     return group_of(pod, served.config) if waits and pod.spec.scheduler_name in served.names else None
 
 
+def asked_group_of(pod: Pod, served: Serving, *, is_named: bool) -> GroupKey | None:
+    """The group that is asked about: of a pod the one that it waits with; `is_named`: the group of a member, itself."""
+    if not is_named:
+        return waiting_group_of(pod, served)
+    return group_of(pod, served.config) if pod.spec.scheduler_name in served.names else None
+
+
 def by_itself(pod: Pod, config: LoadedConfig) -> tuple[Pod, LoadedConfig, tuple[str, ...]]:
     """Pod and configuration without groups, with a note if the pod is in one."""
     key = group_of(pod, config)
@@ -45,18 +53,30 @@ def by_itself(pod: Pod, config: LoadedConfig) -> tuple[Pod, LoadedConfig, tuple[
 
 
 def unfollowed(pods: Iterable[Pod], config: LoadedConfig) -> tuple[str, ...]:
-    """A note if pods name a group of Kubernetes and the configuration does not follow those."""
-    if follows_kubernetes(group_apis(config)):
-        return ()
-    members = [(pod.key, name) for pod in pods if (name := KUBERNETES.name_in(pod))]
-    if not members:
-        return ()
-    first, name = members[0]
-    others = len(members) - 1
-    more = f" ({others} more {'pod names one' if others == 1 else 'pods name one'})" if others else ""
-    return (f"pod {first} is in group {name}{more}, and groups are not followed here: {TO_FOLLOW}",)
+    """For each API whose groups the configuration does not follow a note, if pods name a group of it."""
+    listed, notes = list(pods), []
+    for api in _unfollowed_apis(group_apis(config)):
+        members = [(pod.key, name) for pod in listed if (name := api.name_in(pod))]
+        if members:
+            first, name = members[0]
+            others = len(members) - 1
+            more = f" ({others} more {'pod names one' if others == 1 else 'pods name one'})" if others else ""
+            notes.append(f"pod {first} is in group {name}{more}, and {how_to_follow(api)}")
+    return tuple(notes)
 
 
-def follows_kubernetes(apis: Iterable[GroupAPI]) -> bool:
-    """Whether Kubernetes' own groups are among those that are followed."""
-    return any(api.kind is KUBERNETES.kind for api in apis)
+def unfollowed_group_of(pod: Pod, apis: Sequence[GroupAPI]) -> tuple[str, GroupAPI] | None:
+    """The name of a group that the pod names and that is of an API which is not followed, and the API."""
+    return next(((name, api) for api in _unfollowed_apis(apis) if (name := api.name_in(pod))), None)
+
+
+def how_to_follow(api: GroupAPI) -> str:
+    """That groups of the API are not followed, and with what they would be."""
+    if api is KUBERNETES:
+        return f"groups are not followed here: {TO_FOLLOW}"
+    setting = f"`podGroupAPIs: [{api.name}]` in the configuration, which --config names"
+    return f"groups of {api.name} are not followed here: {setting}"
+
+
+def _unfollowed_apis(apis: Sequence[GroupAPI]) -> Iterator[GroupAPI]:
+    return (api for api in _APIS if all(followed.kind is not api.kind for followed in apis))

@@ -37,7 +37,7 @@ def members_of(pods: Iterable[Pod], namespace: str, group: str) -> list[Pod]:
 
 def member_to_ask(members: Sequence[Pod]) -> Pod | None:
     """A member that waits, if there is any: it is explained with its group. `None`: there are no members."""
-    waiting = [pod for pod in members if not (pod.spec.node_name or pod.is_terminal)]
+    waiting = [pod for pod in members if not (pod.spec.node_name or pod.is_terminal or pod.metadata.deletion_timestamp)]
     return next(iter(waiting or members), None)
 
 

@@ -3,13 +3,14 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from msgspec.structs import replace
 
 from kscheduler.api.core import Pod
 from kscheduler.api.devices import ResourceClaimTemplate
 from kscheduler.api.old_annotation import honored
+from kscheduler.explain.in_service import InService
 from kscheduler.explain.questions.membership import by_itself, unfollowed
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing, claim_states, standing_of
@@ -67,6 +68,8 @@ class GroupQuestion:
 
     scenario: GroupScenario
     notes: tuple[str, ...] = ()
+    in_service: InService | None = None
+    """What the running service knows of the group; `None`: it was not asked."""
 
     def answer(self) -> GroupDecision:
         """Decide. Raises `ScenarioError`."""
@@ -76,6 +79,9 @@ class GroupQuestion:
         """The same, with the help of extenders where `decides` asks them. Raises `ScenarioError`."""
         del client
         return self.answer() if decides is None else await decides.group(self.scenario)
+
+
+AnyQuestion = TypeVar("AnyQuestion", Question, GroupQuestion)
 
 
 def question_about(
@@ -121,8 +127,8 @@ def with_gate_owners(question: Question, owners: tuple[str, ...]) -> Question:
     return dataclasses.replace(question, scenario=scenario)
 
 
-def with_claim_templates(question: Question, templates: Mapping[str, ResourceClaimTemplate | None]) -> Question:
-    """The question with what is known of the templates of the pod's claims: `None` for one that does not exist."""
+def with_claim_templates(question: AnyQuestion, templates: Mapping[str, ResourceClaimTemplate | None]) -> AnyQuestion:
+    """The question with what is known of the templates of the pods' claims: `None` for one that does not exist."""
     if not templates:
         return question
     scenario = dataclasses.replace(question.scenario, claim_templates=templates)
@@ -136,10 +142,20 @@ def question_about_group(
     served: Serving,
     where: str,
     notes: tuple[str, ...] = (),
+    unserved: tuple[str, ...] = (),
 ) -> GroupQuestion:
-    """Where the waiting members of a group of a cluster would go. `groups`: all that the cluster has."""
+    """Where the waiting members of a group of a cluster would go.
+
+    `groups`: all that the cluster has. `unserved`: kinds of groups that its API server does not have.
+    """
     note = f"members of pod group {key.text} are decided about together"
     scenario = GroupScenario(
-        objects, key.text, served.config, where=where, plugins=served.registry, definitions=tuple(groups)
+        objects,
+        key.text,
+        served.config,
+        where=where,
+        plugins=served.registry,
+        definitions=tuple(groups),
+        unserved=unserved,
     )
     return GroupQuestion(scenario, (*notes, note))

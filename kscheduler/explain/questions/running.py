@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from kscheduler.api.core import Pod
 from kscheduler.assembly import Ports
 from kscheduler.explain.in_service import InService
-from kscheduler.explain.questions.membership import waiting_group_of
+from kscheduler.explain.questions.membership import asked_group_of
 from kscheduler.explain.questions.question import OVER, GroupQuestion, Question, question_about, question_about_group
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
@@ -35,14 +35,19 @@ class RunningScheduler:
     groups: tuple[GroupDefinition, ...]
     ports: Ports
     in_service: Callable[[Pod], InService]
+    unserved_groups: tuple[str, ...] = ()
+    """Kinds of groups that are followed and that the API server does not have."""
 
-    def question(self, pod: Pod) -> Question | GroupQuestion:
-        """About one of its pods; one that waits with its group is asked about with it."""
-        key = waiting_group_of(pod, self.served)
+    def question(self, pod: Pod, *, of_group: bool = False) -> Question | GroupQuestion:
+        """About one of its pods; one that waits with its group is asked about with it, and `of_group` anyone."""
+        key = asked_group_of(pod, self.served, is_named=of_group)
         if key is not None:
-            return question_about_group(key, self.objects, self.groups, self.served, WHERE)
-        question = question_about(pod, self.objects, self.served, WHERE)
-        return replace(question, situation=replace(question.situation, in_service=self.in_service(pod)))
+            question = question_about_group(
+                key, self.objects, self.groups, self.served, WHERE, unserved=self.unserved_groups
+            )
+            return replace(question, in_service=self.in_service(pod))
+        of_pod = question_about(pod, self.objects, self.served, WHERE)
+        return replace(of_pod, situation=replace(of_pod.situation, in_service=self.in_service(pod)))
 
     def answer(self, question: Question | GroupQuestion) -> Decision | GroupDecision:
         """Judge as the service would at this moment. Raises `ScenarioError`."""

@@ -24,7 +24,7 @@ def served_cluster(objects: ClusterObjects, served: Serving, where: str) -> Serv
 
     Pods that wait for the node in their status are nominated there: others leave room for them.
     """
-    cache = cluster_cache(objects, None, served.config.gates, where, group_apis(served.config))
+    cache = cluster_cache(objects, None, served.config.gates, where, group_apis(served.config), served.names)
     profiles = profiles_at(where, cache, served.config, served.registry, scenario_ports(objects))
     for pod in objects.pods:
         waits = not pod.spec.node_name and not pod.is_terminal and pod.spec.scheduler_name in profiles

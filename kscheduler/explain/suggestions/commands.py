@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from kscheduler.api.core import Pod
+from kscheduler.api.groups import POD_GROUPS
 from kscheduler.api.well_known import NOT_READY, UNREACHABLE
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing
 from kscheduler.explain.suggestions.claim_origins import made_from_a_template
@@ -35,14 +36,15 @@ _NOT_BY_KUBECTL: Final = (
     ChangeKind.ADD_NODE,
     ChangeKind.CLAIM_ZONE,
     ChangeKind.GROUP_MEMBERS,
+    ChangeKind.GROUP_TOPOLOGY,
     ChangeKind.PLUGIN,
     ChangeKind.EXTENDER,
 )
 _REPLACE: Final = "kubectl replace --force -f -"
 """Deletes the object and creates it again."""
 _MOST_COMMANDS: Final = 8
-"""For the members of a group: of more pods without a controller they would be a page."""
-_MOST_DELETED: Final = 100
+"""For the members of a group: of more controllers they would be a page."""
+MOST_NAMED: Final = 100
 """Members that one command names."""
 _SPEC: Final = "/spec/"
 _APPENDED: Final = "/spec/tolerations/-"
@@ -76,17 +78,37 @@ def commands_of_members(suggestion: Suggestion, pods: Sequence[Pod], objects: Cl
     """The commands of a change that is made in each member of a pod group; none where they would be a page.
 
     A template is changed once. Members whose controller does not replace them are deleted by one command, in the end.
+    Members without a controller that change alike are changed by one command.
     """
     commands: dict[str, None] = {}
     kept: list[Pod] = []
+    alone: dict[str, list[Pod]] = {}
     for pod in pods:
+        if maker_of(pod, objects) is None and (own := _changes_of(pod, suggestion)):
+            alone.setdefault(_json(own[0].patch), []).append(pod)
+            continue
         for command in commands_of(suggestion, pod, objects, NO_SITUATION):
             if command == _deletion_of(pod):
                 kept.append(pod)
             else:
                 commands[command] = None
-    every = [*commands, _deletion_of(*kept)] if kept else [*commands]
-    return every if len(every) <= _MOST_COMMANDS and len(kept) <= _MOST_DELETED else []
+    together = [_command_for_all(found, patch, suggestion) for patch, found in alone.items()]
+    every = [*commands, *together, *([_deletion_of(*kept)] if kept else [])]
+    most = max(map(len, (kept, *alone.values())))
+    return every if len(every) <= _MOST_COMMANDS and most <= MOST_NAMED else []
+
+
+def _command_for_all(pods: Sequence[Pod], patch: str, suggestion: Suggestion) -> str:
+    """Pods of one namespace without a controller, all with the same change."""
+    names = [pod.metadata.name for pod in pods]
+    if len(pods) == 1 and _is_in_place(suggestion):
+        return _line("patch", "pod", names[0], pods[0], "--type=json", "-p", patch)
+    get = _line("get", "pod", *names, pods[0], "-o", "yaml")
+    if _is_in_place(suggestion):
+        return f"{get} | {_quoted('kubectl', 'patch', '-f', '-', '--type=json', '-p', patch)}"
+    # In YAML kubectl would print one pod after the other without a line between them.
+    output = "yaml" if len(pods) == 1 else "json"
+    return f"{get} | {_local(patch, output)} | {_REPLACE}"
 
 
 def _is_whole(suggestion: Suggestion) -> bool:
@@ -132,7 +154,7 @@ def _pod_commands(change: ObjectChange, suggestion: Suggestion, pod: Pod, object
     if _is_in_place(suggestion):
         return [_line("patch", "pod", pod.metadata.name, pod, "--type=json", "-p", _json(change.patch))]
     again = _line("get", "pod", pod.metadata.name, pod, "-o", "yaml")
-    return [f"{again} | {_local(change)} | {_REPLACE}"]
+    return [f"{again} | {_local(_json(change.patch))} | {_REPLACE}"]
 
 
 def maker_in_the_way(suggestion: Suggestion, pod: Pod, objects: ClusterObjects) -> PodMaker | None:
@@ -238,7 +260,9 @@ def _other_command(step: Step) -> str:
         case ChangeKind.GROUP_MIN_COUNT:
             group = step.changes[0]
             patch = ("--type=json", "-p", _json(group.patch))
-            return _quoted("kubectl", "patch", "podgroup", group.name, "-n", group.namespace, *patch)
+            # The name of the kind alone may be that of another API's groups.
+            kind = group.resource if "." in group.resource else POD_GROUPS.resource
+            return _quoted("kubectl", "patch", kind, group.name, "-n", group.namespace, *patch)
         case ChangeKind.DETACH_VOLUME:
             return _quoted("kubectl", "delete", "volumeattachment", step.changes[0].name)
         case ChangeKind.CLASS_TOPOLOGY:
@@ -278,11 +302,11 @@ def _anew(kind: str, change: ObjectChange) -> str:
     """What cannot be changed is made again. A claim loses nothing by that while it has neither volume nor devices."""
     of_namespace = ("-n", change.namespace) if change.namespace else ()
     get = _quoted("kubectl", "get", kind, change.name, *of_namespace, "-o", "yaml")
-    return f"{get} | {_local(change)} | {_REPLACE}"
+    return f"{get} | {_local(_json(change.patch))} | {_REPLACE}"
 
 
-def _local(change: ObjectChange) -> str:
-    return _quoted("kubectl", "patch", "--local", "-f", "-", "--type=json", "-p", _json(change.patch), "-o", "yaml")
+def _local(patch: str, output: str = "yaml") -> str:
+    return _quoted("kubectl", "patch", "--local", "-f", "-", "--type=json", "-p", patch, "-o", output)
 
 
 def _taint(taint: Mapping[str, str]) -> str:

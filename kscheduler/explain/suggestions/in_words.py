@@ -216,6 +216,9 @@ _TEXTS: Final[Mapping[ChangeKind, Callable[[Facts, Step], str]]] = {
         f"let pod group {facts['group']} need {_members(facts['to'])} instead of {facts['minCount']}"
     ),
     ChangeKind.GROUP_MEMBERS: _group_members,
+    ChangeKind.GROUP_TOPOLOGY: lambda facts, _: (
+        f"let pod group {facts['group']} go anywhere: without its topology constraint on {facts['key']}"
+    ),
     ChangeKind.NAMESPACE_LABEL: lambda facts, _: f"label namespace {facts['namespace']}: {_labels(facts)}",
     ChangeKind.CLASS_TOPOLOGY: lambda facts, _: (
         f"let storage class {facts['class']} of claim {facts['claim']} make volumes anywhere (no allowedTopologies)"

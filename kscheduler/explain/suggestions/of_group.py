@@ -1,8 +1,8 @@
 """What would make a waiting pod group fit: for people and for programs.
 
 Changes of what the members ask for are made in each of them, so their command is that of their controller, once (a
-StatefulSet's pods are then deleted together), or one for each pod; none where a Job makes them, or another controller
-whose template kubectl cannot change.
+StatefulSet's pods are then deleted together), or one for all pods without a controller that change alike; none where a
+Job makes them, or another controller whose template kubectl cannot change, or where one command would name too many.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,6 +12,7 @@ from kscheduler.api.core import Pod
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.explain.suggestions.commands import (
+    MOST_NAMED,
     command_note,
     command_of,
     commands_of_members,
@@ -19,6 +20,7 @@ from kscheduler.explain.suggestions.commands import (
 )
 from kscheduler.explain.suggestions.in_words import suggestion_text
 from kscheduler.explain.suggestions.makers import PodMaker, nothing_to_run
+from kscheduler.explain.suggestions.missing_claims import missing_claims
 from kscheduler.explain.text.layout import nodes
 from kscheduler.whatif.decide_group import GroupDecision
 from kscheduler.whatif.scenario import Scenario
@@ -28,7 +30,11 @@ from kscheduler.whatif.suggestions.suggestion import ChangeKind, Suggestion
 Tree = dict[str, Any]
 
 _MOST: Final = 5
-_OF_THE_GROUP: Final = (ChangeKind.GROUP_MIN_COUNT, ChangeKind.GROUP_MEMBERS)
+_OF_THE_GROUP: Final = (ChangeKind.GROUP_MIN_COUNT, ChangeKind.GROUP_MEMBERS, ChangeKind.GROUP_TOPOLOGY)
+_FOR_GOOD: Final = (
+    "no single command does it: a group's constraint is for good, and a group is only deleted when no pod names it any "
+    "more: delete it with its members, and create them again, the group without the constraint"
+)
 
 
 def suggested_for_group(decision: GroupDecision) -> Sequence[Suggestion] | None:
@@ -60,7 +66,7 @@ def group_suggestion_trees(found: Sequence[Suggestion] | None, decision: GroupDe
 def group_suggestion_lines(found: Sequence[Suggestion], decision: GroupDecision) -> Iterator[str]:
     """Lines below the group's own."""
     if not found:
-        yield "none of the changes that were tried makes it fit"
+        yield from _missing(decision) or ["none of the changes that were tried makes it fit"]
         return
     yield "what would make it fit, the smallest change first, each tried:"
     for number, each in enumerate(found[:_MOST], 1):
@@ -73,6 +79,16 @@ def group_suggestion_lines(found: Sequence[Suggestion], decision: GroupDecision)
             yield f"     ({note})"
     if len(found) > _MOST:
         yield f"     and {len(found) - _MOST} more with -o json"
+
+
+def _missing(decision: GroupDecision) -> list[str]:
+    """What members wait for that has to be created first, each thing once."""
+    asked = decision.scenario
+    each = (
+        missing_claims(Scenario(asked.objects, pod, asked.config, claim_templates=asked.claim_templates))
+        for pod in _pods(decision)
+    )
+    return list(dict.fromkeys(line for lines in each for line in lines))
 
 
 def _text(suggestion: Suggestion, decision: GroupDecision) -> str:
@@ -104,10 +120,12 @@ def _command(suggestion: Suggestion, decision: GroupDecision) -> str:
 def _note(suggestion: Suggestion, decision: GroupDecision) -> str:
     if makers := _makers_in_the_way(suggestion, decision):
         return nothing_to_run(makers)
+    if suggestion.steps[0].kind is ChangeKind.GROUP_TOPOLOGY:
+        return _FOR_GOOD
     if not _is_of_members(suggestion):
         return command_note(suggestion, _pods(decision)[0], decision.scenario.objects, NO_SITUATION)
     if not _command(suggestion, decision):
-        return ""  # too many to be replaced one by one
+        return _too_many(len(suggestion.changes))
     changed = {change.name for change in suggestion.changes}
     of_changed = (pod for pod in _pods(decision) if pod.metadata.name in changed)
     if not any(command_note(suggestion, pod, decision.scenario.objects, NO_SITUATION) for pod in of_changed):
@@ -116,6 +134,14 @@ def _note(suggestion: Suggestion, decision: GroupDecision) -> str:
         return f"the command deletes {changed.pop()} and creates it again: a pod cannot be changed so in place"
     each = "each member" if len(changed) == len(_pods(decision)) else "each of them"
     return f"the command deletes {each} and creates it again: a pod cannot be changed so in place"
+
+
+def _too_many(count: int) -> str:
+    """Why there is no command where kubectl could make each change by itself."""
+    head = f"no single command does it: {count} members would have to change"
+    if count > MOST_NAMED:
+        return f"{head}, and a command names {MOST_NAMED} at most: change what makes them"
+    return f"{head}, and their makers are too many for one line: change the template of each"
 
 
 def _makers_in_the_way(suggestion: Suggestion, decision: GroupDecision) -> list[PodMaker]:

@@ -37,6 +37,11 @@ class GroupKey(NamedTuple):
         """`namespace/name`, for logs and messages."""
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def resource(self) -> str:
+        """`podgroups.scheduling.k8s.io`, as kubectl takes it: the kind's name alone may mean that of another API."""
+        return f"{'composite' if self.is_composite else ''}podgroups.{self.api}"
+
 
 @dataclass(frozen=True, slots=True)
 class GroupDefinition:
@@ -99,6 +104,10 @@ class PodGroupView(Protocol):
         """What the group asks for; `None`: the watch has not shown it."""
         ...
 
+    def absence(self, key: GroupKey) -> str:
+        """How a group is missing that the watch has not shown, as the end of a sentence about it."""
+        ...
+
     def root_of(self, key: GroupKey) -> GroupKey | None:
         """The group at the top of the tree; `None`: the watch has not shown all groups up to it, there is a circle, or
         the tree is too deep.
@@ -153,6 +162,10 @@ class _NoPodGroups:
     def definition(self, key: GroupKey) -> GroupDefinition | None:
         del key
         return None
+
+    def absence(self, key: GroupKey) -> str:
+        del key
+        return ""
 
     def root_of(self, key: GroupKey) -> GroupKey | None:
         del key

@@ -330,7 +330,7 @@ class GroupAttempts:
         context.observations.group_attempt(kind, tried.profile.name, self._now() - tried.started)
         if verbose(OUTCOMES):
             counts = {"placed": placed, "pods": len(result.all_members), "attempts": tried.queued.attempts}
-            _log.info("the group was tried", group=tried.definition.key.text, message=status.message, **counts)
+            _log.info("pod_group_tried", group=tried.definition.key.text, message=status.message, **counts)
 
 
 def _outcome_of(status: Status) -> GroupOutcome:

@@ -13,12 +13,13 @@ nodes, the handler of pods adds and removes those without a node. With no API, n
 Members are those of groups of pods; a composite group has the members of all leaves below it.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
+from kscheduler.framework.cluster.incomplete_groups import absence_of
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.state.pod_groups.group_apis import COMPOSITE, GroupAPI
@@ -38,6 +39,10 @@ class _Members:
 _NOBODY = _Members()
 
 
+def _is_served(_: GroupKey) -> bool:
+    return True
+
+
 def _have_composites(apis: Sequence[GroupAPI]) -> bool:
     return any(api.name == COMPOSITE for api in apis)
 
@@ -53,6 +58,10 @@ class PodGroupTable:
         self.version = 0
         """Grows with each change of groups or members."""
         self._members: dict[GroupKey, _Members] = {}
+        self._namesakes: dict[str, set[GroupKey]] = {}
+        """By name the groups that the watch has shown."""
+        self.is_served: Callable[[GroupKey], bool] = _is_served
+        """Whether the API server has the kind of a group."""
 
     def follow(self, apis: Sequence[GroupAPI]) -> None:
         """Look for groups in these APIs from now on; before anything is in the table."""
@@ -77,6 +86,10 @@ class PodGroupTable:
     def definition(self, key: GroupKey) -> GroupDefinition | None:
         """What the group asks for; `None`: the watch has not shown it."""
         return self._forest.definition(key)
+
+    def absence(self, key: GroupKey) -> str:
+        """How a group is missing, with groups of the same name that are there."""
+        return absence_of(key, self._namesakes.get(key.name, ()), is_served=self.is_served(key))
 
     def root_of(self, key: GroupKey) -> GroupKey | None:
         """The group at the top of the tree; `None`: the tree is not whole, or too deep."""
@@ -138,6 +151,7 @@ class PodGroupTable:
                 return
             definition = replace(definition, parent=None) if definition.parent is not None else definition
         self.version += 1
+        self._namesakes.setdefault(definition.key.name, set()).add(definition.key)
         self._forest.put(definition)
 
     def note_condition(self, key: GroupKey, condition: Condition) -> None:
@@ -147,6 +161,10 @@ class PodGroupTable:
     def remove(self, key: GroupKey) -> None:
         """The group is gone; its members, and the groups below it, stay."""
         self.version += 1
+        namesakes = self._namesakes.get(key.name, set())
+        namesakes.discard(key)
+        if not namesakes:
+            self._namesakes.pop(key.name, None)
         self._forest.remove(key)
 
     def add_member(self, pod: PodInfo) -> None:

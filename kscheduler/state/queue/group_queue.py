@@ -107,6 +107,11 @@ class GroupQueue:
         """The waiting element of a group that is a root."""
         return self._elements.get(key)
 
+    def waiting_with(self, key: str) -> QueuedPodGroup | None:
+        """The waiting element that the pod of this key is in."""
+        element = self._element_of(self._group_of.get(key, _NO_GROUP))
+        return element if element is not None and key in element.members else None
+
     def _element_of(self, group: GroupKey) -> QueuedPodGroup | None:
         root = self._view.root_of(group)
         return None if root is None else self._elements.get(root)
@@ -140,7 +145,7 @@ class GroupQueue:
 
     def why_incomplete(self, group: GroupKey) -> str:
         """Why pods of this group cannot be tried; empty: its tree is whole."""
-        return why_incomplete(self._view.definition, group)
+        return why_incomplete(self._view.definition, group, self._view.absence)
 
     def why_gated(self, queued: QueuedPodInfo) -> str:
         """Why a member is kept out with its group: how many are missing now, or which member waits for what.

@@ -162,6 +162,10 @@ class SchedulingQueue:
         """The group that a pod is in; `None`: it is by itself, or groups are off."""
         return None if self._groups is None else self._groups.key_of(pod)
 
+    def waiting_group(self, key: str) -> QueuedPodGroup | None:
+        """The group that the pod of this key waits with as one; `None`: it waits alone, or its group is not whole."""
+        return None if self._groups is None else self._groups.waiting_with(key)
+
     def why_incomplete(self, pod: Pod) -> str:
         """What a pod's group lacks to be tried; empty: nothing, or the pod is in none."""
         group = self.group_of(pod)

@@ -6,11 +6,15 @@ from typing import Any
 
 import msgspec
 
+from kscheduler.api.groups import POD_GROUPS
 from kscheduler.api.meta import KubeObject
+from kscheduler.framework.cluster.pod_groups import GroupKey
 
 Tree = dict[str, Any]
 
 ADD, REMOVE, REPLACE = "add", "remove", "replace"
+CONSTRAINTS = "/spec/schedulingConstraints"
+"""Of a pod group of Kubernetes: where its members must be together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,11 @@ class ObjectChange:
         """As JSON has it."""
         head: Tree = {"resource": self.resource, "namespace": self.namespace, "name": self.name}
         return {**head, "delete": True} if self.delete else {**head, "patch": [each.tree for each in self.patch]}
+
+
+def group_resource(key: GroupKey) -> str:
+    """`podgroups` for the groups of Kubernetes, and with the API group for those of other projects."""
+    return POD_GROUPS.plural if key.api == POD_GROUPS.group else key.resource
 
 
 def pointer(*steps: str | int) -> str:

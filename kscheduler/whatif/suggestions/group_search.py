@@ -13,13 +13,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
-from kscheduler.api.groups import POD_GROUPS
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import CPU
 from kscheduler.scheduling.groups.composite_cycle import place_group, tree_inputs
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult
-from kscheduler.whatif.suggestions.changed import ADD, REPLACE, ObjectChange, Operation
-from kscheduler.whatif.suggestions.other_changes.group_rest import group_changes
+from kscheduler.whatif.suggestions.changed import ADD, ObjectChange, Operation
+from kscheduler.whatif.suggestions.other_changes.group_rest import group_changes, smaller_gang, without_topology
 from kscheduler.whatif.suggestions.other_changes.more_nodes import copies, more_nodes
 from kscheduler.whatif.suggestions.pod_changes.demand import Demand
 from kscheduler.whatif.suggestions.pod_changes.pod_relaxations import demands
@@ -100,19 +99,21 @@ class _GroupTrials:
 
 
 def _of_the_group(trials: _GroupTrials) -> Iterator[Suggestion]:
-    for step in group_changes(trials.one):  # of a gang that lacks members
-        if (result := trials.result(step.changes)) is not None:
-            yield trials.suggestion(step, result)
-            return
+    of_missing = [*_tried(group_changes(trials.one), trials)]  # of a gang that lacks members
+    yield from of_missing
     group = trials.inputs.group
-    # Where other APIs keep the size of a gang is not known here, and a group of groups has none of its own.
+    # A group of groups has no members of its own.
     keys = {trials.cache.pod_groups.key_of(member.pod) for member in trials.inputs.members}
-    if group.min_count is None or group.key.api != POD_GROUPS.group or keys != {group.key}:
+    if of_missing or keys != {group.key}:
+        return
+    if group.topology_key:
+        facts = {"group": group.key.text, "key": group.topology_key}
+        yield from _tried([Step(ChangeKind.GROUP_TOPOLOGY, (without_topology(group.key),), 1.0, facts)], trials)
+    if group.min_count is None:
         return
 
     def smaller(count: int) -> Step:
-        patch = (Operation(REPLACE, "/spec/schedulingPolicy/gang/minCount", count),)
-        change = ObjectChange(POD_GROUPS.plural, group.key.namespace, group.key.name, patch)
+        change = smaller_gang(group.key, count)
         asked = group.min_count or 1
         facts = {"group": group.key.text, "minCount": asked, "to": count}
         return Step(ChangeKind.GROUP_MIN_COUNT, (change,), (asked - count) / asked, facts)
@@ -120,6 +121,13 @@ def _of_the_group(trials: _GroupTrials) -> Iterator[Suggestion]:
     best = _largest(group.min_count - 1, lambda count: trials.result(smaller(count).changes))
     if best is not None:
         yield trials.suggestion(smaller(best[0]), best[1])
+
+
+def _tried(steps: Iterable[Step], trials: _GroupTrials) -> Iterator[Suggestion]:
+    """Those of the steps after which the group fits."""
+    for step in steps:
+        if (result := trials.result(step.changes)) is not None:
+            yield trials.suggestion(step, result)
 
 
 # --- the members ------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ _POD_KINDS: Final = frozenset(
         *("schedulingGate", "request", "toleration", "nodeSelector", "nodeAffinity", "podAffinity", "podAntiAffinity"),
         *("maxSkew", "topologySpreadConstraint", "hostPort", "claimSize", "claimClass"),
         *("newClaim", "deviceCount", "deviceSelector", "deviceConstraint", "deviceToleration", "deviceClass"),
-        *("groupMinCount", "groupMembers"),
+        *("groupMinCount", "groupMembers", "groupTopology"),
     )
 )
 
@@ -40,6 +40,7 @@ class ChangeKind(Enum):
     DEVICE_CLASS = "deviceClass"
     GROUP_MIN_COUNT = "groupMinCount"
     GROUP_MEMBERS = "groupMembers"
+    GROUP_TOPOLOGY = "groupTopology"
     NAMESPACE_LABEL = "namespaceLabel"
     CLASS_TOPOLOGY = "storageClassTopology"
     CLAIM_ZONE = "claimZone"

@@ -5,9 +5,12 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from kscheduler.app import App
+from kscheduler.config.loader import from_tree
+from kscheduler.config.overrides import with_settings
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.kinds.resources import served_kinds
 from tests.app.log.reading import log_at
@@ -54,14 +57,17 @@ def member(name: str, group: str, **fields: Any) -> Tree:
 
 
 @asynccontextmanager
-async def gang_cluster(*members: Tree) -> AsyncIterator[GangCluster]:
+async def gang_cluster(*members: Tree, backoff_seconds: int = 1) -> AsyncIterator[GangCluster]:
     """A node with room for two members; these pods are there before the service begins."""
+    settings = {"podInitialBackoffSeconds": backoff_seconds, "podMaxBackoffSeconds": max(backoff_seconds, 10)}
+    chosen = options(gates=f"{GATE}=true", version="1.37")
+    chosen = replace(chosen, config=with_settings(chosen.config, settings, "test"))
     kinds = served_kinds("1.37", lambda gate: gate == GATE)
     async with EmbeddedAPIServer(seed=1, kinds=kinds) as server:
         put(server, "nodes", node_tree("node"))
         for tree in members:
             put(server, "pods", tree)
-        async with running(server, options(gates=f"{GATE}=true", version="1.37")) as (app, _, _):
+        async with running(server, chosen) as (app, _, _):
             await app.parts.informers.wait_for_sync(SECONDS)
             yield GangCluster(server, app)
             assert not app.parts.observations.plugin_failures
@@ -80,6 +86,78 @@ async def test_a_gang_waits_for_room_says_so_and_is_placed_whole() -> None:
         await cluster.until(lambda: cluster.condition("train").get("status") == "True")
         _, page = await answer(cluster.app, "/metrics")
         assert 'scheduler_podgroup_schedule_attempts_total{profile="kscheduler",result="scheduled"} 1.0' in page
+
+
+async def test_why_says_that_a_group_backs_off_and_what_a_decision_would_be_now() -> None:
+    with log_at(2) as log:
+        async with gang_cluster(backoff_seconds=600) as cluster:
+            await cluster.add_group("train", 3)
+            for number in range(3):
+                cluster.add_member(f"train-{number}", "train")
+            await cluster.until(lambda: cluster.condition("train").get("reason") == "Unschedulable")
+            put(cluster.server, "nodes", node_tree("more"))
+            has_node = cluster.app.parts.assembly.cache.has_node
+            await cluster.until(lambda: has_node("more"))
+            _, text = await answer(cluster.app, "/explain?podGroup=default/train")
+            _, lines = await answer(cluster.app, "/explain?podGroup=default/train", accept="text/plain")
+            _, page = await answer(cluster.app, "/ui/pods/default/train-0")
+            _, pending = await answer(cluster.app, "/pending")
+    (tried,) = log.named("pod_group_tried")
+    assert (tried["group"], tried["placed"], tried["pods"], tried["attempts"]) == ("default/train", 0, 3, 1)
+    found = json.loads(text)
+    assert found["podGroupOutcome"]["condition"]["reason"] == "Scheduled"
+    situation = found["situation"]
+    assert situation["condition"]["reason"] == "Unschedulable"
+    assert (situation["minimum"], situation["onNodes"]) == (3, {})
+    known = situation["inService"]
+    assert (known["place"], known["attempts"], known["leads"]) == ("backoff", 1, True)
+    assert known["backoffUntil"]
+    head, now, condition, *_ = lines.splitlines()
+    assert head.startswith("pod group default/train: Unschedulable; backs off after 1 attempt: it is tried again in ")
+    assert now == "  decided at this moment: would be scheduled now"
+    assert condition.startswith("  condition PodGroupInitiallyScheduled=False (Unschedulable) since ")
+    assert "is tried again in " in page
+    assert "when its pause is over" not in page
+    assert '"queue":"backoff"' in pending.replace(" ", "")
+
+
+async def test_a_group_that_runs_is_answered_about_as_a_group() -> None:
+    async with gang_cluster() as cluster:
+        await cluster.add_group("train", 2)
+        for number in range(2):
+            cluster.add_member(f"train-{number}", "train")
+        await until(cluster.server, lambda: cluster.bound("train-0", "train-1"))
+        await cluster.until(lambda: cluster.condition("train").get("status") == "True")
+        cache = cluster.app.parts.assembly.cache
+        await cluster.until(lambda: not any(cache.is_assumed(uid) for uid in ("train-0", "train-1")))
+        _, text = await answer(cluster.app, "/explain?podGroup=default/train")
+    found = json.loads(text)
+    assert found["message"] == "no member waits: 2 members are on nodes, and its minimum is 2"
+    assert found["situation"]["onNodes"] == {"train-0": "node", "train-1": "node"}
+
+
+async def test_a_group_whose_kind_is_not_served_is_told_by_readyz() -> None:
+    tree = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "podGroupAPIs": ["volcano"],
+        "profiles": [{"schedulerName": "kscheduler"}],
+    }
+    chosen = replace(options(), config=from_tree(tree, "test"))
+    resource = "podgroups.scheduling.volcano.sh"
+    async with EmbeddedAPIServer(seed=1) as server, running(server, chosen) as (app, _, _):
+        await app.parts.informers.wait_for_sync(SECONDS)
+        member_of_vok = pod_tree("one")
+        member_of_vok["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "vok"}
+        put(server, "pods", member_of_vok)
+        await GangCluster(server, app).until(lambda: app.parts.assembly.queue.find("default/one") is not None)
+        _, ready = await answer(app, "/readyz?verbose")
+        _, text = await answer(app, "/explain?podGroup=default/vok")
+    waits = "the API server does not have it; waiting for it to appear, and pods of such groups wait"
+    assert f"{resource}: {waits}" in ready
+    lacks = f"waits for PodGroup default/vok ({resource}), a kind that the API server does not serve"
+    assert json.loads(text)["message"] == lacks
 
 
 async def test_the_pages_of_a_gated_group_say_who_keeps_it_out_and_why() -> None:

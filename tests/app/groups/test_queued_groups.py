@@ -39,7 +39,9 @@ async def test_members_are_pending_pods_and_their_group_is_one_entity() -> None:
         assert 'scheduler_queued_entities{queue="gated",type="pod"} 0' in page
         assert 'scheduler_queued_entities{queue="gated",type="podgroup"} 1' in page
         status, text = await answer(app, "/explain?pod=default/other")
-        lacks = "waits for PodGroup default/nobody, which does not exist"
+        lacks = (
+            "waits for PodGroup default/nobody (podgroups.scheduling.k8s.io), a kind that the API server does not serve"
+        )
         assert (status, json.loads(text)["message"]) == (200, lacks)
         status, text = await answer(app, "/explain?podGroup=default/nobody")
         assert (status, json.loads(text)["podGroup"], json.loads(text)["message"]) == (200, "default/nobody", lacks)

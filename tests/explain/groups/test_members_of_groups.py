@@ -18,21 +18,24 @@ kind: KubeSchedulerConfiguration
 podGroupAPIs: [scheduler-plugins]
 profiles: [{schedulerName: default-scheduler}]
 """
+FITS = "pod group default/g: would be scheduled now\n  m-0: goes to a\n  m-1: goes to a\n"
+VOLCANOS = "; of this name there is default/g (podgroups.scheduling.volcano.sh)"
 GATE = "GenericWorkload"
 AS_1_37 = ("--emulated-version", "1.37", "--feature-gates", f"{GATE}=true", "--scheduler-name", "default-scheduler")
 
 
-def dump(tmp_path: Path, cpu: str, *, node: str = "") -> tuple[str, str]:
+def dump(tmp_path: Path, cpu: str, *, node: str = "", group: str = "g") -> tuple[str, str]:
     """A file of a cluster with two CPUs and a gang of two, and a configuration that follows its API."""
     members: list[Tree] = []
     for number in range(2):
         member = pod_tree(f"m-{number}", cpu=cpu, **({"nodeName": node} if node else {}))
-        member["metadata"]["labels"] = {SCHEDULER_PLUGINS_LABEL: "g"}
+        member["metadata"]["labels"] = {SCHEDULER_PLUGINS_LABEL: group}
         members.append({"apiVersion": "v1", "kind": "Pod", **member})
-    group = {"metadata": {"name": "g", "namespace": "default"}, "spec": {"minMember": 2, "scheduleTimeoutSeconds": 10}}
+    named = {"metadata": {"name": group, "namespace": "default"}}
+    gang = {**named, "spec": {"minMember": 2, "scheduleTimeoutSeconds": 10}}
     items = [
         {"apiVersion": "v1", "kind": "Node", **node_tree("a", cpu="2")},
-        {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", **group},
+        {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", **gang},
         *members,
     ]
     path, config = tmp_path / "dump.json", tmp_path / "config.yaml"
@@ -47,7 +50,7 @@ def test_a_gang_of_a_cluster_in_a_file_is_explained_once_and_as_a_whole(
     path, config = dump(tmp_path, cpu="1")
     assert run("--from", path, "--config", config) == 0
     out, err = capsys.readouterr()
-    assert out == "pod group default/g: Scheduled\n  m-0: goes to a\n  m-1: goes to a\n"
+    assert out == FITS
     assert err == "kscheduler: members of pod group default/g are decided about together\n"
 
 
@@ -77,7 +80,7 @@ def test_without_the_api_a_label_is_only_a_label(tmp_path: Path, capsys: pytest.
 def test_a_group_of_a_file_is_named_itself(named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, config = dump(tmp_path, cpu="1")
     assert run(named, "--from", path, "--config", config) == 0
-    assert capsys.readouterr().out == "pod group default/g: Scheduled\n  m-0: goes to a\n  m-1: goes to a\n"
+    assert capsys.readouterr().out == FITS
 
 
 @pytest.mark.parametrize(
@@ -119,7 +122,7 @@ async def test_a_live_member_is_explained_with_its_group(capsys: pytest.CaptureF
         for number in range(2):
             server.registry.create(PODS, "default", pod_tree(f"m-{number}", schedulingGroup={"podGroupName": "g"}))
         assert await run_beside("default/m-0", "--master", server.url, *AS_1_37) == 0
-    assert capsys.readouterr().out == "pod group default/g: Scheduled\n  m-0: goes to a\n  m-1: goes to a\n"
+    assert capsys.readouterr().out == FITS
 
 
 TREES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
@@ -152,7 +155,7 @@ def test_members_of_a_tree_are_explained_once_with_the_whole_tree(
     as_trees = (*AS_1_37[:3], TREES, *AS_1_37[4:])
     assert run("--from", tree_dump(tmp_path, 1), *as_trees) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "composite pod group default/all, with pod group default/x: Scheduled"
+    assert lines[0] == "composite pod group default/all, with pod group default/x: would be scheduled now"
     assert lines[1] == "  pod group default/x of the tree: Scheduled"
     assert lines[2].startswith(
         "  pod group default/y of the tree: Unschedulable: pod group is unschedulable, 0/1 placem"
@@ -210,5 +213,189 @@ def test_a_member_of_a_tree_without_its_top_says_which_group_is_missing(
     dumped["items"] = [item for item in dumped["items"] if item["kind"] != "CompositePodGroup"]
     path.write_text(json.dumps(dumped))
     run("default/x-0", "--from", str(path), *AS_1_37[:3], TREES, *AS_1_37[4:])
-    lacks = "waits for CompositePodGroup default/all (parent of default/x), which does not exist"
+    missing = "CompositePodGroup default/all (compositepodgroups.scheduling.k8s.io; parent of default/x)"
+    lacks = f"waits for {missing}, which does not exist"
     assert capsys.readouterr().out.splitlines()[0] == f"pod group default/x is not tried: {lacks}"
+
+
+def _without(path: str, kind: str) -> None:
+    dumped = json.loads(Path(path).read_text())
+    dumped["items"] = [item for item in dumped["items"] if item["kind"] != kind]
+    Path(path).write_text(json.dumps(dumped))
+
+
+def _with(path: str, *items: Tree) -> None:
+    dumped = json.loads(Path(path).read_text())
+    dumped["items"] += items
+    Path(path).write_text(json.dumps(dumped))
+
+
+@pytest.mark.parametrize(
+    ("api", "name", "namespace", "told"),
+    [
+        pytest.param("scheduling.volcano.sh/v1beta1", "g", "default", VOLCANOS, id="another API"),
+        pytest.param(
+            "scheduling.x-k8s.io/v1alpha1",
+            "g",
+            "ml",
+            "; of this name there is ml/g (podgroups.scheduling.x-k8s.io)",
+            id="another namespace",
+        ),
+        pytest.param("scheduling.x-k8s.io/v1alpha1", "trains", "default", "; do you mean trains?", id="a near name"),
+        pytest.param("scheduling.x-k8s.io/v1alpha1", "other", "default", "", id="another group"),
+    ],
+)
+def test_a_group_that_is_missing_is_named_with_its_api_and_what_is_there_in_its_place(
+    api: str, name: str, namespace: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, config = dump(tmp_path, cpu="1", group="g" if name == "g" else "train")
+    Path(config).write_text(CONFIG.replace("[scheduler-plugins]", "[scheduler-plugins, volcano]"))
+    _without(path, "PodGroup")
+    metadata = {"name": name, "namespace": namespace}
+    _with(path, {"apiVersion": api, "kind": "PodGroup", "metadata": metadata, "spec": {"minMember": 2}})
+    assert run("default/m-0", "--from", path, "--config", config) == 0
+    asked = "g" if name == "g" else "train"
+    lacks = f"waits for PodGroup default/{asked} (podgroups.scheduling.x-k8s.io), which does not exist{told}"
+    assert capsys.readouterr().out.splitlines()[0] == f"pod group default/{asked} is not tried: {lacks}"
+
+
+def test_a_member_for_another_scheduler_does_not_count_and_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, config = dump(tmp_path, cpu="1")
+    dumped = json.loads(Path(path).read_text())
+    dumped["items"][-1]["spec"]["schedulerName"] = "another"
+    Path(path).write_text(json.dumps(dumped))
+    assert run("pg/g", "--from", path, "--config", config) == 0
+    head, *_ = capsys.readouterr().out.splitlines()
+    foreign = "m-1 names scheduler another, which is not served here, and does not count before it has a node"
+    assert head == f"pod group default/g is not tried: 1 of 2 members are there; {foreign}"
+    assert run("pg/g", "--from", path, "--config", config, "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out)["situation"]["ofOtherSchedulers"] == {"m-1": "another"}
+
+
+@pytest.mark.parametrize(
+    ("gone", "told"),
+    [
+        (0, "no member waits: 2 members are on nodes, and its minimum is 2"),
+        (1, "no member waits: 1 member is on a node, and its minimum is 2, so 1 more would have to be created"),
+    ],
+)
+def test_a_group_of_which_nobody_waits_is_told_as_a_group(
+    gone: int, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, config = dump(tmp_path, cpu="1", node="a")
+    dumped = json.loads(Path(path).read_text())
+    dumped["items"] = dumped["items"][: len(dumped["items"]) - gone]
+    Path(path).write_text(json.dumps(dumped))
+    assert run("pg/g", "--from", path, "--config", config) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [f"pod group default/g: {told}", *(f"  m-{number}: is on a" for number in range(2 - gone))]
+    assert run("pg/g", "--from", path, "--config", config, "-o", "json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["podGroupOutcome"] == {"pods": {f"m-{number}": {"node": "a"} for number in range(2 - gone)}}
+
+
+def _one_waits(tmp_path: Path, cpu: str) -> tuple[str, str]:
+    """A gang with its minimum on a node, and a member more."""
+    path, config = dump(tmp_path, cpu="1", node="a")
+    another = pod_tree("more", cpu=cpu)
+    another["metadata"]["labels"] = {SCHEDULER_PLUGINS_LABEL: "g"}
+    _with(path, {"apiVersion": "v1", "kind": "Pod", **another})
+    return path, config
+
+
+def test_a_member_beyond_the_minimum_waits_while_its_group_is_scheduled(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, config = _one_waits(tmp_path, "1")
+    assert run("pg/g", "--from", path, "--config", config) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("pod group default/g: its minimum of 2 is on nodes, and 1 member more waits: ")
+    assert not any("chosen" in line for line in lines)
+    path, config = _one_waits(tmp_path, "0")
+    assert run("pg/g", "--from", path, "--config", config) == 0
+    (head, _) = capsys.readouterr().out.splitlines()
+    assert head == "pod group default/g: its minimum of 2 is on nodes, and 1 member more would be scheduled now"
+
+
+def test_the_condition_of_an_earlier_try_stands_beside_what_would_be_decided_now(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "dump.json"
+    condition = {"type": "PodGroupInitiallyScheduled", "status": "False", "reason": "Unschedulable", "message": "no"}
+    condition["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+    group = {
+        "metadata": {"name": "g", "namespace": "default"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 1}}},
+        "status": {"conditions": [condition]},
+    }
+    items = [
+        {"apiVersion": "v1", "kind": "Node", **node_tree("a", cpu="2")},
+        {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", **group},
+        {"apiVersion": "v1", "kind": "Pod", **pod_tree("m", cpu="1", schedulingGroup={"podGroupName": "g"})},
+    ]
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert run("pg/g", "--from", str(path), *AS_1_37) == 0
+    head, told, *_ = capsys.readouterr().out.splitlines()
+    assert head == "pod group default/g: would be scheduled now"
+    assert told == "  condition PodGroupInitiallyScheduled=False (Unschedulable) since 2026-01-01T00:00:00Z: no"
+
+
+@pytest.mark.parametrize("command", ["explain", "pending", "simulate"])
+def test_a_group_of_another_api_that_is_not_followed_is_told(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, config = dump(tmp_path, cpu="1")
+    flags = ("--from", path, "-o", "json")
+    words = (command, *(("default/m-0",) if command == "explain" else ()), *flags)
+    assert main([*words, "--scheduler-name", "default-scheduler"]) == 0
+    out, _ = capsys.readouterr()
+    more = "" if command == "explain" else " (1 more pod names one)"
+    setting = "`podGroupAPIs: [scheduler-plugins]` in the configuration, which --config names"
+    (note,) = (each for each in json.loads(out)["notes"] if "groups of" in each)
+    assert (
+        note == f"pod default/m-0 is in group g{more}, and groups of scheduler-plugins are not followed here: {setting}"
+    )
+    if command == "pending":
+        (reason,) = json.loads(out)["reasons"]
+        assert (reason["verdict"], reason["message"].startswith("not judged: member of pod group default/g")) == (
+            "InAGroup",
+            True,
+        )
+    assert main([*words, "--config", config]) == 0
+    assert "not followed" not in capsys.readouterr().out
+
+
+async def test_a_kind_of_groups_that_the_server_does_not_have_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, config = dump(tmp_path, cpu="1")
+    async with EmbeddedAPIServer(seed=1) as server:
+        server.registry.create(NODES, "", node_tree("a", cpu="2"))
+        member = pod_tree("m-0", cpu="1")
+        member["metadata"]["labels"] = {SCHEDULER_PLUGINS_LABEL: "g"}
+        server.registry.create(PODS, "default", member)
+        assert await run_beside("pg/g", "--master", server.url, "--config", config) == 0
+    out, err = capsys.readouterr()
+    kind = "podgroups.scheduling.x-k8s.io"
+    lacks = f"waits for PodGroup default/g ({kind}), a kind that the API server does not serve"
+    assert out.splitlines()[0] == f"pod group default/g is not tried: {lacks}"
+    assert f"{kind} are left out, and the answer may be wrong where they matter" in err
+
+
+async def test_a_template_that_members_name_and_nobody_has_made_is_to_be_created(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with EmbeddedAPIServer(seed=1, kinds=served_kinds("1.37", lambda gate: gate == GATE)) as server:
+        server.registry.create(NODES, "", node_tree("a", cpu="2"))
+        group = {"metadata": {"name": "g"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
+        server.registry.create(POD_GROUPS, "default", group)
+        for number in range(2):
+            claims = [{"name": "gpu", "resourceClaimTemplateName": "gpus"}]
+            member = pod_tree(f"m-{number}", schedulingGroup={"podGroupName": "g"}, resourceClaims=claims)
+            server.registry.create(PODS, "default", member)
+        assert await run_beside("pg/g", "--master", server.url, *AS_1_37) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    create = "create ResourceClaimTemplate gpus in namespace default"
+    assert last == f"it waits for what does not exist: {create}, which the pod's claim gpu is made from"

@@ -468,7 +468,9 @@ def test_the_rest_of_a_gang_could_be_created_or_done_without() -> None:
     tree = scenario(pod, nodes=[node_tree("a")], pods=[member], podgroups=[group], gates=gates)
     found = suggested_for(tree)
     assert found["groupMinCount"]["text"] == "let pod group default/gang need 1 member instead of 3"
-    assert found["groupMinCount"]["command"].startswith("kubectl patch podgroup gang -n default --type=json")
+    assert found["groupMinCount"]["command"].startswith(
+        "kubectl patch podgroups.scheduling.k8s.io gang -n default --type=json"
+    )
     assert found["groupMembers"]["text"].startswith("create 2 more members of pod group default/gang")
 
 

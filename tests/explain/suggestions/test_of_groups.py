@@ -1,8 +1,13 @@
 """What would make a gang fit: each suggestion, applied to the JSON, gives the gang nodes, and nothing less does."""
 
+import asyncio
 import copy
 import json
+import os
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jsonpatch
@@ -10,10 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kscheduler.api.groups import SCHEDULER_PLUGINS_LABEL, VOLCANO_ANNOTATION
 from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.config.loader import default_configuration
 from kscheduler.explain.answering import answered
 from kscheduler.explain.questions.question import GroupQuestion
+from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
+from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from kscheduler.simulation.kinds.resources import PODS, served_kinds
+from kscheduler.state.pod_groups.group_apis import SCHEDULER_PLUGINS, VOLCANO
 from kscheduler.whatif.decide_group import GroupDecision, decide_group
 from kscheduler.whatif.scenario import GroupScenario, parse_line
 from tests.explain.scenarios import Tree, node_tree, pod_tree
@@ -102,7 +112,9 @@ def test_a_copy_gets_a_name_that_no_node_has() -> None:
 def test_a_gang_could_be_smaller_by_the_members_that_find_no_node() -> None:
     found = by_kind(gang(5, [node_tree("a", cpu="4"), node_tree("b", cpu="2")]))
     assert found["groupMinCount"]["text"] == "let pod group default/gang need 3 members instead of 5"
-    assert found["groupMinCount"]["command"].startswith("kubectl patch podgroup gang -n default --type=json")
+    assert found["groupMinCount"]["command"].startswith(
+        "kubectl patch podgroups.scheduling.k8s.io gang -n default --type=json"
+    )
 
 
 def test_all_members_could_request_less() -> None:
@@ -144,13 +156,55 @@ def test_of_a_leader_and_workers_only_those_that_change_are_deleted() -> None:
 
 
 @pytest.mark.parametrize("is_of_a_set", [True, False], ids=["of a set", "alone"])
-def test_too_many_members_to_name_get_no_command_and_no_note_of_one(is_of_a_set: bool) -> None:
-    scenario = gang(101 if is_of_a_set else 9, [_roomy("4")])
+def test_too_many_members_to_name_get_no_command_and_are_told_why(is_of_a_set: bool) -> None:
+    scenario = gang(101, [_roomy("4")])
     if is_of_a_set:
         for pod in scenario["objects"]["pods"]:
             pod["metadata"]["ownerReferences"] = [_stateful_set("train")]
     request = by_kind(scenario)["request"]
-    assert (request["command"], request["commandNote"]) == ("", "")
+    assert request["command"] == ""
+    assert request["commandNote"] == (
+        "no single command does it: 101 members would have to change, and a command names 100 at most: "
+        "change what makes them"
+    )
+
+
+def test_the_members_of_many_sets_get_no_command_and_are_told_why() -> None:
+    scenario = gang(9, [_roomy("4")])
+    for number, pod in enumerate(scenario["objects"]["pods"]):
+        pod["metadata"]["ownerReferences"] = [_stateful_set(f"train-{number}")]
+    request = by_kind(scenario)["request"]
+    assert request["command"] == ""
+    assert request["commandNote"].endswith("their makers are too many for one line: change the template of each")
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on PATH: the command is UNTESTED")
+@pytest.mark.parametrize("kind", ["request", "toleration"])
+async def test_members_without_a_controller_are_changed_by_one_command_that_kubectl_takes(
+    kind: str, tmp_path: Path
+) -> None:
+    taints = [{"key": "gpu", "value": "", "effect": "NoSchedule"}] if kind == "toleration" else []
+    node = node_tree("a", cpu="4" if kind == "request" else "40", taints=taints)
+    node["status"]["allocatable"] |= {"memory": "1Ti", "pods": "500"}
+    scenario = gang(12, [node], cpu="1")
+    command = by_kind(scenario)[kind]["command"]
+    assert command.startswith("kubectl get pod m-0 m-1 ")
+    assert command.count("kubectl get") == 1
+    async with EmbeddedAPIServer(seed=1, kinds=served_kinds("1.37", lambda gate: gate in GATES)) as server:
+        for tree in scenario["objects"]["pods"]:
+            server.registry.create(PODS, "default", tree)
+        config = tmp_path / "config"
+        config.write_text(server.kubeconfig_text())
+        environment = {**os.environ, "KUBECONFIG": str(config), "HOME": str(tmp_path)}
+        process = await asyncio.create_subprocess_shell(command, env=environment)
+        assert await process.wait() == 0
+        records = [server.store.get("pods", "default", f"m-{number}") for number in range(12)]
+    assert None not in records
+    for pod in (record.value for record in records if record is not None):
+        requests = pod["spec"]["containers"][0]["resources"]["requests"]
+        tolerated = [each for each in pod["spec"].get("tolerations", ()) if each.get("key") == "gpu"]
+        assert bool(tolerated) == (kind == "toleration")
+        assert requests["cpu"] == ("333m" if kind == "request" else "1")
 
 
 def _roomy(cpu: str) -> Tree:
@@ -220,6 +274,66 @@ def test_all_members_could_tolerate_a_taint() -> None:
 def test_a_gang_that_lacks_members_could_get_them_and_is_tried_as_a_whole() -> None:
     found = by_kind(gang(2, [node_tree("a", cpu="4")], needs=4, cpu="1"))
     assert found["groupMinCount"]["steps"][0]["facts"]["to"] == 2
+    assert found["groupMembers"]["text"] == ("create 2 more members of pod group default/gang: it needs 4 and has 2")
+    _, text = asked(gang(2, [node_tree("a", cpu="4")], needs=4, cpu="1"))
+    assert text.splitlines()[0] == "pod group default/gang is not tried: 2 of 4 members are there"
+
+
+@pytest.mark.parametrize(
+    ("label", "group"),
+    [(SCHEDULER_PLUGINS.name, "scheduling.x-k8s.io"), (VOLCANO.name, "scheduling.volcano.sh")],
+)
+@pytest.mark.parametrize("members", [2, 5])
+def test_gangs_of_other_apis_could_be_smaller_or_get_members(label: str, group: str, members: int) -> None:
+    scenario = gang(members, [node_tree("a", cpu="3")], cpu="1")
+    for pod in scenario["objects"]["pods"]:
+        del pod["spec"]["schedulingGroup"]
+        pod["metadata"]["labels"] = {SCHEDULER_PLUGINS_LABEL: "g"}
+        pod["metadata"]["annotations"] = {VOLCANO_ANNOTATION: "g"}
+    scenario["objects"]["podgroups"] = []
+    configuration = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "podGroupAPIs": [label],
+        "profiles": [{"schedulerName": DEFAULT_SCHEDULER_NAME}],
+    }
+    scenario |= {"config": configuration, "gates": {}, "podGroup": "default/g"}
+    built_in = default_configuration(DEFAULT_SCHEDULER_NAME, AS_1_37)
+    question = parse_line(json.dumps(scenario).encode(), "test:1", built_in)
+    assert isinstance(question, GroupScenario)
+    known = GroupDefinition(GroupKey(group, "default", "g"), min_count=max(members, 3))
+    question = replace(question, definitions=(known,))
+    answer = answered(GroupQuestion(question), decide_group(question))
+    found = {each["kind"]: each for each in json.loads(answer.as_json())["suggestions"]}
+    smaller = {2: 2, 5: 3}[members]
+    patch = f'[{{"op":"replace","path":"/spec/minMember","value":{smaller}}}]'
+    assert found["groupMinCount"]["command"] == (
+        f"kubectl patch podgroups.{group} g -n default --type=json -p '{patch}'"
+    )
+    assert found["groupMinCount"]["changes"][0]["resource"] == f"podgroups.{group}"
+    assert ("groupMembers" in found) == (members == 2)
+
+
+def test_a_topology_that_no_node_has_is_told_and_could_be_dropped() -> None:
+    scenario = gang(2, [node_tree("a", cpu="4")])
+    scenario["gates"] = {**GATES, "TopologyAwareWorkloadScheduling": True}
+    constraints = {"topology": [{"key": "example.com/rack"}]}
+    scenario["objects"]["podgroups"][0]["spec"]["schedulingConstraints"] = constraints
+    found, text = asked(scenario)
+    assert "  no node has label example.com/rack, which its topology constraint names" in text.splitlines()
+    assert [each["kind"] for each in found or ()] == ["groupTopology"]
+    (dropped,) = by_kind(scenario).values()
+    assert dropped["text"] == (
+        "let pod group default/gang go anywhere: without its topology constraint on example.com/rack"
+    )
+    assert dropped["command"] == ""
+    assert "a group's constraint is for good" in dropped["commandNote"]
+
+
+def test_a_member_whose_claim_is_missing_is_told_what_to_create() -> None:
+    claims = [{"name": "gpu", "resourceClaimName": "shared"}]
+    _, text = asked(gang(2, [node_tree("a", cpu="4")], cpu="1", resourceClaims=claims))
+    assert text.splitlines()[-1] == "it waits for what does not exist: create ResourceClaim shared in namespace default"
 
 
 def test_the_text_says_how_many_members_get_a_node() -> None:

@@ -178,7 +178,8 @@ def _in_queue(sources: PageSources, place: str, queued: QueuedPodInfo) -> PodWhe
         labels = sources.awaited_events(queued.pod.pod.spec.scheduler_name, by)
         awaited = tuple(awaited_changes(labels))
     now = sources.clock.time()
-    until = queued.backoff_expiration if place == "backoff" and queued.backoff_expiration > now else None
+    waits = sources.queue.waiting_group(queued.key) or queued  # a member backs off with its group
+    until = waits.backoff_expiration if place == "backoff" and waits.backoff_expiration > now else None
     text = _IN_QUEUE.get(place, "waits")
     if until is not None:
         text = f"is tried again in {age_text(until - now)}"

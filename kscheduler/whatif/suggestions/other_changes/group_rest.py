@@ -7,10 +7,22 @@ import msgspec
 
 from kscheduler.api.core import Pod
 from kscheduler.api.groups import POD_GROUPS
-from kscheduler.whatif.suggestions.changed import ADD, REPLACE, ObjectChange, Operation
+from kscheduler.framework.cluster.pod_groups import GroupKey
+from kscheduler.whatif.suggestions.changed import (
+    ADD,
+    CONSTRAINTS,
+    REMOVE,
+    REPLACE,
+    ObjectChange,
+    Operation,
+    group_resource,
+)
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
 from kscheduler.whatif.suggestions.trials.trial import Trials
 
+_MINIMUM: Final = "/spec/schedulingPolicy/gang/minCount"
+_MIN_MEMBER: Final = "/spec/minMember"
+"""Of scheduler-plugins' and Volcano's groups."""
 _MOST_MEMBERS: Final = 1_000
 """A group that lacks more is told what it lacks by its gate; so many objects help nobody."""
 
@@ -20,7 +32,7 @@ def group_changes(trials: Trials) -> Iterator[Step]:
     groups, pod = trials.cache.pod_groups, trials.pod.pod
     key = groups.key_of(pod)
     group = groups.definition(key) if key is not None else None
-    if key is None or group is None or group.min_count is None or key.api != POD_GROUPS.group:
+    if key is None or group is None or group.min_count is None:
         return
     there = groups.count_all(key)
     missing = group.min_count - there
@@ -28,13 +40,23 @@ def group_changes(trials: Trials) -> Iterator[Step]:
         return
     facts = {"group": key.text, "members": there, "minCount": group.min_count}
     if there:
-        patch = (Operation(REPLACE, "/spec/schedulingPolicy/gang/minCount", there),)
-        change = ObjectChange(POD_GROUPS.plural, key.namespace, key.name, patch)
+        change = smaller_gang(key, there)
         yield Step(ChangeKind.GROUP_MIN_COUNT, (change,), missing / group.min_count, {**facts, "to": there})
     if missing <= _MOST_MEMBERS:
         taken = {name.rpartition("/")[2] for name in groups.unscheduled_keys(key)}
         changes = tuple(_another(pod, number, taken) for number in range(1, missing + 1))
         yield Step(ChangeKind.GROUP_MEMBERS, changes, 1.0, {**facts, "missing": missing})
+
+
+def smaller_gang(key: GroupKey, count: int) -> ObjectChange:
+    """The group with another minimum, which each API keeps elsewhere."""
+    patch = (Operation(REPLACE, _MINIMUM if key.api == POD_GROUPS.group else _MIN_MEMBER, count),)
+    return ObjectChange(group_resource(key), key.namespace, key.name, patch)
+
+
+def without_topology(key: GroupKey) -> ObjectChange:
+    """The group of Kubernetes without its topology constraint."""
+    return ObjectChange(group_resource(key), key.namespace, key.name, (Operation(REMOVE, CONSTRAINTS),))
 
 
 def _another(pod: Pod, number: int, taken: set[str]) -> ObjectChange:

@@ -8,10 +8,12 @@ import msgspec
 
 from kscheduler.api.core import Namespace, Node
 from kscheduler.api.devices import ResourceClaim
+from kscheduler.api.groups import POD_GROUPS
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.state.cache import Cache
-from kscheduler.whatif.suggestions.changed import ObjectChange, patched
+from kscheduler.state.pod_groups.group_apis import OTHER_APIS
+from kscheduler.whatif.suggestions.changed import CONSTRAINTS, ObjectChange, group_resource, patched
 
 Undo = Callable[[], None]
 
@@ -94,12 +96,16 @@ def _namespace(cache: Cache, change: ObjectChange) -> Undo:
 
 
 def _group(cache: Cache, change: ObjectChange) -> Undo:
-    """Of a group only what it asks for is kept: the patch is one of its minCount."""
-    groups = cache.pod_groups
+    """Of a group only what it asks for is kept: the patch is one of its minimum, or of its topology constraint."""
+    groups, asked = cache.pod_groups, (change.resource, change.namespace, change.name)
     (before,) = (
-        group for group in groups.groups() if (group.key.namespace, group.key.name) == (change.namespace, change.name)
+        group
+        for group in groups.groups()
+        if not group.key.is_composite and (group_resource(group.key), *group.key[1:3]) == asked
     )
-    groups.put(replace(before, min_count=change.patch[0].value))
+    (operation,) = change.patch
+    is_of_topology = operation.path == CONSTRAINTS
+    groups.put(replace(before, topology_key="") if is_of_topology else replace(before, min_count=operation.value))
     return lambda: groups.put(before)
 
 
@@ -114,7 +120,7 @@ _MAKERS: dict[str, Callable[[Cache, ObjectChange], Undo]] = {
     "nodes": _node,
     "pods": _member,
     "namespaces": _namespace,
-    "podgroups": _group,
+    **dict.fromkeys((POD_GROUPS.plural, *(api.kind.resource for api in OTHER_APIS.values())), _group),
     "resourceclaims": _resource_claim,
     "persistentvolumeclaims": lambda cache, change: _stored(
         cache, cache.volumes.confirmed_claim(change.namespace, change.name), change

@@ -1,0 +1,1 @@
+"""What is told of pod groups beside the decision about them."""

@@ -1,0 +1,85 @@
+"""What is known of a pod group beside the decision about it: who is on a node, who is missing, who counts nowhere."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from kscheduler.api.core import Pod
+from kscheduler.framework.cluster.incomplete_groups import NOT_THERE, why_incomplete
+from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
+from kscheduler.state.cache import Cache
+from kscheduler.state.pod_groups.group_table import PodGroupTable
+from kscheduler.whatif.fields.unknown_fields import nearest
+from kscheduler.whatif.scenario import GroupScenario
+
+_MOST_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """The group that is asked about. The fields are those of `GroupDecision` with these names."""
+
+    definition: GroupDefinition | None
+    on_nodes: Mapping[str, str]
+    foreign: tuple[Pod, ...]
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """The fields by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def group_facts(scenario: GroupScenario, cache: Cache, served: Collection[str]) -> GroupFacts:
+    """The facts, from a cache that holds the cluster and its groups."""
+    table = cache.pod_groups
+    named = [(pod, key) for pod in scenario.objects.pods if (key := table.key_of(pod)) and key.text == scenario.group]
+    keys = dict.fromkeys(key for _, key in named)
+    placed = {pod.name: node for key in keys for pod, node in table.assignments(key)}
+    foreign = tuple(
+        pod for pod, _ in named if not (pod.spec.node_name or pod.is_terminal) and pod.spec.scheduler_name not in served
+    )
+    known = (table.definition(key) for key in keys)
+    return GroupFacts(next((each for each in known if each is not None), None), placed, foreign)
+
+
+def why_kept_out(group: GroupFacts, table: PodGroupTable, key: GroupKey) -> str:
+    """Why the group is not tried, in one sentence; empty: its members' gates say it.
+
+    `key`: of the group that a waiting member names.
+    """
+    if lacks := why_incomplete(table.definition, key, lambda missing: _absence(table, missing)):
+        return lacks
+    definition = table.definition(key)
+    there = table.count_all(key)
+    if definition is None or definition.parent is not None or there >= definition.least:
+        return ""
+    return f"{there} of {definition.least} members are there{foreign_text(group.foreign)}"
+
+
+def none_waits(group: GroupFacts) -> str:
+    """That no member waits for a node, and whether the group has as many as it needs at least."""
+    count, least = len(group.on_nodes), 1 if group.definition is None else group.definition.least
+    on_nodes = "1 member is on a node" if count == 1 else f"{count} members are on nodes"
+    minimum = f"its minimum is {least}" if group.definition is not None else "the group itself does not exist"
+    missing = f", so {least - count} more would have to be created" if count < least else ""
+    return f"no member waits: {on_nodes}, and {minimum}{missing}{foreign_text(group.foreign)}"
+
+
+def foreign_text(foreign: Collection[Pod]) -> str:
+    """Who names the group and does not count, as the end of a sentence; empty for nobody."""
+    if not foreign:
+        return ""
+    first = [f"{pod.metadata.name} names scheduler {pod.spec.scheduler_name}" for pod in foreign][:_MOST_NAMED]
+    more = f", and {len(foreign) - _MOST_NAMED} more name another" if len(foreign) > _MOST_NAMED else ""
+    counts = "does not count before it has a node" if len(foreign) == 1 else "do not count before they have a node"
+    return f"; {', '.join(first)}{more}, which is not served here, and {counts}"
+
+
+def _absence(table: PodGroupTable, missing: GroupKey) -> str:
+    """With a group of nearly the same name, which only somebody who asks is told: it is looked for among all."""
+    absence = table.absence(missing)
+    if absence != NOT_THERE:
+        return absence
+    kind = missing._replace(name="")
+    near = nearest(missing.name, [key.name for group in table.groups() if (key := group.key)._replace(name="") == kind])
+    return f"{absence}; do you mean {near}?" if near else absence
