@@ -5,11 +5,12 @@ needs are filled in for objects without a UID, for pods by the function `default
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kscheduler.api.codec import UndecodableError, convert
+from kscheduler.api.devices import ResourceClaimTemplate
 from kscheduler.api.kinds import KINDS, RESOURCE_CLAIM_TEMPLATES, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
@@ -28,7 +29,12 @@ _GROUP_APIS: Final = {(api.kind.group_version, api.kind.name): api for api in (*
 """By `apiVersion` and `kind`."""
 PRIORITY_CLASS: Final = "PriorityClass"
 CLAIM_TEMPLATE: Final = RESOURCE_CLAIM_TEMPLATES.name
-"""No rule reads it either, but an explanation compares it with the claims that were made from it."""
+"""No rule reads it, but claims are made from it."""
+
+
+_OF_DEVICES: Final = ("resourceclaims", "resourceslices", "deviceclasses")
+DUMPED: Final = ("nodes", "pods", "resourceclaims", "resourceclaimtemplates", "resourceslices", "deviceclasses")
+"""What kubectl is to print of a cluster whose pods claim devices."""
 
 
 @dataclass(slots=True)
@@ -38,24 +44,37 @@ class Manifests:
     objects: dict[str, list[KubeObject]] = field(default_factory=lambda: {plural: [] for plural in KINDS})
     """By resource name."""
     priority_classes: dict[str, Tree] = field(default_factory=dict)
+    claim_templates: list[ResourceClaimTemplate] = field(default_factory=list)
     groups: list[GroupDefinition] = field(default_factory=list)
     """Pod groups of all APIs."""
     others: list[Document] = field(default_factory=list)
     """Objects of kinds that a scheduler does not read, such as Deployments and Jobs."""
     notes: list[str] = field(default_factory=list)
+    namespace: str = "default"
+    """Of objects that name none."""
 
     def cluster(self) -> ClusterObjects:
         """The objects in the form of a scenario."""
         fields: dict[str, Any] = {plural: tuple(found) for plural, found in self.objects.items()}
-        return ClusterObjects(**fields)
+        return ClusterObjects(**fields, resourceclaimtemplates=tuple(self.claim_templates))
 
-    def note_others(self) -> None:
-        """Add a note with the kinds that were not read."""
-        kinds = (str(document.tree.get("kind")) for document in self.others)
-        counts = Counter(kind for kind in kinds if kind != CLAIM_TEMPLATE)
+    def note_others(self, besides: Container[str] = ()) -> None:
+        """Add a note with the kinds that were not read. `besides`: those that are read elsewhere, such as Jobs."""
+        counts = Counter(kind for each in self.others if (kind := str(each.tree.get("kind"))) not in besides)
         if counts:
             listed = ", ".join(f"{kind} ({count})" for kind, count in sorted(counts.items()))
             self.notes.append(f"kinds that no scheduling rule reads are skipped: {listed}")
+
+    def note_no_devices(self, where: str) -> None:
+        """Add a note if pods claim devices, and what that takes is not among the objects: it was not printed."""
+        pods = [pod for pod in self.cluster().pods if pod.spec.resource_claims and not pod.is_terminal]
+        if not pods or any(self.objects[plural] for plural in _OF_DEVICES):
+            return
+        more = f" and {len(pods) - 1} more" if pods[1:] else ""
+        self.notes.append(
+            f"{where}: {pods[0].key}{more} claim devices, and it has no claim, slice or class: `kubectl get "
+            f"{','.join(DUMPED)} -A -o yaml` prints them, too"
+        )
 
     def note_no_nodes(self, where: str) -> None:
         """Add a note if there is no node, so that no pod could fit: it may have been forgotten."""
@@ -64,9 +83,12 @@ class Manifests:
             self.notes.append(f"{where}: {note}")
 
 
-def sorted_out(documents: Iterable[Document], default_pod: DefaultPod) -> Manifests:
-    """The objects of some documents. Raises `ScenarioError` if an object cannot be read."""
-    found = Manifests()
+def sorted_out(documents: Iterable[Document], default_pod: DefaultPod, namespace: str = "default") -> Manifests:
+    """The objects of some documents. Raises `ScenarioError` if an object cannot be read.
+
+    `namespace`: of objects that name none.
+    """
+    found = Manifests(namespace=namespace)
     every = list(documents)
     for document in every:
         if document.tree.get("kind") == PRIORITY_CLASS:
@@ -79,6 +101,10 @@ def sorted_out(documents: Iterable[Document], default_pod: DefaultPod) -> Manife
         elif group_api is not None:
             group = read_object(document, group_api.kind, found, default_pod)
             found.groups.append(group_api.definition_of(group))
+        elif document.tree.get("kind") == CLAIM_TEMPLATE:
+            template = read_object(document, RESOURCE_CLAIM_TEMPLATES, found, default_pod)
+            assert isinstance(template, ResourceClaimTemplate)  # noqa: S101  it was read as one
+            found.claim_templates.append(template)
         elif document.tree.get("kind") != PRIORITY_CLASS:
             found.others.append(document)
     return found
@@ -94,7 +120,7 @@ def read_object(document: Document, kind: Kind, found: Manifests, default_pod: D
     if not (metadata.get("name") or metadata.get("generateName")):
         raise ScenarioError(f"{where}: metadata.name: is missing")
     if kind.namespaced:
-        metadata.setdefault("namespace", "default")
+        metadata.setdefault("namespace", found.namespace)
     found.notes.extend(f"{where}: {problem}" for problem in misspelt(tree, kind.type) if not is_header(problem))
     if not metadata.get("uid"):
         _fill_in(tree, kind, found, default_pod, where)

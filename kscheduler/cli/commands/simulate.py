@@ -22,6 +22,7 @@ from kscheduler.explain.rehearsals.planning import (
     Wishes,
     new_objects_of_file,
     planned,
+    templates_in,
 )
 from kscheduler.explain.text.layout import style_of
 from kscheduler.explain.text.printable import printable
@@ -101,7 +102,7 @@ def _run(args: argparse.Namespace) -> int:
     read_manifests(args)
     if args.source is None:
         args.namespace = namespace_of(args)
-    found = asked_cluster(args, with_groups=True)
+    found = asked_cluster(args, with_groups=True, with_templates=any(templates_in(args.new_objects)))
     rules = NewObjectRules(default_new_pod, objections)
     plan, of_plan = planned(wishes_of(args), found.objects, found.groups, found.served, found.where, rules)
     rehearsed = rehearse(plan)

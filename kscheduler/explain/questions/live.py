@@ -95,7 +95,9 @@ async def new_pod_questions(
     questions = []
     for new in news:
         pod = await _defaulted(client, new, besides, default_pod)
-        question = question_about_new(new, pod, objects, besides, served, default_pod)
+        found = (await _claim_templates(client, pod)).values()
+        known = msgspec.structs.replace(objects, resourceclaimtemplates=tuple(each for each in found if each))
+        question = question_about_new(new, pod, known, besides, served, default_pod)
         questions.append(Question(question.scenario, question.situation, (*notes, *question.notes)))
     return questions
 
@@ -166,6 +168,12 @@ async def read_cluster(client: APIClient, notes: list[str]) -> ClusterObjects:
     """All objects that plugins read; what may not be read gets a note. Raises `ClientError` without nodes and pods."""
     objects: dict[str, Any] = {kind.plural: tuple(await _list(client, kind, notes)) for kind in KINDS.values()}
     return ClusterObjects(**objects)
+
+
+async def read_claim_templates(client: APIClient, objects: ClusterObjects, notes: list[str]) -> ClusterObjects:
+    """The cluster with its templates of claims; they are not among `read_cluster`'s kinds, as few questions need them."""
+    templates: Any = tuple(await _list(client, RESOURCE_CLAIM_TEMPLATES, notes))
+    return msgspec.structs.replace(objects, resourceclaimtemplates=templates)
 
 
 async def read_groups(client: APIClient, served: Serving, notes: list[str]) -> list[GroupDefinition]:

@@ -1,6 +1,6 @@
 """What a rehearsal is to be about, over the objects of a file or of a cluster."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from time import perf_counter
@@ -12,12 +12,12 @@ from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
 from kscheduler.api.meta import KubeObject
 from kscheduler.explain.questions.as_if import locally_defaulted, merged
-from kscheduler.explain.questions.membership import unfollowed
+from kscheduler.explain.questions.membership import groups_not_followed, unfollowed
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.text.printable import printable
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.whatif.manifests import KIND_BY_NAME, DefaultPod, Manifests, read_object, sorted_out
-from kscheduler.whatif.new_pods import NewPod, all_new_pods, misspelt_in_new, on_each_node
+from kscheduler.whatif.new_pods import WORKLOADS, NewPod, all_new_pods, misspelt_in_new, on_each_node
 from kscheduler.whatif.priority import SYSTEM_PRIORITIES
 from kscheduler.whatif.rehearsal.plan import HeldCluster, MoreNodes, NodeEdit, RehearsalPlan
 from kscheduler.whatif.scenario import ClusterObjects, Document, ScenarioError, nothing_in, read_source, source_name
@@ -75,6 +75,26 @@ def new_objects_of_file(path: str) -> NewObjects:
     return NewObjects(path, tuple(documents))
 
 
+def templates_in(news: Iterable[NewObjects]) -> Iterator[str]:
+    """The names of the templates that claims of the new pods are made from."""
+    for given in news:
+        for document in given.documents:
+            yield from _template_names(document.tree)
+
+
+def _template_names(tree: Any) -> Iterator[str]:
+    """Of a pod, or of the pod template anywhere in an object."""
+    if isinstance(tree, dict):
+        name = tree.get("resourceClaimTemplateName")
+        if name and isinstance(name, str):
+            yield name
+        for part in tree.values():
+            yield from _template_names(part)
+    elif isinstance(tree, list):
+        for part in tree:
+            yield from _template_names(part)
+
+
 def cluster_of_file(path: str, served: Serving, default_pod: DefaultPod) -> Manifests:
     """The objects that kubectl has printed into a file. Raises `ScenarioError`."""
     documents: list[Document] = []
@@ -87,6 +107,7 @@ def cluster_of_file(path: str, served: Serving, default_pod: DefaultPod) -> Mani
     found = sorted_out(documents, default_pod)
     found.note_others()
     found.note_no_nodes(source_name(path))
+    found.note_no_devices(source_name(path))
     return found
 
 
@@ -119,7 +140,7 @@ def planned(
         config=served.config,
         where=where,
         new_pods=tuple(pods),
-        groups=tuple(groups),
+        groups=(*groups, *added.groups),
         plugins=served.registry,
         more_nodes=wishes.more_nodes,
         given_nodes=_names(added.objects["nodes"]) - _names(objects.nodes),
@@ -127,7 +148,7 @@ def planned(
         cordoned=wishes.cordoned,
         drained=wishes.drained,
         edits=wishes.edits,
-        capacity_of=pods[0] if wishes.capacity else None,
+        counts_capacity=wishes.capacity,
         running=running,
         seconds=ends_at - perf_counter(),
         left_out=tuple(each.name for each in left_out),
@@ -139,6 +160,7 @@ def planned(
         *added.notes,
         *_not_served(pods, served),
         *unfollowed(concerned, served.config),
+        *groups_not_followed(added.groups, served.config),
     ]
     return plan, notes
 
@@ -232,9 +254,13 @@ def _new_of(
     documents = list(given.documents)
     for document in documents:
         added.notes.extend(misspelt_in_new(document))
-    others = sorted_out([each for each in documents if each.tree.get("kind") != PODS.name], default_pod)
+    besides = [each for each in documents if each.tree.get("kind") != PODS.name]
+    others = sorted_out(besides, default_pod, wishes.namespace)
+    others.note_others(WORKLOADS)
+    added.notes.extend(others.notes)
     added.priority_classes |= others.priority_classes
     added.groups.extend(others.groups)
+    added.claim_templates.extend(others.claim_templates)
     for plural, listed in others.objects.items():
         added.objects[plural].extend(listed)
     news: list[NewPod] = []
