@@ -102,7 +102,8 @@ def _run(args: argparse.Namespace) -> int:
     read_manifests(args)
     if args.source is None:
         args.namespace = namespace_of(args)
-    found = asked_cluster(args, with_groups=True, with_templates=any(templates_in(args.new_objects)))
+    has_templates = any(templates_in(args.new_objects, args.namespace))
+    found = asked_cluster(args, with_groups=True, with_templates=has_templates)
     rules = NewObjectRules(default_new_pod, objections)
     plan, of_plan = planned(wishes_of(args), found.objects, found.groups, found.served, found.where, rules)
     rehearsed = rehearse(plan)

@@ -171,7 +171,7 @@ async def read_cluster(client: APIClient, notes: list[str]) -> ClusterObjects:
 
 
 async def read_claim_templates(client: APIClient, objects: ClusterObjects, notes: list[str]) -> ClusterObjects:
-    """The cluster with its templates of claims; they are not among `read_cluster`'s kinds, as few questions need them."""
+    """The cluster with its templates of claims, which few questions need."""
     templates: Any = tuple(await _list(client, RESOURCE_CLAIM_TEMPLATES, notes))
     return msgspec.structs.replace(objects, resourceclaimtemplates=templates)
 

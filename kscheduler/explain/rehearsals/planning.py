@@ -16,7 +16,7 @@ from kscheduler.explain.questions.membership import groups_not_followed, unfollo
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.text.printable import printable
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
-from kscheduler.whatif.manifests import KIND_BY_NAME, DefaultPod, Manifests, read_object, sorted_out
+from kscheduler.whatif.manifests import CLAIM_TEMPLATE, KIND_BY_NAME, DefaultPod, Manifests, read_object, sorted_out
 from kscheduler.whatif.new_pods import WORKLOADS, NewPod, all_new_pods, misspelt_in_new, on_each_node
 from kscheduler.whatif.priority import SYSTEM_PRIORITIES
 from kscheduler.whatif.rehearsal.plan import HeldCluster, MoreNodes, NodeEdit, RehearsalPlan
@@ -75,11 +75,18 @@ def new_objects_of_file(path: str) -> NewObjects:
     return NewObjects(path, tuple(documents))
 
 
-def templates_in(news: Iterable[NewObjects]) -> Iterator[str]:
-    """The names of the templates that claims of the new pods are made from."""
-    for given in news:
-        for document in given.documents:
-            yield from _template_names(document.tree)
+def templates_in(news: Iterable[NewObjects], namespace: str) -> Iterator[tuple[str, str]]:
+    """Namespace and name of each template that claims of the new pods are made from, and that is not among them."""
+    documents = [document.tree for given in news for document in given.documents]
+    given = {_place(tree, namespace) for tree in documents if tree.get("kind") == CLAIM_TEMPLATE}
+    named = [(_place(tree, namespace)[0], name) for tree in documents for name in _template_names(tree)]
+    yield from (place for place in dict.fromkeys(named) if place not in given)
+
+
+def _place(tree: Tree, namespace: str) -> tuple[str, str]:
+    metadata = tree.get("metadata")
+    known = metadata if isinstance(metadata, dict) else {}
+    return str(known.get("namespace") or namespace), str(known.get("name"))
 
 
 def _template_names(tree: Any) -> Iterator[str]:

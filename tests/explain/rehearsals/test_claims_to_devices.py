@@ -1,4 +1,4 @@
-"""`kscheduler simulate` with claims to devices: templates, shared claims, drains, nodes that come, dumps without any."""
+"""`kscheduler simulate` with claims to devices: templates, shared claims, drains, more nodes, dumps without any."""
 
 import json
 from pathlib import Path
