@@ -45,7 +45,7 @@ def question_about_new(
 
 
 def _with_claims(pod: Pod, objects: ClusterObjects) -> tuple[Pod, ClusterObjects, list[str]]:
-    """The pod with the claims that would be made for it, the cluster with them, and a note for each missing template."""
+    """The pod with the claims that would be made for it, the cluster with them, and a note per missing template."""
     by_key = {template.key: template.spec.spec for template in objects.resourceclaimtemplates}
     taken = {claim.key for claim in objects.resourceclaims}
     after = with_claims(pod, specs_of_made(objects.pods, objects.resourceclaims) | by_key, taken.__contains__)

@@ -1,4 +1,4 @@
-"""`/simulate` of a running service with claims to devices: what the command says of the same cluster, and nothing else."""
+"""`/simulate` of a running service with claims to devices: the same as the command says."""
 
 import asyncio
 import json
@@ -81,15 +81,18 @@ async def test_the_service_says_of_claims_what_the_command_says(
         shared = [claim("shared"), new_pod("sharing", resourceClaims=SHARED)]
         plays: list[tuple[list[Tree], Tree, list[str]]] = [
             (fresh, {"replicas": 2, "capacity": True}, ["--replicas", "2", "--capacity"]),
-            (fresh, {"replicas": 9, "addNodes": [{"count": 1, "like": "b"}]}, ["--replicas", "9", "--add-nodes", "1:b"]),
+            (
+                fresh,
+                {"replicas": 9, "addNodes": [{"count": 1, "like": "b"}]},
+                ["--replicas", "9", "--add-nodes", "1:b"],
+            ),
             (shared, {"replicas": 3}, ["--replicas", "3"]),
             ([], {"drain": ["a"]}, ["--drain", "a"]),
             ([], {"removeNodes": ["b"]}, ["--remove-node", "b"]),
         ]
-        for objects, request, flags in plays:
-            if objects:
-                manifest.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": objects}))
-                flags = [*flags, "-f", str(manifest)]
+        for objects, request, changes in plays:
+            manifest.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": objects}))
+            flags = [*changes, "-f", str(manifest)] if objects else changes
             told = await simulated(app, objects=objects, **request)
             assert await asyncio.to_thread(main, ["simulate", "--from", str(source), "-o", "json", *flags]) == 0
             lines = capsys.readouterr().out.splitlines()  # the service logs there, too
