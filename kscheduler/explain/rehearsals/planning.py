@@ -279,7 +279,7 @@ def _new_of(
             news.extend(on_each_node(new, sorted(node.metadata.name for node in objects.nodes)))
         else:
             news.append(new)
-    if not news and not others.objects["nodes"]:
+    if not news and not (any(others.objects.values()) or others.groups or others.claim_templates):
         raise ScenarioError(f"{given.where}: no pod and nothing that makes pods")
     return news
 

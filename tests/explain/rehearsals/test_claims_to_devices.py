@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kscheduler.cli import main
-from tests.explain.rehearsals.test_simulate import OWNER, Play, Tree, node, nodes_of, pod, workload
+from tests.explain.rehearsals.test_simulate import OWNER, Play, Tree, budget, node, nodes_of, pod, workload
 
 CLASS = "gpu.example.com"
 DEVICES = f"{CLASS}.deviceclass.resource.k8s.io/devices"
@@ -235,3 +235,47 @@ def test_an_explained_new_pod_has_the_claims_that_it_would_have(
     captured = capsys.readouterr()
     assert "ResourceClaimTemplate shop/gpu, which claim gpu of shop/one is made from, is not known" in captured.err
     assert json.loads(captured.out)["node"] is None
+
+
+def test_devices_that_only_the_file_has_count(play: Play) -> None:
+    """A class, slices and a rule of taints: what if a node had GPUs, and one of them were broken?"""
+    objects = [node("a"), template(), new_pod("one", resourceClaims=from_template())]
+    assert play(objects=objects)["placed"] == []
+    new = play.write("new.yaml", device_class(), gpus("a", 1))
+    assert nodes_of(play("-f", new, objects=objects)) == {"shop/one": "a"}
+    rule = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "broken"},
+        "spec": {
+            "deviceSelector": {"device": "gpu-0"},
+            "taint": {"key": "example.com/broken", "effect": "NoSchedule"},
+        },
+    }
+    new = play.write("new.yaml", device_class(), gpus("a", 1), rule)
+    gates = ("--emulated-version", "1.37", "--feature-gates", "DRADeviceTaints=true,DRADeviceTaintRules=true")
+    assert play("-f", new, *gates, objects=objects)["placed"] == []
+
+
+def test_devices_that_drivers_would_have_to_make_ready_are_ready(play: Play) -> None:
+    published = gpus("a", 1)
+    published["spec"]["devices"][0] |= {"bindingConditions": ["ready"], "bindingFailureConditions": ["failed"]}
+    sharing = new_pod("one", resourceClaims=[{"name": "gpu", "resourceClaimName": "shared"}])
+    new = play.write("new.yaml", claim("shared"), sharing)
+    tree = play("-f", new, "--replicas", "2", objects=[node("a"), device_class(), published])
+    assert list(nodes_of(tree).values()) == ["a", "a"]
+
+
+def test_a_budget_of_the_file_counts_and_no_pod_need_be_there(play: Play) -> None:
+    new = play.write("new.yaml", budget(0))
+    (drained,) = play("--drain", "a", "-f", new, objects=[node("a"), node("b"), pod("web-0", on="a")])["drains"]
+    assert [each["pod"] for each in drained["blocked"]] == ["shop/web-0"]
+
+
+def test_a_running_pod_with_a_shared_claim_leaves_it_to_the_others(play: Play) -> None:
+    """The claim gives its device back when the last pod that uses it is gone: then it may get one elsewhere."""
+    uses = [{"name": "gpu", "resourceClaimName": "shared"}]
+    users = [pod(f"web-{number}", on="a", cpu="100m", resourceClaims=uses) for number in range(2)]
+    shared = claim("shared", "gpu-0", users=("web-0", "web-1"))
+    tree = play("--remove-node", "a", objects=[*cluster(a=1, b=1), *users, shared])
+    assert nodes_of(tree) == {"shop/web-0-again-1": "b", "shop/web-1-again-1": "b"}
