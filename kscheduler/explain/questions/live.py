@@ -95,9 +95,12 @@ async def new_pod_questions(
     questions = []
     for new in news:
         pod = await _defaulted(client, new, besides, default_pod)
-        found = (await _claim_templates(client, pod)).values()
-        known = msgspec.structs.replace(objects, resourceclaimtemplates=tuple(each for each in found if each))
+        read = await _claim_templates(client, pod)
+        templates = tuple(template for template in read.values() if template is not None)
+        known = msgspec.structs.replace(objects, resourceclaimtemplates=templates)
         question = question_about_new(new, pod, known, besides, served, default_pod)
+        # Those of the file come last: they are there, though the cluster does not have them.
+        question = with_claim_templates(question, {**read, **question.scenario.claim_templates})
         questions.append(Question(question.scenario, question.situation, (*notes, *question.notes)))
     return questions
 

@@ -127,3 +127,21 @@ async def test_devices_of_a_pod_that_is_being_bound_are_taken_and_its_claim_is_s
         assembly.cache.forget_pod("uid-of-under-way")
     assert {each["pod"] for each in tree["placed"]} == {"shop/sharing", "shop/own"}
     assert tree["room"]["after"][DEVICES] == {"allocatable": 2, "requested": 2}
+
+
+async def test_a_gang_of_the_request_exists_and_is_counted_whole() -> None:
+    version, name = "scheduling.volcano.sh/v1beta1", {"scheduling.k8s.io/group-name": "gang"}
+    group = {"apiVersion": version, "kind": "PodGroup", "metadata": {"name": "gang", "namespace": "shop"}}
+    members = [new_pod(f"m-{number}", resourceClaims=from_template()) for number in range(2)]
+    for member in members:
+        member["metadata"]["annotations"] = name
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    config = {**head, "podGroupAPIs": ["volcano"], "profiles": [{"schedulerName": "kscheduler"}]}
+    async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
+        fill(server, a=0, b=5)
+        cache = app.parts.assembly.cache
+        await until_true(lambda: app.surface.is_scheduling and len(cache.devices.slices()) == 2)
+        objects = [{**group, "spec": {"minMember": 2}}, template(), *members]
+        tree = await simulated(app, objects=objects, capacity=True, config=config)
+    assert len(tree["placed"]) == 2
+    assert tree["capacity"] == {"pods": 2, "groups": 1, "group": "shop/gang", "isMore": False}
