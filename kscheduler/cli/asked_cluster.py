@@ -4,7 +4,7 @@ import argparse
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
@@ -40,6 +40,8 @@ class AskedCluster:
     notes: list[str]
     """What could not be read or had to be presumed."""
     groups: list[GroupDefinition] = field(default_factory=list)
+    priority_classes: dict[str, Any] = field(default_factory=dict)
+    """Those of a file, by name. Of a live cluster nobody reads them: its pods tell them."""
 
     def leave_out_unreadable(self) -> None:
         """Go on without nodes and pods that have an amount which cannot be read, and say so."""
@@ -63,7 +65,7 @@ def asked_cluster(args: argparse.Namespace, *, with_groups: bool = False, with_t
     if args.source is None:
         return asyncio.run(_live(args, served, with_groups=with_groups, with_templates=with_templates))
     found = cluster_of_file(args.source, served, default_new_pod)
-    return AskedCluster(found.cluster(), served, args.source, found.notes, found.groups)
+    return AskedCluster(found.cluster(), served, args.source, found.notes, found.groups, found.priority_classes)
 
 
 async def _live(args: argparse.Namespace, served: Serving, *, with_groups: bool, with_templates: bool) -> AskedCluster:

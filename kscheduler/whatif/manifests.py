@@ -11,10 +11,11 @@ from typing import Any, Final
 
 from kscheduler.api.codec import UndecodableError, convert
 from kscheduler.api.devices import ResourceClaimTemplate
+from kscheduler.api.groups import POD_GROUPS
 from kscheduler.api.kinds import KINDS, RESOURCE_CLAIM_TEMPLATES, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
-from kscheduler.state.pod_groups.group_apis import OTHER_APIS, kubernetes_apis
+from kscheduler.state.pod_groups.group_apis import OTHER_APIS, GroupAPI, kubernetes_apis
 from kscheduler.whatif.fields.unknown_fields import misspelt
 from kscheduler.whatif.priority import SYSTEM_PRIORITIES, default_priority_class
 from kscheduler.whatif.scenario import ClusterObjects, Document, ScenarioError
@@ -27,6 +28,7 @@ KIND_BY_NAME: Final[Mapping[str, Kind]] = {kind.name: kind for kind in KINDS.val
 _OF_KUBERNETES: Final = kubernetes_apis(has_policy=False, has_composites=True)
 _GROUP_APIS: Final = {(api.kind.group_version, api.kind.name): api for api in (*_OF_KUBERNETES, *OTHER_APIS.values())}
 """By `apiVersion` and `kind`."""
+_NO_CLASSES: Final[Mapping[str, Tree]] = {}
 PRIORITY_CLASS: Final = "PriorityClass"
 CLAIM_TEMPLATE: Final = RESOURCE_CLAIM_TEMPLATES.name
 """No rule reads it, but claims are made from it."""
@@ -83,19 +85,28 @@ class Manifests:
             self.notes.append(f"{where}: {note}")
 
 
-def sorted_out(documents: Iterable[Document], default_pod: DefaultPod, namespace: str = "default") -> Manifests:
+def sorted_out(
+    documents: Iterable[Document],
+    default_pod: DefaultPod,
+    *,
+    namespace: str = "default",
+    apis: Iterable[GroupAPI] = (),
+    classes: Mapping[str, Tree] = _NO_CLASSES,
+) -> Manifests:
     """The objects of some documents. Raises `ScenarioError` if an object cannot be read.
 
-    `namespace`: of objects that name none.
+    `namespace`: of objects that name none. `apis`: of groups, those that are followed, as their gates have them.
+    `classes`: the PriorityClasses that are known besides, by name.
     """
-    found = Manifests(namespace=namespace)
+    found = Manifests(namespace=namespace, priority_classes=dict(classes))
+    group_apis = {**_GROUP_APIS, **{(api.kind.group_version, api.kind.name): api for api in apis}}
     every = list(documents)
     for document in every:
         if document.tree.get("kind") == PRIORITY_CLASS:
             found.priority_classes[str((document.tree.get("metadata") or {}).get("name", ""))] = document.tree
     for document in every:
         kind = KIND_BY_NAME.get(str(document.tree.get("kind")))
-        group_api = _GROUP_APIS.get((str(document.tree.get("apiVersion")), str(document.tree.get("kind"))))
+        group_api = group_apis.get((str(document.tree.get("apiVersion")), str(document.tree.get("kind"))))
         if kind is not None:
             found.objects[kind.plural].append(read_object(document, kind, found, default_pod))
         elif group_api is not None:
@@ -148,6 +159,8 @@ def _fill_in(tree: Tree, kind: Kind, found: Manifests, default_pod: DefaultPod, 
             labels = metadata.setdefault("labels", {})
             if isinstance(labels, dict):
                 labels.setdefault("kubernetes.io/metadata.name", metadata.get("name", ""))
+        case "PodGroup" | "CompositePodGroup" if kind.group == POD_GROUPS.group:
+            _give_group_priority(tree, found, where)
         case "StorageClass":
             tree.setdefault("volumeBindingMode", "Immediate")
 
@@ -163,6 +176,17 @@ def default_pod_here(tree: Tree, found: Manifests, default_pod: DefaultPod, wher
         raise ScenarioError(f"{where}: {error}") from None
     if spec.get("priority") is None:
         _give_priority(spec, found, where)
+
+
+def _give_group_priority(tree: Tree, found: Manifests, where: str) -> None:
+    """Set the priority of the group's class, which its members must have, too; its preemption policy is its own."""
+    spec = tree.setdefault("spec", {})
+    if not isinstance(spec, dict) or spec.get("priority") is not None:
+        return
+    given = dict(spec)
+    _give_priority(given, found, where)
+    if "priority" in given:
+        spec["priority"] = given["priority"]
 
 
 def _give_priority(spec: Tree, found: Manifests, where: str) -> None:

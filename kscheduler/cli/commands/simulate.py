@@ -104,7 +104,7 @@ def _run(args: argparse.Namespace) -> int:
         args.namespace = namespace_of(args)
     has_templates = any(templates_in(args.new_objects, args.namespace))
     found = asked_cluster(args, with_groups=True, with_templates=has_templates)
-    rules = NewObjectRules(default_new_pod, objections)
+    rules = NewObjectRules(default_new_pod, objections, classes=found.priority_classes)
     plan, of_plan = planned(wishes_of(args), found.objects, found.groups, found.served, found.where, rules)
     rehearsed = rehearse(plan)
     notes = list(dict.fromkeys([*found.notes, *of_plan]))

@@ -67,7 +67,8 @@ def questions_from(
         return
     documents = [first, *(document for document in source if isinstance(document, Document))]
     owners = _gate_owners(documents)
-    for question in _in_cluster(sorted_out(documents, default_pod), path, selection, served, default_pod):
+    found = sorted_out(documents, default_pod, apis=group_apis(served.config))
+    for question in _in_cluster(found, path, selection, served, default_pod):
         if isinstance(question, Question):
             pod, templates = question.scenario.pod, question.scenario.objects.resourceclaimtemplates
             # Of a name that is not there nothing is known: few ask for this kind.
@@ -184,7 +185,7 @@ def read_new_pods(path: str, namespace: str, default_pod: DefaultPod) -> tuple[l
         kinds = sorted({str(document.tree.get("kind")) for document in documents})
         raise ScenarioError(f"{path}: no pod and nothing that makes pods, only {', '.join(kinds) or 'an empty file'}")
     others = [document for document in documents if document.tree.get("kind") != "Pod"]
-    besides = sorted_out(others, default_pod, namespace)
+    besides = sorted_out(others, default_pod, namespace=namespace)
     besides.note_others(WORKLOADS)
     besides.notes.extend(note for document in documents for note in misspelt_in_new(document))
     return news, besides

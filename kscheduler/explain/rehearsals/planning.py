@@ -1,7 +1,7 @@
 """What a rehearsal is to be about, over the objects of a file or of a cluster."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from time import perf_counter
 from typing import Any, Final
@@ -11,14 +11,16 @@ import msgspec
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
 from kscheduler.api.meta import KubeObject
+from kscheduler.assembly import group_apis
 from kscheduler.explain.questions.as_if import locally_defaulted, merged
 from kscheduler.explain.questions.membership import groups_not_followed, unfollowed
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.text.printable import printable
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
+from kscheduler.state.pod_groups.group_apis import GroupAPI
 from kscheduler.whatif.manifests import CLAIM_TEMPLATE, KIND_BY_NAME, DefaultPod, Manifests, read_object, sorted_out
 from kscheduler.whatif.new_pods import WORKLOADS, NewPod, all_new_pods, misspelt_in_new, on_each_node
-from kscheduler.whatif.priority import SYSTEM_PRIORITIES
+from kscheduler.whatif.priority import SYSTEM_PRIORITIES, classes_of
 from kscheduler.whatif.rehearsal.plan import HeldCluster, MoreNodes, NodeEdit, RehearsalPlan
 from kscheduler.whatif.scenario import ClusterObjects, Document, ScenarioError, nothing_in, read_source, source_name
 from kscheduler.whatif.unreadable import LeftOut, notes_of, readable, unreadable_quantity
@@ -39,6 +41,8 @@ class NewObjectRules:
     """What an API server would say against an object, each as `FIELD: TEXT`."""
     priorities: Mapping[str, Tree] | None = None
     """The PriorityClasses that are known, by name: others are refused. `None`: others are noted, and count as 0."""
+    classes: Mapping[str, Tree] = field(default_factory=dict)
+    """Where others are noted: those that are known, besides the ones that pods have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,7 @@ def cluster_of_file(path: str, served: Serving, default_pod: DefaultPod) -> Mani
         documents.append(document)
     if not documents:
         raise nothing_in(path)
-    found = sorted_out(documents, default_pod)
+    found = sorted_out(documents, default_pod, apis=group_apis(served.config))
     found.note_others()
     found.note_no_nodes(source_name(path))
     found.note_no_devices(source_name(path))
@@ -137,8 +141,9 @@ def planned(
     left_out: list[LeftOut] = []
     if running is None:  # whose cache has left them out
         objects, left_out = readable(objects)
-    added = Manifests(priority_classes=dict(rules.priorities or {}))
-    pods = _named_apart(_new_pods(wishes, objects, rules, added, seconds), objects)
+    known = classes_of(objects.pods) | dict(rules.classes) if rules.priorities is None else dict(rules.priorities)
+    added = Manifests(priority_classes=known)
+    pods = _named_apart(_new_pods(wishes, objects, rules, added, seconds, group_apis(served.config)), objects)
     cluster = merged(objects, added)
     if wishes.capacity and not pods:
         raise ScenarioError("capacity counts pods like the first new one: give one")
@@ -173,14 +178,19 @@ def planned(
 
 
 def _new_pods(
-    wishes: Wishes, objects: ClusterObjects, rules: NewObjectRules, added: Manifests, seconds: float
+    wishes: Wishes,
+    objects: ClusterObjects,
+    rules: NewObjectRules,
+    added: Manifests,
+    seconds: float,
+    apis: Sequence[GroupAPI],
 ) -> list[Pod]:
     """The pods of all manifests, each with its copies; other objects go to `added`. Raises `ScenarioError`."""
     ends_at = perf_counter() + seconds
     pods: list[Pod] = []
     problems: list[str] = []
     for manifests in wishes.new_objects:
-        for new in _new_of(manifests, wishes, objects, added, rules.default_pod):
+        for new in _new_of(manifests, wishes, objects, added, rules.default_pod, apis):
             unknown = "" if rules.priorities is None else _unknown_priority(new, added)
             if len(pods) + len(new.copies) >= MOST_NEW_PODS:
                 raise ScenarioError(f"{new.where}: more than {MOST_NEW_PODS} new pods: ask for fewer")
@@ -256,13 +266,18 @@ def _unknown_priority(new: NewPod, known: Manifests) -> str:
 
 
 def _new_of(
-    given: NewObjects, wishes: Wishes, objects: ClusterObjects, added: Manifests, default_pod: DefaultPod
+    given: NewObjects,
+    wishes: Wishes,
+    objects: ClusterObjects,
+    added: Manifests,
+    default_pod: DefaultPod,
+    apis: Sequence[GroupAPI],
 ) -> Iterable[NewPod]:
     documents = list(given.documents)
     for document in documents:
         added.notes.extend(misspelt_in_new(document))
     besides = [each for each in documents if each.tree.get("kind") != PODS.name]
-    others = sorted_out(besides, default_pod, wishes.namespace)
+    others = sorted_out(besides, default_pod, namespace=wishes.namespace, apis=apis, classes=added.priority_classes)
     others.note_others(WORKLOADS)
     added.notes.extend(others.notes)
     added.priority_classes |= others.priority_classes

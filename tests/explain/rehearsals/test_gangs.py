@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kscheduler.cli import main
-from tests.explain.rehearsals.test_simulate import Play, Tree, node, nodes_of, workload
+from tests.explain.rehearsals.test_simulate import Play, Tree, node, nodes_of, pod, workload
 
 KUBERNETES = ("--emulated-version", "1.37", "--feature-gates", "GenericWorkload=true")
 COMPOSITE = (
@@ -144,3 +144,18 @@ def test_a_kind_that_no_rule_reads_is_noted(play: Play) -> None:
     assert play("-f", new, objects=[node("a")])["notes"] == [
         "kinds that no scheduling rule reads are skipped: LimitRange (1)"
     ]
+
+
+@pytest.mark.parametrize("is_in_file", [True, False])
+def test_groups_and_pods_have_the_priority_of_their_class(play: Play, is_in_file: bool) -> None:
+    """The class is in the file, or in the cluster."""
+    urgent = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 9}
+    whole, members = group("gang", minimum=2), gang_workload(2)
+    whole["spec"]["priorityClassName"] = "urgent"
+    members["spec"]["template"]["spec"]["priorityClassName"] = "urgent"
+    new = play.write("new.yaml", whole, members, *([urgent] if is_in_file else []))
+    objects = [node("a"), pod("web", cpu="3", on="a", priority=0), *([] if is_in_file else [urgent])]
+    tree = play("-f", new, *KUBERNETES, objects=objects)
+    assert len(tree["placed"]) == 2
+    assert [each["pod"] for each in tree["evicted"]] == ["shop/web"]
+    assert tree["notes"] == []
