@@ -19,6 +19,7 @@ from kscheduler.api.groups import (
     VOLCANO_ANNOTATION,
 )
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
+from kscheduler.state.pod_groups.group_table import PodGroupTable
 from kscheduler.whatif.rehearsal.frozen_cluster import FrozenCluster
 from kscheduler.whatif.rehearsal.rehearsed import Capacity
 
@@ -64,7 +65,7 @@ def _shown(cluster: FrozenCluster, unit: _Unit, number: int) -> list[str]:
     for group in unit.groups:
         policy = _NEVER if group.preemption_policy else ""
         parent = None if group.parent is None else names.get(group.parent)
-        cluster.show_group(
+        cluster.groups.put(
             replace(
                 group, key=names[group.key], uid=f"uid-{names[group.key].text}", parent=parent, preemption_policy=policy
             )
@@ -75,7 +76,7 @@ def _shown(cluster: FrozenCluster, unit: _Unit, number: int) -> list[str]:
         metadata = msgspec.structs.replace(pod.metadata, name=name, uid=f"uid-{pod.metadata.namespace}/{name}")
         spec = msgspec.structs.replace(pod.spec, node_name="", preemption_policy=_NEVER)
         another = msgspec.structs.replace(pod, metadata=metadata, spec=spec, status=PodStatus())
-        key = cluster.group_of(pod)
+        key = cluster.groups.key_of(pod)
         if key is not None and key in names:
             another = _in_group(another, names[key])
         cluster.show(another, _ORIGIN)
@@ -85,8 +86,8 @@ def _shown(cluster: FrozenCluster, unit: _Unit, number: int) -> list[str]:
 
 def _unit(cluster: FrozenCluster, new_pods: Sequence[Pod]) -> _Unit:
     first = new_pods[0]
-    key = cluster.group_of(first)
-    tree = () if key is None else cluster.tree_of(key)
+    key = cluster.groups.key_of(first)
+    tree = () if key is None else _tree(cluster.groups, key)
     if not tree:
         return _Unit((first,))
     if all(
@@ -97,12 +98,25 @@ def _unit(cluster: FrozenCluster, new_pods: Sequence[Pod]) -> _Unit:
     return _Unit(members, tuple(tree), tree[0].key.text)
 
 
+def _tree(groups: PodGroupTable, key: GroupKey) -> Sequence[GroupDefinition]:
+    """The group with all groups of its tree, from the root on; empty if the tree is not whole."""
+    root = groups.root_of(key)
+    found = [] if root is None else [root]
+    for each in found:  # grows meanwhile
+        found.extend(child.key for child in groups.children(each) if each.is_composite)
+    return [definition for each in found if (definition := groups.definition(each)) is not None]
+
+
 def _members(cluster: FrozenCluster, group: GroupDefinition, new_pods: Sequence[Pod]) -> Iterator[Pod]:
     """The new members of a group of pods, with those that it has already if it takes them to reach the minimum."""
-    found = [pod for pod in new_pods if cluster.group_of(pod) == group.key]
+    found = [pod for pod in new_pods if cluster.groups.key_of(pod) == group.key]
     if len(found) < group.least:
         known = {pod.key for pod in found}
-        found += [pod for pod in cluster.members_of(group.key) if pod.key not in known]
+        found += [
+            pod
+            for pod in cluster.pods()
+            if not pod.is_terminal and pod.key not in known and cluster.groups.key_of(pod) == group.key
+        ]
     yield from found
     yield from found[:1] * max(group.least - len(found), 0)
 

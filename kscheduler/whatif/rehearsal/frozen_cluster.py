@@ -7,7 +7,7 @@ written, into `frozen_claims`: pods that share one wait until it is.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from time import perf_counter
@@ -25,7 +25,6 @@ from kscheduler.assembly.profiles_over import built_profiles
 from kscheduler.assembly.unconnected import NoStatuses
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import LoadedConfig
-from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.registry import Registry
@@ -35,6 +34,7 @@ from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
+from kscheduler.state.pod_groups.group_table import PodGroupTable
 from kscheduler.whatif.decide import scenario_ports
 from kscheduler.whatif.device_claims.amounts import DevicesByClass
 from kscheduler.whatif.rehearsal.frozen_claims import FrozenClaims
@@ -171,29 +171,6 @@ class FrozenCluster:
         status = msgspec.structs.replace(pod.status, nominated_node_name=nomination[0])
         return msgspec.structs.replace(pod, status=status)
 
-    # --- groups ------------------------------------------------------------------------------------------------------
-
-    def show_group(self, group: GroupDefinition) -> None:
-        """A pod group appears, before its members."""
-        self._assembly.cache.pod_groups.put(group)
-
-    def group_of(self, pod: Pod) -> GroupKey | None:
-        """The group that the pod names, if groups of its API are followed."""
-        return self._assembly.cache.pod_groups.key_of(pod)
-
-    def tree_of(self, key: GroupKey) -> Sequence[GroupDefinition]:
-        """The group with all groups of its tree, from the root on; empty if the tree is not whole."""
-        groups = self._assembly.cache.pod_groups
-        root = groups.root_of(key)
-        found = [] if root is None else [root]
-        for each in found:  # grows meanwhile
-            found.extend(child.key for child in groups.children(each) if each.is_composite)
-        return [definition for each in found if (definition := groups.definition(each)) is not None]
-
-    def members_of(self, key: GroupKey) -> Sequence[Pod]:
-        """The pods that name the group and have not ended."""
-        return [pod for pod in self._pods.values() if not pod.is_terminal and self.group_of(pod) == key]
-
     # --- pods ---------------------------------------------------------------------------------------------------------
 
     def show(self, pod: Pod, origin: str) -> None:
@@ -241,6 +218,15 @@ class FrozenCluster:
         )
         spec = msgspec.structs.replace(pod.spec, node_name="")
         return msgspec.structs.replace(pod, metadata=metadata, spec=spec, status=PodStatus())
+
+    @property
+    def groups(self) -> PodGroupTable:
+        """The pod groups; another one is put there before its members appear."""
+        return self._assembly.cache.pod_groups
+
+    def pods(self) -> Iterable[Pod]:
+        """Every pod."""
+        return self._pods.values()
 
     def pods_on(self, node_name: str) -> list[Pod]:
         """By name, without those that have ended."""
