@@ -185,8 +185,8 @@ def _more(capacity: Capacity) -> str:
     least = "at least " if capacity.is_more else ""
     if capacity.groups is None:
         return f"{least}{capacity.pods} more like the first new one"
-    count = "1 whole group" if capacity.groups == 1 else f"{capacity.groups} whole groups"
-    return f"{least}{count} more like {printable(capacity.group)} ({_pods(capacity.pods)})"
+    count = "1 more whole group" if capacity.groups == 1 else f"{capacity.groups} more whole groups"
+    return f"{least}{count} like {printable(capacity.group)} ({_pods(capacity.pods)})"
 
 
 def _percent(room: Room) -> str:

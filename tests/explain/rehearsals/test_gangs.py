@@ -87,7 +87,7 @@ def test_capacity_counts_whole_gangs(play: Play, capsys: pytest.CaptureFixture[s
     tree = play("-f", new, "--capacity", *KUBERNETES, objects=objects)
     assert tree["capacity"] == {"pods": 9, "groups": 3, "group": "shop/gang", "isMore": False}
     text = play.text("-f", new, "--capacity", *KUBERNETES, objects=objects)
-    assert "room for more: 3 whole groups more like shop/gang (9 pods)\n" in text
+    assert "room for more: 3 more whole groups like shop/gang (9 pods)\n" in text
     assert main(["simulate", "--from", play.write("cluster.yaml", *objects), "-f", new, "--capacity", *KUBERNETES]) == 0
     assert capsys.readouterr().err == ""
 
