@@ -4,16 +4,17 @@ import argparse
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from kscheduler.api.codec import UndecodableError
+from kscheduler.api.core import Pod
 from kscheduler.cli.asking_flags import by_the_servers_version, serving_of
 from kscheduler.cli.refusal import refuse
 from kscheduler.client.access.connection import load_connection
 from kscheduler.client.errors import ClientError, ConfigurationError
 from kscheduler.client.rest import APIClient
 from kscheduler.config.errors import ConfigError
-from kscheduler.explain.questions.live import read_cluster, read_groups
+from kscheduler.explain.questions.live import read_claim_templates, read_cluster, read_groups
 from kscheduler.explain.questions.membership import unfollowed
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.rehearsals.planning import cluster_of_file
@@ -39,6 +40,8 @@ class AskedCluster:
     notes: list[str]
     """What could not be read or had to be presumed."""
     groups: list[GroupDefinition] = field(default_factory=list)
+    priority_classes: dict[str, Any] = field(default_factory=dict)
+    """Those of a file, by name. Of a live cluster nobody reads them: its pods tell them."""
 
     def leave_out_unreadable(self) -> None:
         """Go on without nodes and pods that have an amount which cannot be read, and say so."""
@@ -51,25 +54,35 @@ class AskedCluster:
         self.notes.extend(unfollowed(waiting, self.served.config))
 
 
-def asked_cluster(args: argparse.Namespace, *, with_groups: bool = False) -> AskedCluster:
-    """The cluster of `--from`, or the live one. Raises what `refusing` answers."""
+def asked_cluster(args: argparse.Namespace, *, with_groups: bool = False, with_templates: bool = False) -> AskedCluster:
+    """The cluster of `--from`, or the live one. Raises what `refusing` answers.
+
+    `with_templates`: of claims to devices, also if no pod of the cluster has such a claim.
+    """
     if args.source is not None and (args.kubeconfig or args.master or args.context):
         raise ScenarioError("--kubeconfig, --context and --master go with a live cluster; --from FILE brings its own")
     served = serving_of(args)
     if args.source is None:
-        return asyncio.run(_live(args, served, with_groups=with_groups))
+        return asyncio.run(_live(args, served, with_groups=with_groups, with_templates=with_templates))
     found = cluster_of_file(args.source, served, default_new_pod)
-    return AskedCluster(found.cluster(), served, args.source, found.notes, found.groups)
+    return AskedCluster(found.cluster(), served, args.source, found.notes, found.groups, found.priority_classes)
 
 
-async def _live(args: argparse.Namespace, served: Serving, *, with_groups: bool) -> AskedCluster:
+async def _live(args: argparse.Namespace, served: Serving, *, with_groups: bool, with_templates: bool) -> AskedCluster:
     notes: list[str] = []
     connection = await load_connection(master=args.master, kubeconfig=args.kubeconfig, context=args.context)
     async with APIClient(connection) as client:
         served = await by_the_servers_version(client, args, served)
         objects = await read_cluster(client, notes)
         groups = await read_groups(client, served, notes) if with_groups else []
+        if with_templates or (with_groups and any(map(names_templates, objects.pods))):
+            objects = await read_claim_templates(client, objects, notes)
     return AskedCluster(objects, served, "cluster", notes, groups)
+
+
+def names_templates(pod: Pod) -> bool:
+    """Whether claims of the pod are made from templates."""
+    return any(entry.resource_claim_template_name for entry in pod.spec.resource_claims)
 
 
 def refusing(answer: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:

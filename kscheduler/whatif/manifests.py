@@ -5,15 +5,17 @@ needs are filled in for objects without a UID, for pods by the function `default
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kscheduler.api.codec import UndecodableError, convert
+from kscheduler.api.devices import ResourceClaimTemplate
+from kscheduler.api.groups import POD_GROUPS
 from kscheduler.api.kinds import KINDS, RESOURCE_CLAIM_TEMPLATES, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
-from kscheduler.state.pod_groups.group_apis import OTHER_APIS, kubernetes_apis
+from kscheduler.state.pod_groups.group_apis import OTHER_APIS, GroupAPI, kubernetes_apis
 from kscheduler.whatif.fields.unknown_fields import misspelt
 from kscheduler.whatif.priority import SYSTEM_PRIORITIES, default_priority_class
 from kscheduler.whatif.scenario import ClusterObjects, Document, ScenarioError
@@ -26,9 +28,15 @@ KIND_BY_NAME: Final[Mapping[str, Kind]] = {kind.name: kind for kind in KINDS.val
 _OF_KUBERNETES: Final = kubernetes_apis(has_policy=False, has_composites=True)
 _GROUP_APIS: Final = {(api.kind.group_version, api.kind.name): api for api in (*_OF_KUBERNETES, *OTHER_APIS.values())}
 """By `apiVersion` and `kind`."""
+_NO_CLASSES: Final[Mapping[str, Tree]] = {}
 PRIORITY_CLASS: Final = "PriorityClass"
 CLAIM_TEMPLATE: Final = RESOURCE_CLAIM_TEMPLATES.name
-"""No rule reads it either, but an explanation compares it with the claims that were made from it."""
+"""No rule reads it, but claims are made from it."""
+
+
+_OF_DEVICES: Final = ("resourceclaims", "resourceslices", "deviceclasses")
+DUMPED: Final = ("nodes", "pods", "resourceclaims", "resourceclaimtemplates", "resourceslices", "deviceclasses")
+"""What kubectl is to print of a cluster whose pods claim devices."""
 
 
 @dataclass(slots=True)
@@ -38,24 +46,37 @@ class Manifests:
     objects: dict[str, list[KubeObject]] = field(default_factory=lambda: {plural: [] for plural in KINDS})
     """By resource name."""
     priority_classes: dict[str, Tree] = field(default_factory=dict)
+    claim_templates: list[ResourceClaimTemplate] = field(default_factory=list)
     groups: list[GroupDefinition] = field(default_factory=list)
     """Pod groups of all APIs."""
     others: list[Document] = field(default_factory=list)
     """Objects of kinds that a scheduler does not read, such as Deployments and Jobs."""
     notes: list[str] = field(default_factory=list)
+    namespace: str = "default"
+    """Of objects that name none."""
 
     def cluster(self) -> ClusterObjects:
         """The objects in the form of a scenario."""
         fields: dict[str, Any] = {plural: tuple(found) for plural, found in self.objects.items()}
-        return ClusterObjects(**fields)
+        return ClusterObjects(**fields, resourceclaimtemplates=tuple(self.claim_templates))
 
-    def note_others(self) -> None:
-        """Add a note with the kinds that were not read."""
-        kinds = (str(document.tree.get("kind")) for document in self.others)
-        counts = Counter(kind for kind in kinds if kind != CLAIM_TEMPLATE)
+    def note_others(self, besides: Container[str] = ()) -> None:
+        """Add a note with the kinds that were not read. `besides`: those that are read elsewhere, such as Jobs."""
+        counts = Counter(kind for each in self.others if (kind := str(each.tree.get("kind"))) not in besides)
         if counts:
             listed = ", ".join(f"{kind} ({count})" for kind, count in sorted(counts.items()))
             self.notes.append(f"kinds that no scheduling rule reads are skipped: {listed}")
+
+    def note_no_devices(self, where: str) -> None:
+        """Add a note if pods claim devices, and what that takes is not among the objects: it was not printed."""
+        pods = [pod for pod in self.cluster().pods if pod.spec.resource_claims and not pod.is_terminal]
+        if not pods or any(self.objects[plural] for plural in _OF_DEVICES):
+            return
+        more = f" and {len(pods) - 1} more" if pods[1:] else ""
+        self.notes.append(
+            f"{where}: {pods[0].key}{more} claim devices, and it has no claim, slice or class: `kubectl get "
+            f"{','.join(DUMPED)} -A -o yaml` prints them, too"
+        )
 
     def note_no_nodes(self, where: str) -> None:
         """Add a note if there is no node, so that no pod could fit: it may have been forgotten."""
@@ -64,21 +85,37 @@ class Manifests:
             self.notes.append(f"{where}: {note}")
 
 
-def sorted_out(documents: Iterable[Document], default_pod: DefaultPod) -> Manifests:
-    """The objects of some documents. Raises `ScenarioError` if an object cannot be read."""
-    found = Manifests()
+def sorted_out(
+    documents: Iterable[Document],
+    default_pod: DefaultPod,
+    *,
+    namespace: str = "default",
+    apis: Iterable[GroupAPI] = (),
+    classes: Mapping[str, Tree] = _NO_CLASSES,
+) -> Manifests:
+    """The objects of some documents. Raises `ScenarioError` if an object cannot be read.
+
+    `namespace`: of objects that name none. `apis`: of groups, those that are followed, as their gates have them.
+    `classes`: the PriorityClasses that are known besides, by name.
+    """
+    found = Manifests(namespace=namespace, priority_classes=dict(classes))
+    group_apis = {**_GROUP_APIS, **{(api.kind.group_version, api.kind.name): api for api in apis}}
     every = list(documents)
     for document in every:
         if document.tree.get("kind") == PRIORITY_CLASS:
             found.priority_classes[str((document.tree.get("metadata") or {}).get("name", ""))] = document.tree
     for document in every:
         kind = KIND_BY_NAME.get(str(document.tree.get("kind")))
-        group_api = _GROUP_APIS.get((str(document.tree.get("apiVersion")), str(document.tree.get("kind"))))
+        group_api = group_apis.get((str(document.tree.get("apiVersion")), str(document.tree.get("kind"))))
         if kind is not None:
             found.objects[kind.plural].append(read_object(document, kind, found, default_pod))
         elif group_api is not None:
             group = read_object(document, group_api.kind, found, default_pod)
             found.groups.append(group_api.definition_of(group))
+        elif document.tree.get("kind") == CLAIM_TEMPLATE:
+            template = read_object(document, RESOURCE_CLAIM_TEMPLATES, found, default_pod)
+            assert isinstance(template, ResourceClaimTemplate)  # noqa: S101  it was read as one
+            found.claim_templates.append(template)
         elif document.tree.get("kind") != PRIORITY_CLASS:
             found.others.append(document)
     return found
@@ -94,7 +131,7 @@ def read_object(document: Document, kind: Kind, found: Manifests, default_pod: D
     if not (metadata.get("name") or metadata.get("generateName")):
         raise ScenarioError(f"{where}: metadata.name: is missing")
     if kind.namespaced:
-        metadata.setdefault("namespace", "default")
+        metadata.setdefault("namespace", found.namespace)
     found.notes.extend(f"{where}: {problem}" for problem in misspelt(tree, kind.type) if not is_header(problem))
     if not metadata.get("uid"):
         _fill_in(tree, kind, found, default_pod, where)
@@ -122,6 +159,8 @@ def _fill_in(tree: Tree, kind: Kind, found: Manifests, default_pod: DefaultPod, 
             labels = metadata.setdefault("labels", {})
             if isinstance(labels, dict):
                 labels.setdefault("kubernetes.io/metadata.name", metadata.get("name", ""))
+        case "PodGroup" | "CompositePodGroup" if kind.group == POD_GROUPS.group:
+            _give_group_priority(tree, found, where)
         case "StorageClass":
             tree.setdefault("volumeBindingMode", "Immediate")
 
@@ -137,6 +176,17 @@ def default_pod_here(tree: Tree, found: Manifests, default_pod: DefaultPod, wher
         raise ScenarioError(f"{where}: {error}") from None
     if spec.get("priority") is None:
         _give_priority(spec, found, where)
+
+
+def _give_group_priority(tree: Tree, found: Manifests, where: str) -> None:
+    """Set the priority of the group's class, which its members must have, too; its preemption policy is its own."""
+    spec = tree.setdefault("spec", {})
+    if not isinstance(spec, dict) or spec.get("priority") is not None:
+        return
+    given = dict(spec)
+    _give_priority(given, found, where)
+    if "priority" in given:
+        spec["priority"] = given["priority"]
 
 
 def _give_priority(spec: Tree, found: Manifests, where: str) -> None:

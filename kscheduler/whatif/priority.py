@@ -6,6 +6,8 @@ Used for clusters from files and by the embedded API server.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from kscheduler.api.core import Pod
+
 Tree = dict[str, Any]
 
 SYSTEM_PRIORITIES: Final[Mapping[str, int]] = {
@@ -19,6 +21,17 @@ def default_priority_class(classes: Iterable[Tree]) -> Tree | None:
     """The class for pods without a class: of those marked as default the one with the smallest value."""
     marked = [priority_class for priority_class in classes if priority_class.get("globalDefault")]
     return min(marked, key=_value, default=None)
+
+
+def classes_of(pods: Iterable[Pod]) -> dict[str, Tree]:
+    """The PriorityClasses that pods have, by name, as far as pods tell."""
+    found: dict[str, Tree] = {}
+    for pod in pods:
+        name, spec = pod.spec.priority_class_name, pod.spec
+        if name and name not in found:
+            policy = {"preemptionPolicy": spec.preemption_policy} if spec.preemption_policy else {}
+            found[name] = {"metadata": {"name": name}, "value": spec.priority or 0, **policy}
+    return found
 
 
 def _value(priority_class: Tree) -> int:

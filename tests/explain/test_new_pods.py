@@ -11,6 +11,7 @@ import yaml
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import InjectedFault
 from kscheduler.simulation.kinds.resources import BY_KEY, NODES, PODS
+from tests.explain.rehearsals.test_claims_to_devices import device_class, gpus
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 from tests.explain.test_command import run
 
@@ -229,3 +230,29 @@ def test_a_manifest_that_cannot_be_used_is_one_line(
     err = capsys.readouterr().err
     assert message in err
     assert err.count("\n") == 1
+
+
+async def test_the_claims_of_a_new_pod_are_made_from_the_templates_of_the_cluster(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+    exactly = {"deviceClassName": "gpu.example.com", "allocationMode": "ExactCount", "count": 1}
+    spec = {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}}
+    async with EmbeddedAPIServer(seed=1) as server:
+        for name in ("a", "b"):
+            server.registry.create(NODES, "", node_tree(name))
+        for kind, tree in (("deviceclasses", device_class()), ("resourceslices", gpus("b", 1))):
+            server.registry.create(BY_KEY[f"{kind}.resource.k8s.io"], "", tree)
+        pod = {**POD, "spec": {**POD["spec"], "resourceClaims": wanted}}
+        assert await explain_file(server, manifest(tmp_path, pod), *OURS) == 0
+        captured = capsys.readouterr()
+        assert (
+            "ResourceClaimTemplate default/one, which claim gpu of default/new is made from, is not known"
+            in captured.err
+        )
+        assert "create ResourceClaimTemplate one in namespace default" in captured.out
+        template = {"metadata": {"name": "one"}, "spec": spec}
+        server.registry.create(BY_KEY["resourceclaimtemplates.resource.k8s.io"], "default", template)
+        assert await explain_file(server, manifest(tmp_path, pod), *OURS) == 0
+    (tree,) = trees(capsys)
+    assert (tree["node"], [each["device"] for each in tree["devices"]["b"]]) == ("b", ["gpu-0"])

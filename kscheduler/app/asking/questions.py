@@ -4,15 +4,14 @@
 body; what is wrong with the question is a sentence of text.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from time import perf_counter
-from typing import Any, Final
+from typing import Final
 
 import numpy.ma  # noqa: F401  `np.unique` imports it when it is first called: each copy would do so anew
 
-from kscheduler.api.core import Pod
 from kscheduler.app.asking.helping_changes import helping_changes as of_reasons
 from kscheduler.app.asking.live_state import live_objects, live_pod, running_about, running_scheduler
 from kscheduler.app.parts import Parts
@@ -28,11 +27,10 @@ from kscheduler.explain.rehearsals.planning import NewObjectRules, planned
 from kscheduler.server.pages.questions import POD_GROUP
 from kscheduler.simulation.objects.defaults.pods import default_new_pod
 from kscheduler.simulation.objects.new_objects import objections
+from kscheduler.whatif.priority import classes_of
 from kscheduler.whatif.rehearsal.plan import HeldCluster
 from kscheduler.whatif.rehearsal.rehearse import rehearse
 from kscheduler.whatif.scenario import ScenarioError
-
-Tree = dict[str, Any]
 
 PLAY_SECONDS: Final = 6.0
 """Of the deadline of a copy (`CopyLimits.seconds`): the rest is for the answer, on a machine that is busy."""
@@ -115,24 +113,13 @@ def simulate(parts: Parts, as_of: float, *, body: bytes) -> bytes:
         wishes = wishes_of(request, (node.metadata.name for node in running.objects.nodes))
         served = serving_of_request(request, running.served)
         cluster = HeldCluster(running.cache, running.objects)
-        rules = NewObjectRules(default_new_pod, objections, _priorities_of(running.objects.pods))
+        rules = NewObjectRules(default_new_pod, objections, classes_of(running.objects.pods))
         seconds = PLAY_SECONDS - (perf_counter() - began)
         plan, notes = planned(wishes, running.objects, running.groups, served, WHERE, rules, cluster, seconds)
         rehearsed = rehearse(plan)
     except ScenarioError as problem:
         return _answer(_BAD_REQUEST, str(problem))
     return _answer(_OK, f"{json_line(simulation_tree(rehearsed, [*notes, *_age_notes(parts, as_of)]))}\n")
-
-
-def _priorities_of(pods: Iterable[Pod]) -> dict[str, Tree]:
-    """The PriorityClasses that pods have, as far as pods tell. The service reads no others."""
-    found: dict[str, Tree] = {}
-    for pod in pods:
-        name, spec = pod.spec.priority_class_name, pod.spec
-        if name and name not in found:
-            policy = {"preemptionPolicy": spec.preemption_policy} if spec.preemption_policy else {}
-            found[name] = {"metadata": {"name": name}, "value": spec.priority or 0, **policy}
-    return found
 
 
 def _age_notes(parts: Parts, as_of: float) -> Iterator[str]:

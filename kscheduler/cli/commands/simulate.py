@@ -22,6 +22,7 @@ from kscheduler.explain.rehearsals.planning import (
     Wishes,
     new_objects_of_file,
     planned,
+    templates_in,
 )
 from kscheduler.explain.text.layout import style_of
 from kscheduler.explain.text.printable import printable
@@ -101,8 +102,9 @@ def _run(args: argparse.Namespace) -> int:
     read_manifests(args)
     if args.source is None:
         args.namespace = namespace_of(args)
-    found = asked_cluster(args, with_groups=True)
-    rules = NewObjectRules(default_new_pod, objections)
+    has_templates = any(templates_in(args.new_objects, args.namespace))
+    found = asked_cluster(args, with_groups=True, with_templates=has_templates)
+    rules = NewObjectRules(default_new_pod, objections, classes=found.priority_classes)
     plan, of_plan = planned(wishes_of(args), found.objects, found.groups, found.served, found.where, rules)
     rehearsed = rehearse(plan)
     notes = list(dict.fromkeys([*found.notes, *of_plan]))

@@ -145,6 +145,18 @@ class ServiceDoor:
             raise self._error_of(error) from None
         return self._decoded(text, path)
 
+    async def read(self, path: str) -> Tree | None:
+        """An object of the cluster, with the user's own rights; `None` where it is not there or may not be read.
+
+        Raises `ClientError`.
+        """
+        async with APIClient(self._connection) as client:
+            try:
+                tree = msgspec.json.decode(await client.get(path, retries=0))
+            except (APIError, msgspec.DecodeError):
+                return None
+        return tree if isinstance(tree, dict) else None
+
     async def explained(self, **params: str) -> Tree:
         """The explanation of a `pod` or `podGroup`, by the replica that schedules if one of a few tries finds it.
 

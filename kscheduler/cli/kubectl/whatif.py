@@ -6,7 +6,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
+from kscheduler.api.kinds import RESOURCE_CLAIM_TEMPLATES
 from kscheduler.cli.asked_cluster import refusing
 from kscheduler.cli.asking_flags import namespace_of
 from kscheduler.cli.commands import simulate
@@ -16,9 +18,10 @@ from kscheduler.config.reading.yaml_tree import parse_yaml
 from kscheduler.explain.as_json import json_line
 from kscheduler.explain.rehearsals.in_json import rehearsed_of
 from kscheduler.explain.rehearsals.in_text import simulation_text
-from kscheduler.explain.rehearsals.planning import Wishes
+from kscheduler.explain.rehearsals.planning import Wishes, templates_in
 from kscheduler.explain.text.layout import style_of
 from kscheduler.explain.text.printable import printable
+from kscheduler.whatif.manifests import CLAIM_TEMPLATE
 from kscheduler.whatif.scenario import ScenarioError
 
 Tree = dict[str, Any]
@@ -63,6 +66,8 @@ def _answer(args: argparse.Namespace) -> int:
 async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
     args.namespace = namespace_of(args)
     request = _request(args)
+    if templates := await _templates(args, door):
+        request["objects"] = [*request["objects"], *templates]
     try:
         tree = await door.post_json("/simulate", request)
     except WrongQuestionError as problem:
@@ -75,6 +80,17 @@ async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
         print(simulation_text(rehearsed_of(tree), style_of(sys.stdout)))
     sys.stdout.flush()
     return 0
+
+
+async def _templates(args: argparse.Namespace, door: ServiceDoor) -> list[Tree]:
+    """Templates of claims that the manifests name and do not bring: the service does not read them, the user may."""
+    found = []
+    for namespace, name in templates_in(args.new_objects, args.namespace):
+        tree = await door.read(RESOURCE_CLAIM_TEMPLATES.object_path(quote(name, safe=""), quote(namespace, safe="")))
+        if tree is not None and tree.get("kind") == CLAIM_TEMPLATE:
+            tree.get("metadata", {}).pop("managedFields", None)
+            found.append(tree)
+    return found
 
 
 def by_its_flag(problem: str) -> str:

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from itertools import chain
 
 from kscheduler.api.core import Node, Pod
-from kscheduler.api.devices import ResourceClaimTemplate
-from kscheduler.api.kinds import RESOURCE_CLAIM_TEMPLATES
 from kscheduler.assembly import group_apis
 from kscheduler.explain.questions.as_if import locally_defaulted, question_about_new
 from kscheduler.explain.questions.membership import asked_group_of, waiting_group_of
@@ -23,8 +21,8 @@ from kscheduler.explain.questions.serving import Serving
 from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.state.pod_groups.group_table import PodGroupTable
 from kscheduler.whatif.gate_owners import gate_owners
-from kscheduler.whatif.manifests import CLAIM_TEMPLATE, DefaultPod, Manifests, read_object, sorted_out
-from kscheduler.whatif.new_pods import NewPod, misspelt_in_new, new_pods
+from kscheduler.whatif.manifests import DefaultPod, Manifests, sorted_out
+from kscheduler.whatif.new_pods import WORKLOADS, NewPod, misspelt_in_new, new_pods
 from kscheduler.whatif.scenario import Document, GroupScenario, ScenarioError, nothing_in, read_source, source_name
 from kscheduler.whatif.unreadable import LeftOut, notes_of, readable
 
@@ -68,27 +66,18 @@ def questions_from(
                 yield Question(scenario, notes=scenario.notes)
         return
     documents = [first, *(document for document in source if isinstance(document, Document))]
-    owners, templates = _gate_owners(documents), _claim_templates(documents, default_pod)
-    for question in _in_cluster(sorted_out(documents, default_pod), path, selection, served, default_pod):
+    owners = _gate_owners(documents)
+    found = sorted_out(documents, default_pod, apis=group_apis(served.config))
+    for question in _in_cluster(found, path, selection, served, default_pod):
         if isinstance(question, Question):
-            pod = question.scenario.pod
-            known = with_claim_templates(question, templates.get(pod.metadata.namespace, {}))
-            yield with_gate_owners(known, owners.get(pod.key, ()))
+            pod, templates = question.scenario.pod, question.scenario.objects.resourceclaimtemplates
+            # Of a name that is not there nothing is known: few ask for this kind.
+            named = {
+                each.metadata.name: each for each in templates if each.metadata.namespace == pod.metadata.namespace
+            }
+            yield with_gate_owners(with_claim_templates(question, named), owners.get(pod.key, ()))
         else:
             yield question
-
-
-def _claim_templates(
-    documents: Iterable[Document], default_pod: DefaultPod
-) -> dict[str, dict[str, ResourceClaimTemplate]]:
-    """By namespace and name those of the file. Of a name that is not there nothing is known: few ask for this kind."""
-    found: dict[str, dict[str, ResourceClaimTemplate]] = {}
-    for document in documents:
-        if document.tree.get("kind") == CLAIM_TEMPLATE:
-            template = read_object(document, RESOURCE_CLAIM_TEMPLATES, Manifests(), default_pod)
-            assert isinstance(template, ResourceClaimTemplate)  # noqa: S101  it was read as one
-            found.setdefault(template.metadata.namespace, {})[template.metadata.name] = template
-    return found
 
 
 def _gate_owners(documents: Iterable[Document]) -> dict[str, tuple[str, ...]]:
@@ -106,6 +95,7 @@ def _in_cluster(
 ) -> Iterator[Question | GroupQuestion]:
     found.note_others()
     found.note_no_nodes(source_name(path))
+    found.note_no_devices(source_name(path))
     objects, left_out = readable(found.cluster())
     notes = (*found.notes, *notes_of(left_out, path))
     _refuse_about(left_out, path, selection)
@@ -195,6 +185,7 @@ def read_new_pods(path: str, namespace: str, default_pod: DefaultPod) -> tuple[l
         kinds = sorted({str(document.tree.get("kind")) for document in documents})
         raise ScenarioError(f"{path}: no pod and nothing that makes pods, only {', '.join(kinds) or 'an empty file'}")
     others = [document for document in documents if document.tree.get("kind") != "Pod"]
-    besides = sorted_out(others, default_pod)
+    besides = sorted_out(others, default_pod, namespace=namespace)
+    besides.note_others(WORKLOADS)
     besides.notes.extend(note for document in documents for note in misspelt_in_new(document))
     return news, besides

@@ -102,7 +102,12 @@ async def new_pod_questions(
     questions = []
     for new in news:
         pod = await _defaulted(client, new, besides, default_pod)
-        question = question_about_new(new, pod, objects, besides, served, default_pod)
+        read = await _claim_templates(client, pod)
+        templates = tuple(template for template in read.values() if template is not None)
+        known = msgspec.structs.replace(objects, resourceclaimtemplates=templates)
+        question = question_about_new(new, pod, known, besides, served, default_pod)
+        # Those of the file come last: they are there, though the cluster does not have them.
+        question = with_claim_templates(question, {**read, **question.scenario.claim_templates})
         questions.append(Question(question.scenario, question.situation, (*notes, *question.notes)))
     return questions
 
@@ -195,6 +200,12 @@ async def read_cluster(client: APIClient, notes: list[str]) -> ClusterObjects:
     """All objects that plugins read; what may not be read gets a note. Raises `ClientError` without nodes and pods."""
     objects: dict[str, Any] = {kind.plural: tuple(await _list(client, kind, notes)) for kind in KINDS.values()}
     return ClusterObjects(**objects)
+
+
+async def read_claim_templates(client: APIClient, objects: ClusterObjects, notes: list[str]) -> ClusterObjects:
+    """The cluster with its templates of claims, which few questions need."""
+    templates: Any = tuple(await _list(client, RESOURCE_CLAIM_TEMPLATES, notes))
+    return msgspec.structs.replace(objects, resourceclaimtemplates=templates)
 
 
 async def read_groups(

@@ -15,7 +15,7 @@ from kscheduler.api.core import Pod
 from kscheduler.assembly import group_apis
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.explain.questions.serving import Serving
-from kscheduler.framework.cluster.pod_groups import GroupKey
+from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
 from kscheduler.state.pod_groups.group_apis import KUBERNETES, OTHER_APIS, GroupAPI
 from kscheduler.state.pod_groups.group_table import PodGroupTable
 
@@ -80,3 +80,15 @@ def how_to_follow(api: GroupAPI) -> str:
 
 def _unfollowed_apis(apis: Sequence[GroupAPI]) -> Iterator[GroupAPI]:
     return (api for api in _APIS if all(followed.kind is not api.kind for followed in apis))
+
+
+def groups_not_followed(groups: Iterable[GroupDefinition], config: LoadedConfig) -> tuple[str, ...]:
+    """A note for each other project whose groups are given, and whose API the configuration does not follow."""
+    followed = {api.kind.group for api in group_apis(config)}
+    notes = []
+    for api in OTHER_APIS.values():
+        names = [group.key.text for group in groups if group.key.api == api.kind.group]
+        if names and api.kind.group not in followed:
+            of_which = f"{', '.join(names[:3])}{' ...' if names[3:] else ''} of {api.kind.group}"
+            notes.append(f"pod groups {of_which} are not followed here: podGroupAPIs: [{api.name}] follows them")
+    return tuple(notes)

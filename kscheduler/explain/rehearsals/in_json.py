@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from importlib import resources
 from typing import Any, Final
 
-from kscheduler.whatif.rehearsal.rehearsed import Drained, Evicted, Placed, Rehearsed, Room, StillPending
+from kscheduler.whatif.rehearsal.rehearsed import Capacity, Drained, Evicted, Placed, Rehearsed, Room, StillPending
 
 Tree = dict[str, Any]
 
@@ -58,7 +58,12 @@ def simulation_tree(rehearsed: Rehearsed, notes: Iterable[str] = ()) -> Tree:
         "room": {"before": _rooms(rehearsed.before), "after": _rooms(rehearsed.after)},
         "capacity": None
         if rehearsed.capacity is None
-        else {"pods": rehearsed.capacity, "isMore": rehearsed.capacity_is_more},
+        else {
+            "pods": rehearsed.capacity.pods,
+            "groups": rehearsed.capacity.groups,
+            "group": rehearsed.capacity.group or None,
+            "isMore": rehearsed.capacity.is_more,
+        },
         "complete": rehearsed.is_whole,
         "notes": [*notes, *rehearsed.notes],
     }
@@ -70,7 +75,6 @@ def _rooms(rooms: Mapping[str, Room]) -> Tree:
 
 def rehearsed_of(tree: Tree) -> Rehearsed:
     """The outcome that `simulation_tree` has written. Raises `KeyError`, `TypeError` for anything else."""
-    capacity = tree["capacity"] or {}
     return Rehearsed(
         placed=tuple(Placed(each["pod"], each["node"], each["origin"]) for each in tree["placed"]),
         waiting=tuple(
@@ -100,13 +104,19 @@ def rehearsed_of(tree: Tree) -> Rehearsed:
         ),
         before=_rooms_of(tree["room"]["before"]),
         after=_rooms_of(tree["room"]["after"]),
-        capacity=capacity.get("pods"),
-        capacity_is_more=bool(capacity.get("isMore")),
+        capacity=_capacity_of(tree["capacity"]),
         notes=tuple(tree["notes"]),
         added_nodes=tuple(tree.get("addedNodes", ())),  # an older service does not name them
         left_out=tuple(tree.get("leftOut", ())),
         is_whole=bool(tree.get("complete", True)),  # an older service always played to the end
     )
+
+
+def _capacity_of(tree: Tree | None) -> Capacity | None:
+    """An older service counts no groups."""
+    if tree is None:
+        return None
+    return Capacity(tree["pods"], bool(tree["isMore"]), tree.get("groups"), tree.get("group") or "")
 
 
 def _rooms_of(rooms: Tree) -> dict[str, Room]:

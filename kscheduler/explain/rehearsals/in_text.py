@@ -8,11 +8,13 @@ from kscheduler.explain.text.layout import BOLD, GREEN, INDENT, PLAIN, RED, YELL
 from kscheduler.explain.text.printable import printable
 from kscheduler.framework.reasons.wording import amounts_text
 from kscheduler.whatif.rehearsal.rehearsed import (
+    DEVICES_OF_CLASS,
     DRAIN,
     NEW,
     PENDING,
     REMOVAL,
     TAINT,
+    Capacity,
     Drained,
     Evicted,
     Placed,
@@ -53,9 +55,8 @@ def _lines(rehearsed: Rehearsed, style: Style) -> Iterator[str]:
         yield from _evicted(rehearsed, style)
     yield from _room(rehearsed)
     if rehearsed.capacity is not None:
-        least = "at least " if rehearsed.capacity_is_more else ""
         yield ""
-        yield f"{style.paint('room for more', BOLD)}: {least}{rehearsed.capacity} more like the first new one"
+        yield f"{style.paint('room for more', BOLD)}: {_more(rehearsed.capacity)}"
 
 
 def _of_emptied_nodes(rehearsed: Rehearsed, style: Style) -> Iterator[str]:
@@ -171,8 +172,21 @@ def _room(rehearsed: Rehearsed) -> Iterator[str]:
             amounts = (before.requested, before.allocatable, after.requested, after.allocatable)
             had, of_had, has, of_has = amounts_text(name, amounts)
             now = f"{had} of {of_had}{_percent(before)}"
-            rows.append((f"{INDENT}{printable(name)}", now, f"{has} of {of_has}{_percent(after)}"))
+            rows.append((f"{INDENT}{printable(_row_name(name))}", now, f"{has} of {of_has}{_percent(after)}"))
     yield from aligned(rows, {1, 2})
+
+
+def _row_name(resource: str) -> str:
+    """Devices of a class have a shorter name for people."""
+    return resource if not resource.endswith(DEVICES_OF_CLASS) else f"{resource.removesuffix(DEVICES_OF_CLASS)} devices"
+
+
+def _more(capacity: Capacity) -> str:
+    least = "at least " if capacity.is_more else ""
+    if capacity.groups is None:
+        return f"{least}{capacity.pods} more like the first new one"
+    count = "1 more whole group" if capacity.groups == 1 else f"{capacity.groups} more whole groups"
+    return f"{least}{count} like {printable(capacity.group)} ({_pods(capacity.pods)})"
 
 
 def _percent(room: Room) -> str:

@@ -1,7 +1,7 @@
 """What a rehearsal is to be about, over the objects of a file or of a cluster."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import inf
 from time import perf_counter
 from typing import Any, Final
@@ -11,14 +11,16 @@ import msgspec
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
 from kscheduler.api.meta import KubeObject
+from kscheduler.assembly import group_apis
 from kscheduler.explain.questions.as_if import locally_defaulted, merged
-from kscheduler.explain.questions.membership import unfollowed
+from kscheduler.explain.questions.membership import groups_not_followed, unfollowed
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.text.printable import printable
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
-from kscheduler.whatif.manifests import KIND_BY_NAME, DefaultPod, Manifests, read_object, sorted_out
-from kscheduler.whatif.new_pods import NewPod, all_new_pods, misspelt_in_new, on_each_node
-from kscheduler.whatif.priority import SYSTEM_PRIORITIES
+from kscheduler.state.pod_groups.group_apis import GroupAPI
+from kscheduler.whatif.manifests import CLAIM_TEMPLATE, KIND_BY_NAME, DefaultPod, Manifests, read_object, sorted_out
+from kscheduler.whatif.new_pods import WORKLOADS, NewPod, all_new_pods, misspelt_in_new, on_each_node
+from kscheduler.whatif.priority import SYSTEM_PRIORITIES, classes_of
 from kscheduler.whatif.rehearsal.plan import HeldCluster, MoreNodes, NodeEdit, RehearsalPlan
 from kscheduler.whatif.scenario import ClusterObjects, Document, ScenarioError, nothing_in, read_source, source_name
 from kscheduler.whatif.unreadable import LeftOut, notes_of, readable, unreadable_quantity
@@ -39,6 +41,8 @@ class NewObjectRules:
     """What an API server would say against an object, each as `FIELD: TEXT`."""
     priorities: Mapping[str, Tree] | None = None
     """The PriorityClasses that are known, by name: others are refused. `None`: others are noted, and count as 0."""
+    classes: Mapping[str, Tree] = field(default_factory=dict)
+    """Where others are noted: those that are known, besides the ones that pods have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,33 @@ def new_objects_of_file(path: str) -> NewObjects:
     return NewObjects(path, tuple(documents))
 
 
+def templates_in(news: Iterable[NewObjects], namespace: str) -> Iterator[tuple[str, str]]:
+    """Namespace and name of each template that claims of the new pods are made from, and that is not among them."""
+    documents = [document.tree for given in news for document in given.documents]
+    given = {_place(tree, namespace) for tree in documents if tree.get("kind") == CLAIM_TEMPLATE}
+    named = [(_place(tree, namespace)[0], name) for tree in documents for name in _template_names(tree)]
+    yield from (place for place in dict.fromkeys(named) if place not in given)
+
+
+def _place(tree: Tree, namespace: str) -> tuple[str, str]:
+    metadata = tree.get("metadata")
+    known = metadata if isinstance(metadata, dict) else {}
+    return str(known.get("namespace") or namespace), str(known.get("name"))
+
+
+def _template_names(tree: Any) -> Iterator[str]:
+    """Of a pod, or of the pod template anywhere in an object."""
+    if isinstance(tree, dict):
+        name = tree.get("resourceClaimTemplateName")
+        if name and isinstance(name, str):
+            yield name
+        for part in tree.values():
+            yield from _template_names(part)
+    elif isinstance(tree, list):
+        for part in tree:
+            yield from _template_names(part)
+
+
 def cluster_of_file(path: str, served: Serving, default_pod: DefaultPod) -> Manifests:
     """The objects that kubectl has printed into a file. Raises `ScenarioError`."""
     documents: list[Document] = []
@@ -84,9 +115,10 @@ def cluster_of_file(path: str, served: Serving, default_pod: DefaultPod) -> Mani
         documents.append(document)
     if not documents:
         raise nothing_in(path)
-    found = sorted_out(documents, default_pod)
+    found = sorted_out(documents, default_pod, apis=group_apis(served.config))
     found.note_others()
     found.note_no_nodes(source_name(path))
+    found.note_no_devices(source_name(path))
     return found
 
 
@@ -109,8 +141,9 @@ def planned(
     left_out: list[LeftOut] = []
     if running is None:  # whose cache has left them out
         objects, left_out = readable(objects)
-    added = Manifests(priority_classes=dict(rules.priorities or {}))
-    pods = _named_apart(_new_pods(wishes, objects, rules, added, seconds), objects)
+    known = classes_of(objects.pods) | dict(rules.classes) if rules.priorities is None else dict(rules.priorities)
+    added = Manifests(priority_classes=known)
+    pods = _named_apart(_new_pods(wishes, objects, rules, added, seconds, group_apis(served.config)), objects)
     cluster = merged(objects, added)
     if wishes.capacity and not pods:
         raise ScenarioError("capacity counts pods like the first new one: give one")
@@ -119,7 +152,7 @@ def planned(
         config=served.config,
         where=where,
         new_pods=tuple(pods),
-        groups=tuple(groups),
+        groups=(*groups, *added.groups),
         plugins=served.registry,
         more_nodes=wishes.more_nodes,
         given_nodes=_names(added.objects["nodes"]) - _names(objects.nodes),
@@ -127,7 +160,7 @@ def planned(
         cordoned=wishes.cordoned,
         drained=wishes.drained,
         edits=wishes.edits,
-        capacity_of=pods[0] if wishes.capacity else None,
+        counts_capacity=wishes.capacity,
         running=running,
         seconds=ends_at - perf_counter(),
         left_out=tuple(each.name for each in left_out),
@@ -139,19 +172,25 @@ def planned(
         *added.notes,
         *_not_served(pods, served),
         *unfollowed(concerned, served.config),
+        *groups_not_followed(added.groups, served.config),
     ]
     return plan, notes
 
 
 def _new_pods(
-    wishes: Wishes, objects: ClusterObjects, rules: NewObjectRules, added: Manifests, seconds: float
+    wishes: Wishes,
+    objects: ClusterObjects,
+    rules: NewObjectRules,
+    added: Manifests,
+    seconds: float,
+    apis: Sequence[GroupAPI],
 ) -> list[Pod]:
     """The pods of all manifests, each with its copies; other objects go to `added`. Raises `ScenarioError`."""
     ends_at = perf_counter() + seconds
     pods: list[Pod] = []
     problems: list[str] = []
     for manifests in wishes.new_objects:
-        for new in _new_of(manifests, wishes, objects, added, rules.default_pod):
+        for new in _new_of(manifests, wishes, objects, added, rules.default_pod, apis):
             unknown = "" if rules.priorities is None else _unknown_priority(new, added)
             if len(pods) + len(new.copies) >= MOST_NEW_PODS:
                 raise ScenarioError(f"{new.where}: more than {MOST_NEW_PODS} new pods: ask for fewer")
@@ -227,14 +266,23 @@ def _unknown_priority(new: NewPod, known: Manifests) -> str:
 
 
 def _new_of(
-    given: NewObjects, wishes: Wishes, objects: ClusterObjects, added: Manifests, default_pod: DefaultPod
+    given: NewObjects,
+    wishes: Wishes,
+    objects: ClusterObjects,
+    added: Manifests,
+    default_pod: DefaultPod,
+    apis: Sequence[GroupAPI],
 ) -> Iterable[NewPod]:
     documents = list(given.documents)
     for document in documents:
         added.notes.extend(misspelt_in_new(document))
-    others = sorted_out([each for each in documents if each.tree.get("kind") != PODS.name], default_pod)
+    besides = [each for each in documents if each.tree.get("kind") != PODS.name]
+    others = sorted_out(besides, default_pod, namespace=wishes.namespace, apis=apis, classes=added.priority_classes)
+    others.note_others(WORKLOADS)
+    added.notes.extend(others.notes)
     added.priority_classes |= others.priority_classes
     added.groups.extend(others.groups)
+    added.claim_templates.extend(others.claim_templates)
     for plural, listed in others.objects.items():
         added.objects[plural].extend(listed)
     news: list[NewPod] = []
@@ -246,7 +294,7 @@ def _new_of(
             news.extend(on_each_node(new, sorted(node.metadata.name for node in objects.nodes)))
         else:
             news.append(new)
-    if not news and not others.objects["nodes"]:
+    if not news and not (any(others.objects.values()) or others.groups or others.claim_templates):
         raise ScenarioError(f"{given.where}: no pod and nothing that makes pods")
     return news
 

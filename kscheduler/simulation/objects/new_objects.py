@@ -19,6 +19,8 @@ from kscheduler.simulation.typed.api_types import type_of_resource
 from kscheduler.simulation.typed.decoding import WholeReading
 
 _UNREADABLE = (TypeError, AttributeError, KeyError, ValueError)
+_UID = "00000000-0000-4000-8000-000000000000"
+"""Of every new object: a Job's selector is made of it, and the address of a Service."""
 _WITH_SPEC = ("pods", "nodes")
 _BY_KIND: Mapping[tuple[str, str], ServedResource] = MappingProxyType(
     {
@@ -56,7 +58,7 @@ def _refused(resource: ServedResource, tree: Object) -> list[str]:
     if not (metadata.get("name") or metadata.get("generateName")):
         return ["metadata.name: Required value: name or generateName is required"]
     metadata["name"] = metadata.get("name") or f"{metadata['generateName']}new"
-    metadata.setdefault("uid", "new")  # which a Job's selector is made of
+    metadata.setdefault("uid", _UID)
     if resource.key in _WITH_SPEC:
         value.setdefault("spec", {})
     kind = type_of_resource(resource)

@@ -2,7 +2,8 @@
 
 Its API server is this class: a Binding succeeds at once, an evicted pod is gone at once and made anew by its owner,
 conditions are kept for the answer. Nothing leaves the process. PreBind is left out, as it prepares the world outside
-(volumes, claims, what plugins of one's own do there): what Reserve has assumed stays assumed.
+(volumes, what plugins of one's own do there): what Reserve has assumed stays assumed. Only claims to devices are
+written, into `frozen_claims`: pods that share one wait until it is.
 """
 
 import asyncio
@@ -16,9 +17,9 @@ import msgspec
 
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.aio.tasks import while_running
-from kscheduler.api.core import Pod, PodStatus
-from kscheduler.api.kinds import KINDS, NODES, PODS
-from kscheduler.api.meta import Condition
+from kscheduler.api.core import Pod, PodExtendedResourceClaimStatus, PodStatus
+from kscheduler.api.kinds import KINDS, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Kind
+from kscheduler.api.meta import Condition, KubeObject
 from kscheduler.assembly import Assembly, Ports, group_apis
 from kscheduler.assembly.profiles_over import built_profiles
 from kscheduler.assembly.unconnected import NoStatuses
@@ -28,14 +29,18 @@ from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import SUCCESS, Status
+from kscheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
+from kscheduler.state.pod_groups.group_table import PodGroupTable
 from kscheduler.whatif.decide import scenario_ports
+from kscheduler.whatif.device_claims.amounts import DevicesByClass
+from kscheduler.whatif.rehearsal.frozen_claims import FrozenClaims
 from kscheduler.whatif.rehearsal.plan import RehearsalPlan
 from kscheduler.whatif.rehearsal.rehearsed import PENDING, REMOVAL, Evicted, Placed, Room, StillPending
-from kscheduler.whatif.rehearsal.room import room_before, room_in
+from kscheduler.whatif.rehearsal.room import devices_in, room_before, room_in
 from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
 
 _WORKERS: Final = 4
@@ -45,6 +50,8 @@ _BACKOFF_SECONDS: Final = 10.0
 """The longest back-off; virtual."""
 _MOST_ROUNDS: Final = 60
 """Back-offs that are waited for: ten minutes of the service's time. Whoever moves then still, moves for ever."""
+_STILL_ROUNDS: Final = 3
+"""Without a move, after which nothing is expected of further ones."""
 _LAST_ROUNDS: Final = 10
 """In which pods must move for it to be said that they move for ever."""
 _TO_BE_TRIED: Final = ("active", "backoff")
@@ -66,6 +73,9 @@ class FrozenCluster:
         self._placed: list[Placed] = []
         self._moves_before_the_end = self._moves
         self._plan = plan
+        tracker = None if plan.running is None else plan.running.cache.devices.claims
+        self._claims = FrozenClaims(plan.objects, plan.where, self._tell_pod, tracker)
+        self._devices = DevicesByClass(plan.config.gates)
         known = registry() if plan.plugins is None else plan.plugins
         ports = scenario_ports(plan.objects)
         self._assembly = self._built(plan.config, known, ports)
@@ -79,12 +89,13 @@ class FrozenCluster:
             binder=self,
             evictor=self,
             statuses=self._statuses,
+            claim_storage=self._claims,
             pod_of=self._pods.get,
             on_arrival=lambda: self._workers.wake(),  # noqa: PLW0108  they come after the queue
         )
         try:
             cache = None if self._plan.running is None else self._plan.running.cache
-            return Assembly(config, known, connected, self.clock, cache=cache, build=_without_pre_bind)
+            return Assembly(config, known, connected, self.clock, cache=cache, build=_that_write_claims_only)
         except ConfigError as problem:
             problems = "; ".join(str(each) for each in problem.problems)
             raise ScenarioError(f"{self._plan.where}: config: {problems}") from None
@@ -96,9 +107,12 @@ class FrozenCluster:
         for plural, kind in KINDS.items():
             if kind not in (NODES, PODS) and kind in handlers:
                 known = set(map(id, getattr(held, plural)))
-                for obj in getattr(objects, plural):
+                for obj in self._listed(kind):
                     if id(obj) not in known:
                         handlers[kind].on_add(obj, initial=True)
+        self._claims.follow(handlers[RESOURCE_CLAIMS])
+        there = {node.metadata.name for node in objects.nodes} - self._plan.given_nodes
+        self._devices_before = devices_in(self._assembly.cache, self._devices, there)
         for api in group_apis(self._plan.config):
             for group in objects.groups(api.kind):
                 handlers[api.kind].on_add(group, initial=True)
@@ -112,6 +126,13 @@ class FrozenCluster:
                 self._pods[pod.key], self._origins[pod.key] = pod, PENDING
             else:
                 self.show(pod, PENDING)
+
+    def _listed(self, kind: Kind) -> Iterable[KubeObject]:
+        """The objects of a kind, with those that come with new nodes."""
+        if kind is RESOURCE_CLAIMS:
+            return self._claims
+        listed: Iterable[KubeObject] = getattr(self._plan.objects, kind.plural)
+        return (*listed, *self._plan.added_slices()) if kind is RESOURCE_SLICES else listed
 
     def _show_nodes(self) -> None:
         """Where the cache has them already, only what is different of them."""
@@ -142,6 +163,7 @@ class FrozenCluster:
         if cache.is_assumed(uid):
             placed = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=cache.node_of(uid)))
             cache.add_pod(placed)
+            self._claims.settle(placed)
             return placed
         nomination = cache.nominator.nomination(uid)
         if nomination is None or nomination[0] == pod.status.nominated_node_name:
@@ -152,7 +174,9 @@ class FrozenCluster:
     # --- pods ---------------------------------------------------------------------------------------------------------
 
     def show(self, pod: Pod, origin: str) -> None:
-        """A pod appears."""
+        """A pod appears, with its claims."""
+        if not (pod.spec.node_name or pod.is_terminal):
+            pod = self._claims.made_for(pod)
         self._pods[pod.key] = pod
         self._origins[pod.key] = origin
         self._assembly.pod_handler.on_add(pod, initial=False)
@@ -166,12 +190,14 @@ class FrozenCluster:
         self._evicted.append(gone)
         self._assembly.pod_handler.on_delete(pod)
         self._assembly.evictions.sightings.on_delete(pod)
+        self._claims.pod_is_gone(pod)
         if again is not None:
             self.show(again, pod.key)
         return replacement
 
     def _lost(self, pod: Pod) -> None:
         """A pod of a node that is gone."""
+        self._claims.pod_is_gone(pod)
         again = self._again(pod)
         replacement = again.key if again is not None else ""
         self._evicted.append(Evicted(pod.key, pod.spec.node_name, REMOVAL, pod.spec.priority or 0, replacement))
@@ -192,6 +218,15 @@ class FrozenCluster:
         )
         spec = msgspec.structs.replace(pod.spec, node_name="")
         return msgspec.structs.replace(pod, metadata=metadata, spec=spec, status=PodStatus())
+
+    @property
+    def groups(self) -> PodGroupTable:
+        """The pod groups; another one is put there before its members appear."""
+        return self._assembly.cache.pod_groups
+
+    def pods(self) -> Iterable[Pod]:
+        """Every pod."""
+        return self._pods.values()
 
     def pods_on(self, node_name: str) -> list[Pod]:
         """By name, without those that have ended."""
@@ -241,6 +276,13 @@ class FrozenCluster:
         self._look_at_the_time()
         self._conditions[pod.key] = condition
 
+    def _tell_pod(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
+        """The status that would be written."""
+        before = self._pods.get(pod.key)
+        if before is not None:
+            changed = msgspec.structs.replace(before.status, extended_resource_claim_status=status)
+            self._pods[pod.key] = msgspec.structs.replace(before, status=changed)
+
     async def nominate(self, pod: Pod, node_name: str) -> None:
         """A nomination that would be written."""
         before = self._pods.get(pod.key)
@@ -260,7 +302,9 @@ class FrozenCluster:
     async def at_work(self) -> AsyncIterator[None]:
         """With workers and flushes of the queue."""
         self._assembly.queue.begin_scheduling()
-        tasks = [asyncio.ensure_future(work) for work in (self._workers.run(), self._workers.keep_flushing())]
+        assert self._assembly.claims is not None  # noqa: S101  claims have their storage
+        work = (self._workers.run(), self._workers.keep_flushing(), self._assembly.claims.run())
+        tasks = [asyncio.ensure_future(each) for each in work]
         try:
             async with while_running(tasks):
                 yield
@@ -288,6 +332,19 @@ class FrozenCluster:
                 return True
             await self.clock.advance(_BACKOFF_SECONDS)
         return False
+
+    async def until_settled(self) -> None:
+        """Until nobody has moved for three of the longest back-offs, however many attempts fail again and again."""
+        still = 0
+        for _ in range(_MOST_ROUNDS):
+            before = self._moves
+            await self._turns()
+            statistics = self._assembly.queue.statistics()
+            still = still + 1 if self._moves == before else 0
+            is_quiet = not (statistics.active or statistics.backoff or statistics.in_flight)
+            if self.is_out_of_time or is_quiet or still == _STILL_ROUNDS:
+                return
+            await self.clock.advance(_BACKOFF_SECONDS)
 
     def why_never_quiet(self) -> str:
         """What goes on where `until_quiet` has given up: pods change places, or fail at each attempt.
@@ -320,6 +377,10 @@ class FrozenCluster:
             is_busy = statistics is None or statistics.active > 0
             quiet = 0 if is_busy else quiet + 1
 
+    def notes(self) -> list[str]:
+        """What had to be presumed."""
+        return self._claims.notes()
+
     # --- the answer ---------------------------------------------------------------------------------------------------
 
     def placed(self) -> tuple[Placed, ...]:
@@ -346,6 +407,9 @@ class FrozenCluster:
         found = self._assembly.queue.find(key)
         if found is None:
             return "it waits for a plugin (Permit)"
+        template = self._claims.missing_template(self._pods[key])
+        if template:
+            return f"gated: ResourceClaimTemplate {template} is not known, so the pod has no claim"
         place, queued = found
         if place in _TO_BE_TRIED and self.is_out_of_time:
             return "not tried: the simulation was ended before"
@@ -354,11 +418,13 @@ class FrozenCluster:
 
     def room_before(self) -> dict[str, Room]:
         """By resource, of the nodes that the cluster has: those that come are not counted, those that go are."""
-        return room_before(self._assembly.cache, self._plan)
+        return {**room_before(self._assembly.cache, self._plan), **self._devices_before}
 
     def room(self) -> dict[str, Room]:
         """By resource, of all nodes."""
-        return room_in(self._assembly.cache)
+        cache = self._assembly.cache
+        names = [cache.nodes.name_of(row) for row in cache.nodes.rows().tolist()]
+        return {**room_in(cache), **devices_in(cache, self._devices, names)}
 
 
 class _Statuses(NoStatuses):
@@ -378,6 +444,12 @@ class _Statuses(NoStatuses):
         return True
 
 
-def _without_pre_bind(config: LoadedConfig, known: Registry, handle: Handle, listener: PluginListener) -> Profiles:
+def _that_write_claims_only(
+    config: LoadedConfig, known: Registry, handle: Handle, listener: PluginListener
+) -> Profiles:
+    """The profiles without PreBind, but for that of claims to devices."""
     built: Any = built_profiles(config, known, handle, listener)
-    return {name: replace(profile, pre_bind=()) for name, profile in built.items()}
+    return {
+        name: replace(profile, pre_bind=tuple(each for each in profile.pre_bind if isinstance(each, DynamicResources)))
+        for name, profile in built.items()
+    }

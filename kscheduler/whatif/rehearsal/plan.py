@@ -1,17 +1,19 @@
 """What is asked: a cluster, pods that do not exist yet, nodes that come, go or change."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
 
 import msgspec
 
 from kscheduler.api.core import Node, Pod, Taint
+from kscheduler.api.devices import ResourceSlice
 from kscheduler.api.well_known import HOSTNAME, UNSCHEDULABLE
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.registry import Registry
 from kscheduler.state.cache import Cache
+from kscheduler.whatif.device_claims.of_new_nodes import slices_like
 from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
 
 _CORDON = Taint(key=UNSCHEDULABLE, effect="NoSchedule")
@@ -63,8 +65,8 @@ class RehearsalPlan:
     cordoned: tuple[str, ...] = ()
     drained: tuple[str, ...] = ()
     edits: tuple[NodeEdit, ...] = ()
-    capacity_of: Pod | None = None
-    """Count how many more pods like this would fit in the end."""
+    counts_capacity: bool = False
+    """Count how many more pods like the first new one would fit in the end, or gangs like its own."""
     running: HeldCluster | None = None
     """A service's own cache, to be changed; `None`: one is made of the objects."""
     left_out: tuple[str, ...] = ()
@@ -80,15 +82,27 @@ class RehearsalPlan:
         found = {node.metadata.name: node for node in self.objects.nodes}
         for edit in self.edits:
             found[edit.node] = edited(_known(found, edit.node, self.where), edit)
-        for more in self.more_nodes:
-            found.update(
-                (node.metadata.name, node) for node in _copies(_known(found, more.like, self.where), more, found)
-            )
+        for more, copy in self._copied(found):
+            del more
+            found[copy.metadata.name] = copy
         for name in (*self.cordoned, *self.drained):
             found[name] = cordoned(_known(found, name, self.where))
         for name in self.gone_nodes:
             _known(found, name, self.where)
         return tuple(found[name] for name in sorted(found) if name not in self.gone_nodes)
+
+    def _copied(self, nodes: Mapping[str, Node]) -> Iterator[tuple[MoreNodes, Node]]:
+        """The nodes to add. Raises `ScenarioError`."""
+        known = dict(nodes)
+        for more in self.more_nodes:
+            for copy in list(_copies(_known(known, more.like, self.where), more, known)):
+                known[copy.metadata.name] = copy
+                yield more, copy
+
+    def added_slices(self) -> Iterator[ResourceSlice]:
+        """The devices in the nodes that are copies. Raises as `nodes`."""
+        for more, copy in self._copied({node.metadata.name: node for node in self.objects.nodes}):
+            yield from slices_like(self.objects.resourceslices, more.like, copy.metadata.name)
 
     def added_nodes(self) -> frozenset[str]:
         """The names of the nodes that come, whether of manifests or as copies. Raises as `nodes`."""

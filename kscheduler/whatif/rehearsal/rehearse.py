@@ -7,21 +7,14 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
-from typing import Final
-
-import msgspec
 
 from kscheduler.api.core import Pod
+from kscheduler.whatif.rehearsal.capacity import capacity
 from kscheduler.whatif.rehearsal.drains import Budgets, drain
 from kscheduler.whatif.rehearsal.frozen_cluster import FrozenCluster
 from kscheduler.whatif.rehearsal.no_execute import Leaving, leaving
 from kscheduler.whatif.rehearsal.plan import RehearsalPlan
 from kscheduler.whatif.rehearsal.rehearsed import NEW, TAINT, Rehearsed
-
-_CAPACITY: Final = "capacity"
-_AT_ONCE: Final = 100
-_MOST: Final = 10_000
-"""Where counting ends."""
 
 
 def rehearse(plan: RehearsalPlan) -> Rehearsed:
@@ -63,9 +56,9 @@ async def rehearsal(plan: RehearsalPlan) -> Rehearsed:
             added_nodes=tuple(sorted(plan.added_nodes())),
             left_out=plan.left_out,
         )
-        if plan.capacity_of is not None:
-            count, is_more = await _capacity(cluster, plan.capacity_of)
-            answer = replace(answer, capacity=count, capacity_is_more=is_more)
+        if plan.counts_capacity:
+            answer = replace(answer, capacity=await capacity(cluster, plan.new_pods))
+    answer = replace(answer, notes=(*answer.notes, *cluster.notes()))
     if not cluster.is_out_of_time:
         return answer
     return replace(answer, is_whole=False, notes=(*answer.notes, _cut_short(plan)))
@@ -80,24 +73,3 @@ def _split(groups: Sequence[Leaving]) -> tuple[Sequence[Pod], Sequence[Leaving]]
 
 def _cut_short(plan: RehearsalPlan) -> str:
     return f"the simulation was ended after {plan.seconds:.1f} s, so later decisions are missing: ask for less"
-
-
-async def _capacity(cluster: FrozenCluster, pod: Pod) -> tuple[int, bool]:
-    """How many more pods like this one fit, none of which preempts anybody."""
-    count = 0
-    while count < _MOST and not cluster.is_out_of_time:
-        keys = []
-        for number in range(count, count + _AT_ONCE):
-            name = f"{pod.metadata.name}-more-{number}"
-            metadata = msgspec.structs.replace(pod.metadata, name=name, uid=f"uid-{name}")
-            spec = msgspec.structs.replace(pod.spec, node_name="", preemption_policy="Never")
-            another = msgspec.structs.replace(pod, metadata=metadata, spec=spec)
-            cluster.show(another, _CAPACITY)
-            keys.append(another.key)
-        if not await cluster.until_quiet():
-            return count, True
-        fitting = sum(cluster.is_placed(key) for key in keys)
-        count += fitting
-        if fitting < _AT_ONCE:
-            return count, False
-    return count, True

@@ -11,6 +11,8 @@ DRAIN: Final = "drain"
 REMOVAL: Final = "removal"
 TAINT: Final = "taint"
 """Why pods are evicted, besides for a preemptor."""
+DEVICES_OF_CLASS: Final = ".deviceclass.resource.k8s.io/devices"
+"""Behind the name of a class, as a ResourceQuota names its devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,19 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
+class Capacity:
+    """How many more would fit."""
+
+    pods: int
+    is_more: bool = False
+    """At least so many: the count was ended."""
+    groups: int | None = None
+    """How many whole gangs that are; `None`: the first new pod is in none, and pods are counted one by one."""
+    group: str = ""
+    """The gang that they are like, `namespace/name`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Rehearsed:
     """The outcome of a plan."""
 
@@ -84,10 +99,8 @@ class Rehearsed:
     before: Mapping[str, Room] = field(default_factory=dict)
     """By resource."""
     after: Mapping[str, Room] = field(default_factory=dict)
-    capacity: int | None = None
-    """How many more pods would fit; `None`: not asked."""
-    capacity_is_more: bool = False
-    """At least so many: the count was ended."""
+    capacity: Capacity | None = None
+    """`None`: not asked."""
     notes: tuple[str, ...] = ()
     added_nodes: tuple[str, ...] = ()
     """The nodes that came, by name."""

@@ -1,14 +1,19 @@
-"""How much the nodes of a cache have, and how much of it is asked for."""
+"""How much the nodes of a cache have, and how much of it is asked for.
 
-from collections.abc import Collection, Mapping
+Devices are counted by class, under the names that quotas have for them. A resource that devices stand for and that no
+node has of its own is left out: its devices are counted.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
 
 import numpy as np
 
 from kscheduler.state.cache import Cache
 from kscheduler.whatif.decide import cluster_cache
+from kscheduler.whatif.device_claims.amounts import DevicesByClass
 from kscheduler.whatif.rehearsal.plan import RehearsalPlan
-from kscheduler.whatif.rehearsal.rehearsed import Room
+from kscheduler.whatif.rehearsal.rehearsed import DEVICES_OF_CLASS, Room
 from kscheduler.whatif.scenario import ClusterObjects
 
 
@@ -23,8 +28,17 @@ def room_in(cache: Cache, without: Collection[str] = ()) -> dict[str, Room]:
         )
         for name in sorted(nodes.resources)
     }
+    found = {
+        name: room for name, room in found.items() if room.allocatable or cache.devices.class_of_resource(name) is None
+    }
     allowed, count = int(nodes.allowed_pods[rows].sum()), int(nodes.pod_count[rows].sum())
     return {**found, "pods": Room(allowed, count)}
+
+
+def devices_in(cache: Cache, by_class: DevicesByClass, nodes: Iterable[str]) -> dict[str, Room]:
+    """By class, of devices that are in these nodes or in none."""
+    counts = by_class.counts(cache.devices, frozenset(nodes))
+    return {f"{name}{DEVICES_OF_CLASS}": Room(count.there, count.in_use) for name, count in counts.items()}
 
 
 def room_before(cache: Cache, plan: RehearsalPlan) -> dict[str, Room]:

@@ -6,7 +6,9 @@ from typing import Any
 
 import msgspec
 
+from kscheduler.api.devices import ResourceSlice
 from kscheduler.api.groups import POD_GROUPS
+from kscheduler.api.kinds import RESOURCE_SLICES
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cluster.pod_groups import GroupKey
 
@@ -35,7 +37,8 @@ class Operation:
         if self.op == REMOVE:
             return head
         if isinstance(self.value, KubeObject):
-            named = {"apiVersion": "v1", "kind": type(self.value).__name__}
+            version = RESOURCE_SLICES.group_version if isinstance(self.value, ResourceSlice) else "v1"
+            named = {"apiVersion": version, "kind": type(self.value).__name__}
             return {**head, "value": {**named, **msgspec.to_builtins(self.value)}}
         return {**head, "value": self.value}
 

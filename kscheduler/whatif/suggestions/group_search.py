@@ -11,15 +11,16 @@ A trial places all members, so trials are counted: `_MOST_PLACED` members in all
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import CPU
 from kscheduler.scheduling.groups.composite_cycle import place_group, tree_inputs
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult
-from kscheduler.whatif.suggestions.changed import ADD, ObjectChange, Operation
+from kscheduler.whatif.suggestions.changed import ObjectChange, Operation
 from kscheduler.whatif.suggestions.other_changes.group_rest import group_changes, smaller_gang, without_topology
-from kscheduler.whatif.suggestions.other_changes.more_nodes import copies, more_nodes
+from kscheduler.whatif.suggestions.other_changes.more_nodes import changes_of, copies, more_nodes
 from kscheduler.whatif.suggestions.pod_changes.demand import Demand
 from kscheduler.whatif.suggestions.pod_changes.pod_relaxations import demands
 from kscheduler.whatif.suggestions.pod_changes.requests_lowered import lowered
@@ -216,16 +217,18 @@ def _given_up(demand: Demand, patch: tuple[Operation, ...], alike: Sequence[PodI
 def _more_nodes(trials: _GroupTrials) -> Iterator[Suggestion]:
     """The fewest nodes of one shape; with a node for each member more of that shape do not help."""
     found: Suggestion | None = None
+    fewest = 0
     for shape in _shapes(trials):
 
         def tried(count: int, shape: Step = shape) -> GroupResult | None:
             return trials.result(_nodes_like(shape, count, trials).changes)
 
-        most = len(trials.inputs.members) if found is None else len(found.changes) - 1
+        most = len(trials.inputs.members) if found is None else fewest - 1
         best = _smallest(most, tried)
         if best is not None:
-            found = trials.suggestion(_nodes_like(shape, best[0], trials), best[1])
-        if found is not None and len(found.changes) == 1:
+            fewest = best[0]
+            found = trials.suggestion(_nodes_like(shape, fewest, trials), best[1])
+        if fewest == 1:
             break
     if found is not None:
         yield found
@@ -246,10 +249,13 @@ def _shapes(trials: _GroupTrials) -> list[Step]:
 def _nodes_like(shape: Step, count: int, trials: _GroupTrials) -> Step:
     nodes = trials.cache.nodes
     node = nodes.info(nodes.row_of(shape.facts["like"])).node
-    changes = tuple(
-        ObjectChange("nodes", "", copy.metadata.name, (Operation(ADD, "", copy),))
-        for copy in (copies(node, count, nodes) if node is not None else ())
+    with_devices = len(shape.changes) > 1  # the slices of the copy are among them
+    found = (
+        []
+        if node is None
+        else [changes_of(node, copy, trials.cache, with_devices=with_devices) for copy in copies(node, count, nodes)]
     )
+    changes = tuple(chain.from_iterable(found))
     return replace(shape, changes=changes, facts={**shape.facts, "count": count})
 
 

@@ -29,6 +29,7 @@ from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.kinds.api_errors import Object
 from tests.app.running import SECONDS, alone, node_of, put, running, until
 from tests.builders import node_tree, pod_tree
+from tests.explain.rehearsals.test_claims_to_devices import device_class, from_template, gpus, new_pod, template
 
 Tree = dict[str, Any]
 
@@ -159,6 +160,35 @@ async def test_what_cannot_be_asked_is_refused_in_a_line_and_nobody_is_said_to_h
         assert await plugin(front, *words) == 2
         told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("kscheduler: ")]
         assert told == [f"kscheduler: {refusal}"]
+
+
+async def test_templates_of_claims_that_the_manifests_name_are_read_in_the_users_name(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The service does not watch templates, and needs no right to read them."""
+    manifest = tmp_path / "new.yaml"
+    pods = [new_pod(name, resourceClaims=from_template(each)) for name, each in (("one", "gpu"), ("two", "none"))]
+    manifest.write_text(yaml.safe_dump_all(pods))
+    async with cluster() as front:
+        put(front.server, "nodes", node_tree("node"))
+        for collection, tree in (("deviceclasses", device_class()), ("resourceslices", gpus("node", 2))):
+            front.server.store.put(f"{collection}.resource.k8s.io", tree)
+        front.server.store.put("resourceclaimtemplates.resource.k8s.io", template())
+        await _knows(front, 1)
+        assert await plugin(front, "whatif", "-f", str(manifest), "-o", "json") == 0
+        tree = _answer_in(capsys.readouterr().out)
+    assert [each["pod"] for each in tree["placed"]] == ["shop/one"]
+    assert [each["message"] for each in tree["pending"]] == [
+        "gated: ResourceClaimTemplate shop/none is not known, so the pod has no claim"
+    ]
+
+
+async def _knows(front: Front, slices: int) -> None:
+    assert front.app is not None
+    cache = front.app.parts.assembly.cache
+    async with asyncio.timeout(SECONDS):
+        while len(cache.devices.slices()) < slices or not len(cache.nodes):  # noqa: ASYNC110  it rings no bell
+            await asyncio.sleep(0.01)
 
 
 async def test_what_if_pending_nodes_and_top_are_answered_by_the_service(

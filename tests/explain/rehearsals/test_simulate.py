@@ -211,7 +211,12 @@ def test_a_drain_leaves_daemons_and_names_what_nobody_makes_anew(play: Play) -> 
 def test_capacity_counts_pods_like_the_first_new_one(play: Play) -> None:
     new = play.write("new.yaml", workload("Deployment", 1))
     objects = [node("a"), node("b"), pod("runs", cpu="2", on="a")]
-    assert play("-f", new, "--capacity", objects=objects)["capacity"] == {"pods": 5, "isMore": False}
+    assert play("-f", new, "--capacity", objects=objects)["capacity"] == {
+        "pods": 5,
+        "groups": None,
+        "group": None,
+        "isMore": False,
+    }
     assert "room for more: 5 more like the first new one" in play.text("-f", new, "--capacity", objects=objects)
 
 

@@ -2,8 +2,10 @@
 
 Two nodes have the same shape if the pod cannot tell them apart when they are empty: the same amounts of what it asks
 for, the same taints, and the same values of the labels that its rules, its neighbours' rules or its volumes look at.
+For a pod that needs devices they also have as many devices of each driver. A copy has its own.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -14,9 +16,10 @@ from numpy.typing import NDArray
 from kscheduler.api.core import Node
 from kscheduler.api.well_known import HOSTNAME, REGION, ZONE
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
-from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import PODS
 from kscheduler.framework.rules.tolerations import has_untolerated
+from kscheduler.state.cache import Cache
+from kscheduler.whatif.device_claims.of_new_nodes import slices_like
 from kscheduler.whatif.suggestions.changed import ADD, ObjectChange, Operation
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
 from kscheduler.whatif.suggestions.trials.trial import Trials
@@ -35,15 +38,24 @@ def more_nodes(trials: Trials) -> Iterator[Step]:
         trials.shapes = _shapes(trials)
     for row, count in trials.shapes:
         node = nodes.info(row).node
-        if node is not None and _has_the_size(nodes, row, pod):
+        if node is not None and _has_the_size(trials, row):
             copy = copied(node, 1, nodes)
             if not has_untolerated(copy.spec.taints, pod.tolerations):
-                change = ObjectChange("nodes", "", copy.metadata.name, (Operation(ADD, "", copy),))
+                changes = changes_of(node, copy, trials.cache, with_devices=needs_devices(trials))
                 facts = {"like": node.metadata.name, "of": count, "count": 1}
-                yield Step(ChangeKind.ADD_NODE, (change,), 1.0, facts)
+                yield Step(ChangeKind.ADD_NODE, changes, 1.0, facts)
                 tried += 1
         if tried == _SHAPES:
             return
+
+
+def changes_of(node: Node, copy: Node, cache: Cache, *, with_devices: bool) -> tuple[ObjectChange, ...]:
+    """The copy of a node comes, with the devices that are in the node if anybody needs them."""
+    known = cache.devices.slices() if with_devices else ()
+    slices = slices_like(known, node.metadata.name, copy.metadata.name)
+    new = [ObjectChange("nodes", "", copy.metadata.name, (Operation(ADD, "", copy),))]
+    new += (ObjectChange("resourceslices", "", each.metadata.name, (Operation(ADD, "", each),)) for each in slices)
+    return tuple(new)
 
 
 def copied(node: Node, number: int, nodes: NodeTable) -> Node:
@@ -90,8 +102,28 @@ def _columns(trials: Trials, nodes: NodeTable, rows: Rows) -> Iterator[NDArray[n
     for resource in sorted(trials.pod.requests):
         if resource != PODS:
             yield nodes.amounts(nodes.allocatable, resource, rows)
+    if needs_devices(trials):
+        yield _device_column(trials, nodes, rows)
     for key in sorted(_label_keys(trials)):
         yield nodes.label_values(key, rows)[0].astype(np.int64)
+
+
+def needs_devices(trials: Trials) -> bool:
+    """Whether the pod claims devices, or requests a resource that devices stand for."""
+    return bool(trials.pod.pod.spec.resource_claims) or trials.cache.devices.serve(trials.pod)
+
+
+def _device_column(trials: Trials, nodes: NodeTable, rows: Rows) -> NDArray[np.int64]:
+    """A number for how many devices of each driver are in the node: int64 [rows]."""
+    counts: dict[str, Counter[str]] = {}
+    for piece in trials.cache.devices.slices():
+        for device in piece.spec.devices:
+            name = device.node_name or piece.spec.node_name
+            if name:
+                counts.setdefault(name, Counter())[piece.spec.driver] += 1
+    numbers: dict[frozenset[tuple[str, int]], int] = {}
+    kinds = (frozenset(counts.get(nodes.name_of(row), Counter()).items()) for row in rows.tolist())
+    return np.array([numbers.setdefault(kind, len(numbers)) for kind in kinds], dtype=np.int64)
 
 
 def _label_keys(trials: Trials) -> set[str]:
@@ -107,7 +139,10 @@ def _label_keys(trials: Trials) -> set[str]:
     return keys - set(_OF_ONE_NODE)
 
 
-def _has_the_size(nodes: NodeTable, row: int, pod: PodInfo) -> bool:
-    """Whether the pod fits on such a node by what it requests, while nobody else is there."""
-    allocatable = nodes.info(row).allocatable
-    return all(allocatable.get(name, 0) >= amount for name, amount in pod.requests.items())
+def _has_the_size(trials: Trials, row: int) -> bool:
+    """Whether the pod fits on such a node by what it requests, while nobody else is there; devices may stand for it."""
+    allocatable, devices = trials.cache.nodes.info(row).allocatable, trials.cache.devices
+    return all(
+        allocatable.get(name, 0) >= amount or devices.class_of_resource(name) is not None
+        for name, amount in trials.pod.requests.items()
+    )

@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 
 from kscheduler.api.core import Namespace, Node
-from kscheduler.api.devices import ResourceClaim
+from kscheduler.api.devices import ResourceClaim, ResourceSlice
 from kscheduler.api.groups import POD_GROUPS
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -20,6 +20,8 @@ Undo = Callable[[], None]
 
 def changed(cache: Cache, change: ObjectChange) -> Undo:
     """Change an object; returns what changes it back. The object is there, or the change makes it."""
+    if change.patch and isinstance(change.patch[0].value, ResourceSlice):
+        return _new_slice(cache, change.patch[0].value)
     return _MAKERS[change.resource](cache, change)
 
 
@@ -58,6 +60,11 @@ def _node(cache: Cache, change: ObjectChange) -> Undo:
     assert isinstance(after, Node)  # noqa: S101  a patched node is a node
     cache.update_node(after)
     return lambda: cache.update_node(before)
+
+
+def _new_slice(cache: Cache, published: ResourceSlice) -> Undo:
+    cache.devices.put_slice(published)
+    return lambda: cache.devices.remove_slice(published.metadata.name)
 
 
 def _stored(cache: Cache, before: KubeObject | None, change: ObjectChange) -> Undo:
