@@ -82,13 +82,14 @@ def _unfollowed_apis(apis: Sequence[GroupAPI]) -> Iterator[GroupAPI]:
     return (api for api in _APIS if all(followed.kind is not api.kind for followed in apis))
 
 
-def groups_not_followed(groups: Iterable[GroupDefinition], config: LoadedConfig) -> tuple[str, ...]:
-    """A note for each other project whose groups are given, and whose API the configuration does not follow."""
-    followed = {api.kind.group for api in group_apis(config)}
-    notes = []
-    for api in OTHER_APIS.values():
-        names = [group.key.text for group in groups if group.key.api == api.kind.group]
-        if names and api.kind.group not in followed:
-            of_which = f"{', '.join(names[:3])}{' ...' if names[3:] else ''} of {api.kind.group}"
-            notes.append(f"pod groups {of_which} are not followed here: podGroupAPIs: [{api.name}] follows them")
+def groups_not_followed(
+    groups: Iterable[GroupDefinition], pods: Sequence[Pod], config: LoadedConfig
+) -> tuple[str, ...]:
+    """A note for each API of given groups that the configuration does not follow; `pods` say it where they name one."""
+    given, notes = list(groups), []
+    for api in _unfollowed_apis(group_apis(config)):
+        names = [group.key.text for group in given if group.key.api == api.kind.group]
+        if names and not any(api.name_in(pod) for pod in pods):
+            more = " ..." if names[3:] else ""
+            notes.append(f"pod groups {', '.join(names[:3])}{more}: {how_to_follow(api)}")
     return tuple(notes)

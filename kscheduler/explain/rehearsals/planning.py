@@ -166,13 +166,13 @@ def planned(
         left_out=tuple(each.name for each in left_out),
     )
     plan.nodes()
-    concerned = (pod for pod in (*pods, *objects.pods) if not pod.is_terminal)
+    concerned = [pod for pod in (*pods, *objects.pods) if not pod.is_terminal]
     notes = [
         *notes_of(left_out, where),
         *added.notes,
         *_not_served(pods, served),
         *unfollowed(concerned, served.config),
-        *groups_not_followed(added.groups, served.config),
+        *groups_not_followed(added.groups, concerned, served.config),
     ]
     return plan, notes
 
