@@ -77,6 +77,25 @@ def test_devices_of_extended_resources_are_told() -> None:
     assert list(tree["devices"]) == ["a"]
 
 
+def test_what_stands_in_a_claims_way_is_told_as_text_and_as_json() -> None:
+    wanted = claim("c")
+    selector = f'device.attributes["{DRIVER}"].model == "big"'
+    wanted["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = [{"cel": {"expression": selector}}]
+    slices = [published("a", "gpu-0"), published("b", "gpu-2")]
+    slices[0]["spec"]["devices"][0]["attributes"] = {"model": {"string": "small"}}
+    slices[1]["spec"]["pool"]["resourceSliceCount"] = 2
+    line = scenario([], [wanted], pod=pod_tree(resourceClaims=named("c")), objects={"resourceslices": slices})
+    decision = decide(parse_scenario(line, "test", AS_1_37))
+    tree = json.loads(json.dumps(decision_tree(decision)))
+    assert_valid(tree)
+    text = " ".join(decision_text(decision).split())
+    assert f'{selector} does not match the only device of class gpu ({DRIVER}/model is "small") (1: a)' in text
+    assert f"pool b of driver {DRIVER} is being updated: its driver has published 1 of 2 slices" in text
+    facts = {each["nodes"][0]: each["facts"]["obstacles"] for each in tree["rejections"][0]["details"]}
+    assert facts["a"]["requests"][0]["unmatched"][0]["attributes"][0]["values"] == ['"small"']
+    assert facts["b"]["pools"][0]["sliceCount"] == 2
+
+
 @pytest.mark.parametrize("pod", [pod_tree(), pod_tree(cpu="9", resourceClaims=named("c"))])
 def test_without_claims_or_nodes_no_devices_are_told(pod: Tree) -> None:
     tree = decision_tree(decide(parse_scenario(scenario([], [claim("c")], pod=pod), "test", AS_1_37)))

@@ -77,6 +77,10 @@ class DeviceTable:
         """The slices, with the taints of all rules; the same object as long as no slice and no rule changes."""
         return self._slices.all()
 
+    def taint_rules(self) -> Sequence[DeviceTaintRule]:
+        """The rules whose taints `slices` have, by name."""
+        return self._slices.rules()
+
     def device_class(self, name: str) -> DeviceClass | None:
         """A class of devices."""
         return self._classes.get(name)
