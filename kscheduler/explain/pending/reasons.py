@@ -139,10 +139,11 @@ def _reason(
 ) -> Reason:
     ordered = tuple(sorted(pods, key=lambda pod: (pod.metadata.creation_timestamp or "~", pod.key)))
     reason = Reason(judged.verdict, judged.message, judged.plugins, ordered, served=tuple(profiles))
-    helps = judged.verdict in (PendingVerdict.UNSCHEDULABLE, PendingVerdict.GATED, PendingVerdict.PREEMPTING)
-    if not (with_suggestions and helps):
-        return reason
     example = ordered[0]
+    helps = judged.verdict in (PendingVerdict.UNSCHEDULABLE, PendingVerdict.GATED, PendingVerdict.PREEMPTING)
+    of_claims = judged.verdict is PendingVerdict.ERROR and judged.plugins == ("DynamicResources",)
+    if not (with_suggestions and (helps or of_claims)):
+        return reason
     served = [PodInfo(pod) for pod in ordered if pod.spec.scheduler_name == example.spec.scheduler_name]
     budgets = scenario_ports(objects).budgets
     best = help_for_many(profiles[example.spec.scheduler_name], served, cache, budgets, owners_in(objects.replicasets))

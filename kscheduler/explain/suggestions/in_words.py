@@ -84,6 +84,20 @@ def _device_count(facts: Facts, _: Step) -> str:
     return f"ask for {devices} instead of {now} in {_of_request(facts)}"
 
 
+def _device_selector(facts: Facts, _: Step) -> str:
+    if "to" in facts:
+        return f"write the selector {facts['to']} instead of {facts['selector']} in {_of_request(facts)}"
+    return f"drop the selector {facts['selector']} from {_of_request(facts)}"
+
+
+def _pool_update(facts: Facts, _: Step) -> str:
+    there = f"{facts['slices']} of {facts['sliceCount']} slices of generation {facts['generation']} are there"
+    if facts["slices"] == 1:
+        there = there.replace(" are there", " is there")
+    pool = f"pool {facts['pool']} of driver {facts['driver']}"
+    return f"wait until {pool} is whole: its driver is updating it, {there}"
+
+
 def _device_toleration(facts: Facts, _: Step) -> str:
     return f"tolerate the taint {_taint(facts)} of devices in {_of_request(facts)}"
 
@@ -137,6 +151,8 @@ def _deletion(facts: Facts, _: Step) -> str:
 
 def _release(facts: Facts, _: Step) -> str:
     pods, devices = facts["pods"], _few(facts["devices"], "devices")
+    if facts["goesWithItsPod"]:
+        return f"delete {_few(pods, 'pods')}, with which claim {facts['claim']} goes, which holds {devices}"
     users = f", and delete {_few(pods, 'pods')}, which use{'s' if len(pods) == 1 else ''} it"
     return f"delete claim {facts['claim']}, which holds {devices}{users if pods else ''}"
 
@@ -208,7 +224,7 @@ _TEXTS: Final[Mapping[ChangeKind, Callable[[Facts, Step], str]]] = {
         f"make the pod again: it has claim {', '.join(facts['claims'])} of before the template was changed"
     ),
     ChangeKind.DEVICE_COUNT: _device_count,
-    ChangeKind.DEVICE_SELECTOR: lambda facts, _: f"drop the selector {facts['selector']} from {_of_request(facts)}",
+    ChangeKind.DEVICE_SELECTOR: _device_selector,
     ChangeKind.DEVICE_CONSTRAINT: lambda facts, _: f"drop the constraint on {facts['attribute']} from {_claim(facts)}",
     ChangeKind.DEVICE_TOLERATION: _device_toleration,
     ChangeKind.DEVICE_CLASS: _device_class,
@@ -225,6 +241,10 @@ _TEXTS: Final[Mapping[ChangeKind, Callable[[Facts, Step], str]]] = {
     ChangeKind.TAINT: lambda facts, step: (
         f"take {', '.join(map(_taint, facts['taints']))} off node {step.changes[0].name}"
     ),
+    ChangeKind.DEVICE_TAINT_RULE: lambda facts, _: (
+        f"delete DeviceTaintRule {facts['rule']}, which taints devices with {_taint(facts)}"
+    ),
+    ChangeKind.POOL_UPDATE: _pool_update,
     ChangeKind.NODE_LABEL: lambda facts, step: f"label node {step.changes[0].name}: {_labels(facts)}",
     ChangeKind.DETACH_VOLUME: lambda facts, _: (
         f"detach volume {facts['volume']}, which no pod uses there, from node {facts['node']}"

@@ -30,6 +30,10 @@ class TaintedSlices:
             self._all = tuple(self._tainted.values())
         return self._all
 
+    def published(self, name: str) -> ResourceSlice | None:
+        """A slice without the taints of rules."""
+        return self._published.get(name)
+
     def rules(self) -> Sequence[DeviceTaintRule]:
         """The rules that count, by name."""
         return [self._rules[name] for name in sorted(self._rules)] if self._rules_count else []

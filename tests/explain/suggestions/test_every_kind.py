@@ -321,6 +321,94 @@ def test_devices_that_others_hold_could_be_given_back() -> None:
     assert found["command"] == ("kubectl delete pod -n default other && kubectl delete resourceclaim -n default theirs")
 
 
+def test_a_claim_that_was_made_for_a_pod_is_given_back_with_the_pod_alone() -> None:
+    tree = device_scenario({}, held=1, one={})
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "other", "uid": "uid-other", "controller": True}
+    tree["objects"]["resourceclaims"][1]["metadata"]["ownerReferences"] = [owner]
+    found = suggested_for(tree)["releaseDevices"]
+    assert found["command"] == "kubectl delete pod -n default other"
+    assert (
+        found["text"] == "delete default/other, with which claim default/theirs goes, which holds gpu.example.com/a/one"
+    )
+
+
+MODEL = 'device.attributes["gpu.example.com"].model'
+
+
+def selecting(expression: str, **devices: Tree) -> Tree:
+    return device_scenario({"selectors": [{"cel": {"expression": expression}}]}, **devices)
+
+
+@pytest.mark.parametrize(
+    ("expression", "fixed"),
+    [
+        pytest.param(f'{MODEL}l == "a"', f'{MODEL} == "a"', id="a name that nearly is one"),
+        pytest.param(f'{MODEL.replace("gpu.", "")} == "a"', f'{MODEL} == "a"', id="the wrong domain"),
+    ],
+)
+def test_a_selector_that_fails_could_be_written_as_it_is_meant(expression: str, fixed: str) -> None:
+    found = suggested_for(selecting(expression, one={"attributes": {"model": {"string": "a"}}}))["deviceSelector"]
+    assert found["text"] == f"write the selector {fixed} instead of {expression} in request r of claim mine"
+    assert found["changes"][0]["patch"][0]["value"] == fixed
+
+
+def test_a_selector_that_fails_for_some_devices_could_ask_first() -> None:
+    some = {"one": {}, "two": {"attributes": {"model": {"string": "a"}}}}
+    found = suggested_for(selecting(f'{MODEL} == "a"', **some))["deviceSelector"]
+    assert found["steps"][0]["facts"]["to"] == f'has({MODEL}) && ({MODEL} == "a")'
+
+
+@pytest.mark.parametrize("asked", [33, 40, 20])
+def test_of_more_devices_than_a_claim_may_have_the_largest_number_that_fits_is_suggested(asked: int) -> None:
+    tree = device_scenario({"count": asked}, **{f"d{number}": {} for number in range(3)})
+    assert suggested_for(tree)["deviceCount"]["steps"][0]["facts"]["to"] == 3
+
+
+def test_a_rule_of_taints_could_be_deleted() -> None:
+    tree = device_scenario({}, one={})
+    rules = [
+        {"metadata": {"name": name}, "spec": {"deviceSelector": {"driver": driver}, "taint": taint}}
+        for name, driver, taint in (
+            ("a-other", "fpga.example.com", {"key": "cold", "effect": "NoSchedule"}),
+            ("hot", "gpu.example.com", {"key": "hot", "value": "yes", "effect": "NoSchedule"}),
+        )
+    ]
+    tree["objects"]["devicetaintrules"] = rules
+    tree["gates"] = {"DRADeviceTaintRules": True}
+    found = suggested_for(tree)
+    assert (
+        found["deviceTaintRule"]["text"] == "delete DeviceTaintRule hot, which taints devices with hot=yes:NoSchedule"
+    )
+    assert found["deviceTaintRule"]["command"] == "kubectl delete devicetaintrule hot"
+    assert found["deviceToleration"]["nodes"] == 1
+
+
+def test_for_a_pool_that_is_being_updated_the_pod_should_wait() -> None:
+    tree = device_scenario({}, one={})
+    tree["objects"]["resourceslices"][0]["spec"]["pool"]["resourceSliceCount"] = 2
+    tree["objects"]["resourceslices"][1]["spec"]["devices"] = [{"name": "fpga"}]
+    first, *others = suggestions_for(tree) or ()
+    assert first["text"] == (
+        "wait until pool a of driver gpu.example.com is whole: its driver is updating it, "
+        "1 of 2 slices of generation 1 is there"
+    )
+    assert (first["kind"], first["nodes"], first["command"], first["changes"]) == ("poolUpdate", 1, "", [])
+    assert [each["kind"] for each in others][-1] == "deviceClass"
+
+
+@pytest.mark.parametrize(("free", "kept"), [(5, 5), (1, 1)])
+def test_of_an_extended_resource_that_is_devices_the_largest_amount_that_fits_is_suggested(
+    free: int, kept: int
+) -> None:
+    tree = device_scenario({}, **{f"d{number}": {} for number in range(free)})
+    tree["objects"]["deviceclasses"][0]["spec"]["extendedResourceName"] = "example.com/gpu"
+    tree["pod"] = pod_tree()
+    tree["pod"]["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "9"
+    tree["gates"] = {"DRAExtendedResource": True}
+    found = suggested_for(tree)["request"]
+    assert found["text"] == f"request {kept} of example.com/gpu instead of 9"
+
+
 def test_a_claim_of_a_template_is_changed_in_the_template() -> None:
     tree = template_scenario()
     found = suggested_for(tree)["deviceCount"]

@@ -15,13 +15,14 @@ from kscheduler.api.devices import (
     ResourceClaim,
     ResourceClaimTemplate,
 )
+from kscheduler.devices.plan import MOST_RESULTS
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.plugins.dynamic_resources.pod_claims import ClaimNotReadyError, named_claims
+from kscheduler.plugins.dynamic_resources.pod_claims import ClaimNotReadyError, is_made_for, named_claims
 from kscheduler.whatif.suggestions.changed import ADD, REMOVE, REPLACE, ObjectChange, Operation, pointer
+from kscheduler.whatif.suggestions.other_changes.selector_fixes import selector_fixes
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
 from kscheduler.whatif.suggestions.trials.trial import Trials
 
-_COUNTS_TRIED: Final = 16
 _TAINTS_TRIED: Final = 8
 _CLAIMS_TRIED: Final = 16
 _EVERYTHING: Final = 0.9
@@ -70,9 +71,8 @@ def claims_made_again(trials: Trials, templates: ClaimTemplates) -> Iterator[Ste
 
 def released_devices(trials: Trials) -> Iterator[tuple[Step, tuple[PodInfo, ...]]]:
     """Proposals: a claim of others gives its devices back, and the pods that use it go. They are not tried yet."""
-    cache, pod = trials.cache, trials.pod
-    wants = any(claim.status.allocation is None for _, claim in _claims(trials))
-    if not wants and not cache.devices.serve(pod):
+    cache = trials.cache
+    if not wants_devices(trials):
         return
     for claim in cache.devices.claims.allocated()[:_CLAIMS_TRIED]:
         if any(claim is own for _, own in _claims(trials)):
@@ -86,8 +86,16 @@ def released_devices(trials: Trials) -> Iterator[tuple[Step, tuple[PodInfo, ...]
             if claim.status.allocation is not None
             else []
         )
-        facts = {"claim": claim.key, "devices": devices, "pods": [user.key for user in gone]}
+        # A claim that was made for one of them goes with it.
+        goes = any(is_made_for(user.pod, claim) for user in gone)
+        facts = {"claim": claim.key, "devices": devices, "pods": [user.key for user in gone], "goesWithItsPod": goes}
         yield Step(ChangeKind.RELEASE_DEVICES, (*deleted, of_claim), 1.0, facts), gone
+
+
+def wants_devices(trials: Trials) -> bool:
+    """Whether the pod needs devices that it does not have yet."""
+    wants = any(claim.status.allocation is None for _, claim in _claims(trials))
+    return wants or trials.cache.devices.serve(trials.pod)
 
 
 def _claims(trials: Trials) -> Iterator[tuple[str, ResourceClaim]]:
@@ -113,7 +121,14 @@ def _of_request(
     yield from _fewer(claim, at, facts, request)
     for position, selector in enumerate(request.selectors):
         patch = (Operation(REMOVE, pointer(*at, "selectors", position)),)
-        details = {**facts, "selector": selector.cel.expression if selector.cel is not None else ""}
+        expression = selector.cel.expression if selector.cel is not None else ""
+        details = {**facts, "selector": expression}
+        for number, fixed in enumerate(selector_fixes(expression, trials.cache.devices.slices())):
+            changed = (Operation(REPLACE, pointer(*at, "selectors", position, "cel", "expression"), fixed),)
+            size = 0.1 if number == 0 else 0.2
+            yield _step(
+                ChangeKind.DEVICE_SELECTOR, claim, changed, size, {**details, "to": fixed}, f"{name}#{position}"
+            )
         yield _step(ChangeKind.DEVICE_SELECTOR, claim, patch, 0.5, details, f"{name}#{position}")
     for taint in _taints(trials):
         tree = {"key": taint[0], "operator": "Equal", "value": taint[1], "effect": taint[2]}
@@ -126,7 +141,8 @@ def _of_request(
         if other != request.device_class_name:
             patch = (Operation(REPLACE, pointer(*at, "deviceClassName"), other),)
             details = {**facts, "class": request.device_class_name, "to": other}
-            yield _step(ChangeKind.DEVICE_CLASS, claim, patch, 0.7, details, f"{name} {other}")
+            # Devices of another kind are hardly what the pod is made for.
+            yield _step(ChangeKind.DEVICE_CLASS, claim, patch, 0.7, details, f"{name} {other}", comes_last=True)
 
 
 def _fewer(claim: ResourceClaim, at: Place, facts: dict[str, Any], request: Request) -> Iterator[Step]:
@@ -136,15 +152,10 @@ def _fewer(claim: ResourceClaim, at: Place, facts: dict[str, Any], request: Requ
         yield _step(ChangeKind.DEVICE_COUNT, claim, patch, _EVERYTHING, {**facts, "count": None, "to": 1}, name)
         return
     asked = request.count or 1
-    for count in list(range(asked - 1, 0, -1))[:_COUNTS_TRIED]:
+    for count in range(min(asked - 1, MOST_RESULTS), 0, -1):
         patch = (Operation(REPLACE, pointer(*at, "count"), count),)
         details = {**facts, "count": asked, "to": count}
         yield _step(ChangeKind.DEVICE_COUNT, claim, patch, (asked - count) / asked, details, name)
-    if asked > _COUNTS_TRIED + 1:
-        patch = (Operation(REPLACE, pointer(*at, "count"), 1),)
-        yield _step(
-            ChangeKind.DEVICE_COUNT, claim, patch, (asked - 1) / asked, {**facts, "count": asked, "to": 1}, name
-        )
 
 
 def _taints(trials: Trials) -> list[tuple[str, str, str]]:
@@ -166,6 +177,8 @@ def _step(
     size: float,
     facts: dict[str, Any],
     subject: str,
+    *,
+    comes_last: bool = False,
 ) -> Step:
     change = ObjectChange("resourceclaims", claim.metadata.namespace, claim.metadata.name, patch)
-    return Step(kind, (change,), size, facts, f"{claim.key} {subject}")
+    return Step(kind, (change,), size, facts, f"{claim.key} {subject}", comes_last)
