@@ -17,9 +17,10 @@ from kscheduler.api.devices import (
 )
 from kscheduler.devices.plan import MOST_RESULTS
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.plugins.dynamic_resources.pod_claims import ClaimNotReadyError, is_made_for, named_claims
+from kscheduler.plugins.dynamic_resources.pod_claims import is_made_for
 from kscheduler.whatif.suggestions.changed import ADD, REMOVE, REPLACE, ObjectChange, Operation, pointer
 from kscheduler.whatif.suggestions.other_changes.selector_fixes import selector_fixes
+from kscheduler.whatif.suggestions.other_changes.wanted_devices import claims_of_pod, wants_devices
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
 from kscheduler.whatif.suggestions.trials.trial import Trials
 
@@ -38,7 +39,7 @@ def device_changes(trials: Trials) -> Iterator[Step]:
     """Proposals about each claim. They are not tried yet; of one request the largest number of devices comes first."""
     templates = {entry.name: entry.resource_claim_template_name or "" for entry in trials.pod.pod.spec.resource_claims}
     seen: set[str] = set()
-    for entry, claim in _claims(trials):
+    for entry, claim in claims_of_pod(trials):
         if claim.status.allocation is not None or claim.key in seen:
             continue
         seen.add(claim.key)
@@ -59,7 +60,7 @@ def claims_made_again(trials: Trials, templates: ClaimTemplates) -> Iterator[Ste
         entry.name: templates.get(entry.resource_claim_template_name or "") for entry in pod.spec.resource_claims
     }
     changes: list[ObjectChange] = []
-    for entry, claim in _claims(trials):
+    for entry, claim in claims_of_pod(trials):
         template = of_entry.get(entry)
         if template is None or template.spec.spec == claim.spec or claim.status.allocation is not None:
             continue
@@ -75,7 +76,7 @@ def released_devices(trials: Trials) -> Iterator[tuple[Step, tuple[PodInfo, ...]
     if not wants_devices(trials):
         return
     for claim in cache.devices.claims.allocated()[:_CLAIMS_TRIED]:
-        if any(claim is own for _, own in _claims(trials)):
+        if any(claim is own for _, own in claims_of_pod(trials)):
             continue
         users = [cache.pod_of(consumer.uid) for consumer in claim.status.reserved_for]
         gone = tuple(user for user in users if user is not None)
@@ -90,19 +91,6 @@ def released_devices(trials: Trials) -> Iterator[tuple[Step, tuple[PodInfo, ...]
         goes = any(is_made_for(user.pod, claim) for user in gone)
         facts = {"claim": claim.key, "devices": devices, "pods": [user.key for user in gone], "goesWithItsPod": goes}
         yield Step(ChangeKind.RELEASE_DEVICES, (*deleted, of_claim), 1.0, facts), gone
-
-
-def wants_devices(trials: Trials) -> bool:
-    """Whether the pod needs devices that it does not have yet."""
-    wants = any(claim.status.allocation is None for _, claim in _claims(trials))
-    return wants or trials.cache.devices.serve(trials.pod)
-
-
-def _claims(trials: Trials) -> Iterator[tuple[str, ResourceClaim]]:
-    try:
-        yield from named_claims(trials.pod.pod, trials.cache.devices.claims)
-    except ClaimNotReadyError:
-        return  # the pod waits for the claim; nothing in it can help
 
 
 def _requests(claim: ResourceClaim) -> Iterator[tuple[Place, str, Request]]:

@@ -5,7 +5,7 @@ from typing import Final
 
 from kscheduler.api.devices import ResourceSlice
 from kscheduler.whatif.suggestions.changed import REPLACE, ObjectChange, Operation
-from kscheduler.whatif.suggestions.other_changes.device_claims import wants_devices
+from kscheduler.whatif.suggestions.other_changes.wanted_devices import wants_devices
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
 from kscheduler.whatif.suggestions.trials.trial import Trials
 
