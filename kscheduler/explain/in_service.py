@@ -82,8 +82,8 @@ def service_lines(known: InService, told: Collection[str] = (), *, waits: bool =
         case "gated":
             yield f"kept out of the queue by {known.gated_by or 'a PreEnqueue plugin'}"
         case "permit":
-            waits = ", ".join(f"{plugin} (for {left:.0f} s at most)" for plugin, left in known.permit.items())
-            yield f"node {known.assumed_on} is reserved for it; it waits until Permit plugins let it through: {waits}"
+            holding = ", ".join(f"{plugin} (for {left:.0f} s at most)" for plugin, left in known.permit.items())
+            yield f"node {known.assumed_on} is reserved for it; it waits until Permit plugins let it through: {holding}"
         case "extenderLine":
             yield "waits in line until its HTTP extenders can be asked"
         case "underWay" if known.assumed_on and waits:

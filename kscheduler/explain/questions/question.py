@@ -111,7 +111,8 @@ def question_about(
     )
     unplaced = replace(pod, spec=replace(pod.spec, node_name=""))
     judged, config, of_group = by_itself(unplaced, served.for_pod(pod.spec.scheduler_name))
-    scenario = Scenario(objects, judged, config, where=where, plugins=served.registry)
+    is_bound = standing is Standing.BOUND
+    scenario = Scenario(objects, judged, config, where=where, plugins=served.registry, was_on_node=is_bound)
     return Question(scenario, situation, (*notes, *of_group, *unfollowed((pod,), served.config)))
 
 
