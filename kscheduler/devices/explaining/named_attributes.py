@@ -7,12 +7,13 @@ Read from the text: an attribute that the expression looks up by a computed name
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from kscheduler.api.devices import DeviceAttribute
-from kscheduler.devices.pools import PoolDevice
+from kscheduler.api.devices import DeviceAttribute, ResourceSlice
+from kscheduler.devices.ids import DeviceID, PoolID
+from kscheduler.devices.pools import Pool, PoolDevice
 
 MOST_VALUES: Final = 5
 _NAMED: Final = re.compile(
@@ -53,6 +54,11 @@ class AttributeValues:
     instead: tuple[str, ...] = ()
     """Where no device has it: full names that some device has, at most `MOST_VALUES`."""
 
+    @property
+    def are_many(self) -> bool:
+        """Whether values were left off."""
+        return self.more > 0
+
 
 def named_attributes(expression: str) -> list[NamedAttribute]:
     """In the order of the expression; one that is named twice is there twice."""
@@ -67,6 +73,13 @@ def values_there(expression: str, devices: Iterable[PoolDevice]) -> tuple[Attrib
     known = tuple(devices)
     wanted = {(each.field, each.full_name): each for each in named_attributes(expression)}
     return tuple(_values(each, known) for each in wanted.values())
+
+
+def unplaced(piece: ResourceSlice) -> Iterator[PoolDevice]:
+    """The devices of a slice by itself, whatever its pool is like."""
+    pool = Pool(PoolID(piece.spec.driver, piece.spec.pool.name))
+    for device in piece.spec.devices:
+        yield PoolDevice(DeviceID(*pool.id, device.name), device, piece, pool)
 
 
 def attributes_of(found: PoolDevice, field: str) -> dict[str, str]:

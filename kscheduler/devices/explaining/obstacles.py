@@ -12,22 +12,26 @@ other is not looked at; of alternatives each is told.
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import Final
 
-from kscheduler.api.devices import ALL, DeviceClass, DeviceTaint, DeviceTaintRule, ResourceClaim, ResourceSlice
+from kscheduler.api.devices import ALL, DeviceClass, DeviceTaint, DeviceTaintRule, ResourceClaim
 from kscheduler.devices.errors import AllocationError
 from kscheduler.devices.explaining.constraint_obstacles import ConstraintObstacle, constraint_obstacle
-from kscheduler.devices.explaining.named_attributes import AttributeValues, values_there
+from kscheduler.devices.explaining.named_attributes import AttributeValues, unplaced, values_there
 from kscheduler.devices.explaining.pool_troubles import PoolTrouble, trouble_of
 from kscheduler.devices.features import AllocatorFeatures
-from kscheduler.devices.ids import AllocatedState, DeviceID, PoolID
+from kscheduler.devices.ids import AllocatedState
 from kscheduler.devices.limits.capacity import CapacityError, consumption, has_room, is_allowed
 from kscheduler.devices.limits.counters import FreeCounters, PoolCounters
-from kscheduler.devices.pools import NodeIdentity, Pool, PoolDevice, reaches
+from kscheduler.devices.pools import NodeIdentity, PoolDevice, reaches
 from kscheduler.devices.search import untolerated
 from kscheduler.devices.selection import DeviceSelection, Selections
 from kscheduler.devices.slices import SliceIndex
 from kscheduler.devices.wanted import Wanted, wanted_of
 
+_DEVICES_READ: Final = 4096
+"""Of a large cluster, for the values that there are."""
 _NOTHING_USED: Mapping[str, int] = {}
 
 
@@ -118,6 +122,8 @@ class Obstacles:
         self._slices = slices
         self._selections = selections
         self._free_counters = FreeCounters(features, allocated)
+        self._of_cluster: dict[tuple[str, str], tuple[AttributeValues, ...]] = {}
+        """By class and expression, what the devices of the whole cluster have."""
 
     def of(self, claim: ResourceClaim, node: NodeIdentity) -> ClaimObstacles:
         """What is in the claim's way on a node. Raises `AllocationError` where a selector fails."""
@@ -234,7 +240,24 @@ class Obstacles:
         for number in alone or range(len(wanted.selectors)):
             cel = wanted.selectors[number].cel
             expression = "" if cel is None else cel.expression
-            yield UnmatchedSelector(expression, bool(alone), values_there(expression, of_class))
+            yield UnmatchedSelector(expression, bool(alone), self._values(claim, wanted, expression, of_class))
+
+    def _values(
+        self, claim: ResourceClaim, wanted: Wanted, expression: str, of_class: Sequence[PoolDevice]
+    ) -> tuple[AttributeValues, ...]:
+        """What the devices of the node have where the expression looks.
+
+        Of an attribute with many values, or with none, it is what devices of the cluster have: of an attribute such as
+        a serial number each node would tell others.
+        """
+        key = wanted.class_name, expression
+        if key not in self._of_cluster:
+            everywhere = islice((found for piece in self._slices.slices for found in unplaced(piece)), _DEVICES_READ)
+            self._of_cluster[key] = values_there(
+                expression, (found for found in everywhere if self._passes(claim, wanted, found))
+            )
+        pairs = zip(self._of_cluster[key], values_there(expression, of_class), strict=True)
+        return tuple(there if there.are_many or not there.values else here for there, here in pairs)
 
     # --- constraints and pools ----------------------------------------------------------------------------------------
 
@@ -253,7 +276,7 @@ class Obstacles:
             for piece in self._slices.slices
             if (piece.spec.driver, piece.spec.pool.name) == (trouble.driver, trouble.pool)
         ]
-        devices = [found for piece in pieces for found in _unplaced(piece)]
+        devices = [found for piece in pieces for found in unplaced(piece)]
         classes = [known for known in map(self._classes, class_names) if known is not None]
         selections = [self._selections.of(known, (), "") for known in classes]
         return not devices or any(each.has(found) for each in selections for found in devices)
@@ -293,10 +316,3 @@ def _room(wanted: Wanted, found: PoolDevice, used: Mapping[str, int], features: 
         return False, False
     has_enough = has_room(taken, capacities, _NOTHING_USED, _NOTHING_USED)
     return has_enough, has_enough and has_room(taken, capacities, used, _NOTHING_USED)
-
-
-def _unplaced(piece: ResourceSlice) -> Iterator[PoolDevice]:
-    """The devices of a slice whose pool is of no use."""
-    pool = Pool(PoolID(piece.spec.driver, piece.spec.pool.name))
-    for device in piece.spec.devices:
-        yield PoolDevice(DeviceID(*pool.id, device.name), device, piece, pool)

@@ -3,7 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
+from kscheduler.devices.explaining.named_attributes import AttributeValues
 from kscheduler.framework.reasons.wording import amount_text
+from kscheduler.plugins.dynamic_resources.obstacles_in_words import values_text
 from kscheduler.whatif.suggestions.pod_changes.requests_lowered import quantity_text
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
 
@@ -87,7 +91,8 @@ def _device_count(facts: Facts, _: Step) -> str:
 def _device_selector(facts: Facts, _: Step) -> str:
     if "to" in facts:
         return f"write the selector {facts['to']} instead of {facts['selector']} in {_of_request(facts)}"
-    return f"drop the selector {facts['selector']} from {_of_request(facts)}"
+    values = values_text([msgspec.convert(each, AttributeValues) for each in facts["attributes"]])
+    return f"drop the selector {facts['selector']} from {_of_request(facts)}{values}"
 
 
 def _pool_update(facts: Facts, _: Step) -> str:

@@ -88,18 +88,19 @@ def _unmatched(request: RequestObstacles) -> Iterator[str]:
         none = f"does not match the only device of class {class_name}"
     if all(each.excludes_all for each in request.unmatched):
         for each in request.unmatched:
-            yield f"selector {each.expression} {none}{_values(each.attributes)}"
+            yield f"selector {each.expression} {none}{values_text(each.attributes)}"
         return
     expressions = ", ".join(each.expression for each in request.unmatched)
     attributes = tuple(dict.fromkeys(value for each in request.unmatched for value in each.attributes))
-    yield f"none of the {count} devices of class {class_name} passes all of {expressions}{_values(attributes)}"
+    yield f"none of the {count} devices of class {class_name} passes all of {expressions}{values_text(attributes)}"
 
 
-def _values(attributes: Sequence[AttributeValues]) -> str:
+def values_text(attributes: Sequence[AttributeValues]) -> str:
+    """In brackets, with a space before; empty if the expression names no attribute."""
     told = []
     for each in attributes:
         if each.values:
-            more = f" and {each.more} more" if each.more else ""
+            more = f" and {each.more} more in the cluster" if each.more else ""
             told.append(f"{each.attribute} is {', '.join(each.values)}{more}")
         else:
             instead = f", but {', '.join(each.instead)}" if each.instead else ""

@@ -299,6 +299,8 @@ def test_a_selector_could_go_and_a_taint_be_tolerated() -> None:
     selector = {"cel": {"expression": "device.attributes['gpu.example.com'].model == 'b'"}}
     tree = device_scenario({"selectors": [selector]}, one={"attributes": {"model": {"string": "a"}}})
     assert suggested_for(tree)["deviceSelector"]["steps"][0]["facts"]["selector"] == selector["cel"]["expression"]
+    drop = "drop the selector device.attributes['gpu.example.com'].model == 'b' from request r of claim mine"
+    assert suggested_for(tree)["deviceSelector"]["text"] == f'{drop} (gpu.example.com/model is "a")'
     tainted = device_scenario({}, one={"taints": [{"key": "broken", "effect": "NoSchedule"}]})
     found = suggested_for(tainted)["deviceToleration"]
     assert found["text"] == "tolerate the taint broken:NoSchedule of devices in request r of claim mine"

@@ -151,7 +151,16 @@ def test_an_attribute_that_no_device_has_and_those_that_there_are() -> None:
 def test_of_many_values_five_are_told() -> None:
     many = devices_of("n0", *(gpu(f"d{number}", model=f"m{number}") for number in range(8)))
     told = why(many, claim("c0", exactly("r", **selecting(f'{MODEL} == "z"'))))
-    assert told.endswith(f'({DRIVER}/model is "m0", "m1", "m2", "m3", "m4" and 3 more)')
+    assert told.endswith(f'({DRIVER}/model is "m0", "m1", "m2", "m3", "m4" and 3 more in the cluster)')
+
+
+def test_of_an_attribute_with_many_values_all_nodes_are_told_the_same() -> None:
+    slices = [devices_of(f"n{node}", *(gpu(f"d{at}", model=f"{node}-{at}") for at in range(4))) for node in range(2)]
+    wanted = claim("c0", exactly("r", **selecting(f'{MODEL} == "z"')))
+    stage = Stage(device_class(), *slices, wanted)
+    stage.judge(user("c0"))
+    (detail,) = stage.details(user("c0"))
+    assert detail.text.endswith(f'({DRIVER}/model is "0-0", "0-1", "0-2", "0-3", "1-0" and 3 more in the cluster)')
 
 
 def test_selectors_that_only_together_match_nothing() -> None:

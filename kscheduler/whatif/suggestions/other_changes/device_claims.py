@@ -19,7 +19,7 @@ from kscheduler.devices.plan import MOST_RESULTS
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.dynamic_resources.pod_claims import is_made_for
 from kscheduler.whatif.suggestions.changed import ADD, REMOVE, REPLACE, ObjectChange, Operation, pointer
-from kscheduler.whatif.suggestions.other_changes.selector_fixes import selector_fixes
+from kscheduler.whatif.suggestions.other_changes.selector_fixes import selector_fixes, values_of_devices
 from kscheduler.whatif.suggestions.other_changes.wanted_devices import claims_of_pod, wants_devices
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
 from kscheduler.whatif.suggestions.trials.trial import Trials
@@ -117,6 +117,8 @@ def _of_request(
             yield _step(
                 ChangeKind.DEVICE_SELECTOR, claim, changed, size, {**details, "to": fixed}, f"{name}#{position}"
             )
+        there = values_of_devices(expression, trials.cache.devices.slices())
+        details["attributes"] = [msgspec.to_builtins(each) for each in there]
         yield _step(ChangeKind.DEVICE_SELECTOR, claim, patch, 0.5, details, f"{name}#{position}")
     for taint in _taints(trials):
         tree = {"key": taint[0], "operator": "Equal", "value": taint[1], "effect": taint[2]}

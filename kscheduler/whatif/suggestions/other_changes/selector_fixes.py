@@ -8,12 +8,18 @@ device.attributes["gpu.example.com"].model       only some devices have it:     
 import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from itertools import islice
 from typing import Final
 
 from kscheduler.api.devices import ResourceSlice
-from kscheduler.devices.explaining.named_attributes import NamedAttribute, attributes_of, named_attributes
-from kscheduler.devices.ids import DeviceID, PoolID
-from kscheduler.devices.pools import Pool, PoolDevice
+from kscheduler.devices.explaining.named_attributes import (
+    AttributeValues,
+    NamedAttribute,
+    attributes_of,
+    named_attributes,
+    unplaced,
+    values_there,
+)
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_]\w*")
 _DEVICES_READ: Final = 4096
@@ -35,6 +41,11 @@ def selector_fixes(expression: str, slices: Sequence[ResourceSlice]) -> Iterator
             yield fixed
             if again := _guarded(fixed, named_attributes(fixed)):
                 yield again
+
+
+def values_of_devices(expression: str, slices: Sequence[ResourceSlice]) -> tuple[AttributeValues, ...]:
+    """What devices of the cluster have where the expression looks."""
+    return values_there(expression, islice((found for piece in slices for found in unplaced(piece)), _DEVICES_READ))
 
 
 def _guarded(expression: str, named: Sequence[NamedAttribute]) -> str:
@@ -63,9 +74,8 @@ def _attributes(slices: Sequence[ResourceSlice], field: str) -> list[str]:
     found: set[str] = set()
     read = 0
     for piece in slices:
-        pool = Pool(PoolID(piece.spec.driver, piece.spec.pool.name))
-        for device in piece.spec.devices:
-            found.update(attributes_of(PoolDevice(DeviceID(*pool.id, device.name), device, piece, pool), field))
+        for device in unplaced(piece):
+            found.update(attributes_of(device, field))
         read += len(piece.spec.devices)
         if read >= _DEVICES_READ:
             break
