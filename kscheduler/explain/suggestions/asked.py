@@ -26,7 +26,7 @@ def suggested(decision: Decision, situation: Situation = NO_SITUATION) -> Sequen
         return None
     if decision.profile is None or decision.cache is None or not len(decision.cache.nodes):
         return None
-    if decision.error and not _wants_devices(decision.scenario.pod, decision.cache):
+    if decision.error and not wants_devices(decision.scenario.pod, decision.cache):
         return None  # a plugin has failed: no change of objects is known to help
     budgets = listed_budgets(decision.scenario.objects)
     scenario = decision.scenario
@@ -36,7 +36,7 @@ def suggested(decision: Decision, situation: Situation = NO_SITUATION) -> Sequen
     return [*_of_extenders(decision), *(_with_owners(each, scenario.gate_owners) for each in found)]
 
 
-def _wants_devices(pod: Pod, cache: Cache) -> bool:
+def wants_devices(pod: Pod, cache: Cache) -> bool:
     """Whether the error may be one about claims: a selector that fails, more devices than a claim may have."""
     return bool(pod.spec.resource_claims) or cache.devices.serve(PodInfo(pod))
 

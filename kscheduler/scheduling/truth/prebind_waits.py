@@ -83,13 +83,18 @@ class ClaimsNow:
         if not node:
             return ""
         timeout = binding_timeout(self._config(), pod.spec.scheduler_name)
-        told = [wait.text for wait in device_waits(pod, _claims_of(pod, self._cache.devices.claims), timeout)]
+        told = [wait.text for wait in waits_of(pod, self._cache.devices.claims, timeout)]
         for volume in pod.spec.volumes:
             name = claim_name(pod, volume)
             claim = None if name is None else self._cache.volumes.confirmed_claim(pod.metadata.namespace, name)
             if claim is not None and not claim.is_fully_bound and claim.metadata.annotations.get(SELECTED_NODE):
                 told.append(f"waits in PreBind for the volume of claim {name}, which is being made")
         return f"has node {node}, and {'; '.join(told)}" if told else ""
+
+
+def waits_of(pod: Pod, claims: Claims, timeout_seconds: float) -> list[DeviceWait]:
+    """The devices of the pod's claims that are not ready."""
+    return device_waits(pod, _claims_of(pod, claims), timeout_seconds)
 
 
 def binding_timeout(config: LoadedConfig, scheduler_name: str) -> float:
