@@ -151,8 +151,9 @@ class Obstacles:
         self, claim: ResourceClaim, wanted: Wanted, reached: Sequence[PoolDevice]
     ) -> tuple[RequestObstacles, Sequence[PoolDevice]]:
         """The obstacles, and the devices that are free for the request."""
-        of_class = [found for found in reached if self._passes(claim, wanted, found)]
-        matching = [found for found in of_class if self._selection(claim, wanted).has(found)]
+        is_of_class, selection = self._of_class(claim, wanted), self._selection(claim, wanted)
+        of_class = [found for found in reached if is_of_class(found)]
+        matching = [found for found in of_class if selection.has(found)]
         counts: Counter[str] = Counter()
         taints: Counter[tuple[DeviceTaint, tuple[str, ...]]] = Counter()
         free = []
@@ -214,11 +215,12 @@ class Obstacles:
         selectors = [wanted.selectors[number] for number in numbers] if numbers else wanted.selectors
         return self._selections.of(device_class, selectors, claim.key)
 
-    def _passes(self, claim: ResourceClaim, wanted: Wanted, found: PoolDevice) -> bool:
-        """Whether the device is of the class."""
-        if found.device.binding_conditions and not self._features.binding_conditions:
-            return False
-        return self._selections.of(self._class(wanted.class_name), (), claim.key).has(found)
+    def _of_class(self, claim: ResourceClaim, wanted: Wanted) -> Callable[[PoolDevice], bool]:
+        """Whether a device is of the class."""
+        selection = self._selections.of(self._class(wanted.class_name), (), claim.key)
+        if self._features.binding_conditions:
+            return selection.has
+        return lambda found: not found.device.binding_conditions and selection.has(found)
 
     def _class(self, name: str) -> DeviceClass:
         known = self._classes(name)
@@ -235,7 +237,7 @@ class Obstacles:
         alone = [
             number
             for number in range(len(wanted.selectors))
-            if not any(self._selection(claim, wanted, number).has(found) for found in of_class)
+            if not any(map(self._selection(claim, wanted, number).has, of_class))
         ]
         for number in alone or range(len(wanted.selectors)):
             cel = wanted.selectors[number].cel
@@ -253,9 +255,7 @@ class Obstacles:
         key = wanted.class_name, expression
         if key not in self._of_cluster:
             everywhere = islice((found for piece in self._slices.slices for found in unplaced(piece)), _DEVICES_READ)
-            self._of_cluster[key] = values_there(
-                expression, (found for found in everywhere if self._passes(claim, wanted, found))
-            )
+            self._of_cluster[key] = values_there(expression, filter(self._of_class(claim, wanted), everywhere))
         pairs = zip(self._of_cluster[key], values_there(expression, of_class), strict=True)
         return tuple(there if there.are_many or not there.values else here for there, here in pairs)
 

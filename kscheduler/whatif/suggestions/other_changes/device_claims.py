@@ -3,6 +3,7 @@
 A claim that has its devices already is left alone. One that several pods share is changed for all of them.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -106,7 +107,7 @@ def _of_request(
     claim: ResourceClaim, at: Place, facts: dict[str, Any], request: Request, trials: Trials
 ) -> Iterator[Step]:
     name = str(facts["request"])
-    yield from _fewer(claim, at, facts, request)
+    yield from _fewer(claim, at, facts, request, _most_on_a_node(trials))
     for position, selector in enumerate(request.selectors):
         patch = (Operation(REMOVE, pointer(*at, "selectors", position)),)
         expression = selector.cel.expression if selector.cel is not None else ""
@@ -135,17 +136,31 @@ def _of_request(
             yield _step(ChangeKind.DEVICE_CLASS, claim, patch, 0.7, details, f"{name} {other}", comes_last=True)
 
 
-def _fewer(claim: ResourceClaim, at: Place, facts: dict[str, Any], request: Request) -> Iterator[Step]:
+def _fewer(claim: ResourceClaim, at: Place, facts: dict[str, Any], request: Request, most: int) -> Iterator[Step]:
+    """`most`: the devices that a node can reach at most."""
     name = str(facts["request"])
     if request.allocation_mode == ALL:
         patch = (Operation(REPLACE, pointer(*at, "allocationMode"), "ExactCount"),)
         yield _step(ChangeKind.DEVICE_COUNT, claim, patch, _EVERYTHING, {**facts, "count": None, "to": 1}, name)
         return
     asked = request.count or 1
-    for count in range(min(asked - 1, MOST_RESULTS), 0, -1):
+    for count in range(min(asked - 1, MOST_RESULTS, most), 0, -1):
         patch = (Operation(REPLACE, pointer(*at, "count"), count),)
         details = {**facts, "count": asked, "to": count}
         yield _step(ChangeKind.DEVICE_COUNT, claim, patch, (asked - count) / asked, details, name)
+
+
+def _most_on_a_node(trials: Trials) -> int:
+    """A bound for the devices of a node: its own and all that are not of one node."""
+    local: Counter[str] = Counter()
+    others = 0
+    for published in trials.cache.devices.slices():
+        name, count = published.spec.node_name, len(published.spec.devices)
+        if name:
+            local[name] += count
+        else:
+            others += count
+    return max(local.values(), default=0) + others
 
 
 def _taints(trials: Trials) -> list[tuple[str, str, str]]:
