@@ -95,6 +95,12 @@ def _device_selector(facts: Facts, _: Step) -> str:
     return f"drop the selector {facts['selector']} from {_of_request(facts)}{values}"
 
 
+def _device_constraint(facts: Facts, _: Step) -> str:
+    if "to" in facts:
+        return f"let the constraint of {_claim(facts)} be on {facts['to']} instead of {facts['attribute']}"
+    return f"drop the constraint on {facts['attribute']} from {_claim(facts)}"
+
+
 def _pool_update(facts: Facts, _: Step) -> str:
     there = f"{facts['slices']} of {facts['sliceCount']} slices of generation {facts['generation']} are there"
     if facts["slices"] == 1:
@@ -230,7 +236,7 @@ _TEXTS: Final[Mapping[ChangeKind, Callable[[Facts, Step], str]]] = {
     ),
     ChangeKind.DEVICE_COUNT: _device_count,
     ChangeKind.DEVICE_SELECTOR: _device_selector,
-    ChangeKind.DEVICE_CONSTRAINT: lambda facts, _: f"drop the constraint on {facts['attribute']} from {_claim(facts)}",
+    ChangeKind.DEVICE_CONSTRAINT: _device_constraint,
     ChangeKind.DEVICE_TOLERATION: _device_toleration,
     ChangeKind.DEVICE_CLASS: _device_class,
     ChangeKind.GROUP_MIN_COUNT: lambda facts, _: (

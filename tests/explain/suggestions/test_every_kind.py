@@ -315,6 +315,16 @@ def test_a_constraint_between_devices_could_go() -> None:
     assert "drop the constraint on gpu.example.com/bus" in suggested_for(tree)["deviceConstraint"]["text"]
 
 
+def test_a_constraint_on_an_attribute_that_no_device_has_could_be_on_the_one_that_is_meant() -> None:
+    attributes: Tree = {"attributes": {"bus": {"int": 1}}}
+    tree = device_scenario({"count": 2}, one=attributes, two=attributes)
+    devices = tree["objects"]["resourceclaims"][0]["spec"]["devices"]
+    devices["constraints"] = [{"requests": ["r"], "matchAttribute": "example.com/bus"}]
+    assert suggested_for(tree)["deviceConstraint"]["text"] == (
+        "let the constraint of claim mine be on gpu.example.com/bus instead of example.com/bus"
+    )
+
+
 def test_devices_that_others_hold_could_be_given_back() -> None:
     found = suggested_for(device_scenario({}, held=1, one={}))["releaseDevices"]
     assert found["text"] == (

@@ -20,7 +20,11 @@ from kscheduler.devices.plan import MOST_RESULTS
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.dynamic_resources.pod_claims import is_made_for
 from kscheduler.whatif.suggestions.changed import ADD, REMOVE, REPLACE, ObjectChange, Operation, pointer
-from kscheduler.whatif.suggestions.other_changes.selector_fixes import selector_fixes, values_of_devices
+from kscheduler.whatif.suggestions.other_changes.selector_fixes import (
+    meant_attributes,
+    selector_fixes,
+    values_of_devices,
+)
 from kscheduler.whatif.suggestions.other_changes.wanted_devices import claims_of_pod, wants_devices
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
 from kscheduler.whatif.suggestions.trials.trial import Trials
@@ -51,6 +55,10 @@ def device_changes(trials: Trials) -> Iterator[Step]:
             attribute = constraint.match_attribute or constraint.distinct_attribute or ""
             patch = (Operation(REMOVE, pointer("spec", "devices", "constraints", position)),)
             facts = {**of, "attribute": attribute, "constraint": position}
+            field = "matchAttribute" if constraint.match_attribute else "distinctAttribute"
+            for meant in meant_attributes(attribute, trials.cache.devices.slices()):
+                changed = (Operation(REPLACE, pointer("spec", "devices", "constraints", position, field), meant),)
+                yield _step(ChangeKind.DEVICE_CONSTRAINT, claim, changed, 0.2, {**facts, "to": meant}, str(position))
             yield _step(ChangeKind.DEVICE_CONSTRAINT, claim, patch, 0.5, facts, str(position))
 
 

@@ -43,6 +43,14 @@ def selector_fixes(expression: str, slices: Sequence[ResourceSlice]) -> Iterator
                 yield again
 
 
+def meant_attributes(attribute: str, slices: Sequence[ResourceSlice]) -> Iterator[str]:
+    """Full names of attributes that a constraint may mean; none where devices have the one that it names."""
+    there = _attributes(slices, "attributes")
+    domain, _, name = attribute.rpartition("/")
+    if attribute not in there:
+        yield from _meant(NamedAttribute("attributes", domain, name), there)
+
+
 def values_of_devices(expression: str, slices: Sequence[ResourceSlice]) -> tuple[AttributeValues, ...]:
     """What devices of the cluster have where the expression looks."""
     return values_there(expression, islice((found for piece in slices for found in unplaced(piece)), _DEVICES_READ))
