@@ -101,6 +101,11 @@ class ClaimObstacles:
     reached: int
     """Devices of all classes that the node reaches, without those of unusable pools."""
 
+    @property
+    def says_much(self) -> bool:
+        """Whether the node has, or may have, devices of a class that is asked for."""
+        return bool(self.pools) or any(each.of_class for each in self.requests)
+
 
 class Obstacles:
     """Explains claims, in one state of devices and allocations."""

@@ -98,8 +98,11 @@ def _unserved(
 
 
 def _says_little(why: tuple[object, ...]) -> bool:
-    """Whether the group is of nodes without devices: those come last, however many they are."""
-    return len(why) == 4 and why[2] == 0
+    """Whether the group is of nodes without devices of the classes: those come last, however many they are."""
+    match why:
+        case (int(), tuple(unserved), int(), int()):
+            return all(found is not None and not found.says_much for _, found in unserved)
+    return False
 
 
 def _obstacles(obstacles: Obstacles, claim: ResourceClaim, node: Node) -> ClaimObstacles | None:

@@ -213,7 +213,16 @@ def test_devices_of_other_classes_do_not_count() -> None:
 
 
 def test_nodes_without_devices_are_told_last() -> None:
-    stage = Stage(device_class(), GPUS, claim("c0", exactly("r", 4)), nodes=3)
+    classes = device_class(), device_class("fpga", **selecting('device.driver == "fpga.example.com"'))
+    fpga = devices_of(
+        "n0", "f", driver="fpga.example.com", pool={"name": "f", "generation": 1, "resourceSliceCount": 1}
+    )
+    stage = Stage(*classes, GPUS, devices_of("n1", "x"), claim("c0", exactly("r", 4)), nodes=4)
+    stage.judge(user("c0"))
+    assert [len(each.rows) for each in stage.details(user("c0"))] == [1, 1, 2]
+    fpga = msgspec.structs.replace(fpga, metadata=msgspec.structs.replace(fpga.metadata, name="fpga"))
+    others = [devices_of(f"n{number}", "x") for number in (1, 2)]
+    stage = Stage(*classes, fpga, *others, claim("c0", exactly("r", 2, "fpga")), nodes=3)
     stage.judge(user("c0"))
     assert [len(each.rows) for each in stage.details(user("c0"))] == [1, 2]
 
