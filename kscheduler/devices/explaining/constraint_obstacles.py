@@ -43,9 +43,14 @@ def constraint_obstacle(
         for _, count, free in of_it
     ]
     every = {value for _, listed in found for values in listed for value in values or ()}
+    # Without lists one device may have a value of an unknown type, with which no other goes.
+    has_odd = not features.list_attributes and any(values == frozenset() for _, listed in found for values in listed)
     if spec.match_attribute is None:
-        best = min(len(every), needed)
-        return ConstraintObstacle(attribute, True, needed, best) if best < needed else None  # noqa: FBT003
+        best = min(len(every) + has_odd, needed)
+        at_once = needed if features.compares_all_distinct else _compared_at_once([count for count, _ in found])
+        return ConstraintObstacle(attribute, True, needed, best) if best < at_once else None  # noqa: FBT003
+    if has_odd and needed == 1:
+        return None
     counts = {value: sum(min(count, _having(value, listed)) for count, listed in found) for value in every}
     if not counts:
         return ConstraintObstacle(attribute, False, needed, 0)  # noqa: FBT003
@@ -53,6 +58,11 @@ def constraint_obstacle(
     if counts[value] >= needed:
         return None
     return ConstraintObstacle(attribute, False, needed, counts[value], str(value[1]))  # noqa: FBT003
+
+
+def _compared_at_once(counts: Sequence[int]) -> int:
+    """Values that must differ where only the last one of each request is compared, as in 1.36."""
+    return max(len(counts), 2 if max(counts) > 1 else 1)
 
 
 def _having(value: object, listed: Sequence[Values | None]) -> int:

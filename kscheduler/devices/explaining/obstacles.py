@@ -86,8 +86,12 @@ class RequestObstacles:
     @property
     def is_short(self) -> bool:
         """Whether the request by itself cannot have its devices."""
-        needed = max(self.matching, 1) if self.count is None else self.count
-        return self.free < needed
+        return self.free < self.needed
+
+    @property
+    def needed(self) -> int:
+        """How many devices; of all that match those that are large enough, and one at least."""
+        return max(self.matching - self.too_small, 1) if self.count is None else self.count
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +148,7 @@ class Obstacles:
                 told.append(obstacles)
                 class_names.add(wanted.class_name)
                 if len(alternatives) == 1:
-                    free_for.append((wanted, obstacles.matching if obstacles.count is None else obstacles.count, free))
+                    free_for.append((wanted, obstacles.needed, free))
         constraints = () if any(each.is_short for each in told) else tuple(self._constraints(claim, free_for))
         troubles = [trouble_of(pool, self._slices.slices) for pool in pools if not pool.is_usable]
         concerned = tuple(each for each in troubles if self._may_have(each, class_names))
@@ -193,7 +197,8 @@ class Obstacles:
         features, device = self._features, found.device
         used = self._allocated.consumed.get(found.id, _NOTHING_USED)
         has_enough, has_room_now = _room(wanted, found, used, features)
-        if not has_enough:
+        means_rest = wanted.mode == ALL and not features.all_means_static_capacity
+        if not has_enough or (means_rest and not has_room_now):
             return "too small", ()
         taints = tuple(untolerated(wanted.tolerations, device.taints)) if features.device_taints else ()
         if taints:
@@ -201,13 +206,18 @@ class Obstacles:
         if (found.id in self._allocated.devices and not wanted.is_admin) or not has_room_now:
             return "in use", ()
         is_shared = features.consumable_capacity and bool(device.allow_multiple_allocations)
-        is_counted = is_shared and found.id in self._allocated.consumed
+        is_counted = is_shared and self._is_partly_used(found)
         if device.consumes_counters and not is_counted and not self._has_counters(found):
             return "without counters", ()
         return "", ()
 
     def _rules_of(self, found: PoolDevice, taint: DeviceTaint) -> tuple[str, ...]:
         return tuple(rule.metadata.name for rule in self._rules if rule.spec.taint == taint and _selects(rule, found))
+
+    def _is_partly_used(self, found: PoolDevice) -> bool:
+        """Whether the counters of a device that may be shared are counted already."""
+        counts_shares = self._features.counts_by_pool_and_driver and found.id in self._allocated.shared
+        return found.id in self._allocated.consumed or counts_shares
 
     def _has_counters(self, found: PoolDevice) -> bool:
         return self._features.partitionable_devices and PoolCounters(self._free_counters, self._features).take(found)
