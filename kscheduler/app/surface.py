@@ -53,6 +53,7 @@ from kscheduler.metrics import (
 )
 from kscheduler.scheduling.observations import OF_GROUP, SINGLE_POD
 from kscheduler.scheduling.truth.pending import PendingPods
+from kscheduler.scheduling.truth.prebind_waits import ClaimsNow
 from kscheduler.server import (
     Address,
     Check,
@@ -309,7 +310,12 @@ class Surface:
 
     def _waiting(self) -> PendingPods:
         assembly = self._parts.assembly
-        return PendingPods(assembly.queue, self._parts.informers.informer(PODS).store, assembly.profiles.__contains__)
+        pods = self._parts.informers.informer(PODS).store
+        return PendingPods(assembly.queue, pods, assembly.profiles.__contains__, self._claims_now())
+
+    def _claims_now(self) -> ClaimsNow:
+        assembly = self._parts.assembly
+        return ClaimsNow(assembly.cache, lambda: assembly.config)
 
     def _pages(self) -> dict[str, ServedPage]:
         """Pages that gates and `enableProfiling` decide about, and resources by pod."""

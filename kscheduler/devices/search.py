@@ -5,11 +5,11 @@ undone. The devices of a request come in the order of the pools, so that no set 
 are generators that one loop drives: as many devices as a pod may claim do not fit on Python's stack.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from kscheduler.api.devices import DeviceToleration
+from kscheduler.api.devices import DeviceTaint, DeviceToleration
 from kscheduler.devices.errors import AllocationError
 from kscheduler.devices.features import AllocatorFeatures
 from kscheduler.devices.ids import AllocatedState, DeviceID
@@ -326,7 +326,12 @@ def _remembers(features: AllocatorFeatures, devices: Sequence[PoolDevice]) -> bo
 
 def _tolerates(tolerations: Sequence[DeviceToleration], found: PoolDevice) -> bool:
     """Whether no taint keeps the device from being allocated."""
-    for taint in found.device.taints:
+    return next(untolerated(tolerations, found.device.taints), None) is None
+
+
+def untolerated(tolerations: Sequence[DeviceToleration], taints: Sequence[DeviceTaint]) -> Iterator[DeviceTaint]:
+    """The taints of a device that keep it from being allocated to a request with these tolerations."""
+    for taint in taints:
         if taint.effect not in ("NoSchedule", "NoExecute"):
             continue
         if not any(
@@ -335,5 +340,4 @@ def _tolerates(tolerations: Sequence[DeviceToleration], found: PoolDevice) -> bo
             and (each.operator == "Exists" or (each.operator in ("", "Equal") and each.value == taint.value))
             for each in tolerations
         ):
-            return False
-    return True
+            yield taint

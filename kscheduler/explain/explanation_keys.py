@@ -211,6 +211,16 @@ def _situation(situation: Situation) -> Tree:
             for claim in situation.claims
         ],
         "waitsForVolumes": [claim.name for claim in situation.waits_for_volumes],
+        "waitsForDevices": [
+            {
+                "claim": wait.claim,
+                "device": wait.device,
+                "conditions": list(wait.conditions),
+                "since": wait.since or None,
+                "until": wait.until or None,
+            }
+            for wait in situation.device_waits
+        ],
         "servedSchedulerNames": list(situation.served),
         "origin": situation.origin or None,
         "inService": None if situation.in_service is None else situation.in_service.tree,

@@ -62,8 +62,11 @@ class InService:
         }
 
 
-def service_lines(known: InService, told: Collection[str] = ()) -> Iterator[str]:
-    """The facts as sentences. `told`: errors that stand elsewhere in the answer."""
+def service_lines(known: InService, told: Collection[str] = (), *, waits: bool = False) -> Iterator[str]:
+    """The facts as sentences.
+
+    `told`: errors that stand elsewhere in the answer. `waits`: whether that says what it waits for in PreBind.
+    """
     if not known.leads:
         yield "the replica that was asked does not lead: another one schedules, with a queue of its own"
     tries = "1 attempt" if known.attempts == 1 else f"{known.attempts} attempts"
@@ -80,10 +83,12 @@ def service_lines(known: InService, told: Collection[str] = ()) -> Iterator[str]
         case "gated":
             yield f"kept out of the queue by {known.gated_by or 'a PreEnqueue plugin'}"
         case "permit":
-            waits = ", ".join(f"{plugin} (for {left:.0f} s at most)" for plugin, left in known.permit.items())
-            yield f"node {known.assumed_on} is reserved for it; it waits until Permit plugins let it through: {waits}"
+            holding = ", ".join(f"{plugin} (for {left:.0f} s at most)" for plugin, left in known.permit.items())
+            yield f"node {known.assumed_on} is reserved for it; it waits until Permit plugins let it through: {holding}"
         case "extenderLine":
             yield "waits in line until its HTTP extenders can be asked"
+        case "underWay" if known.assumed_on and waits:
+            yield f"node {known.assumed_on} is reserved for it; it is bound when what it waits for is there"
         case "underWay" if known.assumed_on:
             yield f"is being bound to {known.assumed_on} at this moment"
         case "underWay":

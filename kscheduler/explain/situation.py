@@ -15,6 +15,7 @@ from kscheduler.api.meta import Condition
 from kscheduler.api.storage import SELECTED_NODE, PersistentVolumeClaim, StorageClass
 from kscheduler.explain.in_service import InService, service_lines
 from kscheduler.framework.cluster.volumes import claim_name
+from kscheduler.scheduling.truth.prebind_waits import DeviceWait
 
 ASK_THE_SERVICE: Final = "only the running service knows: `kubectl kscheduler why POD` asks it, as GET /explain does"
 
@@ -60,6 +61,8 @@ class Situation:
     """The condition PodScheduled."""
     nominated_node: str = ""
     claims: tuple[ClaimState, ...] = ()
+    device_waits: tuple[DeviceWait, ...] = ()
+    """Devices that are reserved for the pod and not ready: it waits in PreBind, or did so."""
     scheduler_name: str = ""
     served: tuple[str, ...] = ()
     """The profiles that are served here."""
@@ -148,7 +151,8 @@ def situation_lines(situation: Situation, *, fits: bool, event: str = "", error:
     yield from _waiting_lines(situation)
     if situation.in_service is not None:
         told = {event, error} | ({condition.message} if condition is not None else set())
-        yield from service_lines(situation.in_service, told)
+        waits = bool(situation.device_waits or situation.waits_for_volumes)
+        yield from service_lines(situation.in_service, told, waits=waits)
     elif fits:
         yield from _why_not_bound(situation)
 
@@ -156,6 +160,7 @@ def situation_lines(situation: Situation, *, fits: bool, event: str = "", error:
 def _waiting_lines(situation: Situation) -> Iterator[str]:
     if situation.nominated_node:
         yield f"nominated to {situation.nominated_node} (status.nominatedNodeName)"
+    yield from (wait.text for wait in situation.device_waits)
     for claim in situation.claims:
         if not claim.exists:
             yield f"claim {claim.name} does not exist"
@@ -171,7 +176,7 @@ def _waiting_lines(situation: Situation) -> Iterator[str]:
 
 
 def _why_not_bound(situation: Situation) -> Iterator[str]:
-    if situation.waits_for_volumes:
+    if situation.waits_for_volumes or situation.device_waits:
         return
     waits = f"whether it is in the queue, backs off or waits for Permit {ASK_THE_SERVICE}"
     if situation.nominated_node:

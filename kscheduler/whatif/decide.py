@@ -131,6 +131,8 @@ def prepare(scenario: Scenario, client: ClusterClient | None = None, own: OwnObj
     cache = cluster_cache(scenario.objects, scenario.pod, scenario.config.gates, scenario.where, apis)
     _nominate(cache, scenario)
     pod = _judged(scenario)
+    if scenario.was_on_node:
+        _give_up_devices(cache.devices, scenario.pod)
     listed = ListedKinds(scenario.objects, own)
     ports = replace(scenario_ports(scenario.objects), client=client, lister=listed.lister)
     return Prepared(scenario, cache, pod, profile_of(scenario, cache, scenario.plugins, ports), listed, client)
@@ -144,6 +146,7 @@ def prepare_over(scenario: Scenario, cache: Cache, profile: Profile | None) -> P
     pod = _judged(scenario)
     if cache.node_of(pod.uid):
         cache.lift_pod(pod.uid)
+        _give_up_devices(cache.devices, scenario.pod)
     return Prepared(scenario, cache, pod, profile, ListedKinds(scenario.objects), data=())
 
 
@@ -230,6 +233,16 @@ def cluster_cache(
         for listed in objects.groups(api.kind):
             cache.pod_groups.put(api.definition_of(listed))
     return cache
+
+
+def _give_up_devices(devices: DeviceTable, pod: Pod) -> None:
+    """The claim for the pod's extended resources goes with its place, as its other requests do: it is made with both.
+
+    Of a pod that waits it is left over from an earlier attempt, and in the way.
+    """
+    claim = devices.claims.for_extended_resources(pod)
+    if claim is not None:
+        devices.claims.delete(claim)
 
 
 def _add_devices(devices: DeviceTable, objects: ClusterObjects, gates: FeatureGates) -> None:

@@ -145,6 +145,8 @@ class Scenario:
     """Who has set the pod's scheduling gates, as far as `managedFields` say it."""
     claim_templates: Mapping[str, ResourceClaimTemplate | None] = field(default_factory=dict)
     """By name those that the pod names, as far as somebody has looked; `None`: there is none of this name."""
+    was_on_node: bool = False
+    """Whether the pod is on a node and is judged as if it were not: what it holds there counts as its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,15 @@ from typing import Any
 
 import pytest
 
+from kscheduler.assembly import Ports
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import default_configuration
 from kscheduler.explain.as_json import decision_tree
 from kscheduler.explain.groups import group_text, group_tree
+from kscheduler.explain.questions.question import question_about
+from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.text.as_text import decision_text
-from kscheduler.whatif.decide import decide
+from kscheduler.whatif.decide import cluster_cache, decide, prepare_over, profile_of
 from kscheduler.whatif.decide_group import decide_group
 from kscheduler.whatif.scenario import GroupScenario, parse_line, parse_scenario
 from tests.explain.scenarios import Tree, node_tree, pod_tree
@@ -75,6 +78,62 @@ def test_devices_of_extended_resources_are_told() -> None:
         ("<extended-resources>", "gpu-1"),
     ]
     assert list(tree["devices"]) == ["a"]
+
+
+def test_what_stands_in_a_claims_way_is_told_as_text_and_as_json() -> None:
+    wanted = claim("c")
+    selector = f'device.attributes["{DRIVER}"].model == "big"'
+    wanted["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = [{"cel": {"expression": selector}}]
+    slices = [published("a", "gpu-0"), published("b", "gpu-2")]
+    slices[0]["spec"]["devices"][0]["attributes"] = {"model": {"string": "small"}}
+    slices[1]["spec"]["pool"]["resourceSliceCount"] = 2
+    line = scenario([], [wanted], pod=pod_tree(resourceClaims=named("c")), objects={"resourceslices": slices})
+    decision = decide(parse_scenario(line, "test", AS_1_37))
+    tree = json.loads(json.dumps(decision_tree(decision)))
+    assert_valid(tree)
+    text = " ".join(decision_text(decision).split())
+    assert f'{selector} does not match the only device of class gpu ({DRIVER}/model is "small") (1: a)' in text
+    assert f"pool b of driver {DRIVER} is being updated: its driver has published 1 of 2 slices" in text
+    facts = {each["nodes"][0]: each["facts"]["obstacles"] for each in tree["rejections"][0]["details"]}
+    assert facts["a"]["requests"][0]["unmatched"][0]["attributes"][0]["values"] == ['"small"']
+    assert facts["b"]["pools"][0]["sliceCount"] == 2
+
+
+def running_with_devices() -> tuple[Tree, Tree]:
+    """A pod on node `a` with both of its devices as extended resources, and its claim."""
+    pod = pod_tree(nodeName="a")
+    pod["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "2"
+    own = claim("own", "gpu-0", "gpu-1")
+    uid = pod["metadata"]["uid"]
+    own["metadata"] |= {
+        "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": uid, "controller": True}],
+    }
+    own["status"]["reservedFor"] = [{"resource": "pods", "name": "web", "uid": uid}]
+    return pod, own
+
+
+@pytest.mark.parametrize("is_in_service", [False, True])
+def test_the_claim_for_extended_resources_of_a_running_pod_is_its_own(is_in_service: bool) -> None:
+    pod, own = running_with_devices()
+    read = parse_scenario(scenario([pod], [own], pod=pod), "test", AS_1_37)
+    question = question_about(read.pod, read.objects, Serving(AS_1_37, "here"), "test")
+    if is_in_service:
+        cache = cluster_cache(read.objects, None, AS_1_37.gates)
+        profile = profile_of(read, cache, None, Ports())
+        decision = prepare_over(question.scenario, cache, profile).decide()
+    else:
+        decision = question.answer()
+    assert decision.record is not None
+    assert decision.record.node_name == "a"
+
+
+def test_the_claim_for_extended_resources_of_a_waiting_pod_is_left_over() -> None:
+    pod, own = running_with_devices()
+    pod["spec"]["nodeName"] = ""
+    decision = decide(parse_scenario(scenario([], [own], pod=pod), "test", AS_1_37))
+    assert decision.record is not None
+    assert "cannot schedule extended resource claim" in decision.record.message
 
 
 @pytest.mark.parametrize("pod", [pod_tree(), pod_tree(cpu="9", resourceClaims=named("c"))])

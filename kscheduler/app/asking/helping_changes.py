@@ -31,7 +31,7 @@ def pending_of(parts: Parts, keys: Iterable[str]) -> Iterable[tuple[PodInfo, Pro
 
 
 def helping_changes(parts: Parts, reasons: Iterable[Sequence[str]]) -> dict[str, Tree]:
-    """The change that frees most pods of each reason, by the key of the reason's first pod."""
+    """The change that frees most pods of each reason, by the key of the reason's first pod; `pod`: of whom it is."""
     objects = ClusterObjects(
         replicasets=tuple(parts.informers.informer(REPLICA_SETS).store.list()),
         statefulsets=tuple(parts.informers.informer(STATEFUL_SETS).store.list()),
@@ -41,11 +41,14 @@ def helping_changes(parts: Parts, reasons: Iterable[Sequence[str]]) -> dict[str,
         pods = [*pending_of(parts, keys[:MOST_PODS])]
         if not pods or parts.assembly.queue.group_of(pods[0][0].pod) is not None:
             continue  # a group is decided about as a whole
-        (example, profile), cache = pods[0], parts.assembly.cache
+        cache, first = parts.assembly.cache, pods[0][0].key
+        # A pod that may not even enter the queue (its claim was deleted since) says nothing about the others.
+        pods.sort(key=lambda entry: not entry[1].run_pre_enqueue(entry[0]).is_success)
+        example, profile = pods[0]
         alike = [pod for pod, _ in pods]
         best = help_for_many(profile, alike, cache, parts.assembly.ports.budgets, owners_in(objects.replicasets))
         if best is not None:
             scenario = Scenario(objects, example.pod, parts.assembly.config)
             (tree,) = suggestion_trees((best.suggestion,), scenario, NO_SITUATION)
-            found[example.key] = {**tree, "frees": best.frees, "tried": best.tried}
+            found[first] = {"pod": example.key, **tree, "frees": best.frees, "tried": best.tried}
     return found

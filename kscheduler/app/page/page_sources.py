@@ -8,6 +8,7 @@ from kscheduler.app.parts import Parts
 from kscheduler.election.rules import Role
 from kscheduler.scheduling.overfill.overfill_reports import summary_of
 from kscheduler.scheduling.truth.pending import PendingPods
+from kscheduler.scheduling.truth.prebind_waits import ClaimsNow
 from kscheduler.server import Health
 from kscheduler.server.status_page.sources import MOST_NOTES, LiveAnswers, PageSources, ServiceStanding
 
@@ -58,6 +59,7 @@ def page_sources(
         observations=parts.observations,
         recent=parts.pod_log.recent,
         at_permit=assembly.waiting,
+        prebind_waits=ClaimsNow(assembly.cache, lambda: assembly.config).waits,
         binding=lambda: parts.workers.binding,
         awaited_events=assembly.queue.awaited_events,
         standing=standing,

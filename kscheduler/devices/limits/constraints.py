@@ -53,10 +53,7 @@ class _OnAttribute:
 
     def _values_of(self, device: Device, identity: DeviceID) -> Values | None:
         """`None` if the device lacks the attribute."""
-        attribute = _attribute(device, identity.driver, self._attribute)
-        if attribute is None:
-            return None
-        return _any_values(attribute) if self._features.list_attributes else _scalar(attribute)
+        return values_of(device, identity.driver, self._attribute, self._features)
 
 
 class MatchAttribute(_OnAttribute):
@@ -151,6 +148,14 @@ class LastDistinctAttribute(_OnAttribute):
         if self._applies(wanted):
             self._last.pop(wanted.base, None)
             self._count -= 1
+
+
+def values_of(device: Device, driver: str, attribute: str, features: AllocatorFeatures) -> Values | None:
+    """What a constraint on the attribute compares; `None` if the device lacks it."""
+    found = _attribute(device, driver, attribute)
+    if found is None:
+        return None
+    return _any_values(found) if features.list_attributes else _scalar(found)
 
 
 def _attribute(device: Device, driver: str, name: str) -> DeviceAttribute | None:

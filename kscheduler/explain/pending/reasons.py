@@ -13,10 +13,12 @@ from kscheduler.api.core import Pod
 from kscheduler.explain.questions.membership import how_to_follow, unfollowed_group_of
 from kscheduler.explain.questions.served_cluster import served_cluster
 from kscheduler.explain.questions.serving import Serving
+from kscheduler.explain.suggestions.asked import wants_devices
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.profiles import Profiles
+from kscheduler.scheduling.truth.prebind_waits import binding_timeout, waits_of
 from kscheduler.state.cache import Cache
 from kscheduler.whatif.decide import scenario_ports
 from kscheduler.whatif.owners import owners_in
@@ -94,7 +96,12 @@ def pending_reasons(
         template = template_of(pod)
         if template not in by_template:
             by_template[template] = _judged(pod, profiles, cache)
-        found.setdefault(by_template[template], []).append(pod)
+        judged = by_template[template]
+        if judged.verdict is PendingVerdict.FITS:
+            timeout = binding_timeout(served.config, pod.spec.scheduler_name)
+            waits = [wait.text for wait in waits_of(pod, cache.devices.claims, timeout)]
+            judged = replace(judged, message=f"fits, and {'; '.join(waits)}") if waits else judged
+        found.setdefault(judged, []).append(pod)
     reasons = [_reason(judged, pods, profiles, cache, objects, with_suggestions) for judged, pods in found.items()]
     return sorted(reasons, key=lambda each: (-len(each.pods), each.message))
 
@@ -138,10 +145,11 @@ def _reason(
 ) -> Reason:
     ordered = tuple(sorted(pods, key=lambda pod: (pod.metadata.creation_timestamp or "~", pod.key)))
     reason = Reason(judged.verdict, judged.message, judged.plugins, ordered, served=tuple(profiles))
-    helps = judged.verdict in (PendingVerdict.UNSCHEDULABLE, PendingVerdict.GATED, PendingVerdict.PREEMPTING)
-    if not (with_suggestions and helps):
-        return reason
     example = ordered[0]
+    helps = judged.verdict in (PendingVerdict.UNSCHEDULABLE, PendingVerdict.GATED, PendingVerdict.PREEMPTING)
+    of_claims = judged.verdict is PendingVerdict.ERROR and wants_devices(example, cache)
+    if not (with_suggestions and (helps or of_claims)):
+        return reason
     served = [PodInfo(pod) for pod in ordered if pod.spec.scheduler_name == example.spec.scheduler_name]
     budgets = scenario_ports(objects).budgets
     best = help_for_many(profiles[example.spec.scheduler_name], served, cache, budgets, owners_in(objects.replicasets))

@@ -16,6 +16,7 @@ from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing, claim_states, standing_of
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.cluster.pod_groups import GroupDefinition, GroupKey
+from kscheduler.scheduling.truth.prebind_waits import DeviceWait, binding_timeout, device_waits
 from kscheduler.whatif.decide import Decision, Prepared, decide, prepare
 from kscheduler.whatif.decide_group import GroupDecision, decide_group
 from kscheduler.whatif.scenario import ClusterObjects, GroupScenario, Scenario
@@ -108,6 +109,7 @@ def question_about(
         condition=condition,
         nominated_node=pod.status.nominated_node_name,
         claims=claim_states(pod, objects.persistentvolumeclaims, objects.storageclasses),
+        device_waits=_device_waits(pod, objects, served) if standing is Standing.PENDING else (),
         scheduler_name=pod.spec.scheduler_name,
         served=served.names,
         served_by=served.source,
@@ -115,8 +117,14 @@ def question_about(
     )
     unplaced = replace(pod, spec=replace(pod.spec, node_name=""))
     judged, config, of_group = by_itself(unplaced, served.for_pod(pod.spec.scheduler_name))
-    scenario = Scenario(objects, judged, config, where=where, plugins=served.registry)
+    is_bound = standing is Standing.BOUND
+    scenario = Scenario(objects, judged, config, where=where, plugins=served.registry, was_on_node=is_bound)
     return Question(scenario, situation, (*notes, *of_group, *unfollowed((pod,), served.config)))
+
+
+def _device_waits(pod: Pod, objects: ClusterObjects, served: Serving) -> tuple[DeviceWait, ...]:
+    timeout = binding_timeout(served.config, pod.spec.scheduler_name)
+    return tuple(device_waits(pod, objects.resourceclaims, timeout))
 
 
 def with_gate_owners(question: Question, owners: tuple[str, ...]) -> Question:

@@ -3,17 +3,19 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from kscheduler.api.core import Pod
 from kscheduler.explain.extenders import extender_roles
 from kscheduler.explain.outcome import Outcome, cycle_outcome
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.state.cache import Cache
 from kscheduler.whatif.budgets import listed_budgets
 from kscheduler.whatif.decide import Decision
 from kscheduler.whatif.owners import owners_in
 from kscheduler.whatif.suggestions.search import suggestions
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
 
-_WITHOUT = (Outcome.PLACED, Outcome.ERROR, None)
+_WITHOUT = (Outcome.PLACED, None)
 _OVER = (Standing.BOUND, Standing.FINISHED, Standing.TERMINATING)
 _MOST_MESSAGES = 3
 
@@ -24,12 +26,19 @@ def suggested(decision: Decision, situation: Situation = NO_SITUATION) -> Sequen
         return None
     if decision.profile is None or decision.cache is None or not len(decision.cache.nodes):
         return None
+    if decision.error and not wants_devices(decision.scenario.pod, decision.cache):
+        return None  # a plugin has failed: no change of objects is known to help
     budgets = listed_budgets(decision.scenario.objects)
     scenario = decision.scenario
     pod = PodInfo(scenario.pod)
     owners = owners_in(scenario.objects.replicasets)
     found = suggestions(decision.profile, pod, decision.cache, budgets, scenario.claim_templates, owners)
     return [*_of_extenders(decision), *(_with_owners(each, scenario.gate_owners) for each in found)]
+
+
+def wants_devices(pod: Pod, cache: Cache) -> bool:
+    """Whether the error may be one about claims: a selector that fails, more devices than a claim may have."""
+    return bool(pod.spec.resource_claims) or cache.devices.serve(PodInfo(pod))
 
 
 def _of_extenders(decision: Decision) -> Iterator[Suggestion]:

@@ -39,6 +39,7 @@ _NOT_BY_KUBECTL: Final = (
     ChangeKind.GROUP_TOPOLOGY,
     ChangeKind.PLUGIN,
     ChangeKind.EXTENDER,
+    ChangeKind.POOL_UPDATE,
 )
 _REPLACE: Final = "kubectl replace --force -f -"
 """Deletes the object and creates it again."""
@@ -253,8 +254,8 @@ def _other_command(step: Step) -> str:
             return _quoted("kubectl", "taint", "node", step.changes[0].name, *taints)
         case ChangeKind.NODE_LABEL:
             return _quoted("kubectl", "label", "node", step.changes[0].name, "--overwrite", *_labels(step))
-        case ChangeKind.DELETE_PODS | ChangeKind.RELEASE_DEVICES:
-            return _deletion(step.changes)
+        case ChangeKind.DELETE_PODS | ChangeKind.RELEASE_DEVICES | ChangeKind.DEVICE_TAINT_RULE:
+            return _deletion(step)
         case ChangeKind.NAMESPACE_LABEL:
             return _quoted("kubectl", "label", "namespace", step.changes[0].name, "--overwrite", *_labels(step))
         case ChangeKind.GROUP_MIN_COUNT:
@@ -275,12 +276,17 @@ def _other_command(step: Step) -> str:
             return ""
 
 
-def _deletion(changes: Iterable[ObjectChange]) -> str:
+def _deletion(step: Step) -> str:
+    """A claim that was made for a pod goes with it: to delete it, too, would end in NotFound."""
+    kinds = {"pods": "pod", "resourceclaims": "resourceclaim", "devicetaintrules": "devicetaintrule"}
     names: dict[tuple[str, str], list[str]] = {}
-    for change in changes:
-        kind = {"pods": "pod", "resourceclaims": "resourceclaim"}[change.resource]
-        names.setdefault((kind, change.namespace), []).append(change.name)
-    lines = [_quoted("kubectl", "delete", kind, "-n", space, *found) for (kind, space), found in sorted(names.items())]
+    for change in step.changes:
+        if not (change.resource == "resourceclaims" and step.facts["goesWithItsPod"]):
+            names.setdefault((kinds[change.resource], change.namespace), []).append(change.name)
+    lines = [
+        _quoted("kubectl", "delete", kind, *(("-n", space) if space else ()), *found)
+        for (kind, space), found in sorted(names.items())
+    ]
     return " && ".join(lines)
 
 

@@ -3,7 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
+from kscheduler.devices.explaining.named_attributes import AttributeValues
 from kscheduler.framework.reasons.wording import amount_text
+from kscheduler.plugins.dynamic_resources.obstacles_in_words import values_text
 from kscheduler.whatif.suggestions.pod_changes.requests_lowered import quantity_text
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
 
@@ -84,6 +88,27 @@ def _device_count(facts: Facts, _: Step) -> str:
     return f"ask for {devices} instead of {now} in {_of_request(facts)}"
 
 
+def _device_selector(facts: Facts, _: Step) -> str:
+    if "to" in facts:
+        return f"write the selector {facts['to']} instead of {facts['selector']} in {_of_request(facts)}"
+    values = values_text([msgspec.convert(each, AttributeValues) for each in facts["attributes"]])
+    return f"drop the selector {facts['selector']} from {_of_request(facts)}{values}"
+
+
+def _device_constraint(facts: Facts, _: Step) -> str:
+    if "to" in facts:
+        return f"let the constraint of {_claim(facts)} be on {facts['to']} instead of {facts['attribute']}"
+    return f"drop the constraint on {facts['attribute']} from {_claim(facts)}"
+
+
+def _pool_update(facts: Facts, _: Step) -> str:
+    there = f"{facts['slices']} of {facts['sliceCount']} slices of generation {facts['generation']} are there"
+    if facts["slices"] == 1:
+        there = there.replace(" are there", " is there")
+    pool = f"pool {facts['pool']} of driver {facts['driver']}"
+    return f"wait until {pool} is whole: its driver is updating it, {there}"
+
+
 def _device_toleration(facts: Facts, _: Step) -> str:
     return f"tolerate the taint {_taint(facts)} of devices in {_of_request(facts)}"
 
@@ -137,6 +162,8 @@ def _deletion(facts: Facts, _: Step) -> str:
 
 def _release(facts: Facts, _: Step) -> str:
     pods, devices = facts["pods"], _few(facts["devices"], "devices")
+    if facts["goesWithItsPod"]:
+        return f"delete {_few(pods, 'pods')}, with which claim {facts['claim']} goes, which holds {devices}"
     users = f", and delete {_few(pods, 'pods')}, which use{'s' if len(pods) == 1 else ''} it"
     return f"delete claim {facts['claim']}, which holds {devices}{users if pods else ''}"
 
@@ -208,8 +235,8 @@ _TEXTS: Final[Mapping[ChangeKind, Callable[[Facts, Step], str]]] = {
         f"make the pod again: it has claim {', '.join(facts['claims'])} of before the template was changed"
     ),
     ChangeKind.DEVICE_COUNT: _device_count,
-    ChangeKind.DEVICE_SELECTOR: lambda facts, _: f"drop the selector {facts['selector']} from {_of_request(facts)}",
-    ChangeKind.DEVICE_CONSTRAINT: lambda facts, _: f"drop the constraint on {facts['attribute']} from {_claim(facts)}",
+    ChangeKind.DEVICE_SELECTOR: _device_selector,
+    ChangeKind.DEVICE_CONSTRAINT: _device_constraint,
     ChangeKind.DEVICE_TOLERATION: _device_toleration,
     ChangeKind.DEVICE_CLASS: _device_class,
     ChangeKind.GROUP_MIN_COUNT: lambda facts, _: (
@@ -228,6 +255,10 @@ _TEXTS: Final[Mapping[ChangeKind, Callable[[Facts, Step], str]]] = {
     ChangeKind.TAINT: lambda facts, step: (
         f"take {', '.join(map(_taint, facts['taints']))} off node {step.changes[0].name}"
     ),
+    ChangeKind.DEVICE_TAINT_RULE: lambda facts, _: (
+        f"delete DeviceTaintRule {facts['rule']}, which taints devices with {_taint(facts)}"
+    ),
+    ChangeKind.POOL_UPDATE: _pool_update,
     ChangeKind.NODE_LABEL: lambda facts, step: f"label node {step.changes[0].name}: {_labels(facts)}",
     ChangeKind.DETACH_VOLUME: lambda facts, _: (
         f"detach volume {facts['volume']}, which no pod uses there, from node {facts['node']}"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from kscheduler.api.core import Pod
-from kscheduler.api.devices import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
+from kscheduler.api.devices import AllocationResult, DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.status import error
@@ -132,6 +132,10 @@ class Devices(Protocol):
 
     def slices(self) -> Sequence[ResourceSlice]:
         """The slices, with the taints of all rules; the same object as long as no slice and no rule changes."""
+        ...
+
+    def taint_rules(self) -> Sequence[DeviceTaintRule]:
+        """The rules whose taints `slices` have, by name."""
         ...
 
     def device_class(self, name: str) -> DeviceClass | None:

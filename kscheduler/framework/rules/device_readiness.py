@@ -35,6 +35,16 @@ def is_ready(claim: ResourceClaim) -> bool:
     return True
 
 
+def awaited_devices(claim: ResourceClaim) -> Iterator[tuple[DeviceRequestAllocationResult, tuple[str, ...]]]:
+    """The allocated devices that are not ready, each with the conditions that are not true yet."""
+    for result in devices_with_conditions(claim):
+        report = _report(claim, result)
+        reported = () if report is None else report.conditions
+        met = {condition.type for condition in reported if condition.status == "True"}
+        if missing := tuple(name for name in result.binding_conditions if name not in met):
+            yield result, missing
+
+
 def is_overdue(claim: ResourceClaim, timeout_seconds: float, now: float) -> bool:
     """Whether devices that must become ready have had their time; `now`: seconds since the epoch."""
     allocation = claim.status.allocation

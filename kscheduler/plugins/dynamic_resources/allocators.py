@@ -7,6 +7,7 @@ from typing import Final, cast
 from kscheduler.api.devices import ResourceClaim, ResourceSlice
 from kscheduler.config.durations import Duration
 from kscheduler.devices.allocator import Allocator
+from kscheduler.devices.explaining.obstacles import Obstacles
 from kscheduler.devices.features import AllocatorFeatures
 from kscheduler.devices.selection import Selections
 from kscheduler.devices.selectors import COMPILED_KEPT, Release, SelectorCompiler
@@ -51,6 +52,13 @@ class Allocators:
         kept = self._answers.of(claims)
         make, follow = partial(self._made, claims, devices), partial(self._follow, kept, devices)
         return DeviceSearch(claims, devices, follow, make, self._clock, self._timeout_seconds, kept, patience)
+
+    def obstacles(self, devices: Devices) -> Obstacles:
+        """Who explains why claims get nothing, as things are now."""
+        index, allocated = self._index_of(devices), devices.claims.allocated_state()
+        return Obstacles(
+            self._features, allocated, devices.device_class, index, self._selections, devices.taint_rules()
+        )
 
     def _made(self, claims: Sequence[ResourceClaim], devices: Devices, *, lasts: bool) -> Allocator:
         index, allocated = self._index_of(devices), devices.claims.allocated_state()

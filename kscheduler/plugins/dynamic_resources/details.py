@@ -1,8 +1,8 @@
 """Which claim is not served on which nodes, and what there is instead. For explanations only.
 
-Each claim is tried separately by the filter's own rule. Claims may also compete (two claims for one device): nodes that
-no single claim explains are reported so. The devices that a node reaches and those in use are counted whatever
-selectors, constraints and counters say: they show the order of magnitude, not the reason to the last device.
+Each claim is tried separately by the filter's own rule, and what stands in its way is counted test by test
+(`devices.explaining`). Claims may also compete (two claims for one device): nodes that no single claim explains are
+reported so. The devices that a node reaches and those in use are counted of all classes.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +18,9 @@ from kscheduler.api.devices import (
     ResourceSlice,
 )
 from kscheduler.api.selectors import parse_node_term
+from kscheduler.devices.errors import AllocationError
+from kscheduler.devices.explaining.obstacles import ClaimObstacles, Obstacles
+from kscheduler.devices.pools import NodeIdentity
 from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.reasons.details import Detail, grouped
@@ -25,6 +28,13 @@ from kscheduler.framework.reasons.wording import term_text
 from kscheduler.framework.rules.device_readiness import DeviceFailedError, is_ready
 from kscheduler.framework.status import StatusError
 from kscheduler.plugins.dynamic_resources.in_cycle import ClaimsInCycle
+from kscheduler.plugins.dynamic_resources.long_evaluations import StillEvaluatingError
+from kscheduler.plugins.dynamic_resources.obstacles_in_words import (
+    obstacles_text,
+    obstacles_tree,
+    pool_text,
+    pools_tree,
+)
 from kscheduler.plugins.dynamic_resources.search import INVALID_POOLS, NO_DEVICES, DeviceSearch
 
 T = TypeVar("T")
@@ -33,7 +43,7 @@ SearchFor = Callable[[Sequence[ResourceClaim]], DeviceSearch]
 
 
 def claim_details(
-    state: ClaimsInCycle, devices: Devices, search_for: SearchFor, nodes: NodeTable, rows: Rows
+    state: ClaimsInCycle, devices: Devices, search_for: SearchFor, obstacles: Obstacles, nodes: NodeTable, rows: Rows
 ) -> Iterator[Detail]:
     """The rows where each claim is not served, with the reason."""
     for place in sorted(state.unavailable):
@@ -44,11 +54,11 @@ def claim_details(
         if len(elsewhere) < len(rows) and (failure := _failure(claim)):
             yield Detail("devicesNotReady", failure, rows, {"claim": claim.metadata.name, "message": failure})
     if state.search is not None or state.extended is not None:
-        yield from _unserved(state, devices, search_for, nodes, rows)
+        yield from _unserved(state, devices, search_for, obstacles, nodes, rows)
 
 
 def _unserved(
-    state: ClaimsInCycle, devices: Devices, search_for: SearchFor, nodes: NodeTable, rows: Rows
+    state: ClaimsInCycle, devices: Devices, search_for: SearchFor, obstacles: Obstacles, nodes: NodeTable, rows: Rows
 ) -> Iterator[Detail]:
     reach = _Reach(devices)
     alone: dict[int, tuple[ResourceClaim, DeviceSearch]] = {}
@@ -60,28 +70,47 @@ def _unserved(
         together = _answered(state.devices_on, info)
         if together not in (NO_DEVICES, INVALID_POOLS) or info.node is None:
             return ()
-        if together == INVALID_POOLS:
-            return (INVALID_POOLS,)
         unserved = []
         for claim in state.claims_on(info):
             if id(claim) not in alone:
                 alone[id(claim)] = claim, search_for([claim])
-            if isinstance(_answered(alone[id(claim)][1].on, info.node), int):
-                unserved.append(id(claim))
+            if together == INVALID_POOLS or isinstance(_answered(alone[id(claim)][1].on, info.node), int):
+                unserved.append((id(claim), _obstacles(obstacles, claim, info.node)))
+        if together == INVALID_POOLS:
+            pools = {pool: None for _, found in unserved if found is not None for pool in found.pools}
+            return (INVALID_POOLS, tuple(pools))
         return (together, tuple(unserved), *reach.counts(info.node)) if unserved else (together, ())
 
-    for why, group in grouped(rows, lacking).items():
+    found = grouped(rows, lacking).items()
+    for why, group in sorted(found, key=lambda entry: _says_little(entry[0])):
         match why:
-            case (int(), tuple(keys), int(reached), int(used)):
-                for key in keys:
-                    yield _lacking(alone[key][0], reached, used, group)
+            case (int(), tuple(unserved), int(reached), int(used)):
+                for key, obstacles_there in unserved:
+                    yield _lacking(alone[key][0], obstacles_there, reached, used, group)
+            case (code, tuple(pools)) if code == INVALID_POOLS:
+                told = "; ".join(pool_text(pool) for pool in pools if not pool.is_being_updated)
+                text = told or "a pool of devices contradicts itself (a device twice, or counters that do not exist)"
+                yield Detail("poolInvalid", text, group, {"pools": pools_tree(pools)})
             case (int(), tuple()):
                 names = list(dict.fromkeys(claim.metadata.name for claim, _ in alone.values()))
                 text = f"the claims {', '.join(names)} cannot all be served here, though each of them could be alone"
                 yield Detail("claimsCompete", text, group, {"claims": names})
-            case (int(),):
-                text = "a pool of devices contradicts itself (a device named twice, or counters that do not exist)"
-                yield Detail("poolInvalid", text, group)
+
+
+def _says_little(why: tuple[object, ...]) -> bool:
+    """Whether the group is of nodes without devices of the classes: those come last, however many they are."""
+    match why:
+        case (int(), tuple(unserved), int(), int()):
+            return all(found is not None and not found.says_much for _, found in unserved)
+    return False
+
+
+def _obstacles(obstacles: Obstacles, claim: ResourceClaim, node: Node) -> ClaimObstacles | None:
+    """What is in the claim's way; `None` where a selector fails, or takes long."""
+    try:
+        return obstacles.of(claim, NodeIdentity(node.metadata.name, node.metadata.labels))
+    except (AllocationError, StillEvaluatingError):
+        return None
 
 
 def _answered(ask: Callable[[T], Sequence[AllocationResult] | int], about: T) -> Sequence[AllocationResult] | int:
@@ -108,13 +137,18 @@ def _failure(claim: ResourceClaim) -> str:
         return str(problem)
 
 
-def _lacking(claim: ResourceClaim, reached: int, used: int, rows: Rows) -> Detail:
+def _lacking(claim: ResourceClaim, obstacles: ClaimObstacles | None, reached: int, used: int, rows: Rows) -> Detail:
     requests = [facts for request in claim.spec.devices.requests for facts in _request_facts(request)]
     wanted = "; ".join(f"{facts['request']}: {facts['count']} of class {facts['class']}" for facts in requests)
-    there = f"{reached} devices, {used} of them in use" if reached else "no devices"
-    text = f"claim {claim.metadata.name} ({wanted}) cannot be served; the node reaches {there}"
+    if obstacles is None:
+        there = f"{reached} devices, {used} of them in use" if reached else "no devices"
+        why = f"the node reaches {there}"
+    else:
+        why = obstacles_text(obstacles)
+    text = f"claim {claim.metadata.name} ({wanted}) cannot be served: {why}"
     facts = {"claim": claim.metadata.name, "requests": requests, "reached": reached, "inUse": used}
-    return Detail("devicesLacking", text, rows, facts)
+    tree = None if obstacles is None else obstacles_tree(obstacles)
+    return Detail("devicesLacking", text, rows, {**facts, "obstacles": tree})
 
 
 def _request_facts(request: DeviceRequest) -> Iterator[dict[str, str]]:

@@ -258,7 +258,8 @@ class DynamicResources(Plugin):
         devices, state = self._handle.devices, cycle.find(ClaimsInCycle)
         if devices is None or state is None or not len(rows):
             return ()
-        return claim_details(state, devices, partial(self._allocators.search_for, devices=devices), nodes, rows)
+        search_for = partial(self._allocators.search_for, devices=devices)
+        return claim_details(state, devices, search_for, self._allocators.obstacles(devices), nodes, rows)
 
     def claims_with_devices(
         self, cycle: CycleState, node: NodeInfo

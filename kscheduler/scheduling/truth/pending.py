@@ -2,7 +2,8 @@
 
 Read in slices, so the answer of a busy scheduler is not of one moment. The message is the one that the pod's condition
 has at the API server, or what keeps it or its group out of the queue, of which no condition tells; who rejected the
-pod is what the queue knows.
+pod is what the queue knows. Of claims it is what they say now: one that was deleted wakes nobody, and a pod that has a
+node may wait there for its devices.
 
 Members of a pod group are decided about together, so those in one place are one entry, though they may have different
 messages: the entry has each with its number of members, that of most of them first. Gated pods whose messages differ
@@ -19,6 +20,7 @@ from typing import Any, Final, NamedTuple
 from kscheduler.aio.slices import Slicer
 from kscheduler.api.core import Pod
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.scheduling.truth.prebind_waits import ClaimsNow
 from kscheduler.scheduling.truth.truth import PodsStored
 from kscheduler.state.queue.group_queue import INCOMPLETE
 from kscheduler.state.queue.scheduling_queue import GATED, SchedulingQueue
@@ -33,6 +35,8 @@ MOST_MESSAGES: Final = 3
 _SLICE_SECONDS: Final = 0.002
 _UNDER_WAY: Final = "underWay"
 """In the place of a queue's name: it is being decided or bound, or waits for extenders or Permit."""
+
+_OF_CLAIMS: Final = "DynamicResources"
 
 Tree = dict[str, Any]
 _Said = tuple[tuple[str, ...], str]
@@ -52,9 +56,15 @@ class _Reason(NamedTuple):
 class PendingPods:
     """The pods of the served profiles that have no node."""
 
-    def __init__(self, queue: SchedulingQueue, pods: PodsStored, serves: Callable[[str], bool]) -> None:
-        """`serves`: whether a scheduler name is a profile of this service."""
-        self._queue, self._pods, self._serves = queue, pods, serves
+    def __init__(
+        self,
+        queue: SchedulingQueue,
+        pods: PodsStored,
+        serves: Callable[[str], bool],
+        claims: ClaimsNow | None = None,
+    ) -> None:
+        """`serves`: whether a scheduler name is a profile of this service. `claims`: what they say now."""
+        self._queue, self._pods, self._serves, self._claims = queue, pods, serves, claims
 
     async def tree(self, namespace: str = "") -> Tree:
         """All of them, or those of a namespace, counted; always with the same keys."""
@@ -107,6 +117,11 @@ class PendingPods:
             said = (), self._queue.why_incomplete(pod) or said[1]
         elif queue == GATED and found is not None:  # it was not attempted, so no condition says what it waits for
             said = said[0], self._queue.why_gated(found[1]) or said[1]
+        elif self._claims is not None:  # the condition is of the last attempt
+            if found is None:
+                said = said[0], self._claims.waits(pod) or said[1]
+            elif missing := self._claims.missing(pod):
+                said = (_OF_CLAIMS,), missing
         profile = pod.spec.scheduler_name
         if group is None:
             alike = (said[0], _without_names(said[1], pod.metadata.namespace)) if queue == GATED else said

@@ -95,6 +95,8 @@ class PageSources:
     """Overfilled nodes, with what is known about each."""
     clock: Clock
     answers: LiveAnswers | None = None
+    prebind_waits: Callable[[Pod], str] = lambda _: ""
+    """What a pod waits for on the node that it has got (`scheduling.truth.prebind_waits`)."""
 
 
 MOST_NOTES: Final = 20

@@ -77,6 +77,14 @@ class DeviceTable:
         """The slices, with the taints of all rules; the same object as long as no slice and no rule changes."""
         return self._slices.all()
 
+    def published_slice(self, name: str) -> ResourceSlice | None:
+        """A slice as its driver publishes it, without the taints of rules."""
+        return self._slices.published(name)
+
+    def taint_rules(self) -> Sequence[DeviceTaintRule]:
+        """The rules whose taints `slices` have, by name."""
+        return self._slices.rules()
+
     def device_class(self, name: str) -> DeviceClass | None:
         """A class of devices."""
         return self._classes.get(name)

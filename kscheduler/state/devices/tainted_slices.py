@@ -30,6 +30,14 @@ class TaintedSlices:
             self._all = tuple(self._tainted.values())
         return self._all
 
+    def published(self, name: str) -> ResourceSlice | None:
+        """A slice without the taints of rules."""
+        return self._published.get(name)
+
+    def rules(self) -> Sequence[DeviceTaintRule]:
+        """The rules that count, by name."""
+        return [self._rules[name] for name in sorted(self._rules)] if self._rules_count else []
+
     def follow(self, *, rules_count: bool) -> None:
         """Add the taints of rules from now on, or do not."""
         if rules_count != self._rules_count:

@@ -20,7 +20,7 @@ from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
 from kscheduler.whatif.owners import Owners, owner_of
 from kscheduler.whatif.suggestions.changed import ObjectChange
-from kscheduler.whatif.suggestions.pod_changes.amounts import requesting, room_of
+from kscheduler.whatif.suggestions.pod_changes.amounts import amounts_of_devices, requesting, room_of
 from kscheduler.whatif.suggestions.pod_changes.demand import Demand
 from kscheduler.whatif.suggestions.pod_changes.of_demands import of_demands
 from kscheduler.whatif.suggestions.pod_changes.pod_relaxations import demands
@@ -95,7 +95,8 @@ class _Placing:
         """How many of the pods would have a node if each of them were changed in this way."""
         cache = self._cache
         assumed: list[str] = []
-        with self._trials.made(suggestion.changes, self._gone(suggestion.changes)) as changed:
+        made = (*suggestion.changes, *suggestion.awaited)
+        with self._trials.made(made, self._gone(suggestion.changes)) as changed:
             for pod in self._alike:
                 this = PodInfo(msgspec.structs.replace(changed.pod, metadata=pod.pod.metadata))
                 self._placed += 1
@@ -133,7 +134,7 @@ class _Placing:
         """What each of 1, 2, 3, ... pods may request on a node, ascending; less than they request now."""
         shares = room_of(demand, rows, self._trials)[:, None] // np.arange(1, len(self._alike) + 1)
         found: list[int] = np.unique(shares[(shares > 0) & (shares < demand.facts["amount"])]).tolist()
-        return found
+        return sorted({*found, *amounts_of_devices(demand, self._trials)})
 
     def _requesting(self, demand: Demand, amount: int, rows: Rows) -> Suggestion:
         return of_demands((requesting(demand, amount, self._trials),), rows, self._trials)

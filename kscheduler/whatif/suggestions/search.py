@@ -20,6 +20,7 @@ from kscheduler.whatif.suggestions.other_changes.device_claims import (
     device_changes,
     released_devices,
 )
+from kscheduler.whatif.suggestions.other_changes.device_supply import pool_updates, rule_changes
 from kscheduler.whatif.suggestions.other_changes.group_rest import group_changes
 from kscheduler.whatif.suggestions.other_changes.making_room import making_room
 from kscheduler.whatif.suggestions.other_changes.more_nodes import more_nodes
@@ -117,6 +118,7 @@ def _elsewhere(trials: Trials, claim_templates: ClaimTemplates) -> Iterator[Sugg
         if key not in shown and len(rows := trials.rows(step.changes)):
             shown.add(key)
             yield Suggestion((step,), step.changes, len(rows))
+    yield from pool_updates(trials)
 
 
 def proposals(trials: Trials) -> Iterator[Step]:
@@ -126,6 +128,7 @@ def proposals(trials: Trials) -> Iterator[Step]:
         yield from claim_changes(trials)
         yield from all_elsewhere(trials)
     yield from device_changes(trials)
+    yield from rule_changes(trials)
     yield from group_changes(trials)
     if objections.may_help(ChangeKind.NAMESPACE_LABEL):
         yield from namespace_changes(trials)

@@ -41,12 +41,14 @@ class ChangeKind(Enum):
     GROUP_MIN_COUNT = "groupMinCount"
     GROUP_MEMBERS = "groupMembers"
     GROUP_TOPOLOGY = "groupTopology"
+    POOL_UPDATE = "poolUpdate"
     NAMESPACE_LABEL = "namespaceLabel"
     CLASS_TOPOLOGY = "storageClassTopology"
     CLAIM_ZONE = "claimZone"
     UNCORDON = "uncordon"
     TAINT = "taint"
     NODE_LABEL = "nodeLabel"
+    DEVICE_TAINT_RULE = "deviceTaintRule"
     DETACH_VOLUME = "detachVolume"
     PLUGIN = "plugin"
     EXTENDER = "extender"
@@ -92,6 +94,8 @@ class Suggestion:
     """Of all steps; one per object."""
     nodes: int
     """How many nodes the pod would then fit on."""
+    awaited: tuple[ObjectChange, ...] = ()
+    """What others are about to do, as it was tried: nothing to be applied."""
 
     @property
     def order(self) -> tuple[object, ...]:

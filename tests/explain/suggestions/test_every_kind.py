@@ -299,6 +299,8 @@ def test_a_selector_could_go_and_a_taint_be_tolerated() -> None:
     selector = {"cel": {"expression": "device.attributes['gpu.example.com'].model == 'b'"}}
     tree = device_scenario({"selectors": [selector]}, one={"attributes": {"model": {"string": "a"}}})
     assert suggested_for(tree)["deviceSelector"]["steps"][0]["facts"]["selector"] == selector["cel"]["expression"]
+    drop = "drop the selector device.attributes['gpu.example.com'].model == 'b' from request r of claim mine"
+    assert suggested_for(tree)["deviceSelector"]["text"] == f'{drop} (gpu.example.com/model is "a")'
     tainted = device_scenario({}, one={"taints": [{"key": "broken", "effect": "NoSchedule"}]})
     found = suggested_for(tainted)["deviceToleration"]
     assert found["text"] == "tolerate the taint broken:NoSchedule of devices in request r of claim mine"
@@ -313,12 +315,116 @@ def test_a_constraint_between_devices_could_go() -> None:
     assert "drop the constraint on gpu.example.com/bus" in suggested_for(tree)["deviceConstraint"]["text"]
 
 
+def test_a_constraint_on_an_attribute_that_no_device_has_could_be_on_the_one_that_is_meant() -> None:
+    attributes: Tree = {"attributes": {"bus": {"int": 1}}}
+    tree = device_scenario({"count": 2}, one=attributes, two=attributes)
+    devices = tree["objects"]["resourceclaims"][0]["spec"]["devices"]
+    devices["constraints"] = [{"requests": ["r"], "matchAttribute": "example.com/bus"}]
+    assert suggested_for(tree)["deviceConstraint"]["text"] == (
+        "let the constraint of claim mine be on gpu.example.com/bus instead of example.com/bus"
+    )
+
+
 def test_devices_that_others_hold_could_be_given_back() -> None:
     found = suggested_for(device_scenario({}, held=1, one={}))["releaseDevices"]
     assert found["text"] == (
         "delete claim default/theirs, which holds gpu.example.com/a/one, and delete default/other, which uses it"
     )
     assert found["command"] == ("kubectl delete pod -n default other && kubectl delete resourceclaim -n default theirs")
+
+
+def test_a_claim_that_was_made_for_a_pod_is_given_back_with_the_pod_alone() -> None:
+    tree = device_scenario({}, held=1, one={})
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "other", "uid": "uid-other", "controller": True}
+    tree["objects"]["resourceclaims"][1]["metadata"]["ownerReferences"] = [owner]
+    found = suggested_for(tree)["releaseDevices"]
+    assert found["command"] == "kubectl delete pod -n default other"
+    assert (
+        found["text"] == "delete default/other, with which claim default/theirs goes, which holds gpu.example.com/a/one"
+    )
+
+
+OF_MODEL_A: Tree = {"attributes": {"model": {"string": "a"}}}
+MODEL = 'device.attributes["gpu.example.com"].model'
+
+
+def selecting(expression: str, *, one: Tree, two: Tree) -> Tree:
+    return device_scenario({"selectors": [{"cel": {"expression": expression}}]}, one=one, two=two)
+
+
+def numbered(exactly: Tree, count: int) -> Tree:
+    """So many devices that are alike."""
+    tree = device_scenario(exactly)
+    tree["objects"]["resourceslices"][0]["spec"]["devices"] = [{"name": f"d{number}"} for number in range(count)]
+    return tree
+
+
+@pytest.mark.parametrize(
+    ("expression", "fixed"),
+    [
+        pytest.param(f'{MODEL}l == "a"', f'{MODEL} == "a"', id="a name that nearly is one"),
+        pytest.param(f'{MODEL.replace("gpu.", "")} == "a"', f'{MODEL} == "a"', id="the wrong domain"),
+    ],
+)
+def test_a_selector_that_fails_could_be_written_as_it_is_meant(expression: str, fixed: str) -> None:
+    found = suggested_for(selecting(expression, one=OF_MODEL_A, two=OF_MODEL_A))["deviceSelector"]
+    assert found["text"] == f"write the selector {fixed} instead of {expression} in request r of claim mine"
+    assert found["changes"][0]["patch"][0]["value"] == fixed
+
+
+def test_a_selector_that_fails_for_some_devices_could_ask_first() -> None:
+    found = suggested_for(selecting(f'{MODEL} == "a"', one={}, two=OF_MODEL_A))["deviceSelector"]
+    assert found["steps"][0]["facts"]["to"] == f'has({MODEL}) && ({MODEL} == "a")'
+
+
+@pytest.mark.parametrize("asked", [33, 40, 20])
+def test_of_more_devices_than_a_claim_may_have_the_largest_number_that_fits_is_suggested(asked: int) -> None:
+    assert suggested_for(numbered({"count": asked}, 3))["deviceCount"]["steps"][0]["facts"]["to"] == 3
+
+
+def test_a_rule_of_taints_could_be_deleted() -> None:
+    tree = device_scenario({}, one={})
+    rules = [
+        {"metadata": {"name": name}, "spec": {"deviceSelector": {"driver": driver}, "taint": taint}}
+        for name, driver, taint in (
+            ("a-other", "fpga.example.com", {"key": "cold", "effect": "NoSchedule"}),
+            ("hot", "gpu.example.com", {"key": "hot", "value": "yes", "effect": "NoSchedule"}),
+        )
+    ]
+    tree["objects"]["devicetaintrules"] = rules
+    tree["gates"] = {"DRADeviceTaintRules": True}
+    found = suggested_for(tree)
+    assert (
+        found["deviceTaintRule"]["text"] == "delete DeviceTaintRule hot, which taints devices with hot=yes:NoSchedule"
+    )
+    assert found["deviceTaintRule"]["command"] == "kubectl delete devicetaintrule hot"
+    assert found["deviceToleration"]["nodes"] == 1
+
+
+def test_for_a_pool_that_is_being_updated_the_pod_should_wait() -> None:
+    tree = device_scenario({}, one={})
+    tree["objects"]["resourceslices"][0]["spec"]["pool"]["resourceSliceCount"] = 2
+    tree["objects"]["resourceslices"][1]["spec"]["devices"] = [{"name": "fpga"}]
+    first, *others = suggestions_for(tree) or [{}]
+    assert first["text"] == (
+        "wait until pool a of driver gpu.example.com is whole: its driver is updating it, "
+        "1 of 2 slices of generation 1 is there"
+    )
+    assert (first["kind"], first["nodes"], first["command"], first["changes"]) == ("poolUpdate", 1, "", [])
+    assert [each["kind"] for each in others][-1] == "deviceClass"
+
+
+@pytest.mark.parametrize(("free", "kept"), [(5, 5), (1, 1)])
+def test_of_an_extended_resource_that_is_devices_the_largest_amount_that_fits_is_suggested(
+    free: int, kept: int
+) -> None:
+    tree = numbered({}, free)
+    tree["objects"]["deviceclasses"][0]["spec"]["extendedResourceName"] = "example.com/gpu"
+    tree["pod"] = pod_tree()
+    tree["pod"]["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "9"
+    tree["gates"] = {"DRAExtendedResource": True}
+    found = suggested_for(tree)["request"]
+    assert found["text"] == f"request {kept} of example.com/gpu instead of 9"
 
 
 def test_a_claim_of_a_template_is_changed_in_the_template() -> None:

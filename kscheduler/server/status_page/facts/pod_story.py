@@ -158,7 +158,9 @@ def _where(sources: PageSources, pod: Pod) -> PodWhere:
         )
     assumed = sources.cache.node_of(uid)
     if assumed:
-        return PodWhere("Binding", "has a node and is being bound", "busy", assumed)
+        waits = sources.prebind_waits(pod)
+        text = "has a node and waits before it is bound" if waits else "has a node and is being bound"
+        return PodWhere("Binding", text, "busy", assumed, why=waits)
     found = sources.queue.find(pod.key)
     if found is not None:
         return _in_queue(sources, *found)

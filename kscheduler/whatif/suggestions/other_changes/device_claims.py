@@ -3,6 +3,7 @@
 A claim that has its devices already is left alone. One that several pods share is changed for all of them.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -15,13 +16,19 @@ from kscheduler.api.devices import (
     ResourceClaim,
     ResourceClaimTemplate,
 )
+from kscheduler.devices.plan import MOST_RESULTS
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.plugins.dynamic_resources.pod_claims import ClaimNotReadyError, named_claims
+from kscheduler.plugins.dynamic_resources.pod_claims import is_made_for
 from kscheduler.whatif.suggestions.changed import ADD, REMOVE, REPLACE, ObjectChange, Operation, pointer
+from kscheduler.whatif.suggestions.other_changes.selector_fixes import (
+    meant_attributes,
+    selector_fixes,
+    values_of_devices,
+)
+from kscheduler.whatif.suggestions.other_changes.wanted_devices import claims_of_pod, wants_devices
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step
 from kscheduler.whatif.suggestions.trials.trial import Trials
 
-_COUNTS_TRIED: Final = 16
 _TAINTS_TRIED: Final = 8
 _CLAIMS_TRIED: Final = 16
 _EVERYTHING: Final = 0.9
@@ -37,7 +44,7 @@ def device_changes(trials: Trials) -> Iterator[Step]:
     """Proposals about each claim. They are not tried yet; of one request the largest number of devices comes first."""
     templates = {entry.name: entry.resource_claim_template_name or "" for entry in trials.pod.pod.spec.resource_claims}
     seen: set[str] = set()
-    for entry, claim in _claims(trials):
+    for entry, claim in claims_of_pod(trials):
         if claim.status.allocation is not None or claim.key in seen:
             continue
         seen.add(claim.key)
@@ -48,6 +55,10 @@ def device_changes(trials: Trials) -> Iterator[Step]:
             attribute = constraint.match_attribute or constraint.distinct_attribute or ""
             patch = (Operation(REMOVE, pointer("spec", "devices", "constraints", position)),)
             facts = {**of, "attribute": attribute, "constraint": position}
+            field = "matchAttribute" if constraint.match_attribute else "distinctAttribute"
+            for meant in meant_attributes(attribute, trials.cache.devices.slices()):
+                changed = (Operation(REPLACE, pointer("spec", "devices", "constraints", position, field), meant),)
+                yield _step(ChangeKind.DEVICE_CONSTRAINT, claim, changed, 0.2, {**facts, "to": meant}, str(position))
             yield _step(ChangeKind.DEVICE_CONSTRAINT, claim, patch, 0.5, facts, str(position))
 
 
@@ -58,7 +69,7 @@ def claims_made_again(trials: Trials, templates: ClaimTemplates) -> Iterator[Ste
         entry.name: templates.get(entry.resource_claim_template_name or "") for entry in pod.spec.resource_claims
     }
     changes: list[ObjectChange] = []
-    for entry, claim in _claims(trials):
+    for entry, claim in claims_of_pod(trials):
         template = of_entry.get(entry)
         if template is None or template.spec.spec == claim.spec or claim.status.allocation is not None:
             continue
@@ -70,12 +81,11 @@ def claims_made_again(trials: Trials, templates: ClaimTemplates) -> Iterator[Ste
 
 def released_devices(trials: Trials) -> Iterator[tuple[Step, tuple[PodInfo, ...]]]:
     """Proposals: a claim of others gives its devices back, and the pods that use it go. They are not tried yet."""
-    cache, pod = trials.cache, trials.pod
-    wants = any(claim.status.allocation is None for _, claim in _claims(trials))
-    if not wants and not cache.devices.serve(pod):
+    cache = trials.cache
+    if not wants_devices(trials):
         return
     for claim in cache.devices.claims.allocated()[:_CLAIMS_TRIED]:
-        if any(claim is own for _, own in _claims(trials)):
+        if any(claim is own for _, own in claims_of_pod(trials)):
             continue
         users = [cache.pod_of(consumer.uid) for consumer in claim.status.reserved_for]
         gone = tuple(user for user in users if user is not None)
@@ -86,15 +96,10 @@ def released_devices(trials: Trials) -> Iterator[tuple[Step, tuple[PodInfo, ...]
             if claim.status.allocation is not None
             else []
         )
-        facts = {"claim": claim.key, "devices": devices, "pods": [user.key for user in gone]}
+        # A claim that was made for one of them goes with it.
+        goes = any(is_made_for(user.pod, claim) for user in gone)
+        facts = {"claim": claim.key, "devices": devices, "pods": [user.key for user in gone], "goesWithItsPod": goes}
         yield Step(ChangeKind.RELEASE_DEVICES, (*deleted, of_claim), 1.0, facts), gone
-
-
-def _claims(trials: Trials) -> Iterator[tuple[str, ResourceClaim]]:
-    try:
-        yield from named_claims(trials.pod.pod, trials.cache.devices.claims)
-    except ClaimNotReadyError:
-        return  # the pod waits for the claim; nothing in it can help
 
 
 def _requests(claim: ResourceClaim) -> Iterator[tuple[Place, str, Request]]:
@@ -110,10 +115,19 @@ def _of_request(
     claim: ResourceClaim, at: Place, facts: dict[str, Any], request: Request, trials: Trials
 ) -> Iterator[Step]:
     name = str(facts["request"])
-    yield from _fewer(claim, at, facts, request)
+    yield from _fewer(claim, at, facts, request, _most_on_a_node(trials))
     for position, selector in enumerate(request.selectors):
         patch = (Operation(REMOVE, pointer(*at, "selectors", position)),)
-        details = {**facts, "selector": selector.cel.expression if selector.cel is not None else ""}
+        expression = selector.cel.expression if selector.cel is not None else ""
+        details = {**facts, "selector": expression}
+        for number, fixed in enumerate(selector_fixes(expression, trials.cache.devices.slices())):
+            changed = (Operation(REPLACE, pointer(*at, "selectors", position, "cel", "expression"), fixed),)
+            size = 0.1 if number == 0 else 0.2
+            yield _step(
+                ChangeKind.DEVICE_SELECTOR, claim, changed, size, {**details, "to": fixed}, f"{name}#{position}"
+            )
+        there = values_of_devices(expression, trials.cache.devices.slices())
+        details["attributes"] = [msgspec.to_builtins(each) for each in there]
         yield _step(ChangeKind.DEVICE_SELECTOR, claim, patch, 0.5, details, f"{name}#{position}")
     for taint in _taints(trials):
         tree = {"key": taint[0], "operator": "Equal", "value": taint[1], "effect": taint[2]}
@@ -126,25 +140,35 @@ def _of_request(
         if other != request.device_class_name:
             patch = (Operation(REPLACE, pointer(*at, "deviceClassName"), other),)
             details = {**facts, "class": request.device_class_name, "to": other}
-            yield _step(ChangeKind.DEVICE_CLASS, claim, patch, 0.7, details, f"{name} {other}")
+            # Devices of another kind are hardly what the pod is made for.
+            yield _step(ChangeKind.DEVICE_CLASS, claim, patch, 0.7, details, f"{name} {other}", comes_last=True)
 
 
-def _fewer(claim: ResourceClaim, at: Place, facts: dict[str, Any], request: Request) -> Iterator[Step]:
+def _fewer(claim: ResourceClaim, at: Place, facts: dict[str, Any], request: Request, most: int) -> Iterator[Step]:
+    """`most`: the devices that a node can reach at most."""
     name = str(facts["request"])
     if request.allocation_mode == ALL:
         patch = (Operation(REPLACE, pointer(*at, "allocationMode"), "ExactCount"),)
         yield _step(ChangeKind.DEVICE_COUNT, claim, patch, _EVERYTHING, {**facts, "count": None, "to": 1}, name)
         return
     asked = request.count or 1
-    for count in list(range(asked - 1, 0, -1))[:_COUNTS_TRIED]:
+    for count in range(min(asked - 1, MOST_RESULTS, most), 0, -1):
         patch = (Operation(REPLACE, pointer(*at, "count"), count),)
         details = {**facts, "count": asked, "to": count}
         yield _step(ChangeKind.DEVICE_COUNT, claim, patch, (asked - count) / asked, details, name)
-    if asked > _COUNTS_TRIED + 1:
-        patch = (Operation(REPLACE, pointer(*at, "count"), 1),)
-        yield _step(
-            ChangeKind.DEVICE_COUNT, claim, patch, (asked - 1) / asked, {**facts, "count": asked, "to": 1}, name
-        )
+
+
+def _most_on_a_node(trials: Trials) -> int:
+    """A bound for the devices of a node: its own and all that are not of one node."""
+    local: Counter[str] = Counter()
+    others = 0
+    for published in trials.cache.devices.slices():
+        name, count = published.spec.node_name, len(published.spec.devices)
+        if name:
+            local[name] += count
+        else:
+            others += count
+    return max(local.values(), default=0) + others
 
 
 def _taints(trials: Trials) -> list[tuple[str, str, str]]:
@@ -166,6 +190,8 @@ def _step(
     size: float,
     facts: dict[str, Any],
     subject: str,
+    *,
+    comes_last: bool = False,
 ) -> Step:
     change = ObjectChange("resourceclaims", claim.metadata.namespace, claim.metadata.name, patch)
-    return Step(kind, (change,), size, facts, f"{claim.key} {subject}")
+    return Step(kind, (change,), size, facts, f"{claim.key} {subject}", comes_last)

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kscheduler.devices.plan import MOST_RESULTS
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.pod_topology_spread.filtering import HardSpread
@@ -46,7 +47,10 @@ def smallest(
 
 
 def room_of(demand: Demand, rows: Rows, trials: Trials) -> NDArray[np.int64]:
-    """What of the resource is free on the rows for this pod: int64 [rows], at most what it requests."""
+    """What of the resource is free on the rows for this pod: int64 [rows], at most what it requests.
+
+    Where devices stand for the resource it is all that the pod requests: what is free there only a search can say.
+    """
     nodes = trials.cache.nodes
     free = nodes.amounts(nodes.allocatable, demand.resource, rows) - nodes.amounts(
         nodes.requested, demand.resource, rows
@@ -59,7 +63,20 @@ def room_of(demand: Demand, rows: Rows, trials: Trials) -> NDArray[np.int64]:
             free[np.searchsorted(rows, row)] -= taken
     asked = int(demand.facts["amount"])
     free[free > asked], free[free < 0] = asked, 0
+    if _is_of_devices(demand, trials):
+        free[nodes.amounts(nodes.allocatable, demand.resource, rows) == 0] = asked
     return free
+
+
+def amounts_of_devices(demand: Demand, trials: Trials) -> list[int]:
+    """The smaller amounts that nodes may have as devices, ascending; none of a resource that is no class of devices."""
+    if not _is_of_devices(demand, trials):
+        return []
+    return list(range(1, min(int(demand.facts["amount"]) - 1, MOST_RESULTS) + 1))
+
+
+def _is_of_devices(demand: Demand, trials: Trials) -> bool:
+    return trials.cache.devices.stand_for_any((demand.resource,))
 
 
 def requesting(demand: Demand, amount: int, trials: Trials) -> Demand:
@@ -76,7 +93,8 @@ def _largest_request(
 ) -> tuple[Demand, Rows]:
     with trials.changed(*beside):  # a new node has a row only meanwhile
         free = room_of(demand, widest, trials)
-    possible = np.unique(free[free < demand.facts["amount"]]).tolist()
+    shares: list[int] = free[free < demand.facts["amount"]].tolist()
+    possible = sorted({*shares, *amounts_of_devices(demand, trials)})
     if not possible or possible[0] > 0:
         possible.insert(0, 0)
     found = requesting(demand, 0, trials), widest

@@ -92,6 +92,27 @@ def _resource_claim(cache: Cache, change: ObjectChange) -> Undo:
     return lambda: claims.update(before)
 
 
+def _resource_slice(cache: Cache, change: ObjectChange) -> Undo:
+    devices = cache.devices
+    before = devices.published_slice(change.name)
+    assert before is not None  # noqa: S101
+    after = patched(before, change.patch)
+    assert isinstance(after, ResourceSlice)  # noqa: S101
+    devices.put_slice(after)
+    return lambda: devices.put_slice(before)
+
+
+def _device_taint_rule(cache: Cache, change: ObjectChange) -> Undo:
+    devices = cache.devices
+    (before,) = (rule for rule in devices.taint_rules() if rule.metadata.name == change.name)
+    devices.remove_rule(change.name)
+
+    def undo() -> None:
+        devices.put_rule(before)
+
+    return undo
+
+
 def _namespace(cache: Cache, change: ObjectChange) -> Undo:
     labels = cache.counters.namespace_labels(change.name)
     assert labels is not None  # noqa: S101
@@ -129,6 +150,8 @@ _MAKERS: dict[str, Callable[[Cache, ObjectChange], Undo]] = {
     "namespaces": _namespace,
     **dict.fromkeys((POD_GROUPS.plural, *(api.kind.resource for api in OTHER_APIS.values())), _group),
     "resourceclaims": _resource_claim,
+    "resourceslices": _resource_slice,
+    "devicetaintrules": _device_taint_rule,
     "persistentvolumeclaims": lambda cache, change: _stored(
         cache, cache.volumes.confirmed_claim(change.namespace, change.name), change
     ),
