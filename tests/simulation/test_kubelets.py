@@ -194,7 +194,7 @@ def test_a_resource_for_which_the_pod_has_devices_is_none_of_the_nodes(resource:
 
 @pytest.mark.parametrize("resource", [BY_CLASS, "example.com/none"])
 def test_a_kubelet_rejects_devices_that_no_claim_has(resource: str) -> None:
-    one, other = container("main", **{resource: "1"}), container("other", **{resource: "2"})
+    one, other = container_of({resource: "1"}), {**container_of({resource: "2"}), "name": "other"}
     without, half = pod_of("late", containers=[one]), pod_of("half", containers=[one, other])
     for pod, figure in ((without, "requested: 1,"), (served(half, ("main", resource)), "requested: 2,")):
         refused = refusal(pod, room_of())
