@@ -345,7 +345,7 @@ class DynamicResources(Plugin):
         try:
             claims, found = state.claims_on(info), state.found_on(info)
         except StatusError as problem:
-            return error(str(problem))
+            return error(str(problem), fault=problem.fault)
         if found is None and state.to_allocate:
             return error("claim allocation not found for node")
         if found and len(found) != len(claims):
