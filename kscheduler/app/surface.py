@@ -14,6 +14,7 @@ from kscheduler.app.asking.copied_service import CopiedService
 from kscheduler.app.asking.live_copy import LiveCopy
 from kscheduler.app.asking.room import MemoryRoom, cgroup_used
 from kscheduler.app.login import Login, LoginConnections
+from kscheduler.app.monitors.device_pools import DevicePools
 from kscheduler.app.monitors.memory_watch import cgroup_limit, limit_with_alarm, resident_bytes
 from kscheduler.app.options import Options
 from kscheduler.app.page.page_sources import page_sources
@@ -174,6 +175,7 @@ class Surface:
             yield Port("insecure", address, Offer.EVERYTHING_WITHOUT_LOGIN, lambda _places: access)
 
     def _build_exposition(self, connection: Connection) -> Exposition:
+        assembly = self._parts.assembly
         gauges = Gauges(
             pending_pods=self._pending_pods,
             queued_entities=self._queued_entities,
@@ -182,6 +184,9 @@ class Surface:
             inflight_events=self._inflight_events,
             goroutines=lambda: {"binding": self._parts.workers.binding},
             extender_pods=self._extender_pods,
+            gated_pods=self._gated_pods,
+            device_pools=DevicePools(lambda: assembly.profiles).counts,
+            group_members=self._group_members,
             pods_at_permit=self._parts.permit_waits.pods_by_plugin,
             quarantined_plugins=self._parts.assembly.supervised,
             overfilled_nodes=self._parts.overfill.counts,
@@ -255,6 +260,13 @@ class Surface:
             if groups:
                 entities[queue, OF_GROUP] = count
         return entities
+
+    def _gated_pods(self) -> dict[str, float]:
+        return {"DynamicResources": 0, **self._parts.assembly.queue.gated_by_plugin()}
+
+    def _group_members(self) -> dict[str, float]:
+        groups = self._parts.assembly.queue.statistics().groups
+        return {queue: members for queue, (_, members) in groups.items()}
 
     def _extender_pods(self) -> dict[tuple[str, str], float]:
         pods: dict[tuple[str, str], float] = {}

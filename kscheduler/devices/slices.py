@@ -1,7 +1,9 @@
 """The published slices, by node and by pool, and the pools that each node reaches."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Optional
 
 from kscheduler.api.devices import ResourceSlice
@@ -72,6 +74,19 @@ class SliceIndex:
         if key not in built:
             built[key] = pool_of(name, pieces, self._by_pool[name], self._features)
         return built[key]
+
+    @cached_property
+    def pool_states(self) -> Mapping[tuple[str, str], int]:
+        """How many pools there are by (driver, state): `incomplete` while not all slices of the newest generation are
+        published, otherwise `complete`.
+        """
+        counts: Counter[tuple[str, str]] = Counter()
+        for pool, pieces in self._by_pool.items():
+            newest = max(piece.spec.pool.generation for piece in pieces)
+            published = [piece.spec.pool for piece in pieces if piece.spec.pool.generation == newest]
+            is_whole = len(published) == published[0].resource_slice_count
+            counts[pool.driver, "complete" if is_whole else "incomplete"] += 1
+        return counts
 
     def owner_of_pool(self, pool: PoolID) -> str | None:
         """The one node that reaches the pool; empty if nobody does, `None` if it may be several."""

@@ -4,13 +4,6 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 
 
-class StatusError(Exception):
-    """Ends a call with an Error of this text where the answer has no room for a Status: in Filter and in Score.
-
-    It is an answer and no bug: the pod is told, and nothing else is reported.
-    """
-
-
 class Code(IntEnum):
     """kube-scheduler's status codes, with its numbers."""
 
@@ -66,6 +59,19 @@ class Fault(Enum):
     """A plugin is called no more, and its profile schedules no pod: only another configuration, or a reload, helps."""
     GONE = "gone"
     """No fault: the object to be written is gone; the API server says so before the watch does."""
+    CLAIM = "claim"
+    """What a claim, its class or a device says cannot be evaluated: whoever wrote it must change it."""
+
+
+class StatusError(Exception):
+    """Ends a call with an Error of this text where the answer has no room for a Status: in Filter and in Score.
+
+    It is an answer and no bug: the pod is told, and nothing else is reported.
+    """
+
+    def __init__(self, text: str, fault: Fault = Fault.PASSING) -> None:
+        super().__init__(text)
+        self.fault = fault
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,21 @@ PODS_AT_PERMIT = MetricSeries(
     "Pods that have a node and wait until this Permit plugin lets them through.",
     ("plugin",),
 )
+GATED_PODS = MetricSeries(
+    "kscheduler_gated_pods",
+    "Single pods that this plugin keeps out of the queue. DynamicResources: a claim, or its template, is missing.",
+    ("plugin",),
+)
+GROUP_MEMBERS = MetricSeries(
+    "kscheduler_pod_group_members",
+    "Pods that wait together with their pod group, of whichever API, by queue.",
+    ("queue",),
+)
+DEVICE_POOLS = MetricSeries(
+    "kscheduler_device_pools",
+    "Pools of devices: complete, or incomplete (not all of its ResourceSlices are published).",
+    ("driver", "state"),
+)
 OVERFILLED_NODES = MetricSeries(
     "kscheduler_overfilled_nodes",
     "Nodes whose pods request more of a resource than the node has now, by what has caused it.",
@@ -97,6 +112,12 @@ class Gauges:
     """By (names of extenders, state): `asked`, `waiting`."""
     pods_at_permit: Callable[[], Mapping[str, float]] = _no_values
     """By plugin that has not let them through."""
+    gated_pods: Callable[[], Mapping[str, float]] = _no_values
+    """By plugin; `DynamicResources` always."""
+    group_members: Callable[[], Mapping[str, float]] = _no_values
+    """By queue; empty where groups are not followed."""
+    device_pools: Callable[[], Mapping[tuple[str, str], float]] = _no_pairs
+    """By (driver, state): `complete`, `incomplete`."""
     quarantined_plugins: Callable[[], Mapping[tuple[str, str, str], float]] = _no_triples
     """By (plugin, profile, policy)."""
     overfilled_nodes: Callable[[], Mapping[tuple[str, str], float]] = _no_pairs
@@ -106,11 +127,14 @@ class Gauges:
 def scheduler_source(observations: Observations, gauges: Gauges) -> Source:
     """All `scheduler_*` series, and `kscheduler_*` ones that `Observations` counts."""
     parked: dict[LabelValues, float] = {}
+    gated: dict[str, float] = {}
 
     def copy() -> Iterable[Sample]:
         # Plugins that no longer reject any pods stay at zero, so that lines in graphs fall instead of ending.
         parked.update(dict.fromkeys(parked, 0.0))
         parked.update(((plugin, profile), pods) for (plugin, profile), pods in gauges.unschedulable_pods().items())
+        gated.update(dict.fromkeys(gated, 0.0))
+        gated.update(gauges.gated_pods())
         return [
             *(counter(metric) for metric in observations.counters),
             *(histograms(metric) for metric in observations.histograms),
@@ -122,6 +146,9 @@ def scheduler_source(observations: Observations, gauges: Gauges) -> Source:
             gauge_by(GOROUTINES, gauges.goroutines()),
             gauge(EXTENDER_PODS, {tuple(labels): pods for labels, pods in gauges.extender_pods().items()}),
             gauge_by(PODS_AT_PERMIT, gauges.pods_at_permit()),
+            gauge_by(GATED_PODS, gated),
+            gauge_by(GROUP_MEMBERS, gauges.group_members()),
+            gauge(DEVICE_POOLS, {tuple(labels): pools for labels, pools in gauges.device_pools().items()}),
             gauge_by(PENDING_API_CALLS, gauges.pending_api_calls()),
             gauge(OVERFILLED_NODES, {tuple(labels): nodes for labels, nodes in gauges.overfilled_nodes().items()}),
             gauge(

@@ -1,10 +1,13 @@
 """A profile: one scheduler name and the plugins that decide for it, by extension point."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from kscheduler.config.types import Extender
+from kscheduler.devices.counting import NodeDevices
+from kscheduler.framework.cluster.devices import DeviceCounter
+from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.plugin import (
     BindPlugin,
     FilterPlugin,
@@ -135,3 +138,15 @@ class Profile:
             plugin.name: registered_events(plugin, self.traits[plugin.name], self.behaviours)
             for plugin in self.instances
         }
+
+
+def device_counter(profiles: Iterable[Profile]) -> DeviceCounter | None:
+    """The plugin that knows the devices of nodes, of the first profile that has one: all profiles see the same."""
+    plugins = (plugin for profile in profiles for plugin in profile.instances)
+    return next((plugin for plugin in plugins if isinstance(plugin, DeviceCounter)), None)
+
+
+def devices_on(profiles: Iterable[Profile], info: NodeInfo) -> NodeDevices:
+    """The devices that a node reaches, by class."""
+    counter = device_counter(profiles)
+    return NodeDevices() if counter is None else counter.devices_on([info]).get(info.name, NodeDevices())

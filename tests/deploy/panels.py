@@ -153,6 +153,27 @@ ROWS: Final = (
                 ),
             ),
             graph(
+                "Gated pods, by plugin, and groups",
+                "short",
+                Query(f"max by (plugin) (kscheduler_gated_pods{{{MINE}}})", "{{plugin}}"),
+                Query(
+                    f"max by (queue) (kscheduler_pod_group_members{{{MINE}}}) or vector(0)",
+                    "members of groups, {{queue}}",
+                ),
+                about="DynamicResources: a claim to devices is missing. Members of groups wait together.",
+            ),
+            graph(
+                "Device pools, and claims in error",
+                "short",
+                Query(
+                    f"max by (driver, state) (kscheduler_device_pools{{{MINE}}}) or vector(0)", "{{driver}}, {{state}}"
+                ),
+                Query(
+                    total("", f"increase(kscheduler_claim_errors_total{{{MINE}}}[15m])"), "attempts in error by a claim"
+                ),
+                about="Nothing is allocated of an incomplete pool.",
+            ),
+            graph(
                 "Pods put into a queue",
                 "ops",
                 Query(

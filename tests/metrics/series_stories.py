@@ -351,6 +351,14 @@ async def a_gang_is_placed(world: World) -> None:
     await until(world.server, lambda: all(node_of(world.server, name) for name in ("g-0", "g-1")))
 
 
+@story("kscheduler_pod_group_members", options=with_gangs, kinds=served_kinds("1.37", lambda gate: gate == GANGS))
+async def a_gang_waits_for_a_member(world: World) -> None:
+    spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    group = {"apiVersion": POD_GROUPS.group_version, "kind": "PodGroup", "metadata": {"name": "g"}, "spec": spec}
+    await world.create(f"/apis/{POD_GROUPS.group_version}/namespaces/default/podgroups", group)
+    put(world.server, "pods", pod_tree("g-0", schedulerName="default-scheduler", schedulingGroup={"podGroupName": "g"}))
+
+
 def with_groups_of_kubernetes(more: str = "") -> Options:
     config = default_configuration(gates=parse_feature_gates(f"GenericWorkload=true{more}", version="1.37"))
     unelected = with_settings(config, {"leaderElection.leaderElect": False}, "test")
@@ -567,6 +575,26 @@ async def a_device_for_an_extended_resource_fails(world: World) -> None:
     status = {"devices": [{"driver": "gpu.example.com", "pool": "node", "device": "gpu-0", "conditions": [said]}]}
     path = f"{group}/namespaces/default/resourceclaims/{claim.metadata.name}/status"
     await world.app.parts.client.patch(path, json.dumps({"status": status}).encode(), MERGE)
+
+
+@story("kscheduler_claim_errors_total", "kscheduler_gated_pods", "kscheduler_device_pools")
+async def a_claim_asks_for_an_attribute_that_no_device_has(world: World) -> None:
+    group = "/apis/resource.k8s.io/v1"
+    put(world.server, "nodes", node_tree("node"))
+    await world.create(f"{group}/deviceclasses", {"metadata": {"name": "gpu"}, "spec": {}})
+    for name, slices in (("whole", 1), ("half", 2)):
+        pool = {"name": name, "generation": 1, "resourceSliceCount": slices}
+        spec = {"driver": "gpu.example.com", "pool": pool, "nodeName": "node", "devices": [{"name": "gpu-0"}]}
+        await world.create(f"{group}/resourceslices", {"metadata": {"name": name}, "spec": spec})
+    await world.until_true(lambda: len(world.app.parts.assembly.cache.devices.slices()) == 2)
+    for name, claim in (("typo", "odd"), ("gated", "missing")):
+        put(world.server, "pods", pod_tree(name, resourceClaims=[{"name": "c", "resourceClaimName": claim}]))
+    selector = {"cel": {"expression": 'device.attributes["gpu.example.com"].modell == "x"'}}
+    exactly = {"deviceClassName": "gpu", "selectors": [selector]}
+    spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+    await world.create(f"{group}/namespaces/default/resourceclaims", {"metadata": {"name": "odd"}, "spec": spec})
+    errors = world.app.parts.observations.claim_errors
+    await world.until_true(lambda: errors[()] > 0)
 
 
 # --- the API server ---------------------------------------------------------------------------------------------------

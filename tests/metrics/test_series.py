@@ -129,6 +129,10 @@ KUBE_SCHEDULER: dict[str, Declared] = {
 
 OURS: dict[str, Declared] = {
     "kscheduler_bind_conflicts_total": ("counter", set(), ""),
+    "kscheduler_claim_errors_total": ("counter", set(), ""),
+    "kscheduler_gated_pods": ("gauge", {"plugin"}, ""),
+    "kscheduler_pod_group_members": ("gauge", {"queue"}, ""),
+    "kscheduler_device_pools": ("gauge", {"driver", "state"}, ""),
     "kscheduler_binds_settled_total": ("counter", {"outcome"}, ""),
     "kscheduler_unexpected_errors_total": ("counter", {"boundary"}, ""),
     "kscheduler_plugin_failures_total": ("counter", {"plugin", "extension_point"}, ""),
@@ -209,6 +213,9 @@ def full_exposition(observations: Observations) -> Exposition:
         inflight_events=lambda: {"PodPopped": 4},
         goroutines=lambda: {"binding": 2},
         pending_api_calls=lambda: {"pod_status_patch": 3},
+        gated_pods=lambda: {"DynamicResources": 1},
+        group_members=lambda: {"backoff": 4},
+        device_pools=lambda: {("gpu.example.com", "incomplete"): 1},
     )
     watches, writes = RESTCounters(), RESTCounters()
     watches.count(200, "GET", 0.02)

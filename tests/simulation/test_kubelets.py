@@ -170,6 +170,48 @@ def test_a_resource_that_the_node_does_not_name_is_the_schedulers_business_alone
     assert not fits(pod, room_of())
 
 
+GPU = "example.com/gpu"
+BY_CLASS = "deviceclass.resource.kubernetes.io/gpu.example.com"
+
+
+def served(pod: Pod, *mappings: tuple[str, str]) -> Pod:
+    """The pod, with devices for these resources of these containers."""
+    requests = [
+        {"containerName": name, "resourceName": resource, "requestName": f"request-{place}"}
+        for place, (name, resource) in enumerate(mappings)
+    ]
+    status = {"extendedResourceClaimStatus": {"resourceClaimName": "made", "requestMappings": requests}}
+    pod.status = convert(status, type(pod.status))
+    return pod
+
+
+@pytest.mark.parametrize("resource", [GPU, BY_CLASS, "example.com/none"])
+def test_a_resource_for_which_the_pod_has_devices_is_none_of_the_nodes(resource: str) -> None:
+    pod = served(pod_of("late", containers=[container_of({resource: "2"})]), ("main", resource))
+    assert refusal(pod, room_of()) is None
+    assert room_of(pod).overcommitted() == []
+
+
+@pytest.mark.parametrize("resource", [BY_CLASS, "example.com/none"])
+def test_a_kubelet_rejects_devices_that_no_claim_has(resource: str) -> None:
+    one, other = container_of({resource: "1"}), {**container_of({resource: "2"}), "name": "other"}
+    without, half = pod_of("late", containers=[one]), pod_of("half", containers=[one, other])
+    for pod, figure in ((without, "requested: 1,"), (served(half, ("main", resource)), "requested: 2,")):
+        refused = refusal(pod, room_of())
+        assert refused is not None
+        assert refused.reason == f"OutOf{resource}"
+        assert figure in refused.message
+
+
+def test_devices_spare_a_pod_no_other_resource() -> None:
+    pod = served(pod_of("late", containers=[container_of({BY_CLASS: "1", "cpu": "5"})]), ("main", BY_CLASS))
+    refused = refusal(pod, room_of())
+    assert refused is not None
+    assert refused.reason == "OutOfcpu"
+    mapped_cpu = served(pod_of("late", containers=[container(cpu="5")]), ("main", "cpu"))
+    assert refusal(mapped_cpu, room_of()) is not None
+
+
 def test_the_message_of_a_rejection_has_the_kubelets_figures() -> None:
     refused = refusal(pod_of("late"), room_of(pod_of("big", containers=[container(cpu="3500m")])))
     assert refused is not None

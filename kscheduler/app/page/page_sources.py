@@ -7,6 +7,7 @@ from kscheduler.api.kinds import PODS
 from kscheduler.app.parts import Parts
 from kscheduler.election.rules import Role
 from kscheduler.scheduling.overfill.overfill_reports import summary_of
+from kscheduler.scheduling.profile import devices_on
 from kscheduler.scheduling.truth.pending import PendingPods
 from kscheduler.scheduling.truth.prebind_waits import ClaimsNow
 from kscheduler.server import Health
@@ -63,6 +64,7 @@ def page_sources(
         binding=lambda: parts.workers.binding,
         awaited_events=assembly.queue.awaited_events,
         standing=standing,
+        devices_on=lambda info: devices_on(assembly.profiles.values(), info),
         overfilled=overfilled,
         clock=parts.clock,
         answers=answers,

@@ -29,13 +29,14 @@ def _lines(tree: Tree, order: str, names: tuple[str, ...], style: Style) -> Iter
     yield style.paint(f"{nodes(len(listed))}; {judged}{others}", BOLD)
     if listed:
         columns = (*_COLUMNS, *_others_in_use(listed))
-        titles = ("node", *map(printable, columns), "state", "rejected")
-        shares = zip(*(_shares(listed, name) for name in columns), strict=True)
+        classes = sorted({each["class"] for node in listed for each in node["devices"]} - {""})
+        titles = ("node", *map(printable, (*columns, *classes)), "state", "rejected")
+        shares = zip(*(_shares(listed, name) for name in columns), *_device_shares(listed, classes), strict=True)
         table = [
             (printable(each["name"]), *cells, _state(each), _turned_away(each))
             for each, cells in zip(listed, shares, strict=True)
         ]
-        head, *rows = aligned([titles, *table], set(range(1, len(columns) + 1)))
+        head, *rows = aligned([titles, *table], set(range(1, len(columns) + len(classes) + 1)))
         yield style.paint(head, BOLD)
         for each, row in zip(listed, rows, strict=True):
             yield style.paint(row, RED) if each["overfilled"] else row if each["ready"] else style.paint(row, YELLOW)
@@ -72,12 +73,34 @@ def _shares(listed: Sequence[Tree], resource: str) -> list[str]:
     ]
 
 
+def _device_shares(listed: Sequence[Tree], classes: Iterable[str]) -> Iterator[list[str]]:
+    """A column per device class: how many of its devices are taken, of how many that the node reaches."""
+    for name in classes:
+        cells = []
+        for node in listed:
+            here = [each for each in node["devices"] if each["class"] == name]
+            taken, there = (sum(each[key] for each in here) for key in ("taken", "devices"))
+            cells.append((str(taken), str(there)) if there else ("", ""))
+        width, whole_width = (max(map(len, texts)) for texts in zip(*cells, strict=True))
+        yield [f"{taken:>{width}}/{there:<{whole_width}}" if there else "-" for taken, there in cells]
+
+
 def _state(node: Tree) -> str:
     words = [] if node["ready"] else ["not ready"]
     words += ["cordoned"] if node["cordoned"] else []
     words += [f"too full of {each['resource']}" for each in node["overfilled"]]
     words += [f"{printable(each['key'])}:{each['effect']}" for each in node["taints"] if not _is_of_state(each["key"])]
+    words += _device_states(node)
     return ", ".join(words) or "-"
+
+
+def _device_states(node: Tree) -> Iterator[str]:
+    """What is wrong with devices. A device in two classes is counted in each, so the count is by class."""
+    tainted = [(each["class"] or each["driver"], each["tainted"]) for each in node["devices"] if each["tainted"]]
+    if tainted:
+        yield f"devices tainted ({', '.join(f'{printable(name)} {count}' for name, count in tainted)})"
+    yield from (f"pool {printable(pool)} incomplete" for pool in node["incompletePools"])
+    yield from (f"pool {printable(pool)} invalid" for pool in node["invalidPools"])
 
 
 def _is_of_state(key: str) -> bool:

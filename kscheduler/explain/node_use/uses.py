@@ -6,13 +6,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from kscheduler.api.core import Node, Pod, Taint
+from kscheduler.devices.counting import NodeDevices
 from kscheduler.explain.pending.reasons import template_of
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import PODS
 from kscheduler.framework.status import Code
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.overfill.excess import Excess, excesses
-from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.profile import Profile, device_counter
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
 
@@ -37,6 +38,7 @@ class NodeUse:
     """By plugin: how many waiting pods it has rejected here."""
     lets_in: int = 0
     """How many waiting pods would fit."""
+    devices: NodeDevices = field(default_factory=NodeDevices)
 
     @property
     def fullness(self) -> float:
@@ -59,6 +61,10 @@ class NodeUses:
 def node_uses(cache: Cache, profiles: Mapping[str, Profile], pods: Iterable[Pod]) -> NodeUses:
     """The nodes of the cache, and what it says of `pods` that have no node; others among them are skipped."""
     uses = {name: use for name in cache.node_names() if (use := _use_of(cache, name)) is not None}
+    counter = device_counter(profiles.values())
+    if counter is not None:
+        for name, devices in counter.devices_on(info for name in uses if (info := cache.node_info(name))).items():
+            uses[name].devices = devices
     kinds: dict[bytes, list[Pod]] = {}
     for pod in pods:
         if not (pod.spec.node_name or pod.is_terminal or pod.metadata.deletion_timestamp):
@@ -141,10 +147,30 @@ def uses_tree(uses: NodeUses, notes: Iterable[str] = ()) -> dict[str, Any]:
                 ],
                 "turnedAway": dict(use.turned_away),
                 "letsIn": use.lets_in,
+                **_devices_tree(use.devices),
             }
             for use in uses.nodes
         ],
         "waitingPods": uses.waiting,
         "podsNotJudged": uses.not_judged,
         "notes": list(notes),
+    }
+
+
+def _devices_tree(found: NodeDevices) -> dict[str, Any]:
+    return {
+        "devices": [
+            {
+                "class": each.device_class,
+                "driver": each.driver,
+                "devices": each.devices,
+                "taken": each.taken,
+                "tainted": each.tainted,
+                "free": each.free,
+            }
+            for each in found.counts
+        ],
+        "incompletePools": list(map(str, found.incomplete)),
+        "invalidPools": list(map(str, found.invalid)),
+        "unclearClasses": list(found.unclear),
     }

@@ -10,7 +10,7 @@ the same device. There are two stages on the way:
 A claim is tracked in each of these stages under its UID: its devices count once, whatever stages it is in.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from kscheduler.api.core import Pod
@@ -20,6 +20,7 @@ from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.status import error
 
 if TYPE_CHECKING:
+    from kscheduler.devices.counting import NodeDevices
     from kscheduler.devices.ids import AllocatedState, PoolID
 
 NO_DEVICES_KNOWN = error("devices and claims to them are not available here")
@@ -40,6 +41,19 @@ class DeviceChooser(Protocol):
 
         Raises `StatusError`.
         """
+        ...
+
+
+@runtime_checkable
+class DeviceCounter(Protocol):
+    """A plugin that knows which devices nodes reach, for people who ask how many are left."""
+
+    def devices_on(self, nodes: Iterable[NodeInfo]) -> "dict[str, NodeDevices]":
+        """By name of a node its devices by class, and how many are taken; without nodes that reach none."""
+        ...
+
+    def pool_states(self) -> Mapping[tuple[str, str], int]:
+        """How many pools there are by (driver, state): `complete`, `incomplete`."""
         ...
 
 
@@ -140,6 +154,10 @@ class Devices(Protocol):
 
     def device_class(self, name: str) -> DeviceClass | None:
         """A class of devices."""
+        ...
+
+    def class_names(self) -> tuple[str, ...]:
+        """The names of all classes, sorted."""
         ...
 
     def stand_for_any(self, resources: Collection[str]) -> bool:

@@ -1,14 +1,18 @@
 """Making allocators. Cycles share answers of selectors, the index of the slices, and what nodes gave to like claims."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Final, cast
 
-from kscheduler.api.devices import ResourceClaim, ResourceSlice
+from kscheduler.api.core import Node
+from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from kscheduler.config.durations import Duration
 from kscheduler.devices.allocator import Allocator
+from kscheduler.devices.counting import NodeDevices, count_devices
+from kscheduler.devices.errors import AllocationError
 from kscheduler.devices.explaining.obstacles import Obstacles
 from kscheduler.devices.features import AllocatorFeatures
+from kscheduler.devices.pools import PoolDevice
 from kscheduler.devices.selection import Selections
 from kscheduler.devices.selectors import COMPILED_KEPT, Release, SelectorCompiler
 from kscheduler.devices.slices import SliceIndex
@@ -16,11 +20,13 @@ from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.patience import Patience
 from kscheduler.plugins.dynamic_resources.kept_answers import AnswersByTemplate, KeptAnswers
-from kscheduler.plugins.dynamic_resources.long_evaluations import PatientCompiler
+from kscheduler.plugins.dynamic_resources.long_evaluations import PatientCompiler, StillEvaluatingError
 from kscheduler.plugins.dynamic_resources.search import DeviceSearch
 
 FILTER_TIMEOUT_SECONDS: Final = 10.0
 """The default of `filterTimeout` in DynamicResourcesArgs."""
+_OTHER_FIELDS: Final = ("attributes", "capacity", "allowMultipleAllocations")
+"""Of `device` in a selector, besides its driver."""
 _NO_SLICES: Final[Sequence[ResourceSlice]] = ()
 
 
@@ -60,6 +66,41 @@ class Allocators:
             self._features, allocated, devices.device_class, index, self._selections, devices.taint_rules()
         )
 
+    def devices_on(self, nodes: Iterable[Node], devices: Devices) -> dict[str, NodeDevices]:
+        """What each node reaches. A class is asked no more about a driver's devices once its selector fails for one,
+        or takes long: people wait for the answer, and decisions must not.
+        """
+        if not devices.slices():
+            return {}
+        names = devices.class_names()
+        classes = {name: found for name in names if (found := devices.device_class(name)) is not None}
+        selections = {name: self._selections.of(found, (), "") for name, found in classes.items()}
+
+        by_driver = {name for name, found in classes.items() if _reads_driver_only(found)}
+        known: dict[tuple[str, str], bool | None] = {}
+        """By class and driver: the answer for all of its devices; `None` once the class is given up there."""
+
+        def is_in(name: str, device: PoolDevice) -> bool | None:
+            key = name, device.id.driver
+            if key in known:
+                return known[key]
+            try:
+                answer = selections[name].has(device)
+            except (AllocationError, StillEvaluatingError):
+                known[key] = None
+                return None
+            if name in by_driver:
+                known[key] = answer
+            return answer
+
+        index, allocated = self._index_of(devices), devices.claims.allocated_state()
+        reached = ((node.metadata.name, index.pools(node.metadata.name, node.metadata.labels)) for node in nodes)
+        return {name: count_devices(pools, tuple(classes), is_in, allocated) for name, pools in reached if pools}
+
+    def pool_states(self, devices: Devices) -> Mapping[tuple[str, str], int]:
+        """By (driver, state) the number of pools."""
+        return self._index_of(devices).pool_states if devices.slices() else {}
+
     def _made(self, claims: Sequence[ResourceClaim], devices: Devices, *, lasts: bool) -> Allocator:
         index, allocated = self._index_of(devices), devices.claims.allocated_state()
         if lasts:
@@ -75,3 +116,12 @@ class Allocators:
             self._index, self._indexed = SliceIndex(slices, self._features, self._index), slices
             self._answers.slices_changed(self._index.changed)
         return self._index
+
+
+def _reads_driver_only(device_class: DeviceClass) -> bool:
+    """Whether its selectors answer alike for all devices of a driver: they name no other field of `device`.
+
+    That is what most classes do, and then thousands of nodes need one evaluation.
+    """
+    expressions = [selector.cel.expression for selector in device_class.spec.selectors if selector.cel is not None]
+    return not any(field in expression for expression in expressions for field in _OTHER_FIELDS)

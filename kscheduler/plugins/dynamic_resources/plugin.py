@@ -10,7 +10,7 @@ PreBind     have the claims written (`framework.cluster.claim_writing`)
 Unreserve   give back what was taken
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar, Final
 
@@ -20,6 +20,7 @@ import numpy as np
 from kscheduler.api.devices import AllocationResult, ResourceClaim
 from kscheduler.config.feature_gates import RESIZE_PREEMPTION
 from kscheduler.config.plugin_args import DynamicResourcesArgs
+from kscheduler.devices.counting import NodeDevices
 from kscheduler.framework.cluster.claim_writing import (
     BINDING_TIMEOUT_SECONDS,
     NO_CLAIM_WRITER,
@@ -132,6 +133,17 @@ class DynamicResources(Plugin):
         """The claim that the pod waits for. A pod whose status names no claim yet waits for its own change."""
         devices = self._handle.devices
         return None if devices is None else awaited_claims(pod.pod, devices.claims)
+
+    def devices_on(self, nodes: Iterable[NodeInfo]) -> dict[str, NodeDevices]:
+        """By node its devices by class. Implements `framework.cluster.devices.DeviceCounter`."""
+        devices = self._handle.devices
+        if devices is None:
+            return {}
+        return self._allocators.devices_on((info.node for info in nodes if info.node is not None), devices)
+
+    def pool_states(self) -> Mapping[tuple[str, str], int]:
+        """By (driver, state) the number of pools. Implements `framework.cluster.devices.DeviceCounter`."""
+        return {} if self._handle.devices is None else self._allocators.pool_states(self._handle.devices)
 
     def changed_gating_objects(self) -> Collection[str] | None:
         """The claims that have changed since the last call."""
@@ -334,7 +346,7 @@ class DynamicResources(Plugin):
         try:
             claims, found = state.claims_on(info), state.found_on(info)
         except StatusError as problem:
-            return error(str(problem))
+            return error(str(problem), fault=problem.fault)
         if found is None and state.to_allocate:
             return error("claim allocation not found for node")
         if found and len(found) != len(claims):

@@ -2,7 +2,7 @@
 
 from kscheduler.api.devices import ResourceClaim
 from kscheduler.framework.cluster.devices import Devices
-from kscheduler.framework.status import Status, error, unresolvable
+from kscheduler.framework.status import Fault, Status, error, unresolvable
 
 
 def unservable(claim: ResourceClaim, devices: Devices, *, has_alternatives: bool) -> Status | None:
@@ -22,7 +22,7 @@ def unservable(claim: ResourceClaim, devices: Devices, *, has_alternatives: bool
             classes = [(f"{request.name}/{each.name}", each.device_class_name) for each in request.first_available]
         for name, class_name in classes:
             if not class_name:
-                return error(f"request {name}: unsupported request type")
+                return error(f"request {name}: unsupported request type", fault=Fault.CLAIM)
             if devices.device_class(class_name) is None:
                 return unresolvable(f"request {name}: device class {class_name} does not exist")
     return None

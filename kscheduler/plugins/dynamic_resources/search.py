@@ -15,7 +15,7 @@ from kscheduler.devices.allocator import AllocationError, Allocator, FailedOnThi
 from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.nodes.patience import Patience
-from kscheduler.framework.status import StatusError
+from kscheduler.framework.status import Fault, StatusError
 from kscheduler.plugins.dynamic_resources.kept_answers import Answer, KeptAnswers
 from kscheduler.plugins.dynamic_resources.long_evaluations import WAIT_SECONDS, StillEvaluatingError
 
@@ -183,7 +183,7 @@ class DeviceSearch:
         except FailedOnThisNodeError:
             return INVALID_POOLS
         except AllocationError as problem:
-            raise StatusError(str(problem)) from None
+            raise StatusError(str(problem), Fault.CLAIM) from None
         return NO_DEVICES if results is None or len(results) != len(self.claims) else results
 
 

@@ -500,4 +500,6 @@ class Scheduler:
         context = self._context
         result = AttemptResult.ERROR if failure.is_error else AttemptResult.UNSCHEDULABLE
         context.observations.attempt(result, profile.name, self._now() - started)
+        if failure.fault is Fault.CLAIM:
+            context.observations.claim_not_evaluated()
         context.failures.handle(queued, failure, context.clock.time())

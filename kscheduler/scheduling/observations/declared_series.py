@@ -277,6 +277,10 @@ class DeclaredSeries:
             "Binds with an unknown outcome that reading the pod has settled, by what was found.",
             "outcome",
         )
+        self.claim_errors = self._counter(
+            "kscheduler_claim_errors_total",
+            "Attempts with result=error because what a claim, its class or a device says cannot be evaluated.",
+        )
         self.pods_taken = self._counter(
             "kscheduler_pods_bound_by_others_total",
             "Pods of our scheduler names that somebody else has bound while this process scheduled.",

@@ -230,6 +230,10 @@ class Observations(DeclaredSeries):
         """A bind without a clear answer was settled by reading the pod. `outcome`: `bound` or `lost`."""
         self.binds_settled[(outcome,)] += 1
 
+    def claim_not_evaluated(self) -> None:
+        """An attempt failed because what a claim, its class or a device says cannot be evaluated."""
+        self.claim_errors[()] += 1
+
     def pod_taken(self) -> None:
         """Somebody else has bound a pod that names one of our profiles."""
         self.pods_taken[()] += 1

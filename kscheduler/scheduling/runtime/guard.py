@@ -63,9 +63,11 @@ class Fate(Enum):
 class PluginFailure(Exception):  # noqa: N818  the field's word: a plugin failed
     """A plugin raised, returned a wrong value, or returned an Error. The text is kube-scheduler's."""
 
-    def __init__(self, call: "PluginCall[Any]", plugin: str, text: str) -> None:
+    def __init__(self, call: "PluginCall[Any]", plugin: str, text: str, answered: Fault = Fault.PASSING) -> None:
+        """`answered`: whose fault an Error is that the plugin returned."""
         super().__init__(text)
         self._call = call
+        self._answered = answered
         self.plugin = plugin
 
     @property
@@ -76,7 +78,7 @@ class PluginFailure(Exception):  # noqa: N818  the field's word: a plugin failed
     @property
     def status(self) -> Status:
         """The Error that ends the attempt. It counts as a bug if the plugin raised, not if it returned an Error."""
-        return error(str(self), fault=Fault.PASSING if self.__cause__ is None else self._call.fault)
+        return error(str(self), fault=self._answered if self.__cause__ is None else self._call.fault)
 
     def report(self, listener: PluginListener, pod: PodInfo | None) -> None:
         """Report what the plugin raised. An Error that it returned is a regular answer and is not reported."""
@@ -127,7 +129,7 @@ class PluginCall(Generic[A]):
                 return answer  # type: ignore[no-any-return]
             return self._check(answer, arguments)
         except StatusError as answer:
-            raise self.failed(plugin, str(answer)) from None
+            raise self.failed(plugin, str(answer), answer.fault) from None
         except BaseException as failure:
             raise self._failure(plugin, failure) from failure
 
@@ -178,9 +180,9 @@ class PluginCall(Generic[A]):
                 listener.failed(plugin, self.label, pod, failure, self.fate.then)
             raise self._failure(plugin, failure) from failure
 
-    def failed(self, plugin: str, words: str) -> PluginFailure:
+    def failed(self, plugin: str, words: str, fault: Fault = Fault.PASSING) -> PluginFailure:
         """The failure of a plugin that returned an Error with these words."""
-        return PluginFailure(self, plugin, self.text_of(plugin, words))
+        return PluginFailure(self, plugin, self.text_of(plugin, words), fault)
 
     def text_of(self, plugin: str, words: str) -> str:
         """The error text in the pod's condition for a plugin that failed with these words."""

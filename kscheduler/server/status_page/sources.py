@@ -6,6 +6,8 @@ from typing import Any, Final, Protocol
 
 from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Pod
+from kscheduler.devices.counting import NodeDevices
+from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log.recent_attempts import RecentAttempts
 from kscheduler.scheduling.truth.truth import PodsStored
@@ -91,6 +93,8 @@ class PageSources:
     """Attempts that have a node and are not over."""
     awaited_events: Callable[[str, frozenset[str]], tuple[str, ...]]
     standing: Callable[[], ServiceStanding]
+    devices_on: Callable[[NodeInfo], NodeDevices]
+    """The devices that a node reaches, by class."""
     overfilled: Callable[[], Mapping[str, str]]
     """Overfilled nodes, with what is known about each."""
     clock: Clock

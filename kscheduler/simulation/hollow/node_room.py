@@ -6,10 +6,11 @@ independent this module imports nothing of `framework`, and the sums are plain l
 Limits: requests of the spec only; a resize in progress is ignored.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from kscheduler.api.core import Container, Node, Pod, ResourceList
+from kscheduler.api.devices import IMPLICIT_EXTENDED_RESOURCE
 from kscheduler.api.quantity import nano_value
 from kscheduler.simulation.rules.containers import is_extended
 
@@ -40,16 +41,20 @@ def needs_of(pod: Pod) -> Amounts:
     Pod-level requests replace the sums of the resources that they name; overhead is added; each pod counts as 1 of
     `pods`.
     """
+    return _needs(pod, _request_of)
+
+
+def _needs(pod: Pod, request_of: Callable[[Container], Amounts]) -> Amounts:
     spec = pod.spec
     running: Amounts = {}
     peak: Amounts = {}
     for container in spec.init_containers:
-        request = _request_of(container)
+        request = request_of(container)
         _take_larger(peak, _together(running, request))
         if container.restart_policy == "Always":
             running = _together(running, request)
     for container in spec.containers:
-        running = _together(running, _request_of(container))
+        running = _together(running, request_of(container))
     _take_larger(peak, running)
     if spec.resources is not None:
         whole = {name: amount for name, amount in spec.resources.requests.items() if _may_be_pod_level(name)}
@@ -61,6 +66,29 @@ def needs_of(pod: Pod) -> Amounts:
 
 def _request_of(container: Container) -> Amounts:
     return _amounts(container.resources.requests)
+
+
+def _needs_without_devices(pod: Pod) -> Amounts:
+    """As `needs_of`, without the extended resources that containers get as devices of the pod's own claim.
+
+    The scheduler names them in the pod's status before it binds the pod; the node need not have any of them.
+    """
+    claimed = pod.status.extended_resource_claim_status
+    served = {(each.container_name, each.resource_name) for each in claimed.request_mappings} if claimed else set()
+
+    def request_of(container: Container) -> Amounts:
+        request = _request_of(container)
+        return {
+            name: amount
+            for name, amount in request.items()
+            if not (_may_be_devices(name) and (container.name, name) in served)
+        }
+
+    return _needs(pod, request_of)
+
+
+def _may_be_devices(name: str) -> bool:
+    return is_extended(name) or name.startswith(IMPLICIT_EXTENDED_RESOURCE)
 
 
 def _amounts(resources: ResourceList) -> Amounts:
@@ -108,6 +136,8 @@ class NodeRoom:
         self.used: Amounts = {}
         self._allocatable = _amounts(node.status.allocatable)
         self._pods: dict[str, Amounts] = {}
+        self._counted_here: dict[str, Amounts] = {}
+        """What each pod takes of the node itself, without what it gets as devices."""
         self._ports: dict[str, list[HostPort]] = {}
 
     def __len__(self) -> int:
@@ -127,6 +157,7 @@ class NodeRoom:
         uid = pod.metadata.uid
         self.remove(uid)
         self._pods[uid] = needs_of(pod)
+        self._counted_here[uid] = _needs_without_devices(pod)
         self.used = _together(self.used, self._pods[uid])
         if ports := list(host_ports_of(pod)):
             self._ports[uid] = ports
@@ -135,6 +166,7 @@ class NodeRoom:
         """Remove a pod, if it is here."""
         for name, amount in self._pods.pop(uid, {}).items():
             self.used[name] -= amount
+        self._counted_here.pop(uid, None)
         self._ports.pop(uid, None)
 
     def lack_for(self, pod: Pod) -> Lack | None:
@@ -146,20 +178,25 @@ class NodeRoom:
         """The first resource for which the node's kubelet rejects the pod.
 
         Extended resources that the node does not name are skipped: somebody else counts them, such as an extender
-        of the scheduler.
+        of the scheduler. So are those for which the pod has devices.
         """
-        needs = needs_of(pod)
+        needs = _needs_without_devices(pod)
         return next(
             self._lacks(needs, (name for name in needs if name in self._allocatable or not is_extended(name))), None
         )
 
     def overcommitted(self) -> list[Lack]:
-        """The overcommitted resources."""
-        return list(self._lacks({}, self.used))
+        """The overcommitted resources; what pods get as devices is not the node's."""
+        here: Amounts = {}
+        for amounts in self._counted_here.values():
+            for name, amount in amounts.items():
+                here[name] = here.get(name, 0) + amount
+        return list(self._lacks({}, here, here))
 
-    def _lacks(self, needs: Amounts, names: Iterable[str]) -> Iterator[Lack]:
+    def _lacks(self, needs: Amounts, names: Iterable[str], all_used: Amounts | None = None) -> Iterator[Lack]:
+        taken = self.used if all_used is None else all_used
         for name in sorted(names, key=_naming_order):
-            requested, used, allocatable = needs.get(name, 0), self.used.get(name, 0), self._allocatable.get(name, 0)
+            requested, used, allocatable = needs.get(name, 0), taken.get(name, 0), self._allocatable.get(name, 0)
             matters = _is_counted(name) and (requested > 0 or not needs)
             if matters and used + requested > allocatable:
                 yield Lack(name, _shown(name, requested), _shown(name, used), _shown(name, allocatable))

@@ -135,6 +135,10 @@ class SchedulingQueue:
         """The number of waiting pods rejected by each (plugin, profile): `scheduler_unschedulable_pods`."""
         return dict(self._places.rejections)
 
+    def gated_by_plugin(self) -> dict[str, int]:
+        """By plugin how many single pods it keeps out; members of groups are kept out with their group."""
+        return self._places.gated.by_plugin()
+
     def parked(self) -> Iterator[QueuedPodInfo]:
         """Pods that wait for an event, gated ones included."""
         return self._places.parked_pods() if self._groups is None else self._with_members_of_groups()

@@ -65,6 +65,7 @@ INSTANCE: Final = {"job": "kscheduler", "instance": "a"}
 JOB: Final = {"job": "kscheduler"}
 LEASE: Final = {"job": "kscheduler", "name": "kscheduler"}
 ATTEMPTS: Final = "scheduler_schedule_attempts_total"
+CLAIM_ERRORS: Final = "kscheduler_claim_errors_total"
 BINDS: Final = "scheduler_async_api_call_execution_total"
 
 CASES: Final = (
@@ -164,16 +165,37 @@ CASES: Final = (
         "KschedulerPodGroupsWait",
         "90m",
         fires={
-            of_a("scheduler_pending_pods", 'queue="backoff"'): "7x30 3 7x90",
-            of_a("scheduler_queued_entities", 'queue="backoff", type="pod"'): "3x120",
+            of_a("kscheduler_pod_group_members", 'queue="backoff"'): "4x30 0 4x90",
+            of_a("kscheduler_pod_group_members", 'queue="gated"'): "0x120",
         },
         quiet={
-            of_a("scheduler_pending_pods", 'queue="backoff"'): "7x30 3x10 7x80",
-            of_a("scheduler_queued_entities", 'queue="backoff", type="pod"'): "3x120",
-            of_b("scheduler_pending_pods", 'queue="backoff"'): "7x120",
-            of_b("scheduler_queued_entities", 'queue="backoff", type="pod"'): "3x120",
+            of_a("kscheduler_pod_group_members", 'queue="backoff"'): "4x30 0x10 4x80",
+            of_a("kscheduler_pod_group_members", 'queue="active"'): "4x120",
+            of_b("kscheduler_pod_group_members", 'queue="backoff"'): "4x120",
         },
         labels=JOB,
+    ),
+    AlertCase(
+        "KschedulerClaimsMissing",
+        "20m",
+        fires={of_a("kscheduler_gated_pods", 'plugin="DynamicResources"'): "2x60"},
+        quiet={
+            of_a("kscheduler_gated_pods", 'plugin="DynamicResources"'): "2x10 0 2x50",
+            of_a("kscheduler_gated_pods", 'plugin="SchedulingGates"'): "2x60",
+            of_b("kscheduler_gated_pods", 'plugin="DynamicResources"'): "2x60",
+        },
+        labels=JOB,
+    ),
+    AlertCase(
+        "KschedulerDevicePoolsIncomplete",
+        "20m",
+        fires={of_a("kscheduler_device_pools", 'driver="gpu.example.com", state="incomplete"'): "1x60"},
+        quiet={
+            # a driver that starts again publishes its slices one by one
+            of_a("kscheduler_device_pools", 'driver="gpu.example.com", state="incomplete"'): "0x3 1x10 0x50",
+            of_a("kscheduler_device_pools", 'driver="gpu.example.com", state="complete"'): "8x60",
+        },
+        labels=JOB | {"driver": "gpu.example.com"},
     ),
     AlertCase(
         "KschedulerPodsRescuedByFlush",
@@ -182,14 +204,24 @@ CASES: Final = (
         **growing("scheduler_pod_scheduled_after_flush_total", "", "0x40 1x60", "1x100"),
     ),
     AlertCase(
+        "KschedulerClaimErrors",
+        "60m",
+        # the only pod of a quiet cluster, in error by its claim: KschedulerSchedulingErrors is quiet
+        fires={of_a(ATTEMPTS, 'result="error"'): "0+6x90", of_a(CLAIM_ERRORS): "0+6x90"},
+        quiet={of_a(ATTEMPTS, 'result="error"'): "0+6x15 90x75", of_a(CLAIM_ERRORS): "0+6x15 90x75"},
+        labels=JOB,
+    ),
+    AlertCase(
         "KschedulerSchedulingErrors",
         "30m",
         fires={
             of_a(ATTEMPTS, 'result="scheduled"'): "0+80x60",
             of_a(ATTEMPTS, 'result="unschedulable"'): "0+10x60",
             of_a(ATTEMPTS, 'result="error"'): "0+10x60",
+            of_a(CLAIM_ERRORS): "0+3x60",
         },
         quiet={
+            of_a(CLAIM_ERRORS): "0x60",
             of_a(ATTEMPTS, 'result="scheduled"'): "0+80x60",
             of_a(ATTEMPTS, 'result="unschedulable"'): "0+900x60",
             of_a(ATTEMPTS, 'result="error"'): "0+10x60",

@@ -113,3 +113,41 @@ def fresh_pods(count: int) -> Iterator[Tree]:
             metadata={"creationTimestamp": created(1)},
             labels={"app": app},
         )
+
+
+DRIVER: Final = "gpu.example.com"
+WITH_DEVICES: Final = "node-005"
+
+
+def devices() -> Iterator[tuple[str, Tree]]:
+    """By collection: devices of a node, of which some are held or tainted, and a pool that is incomplete."""
+    selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
+    yield "deviceclasses.resource.k8s.io", {"metadata": {"name": DRIVER}, "spec": {"selectors": [selector]}}
+    for pool, slices in (("node-005", 1), ("node-005-shelf", 2)):
+        found: list[Tree] = [{"name": f"gpu-{number}"} for number in range(8)]
+        found[7]["taints"] = [{"key": "broken", "effect": "NoSchedule"}]
+        of_pool = {"name": pool, "generation": 1, "resourceSliceCount": slices}
+        spec = {"driver": DRIVER, "pool": of_pool, "nodeName": WITH_DEVICES, "devices": found}
+        yield "resourceslices.resource.k8s.io", {"metadata": {"name": pool}, "spec": spec}
+    results = [
+        {"request": "gpu", "driver": DRIVER, "pool": WITH_DEVICES, "device": f"gpu-{number}"} for number in range(3)
+    ]
+    request = {"name": "gpu", "exactly": {"deviceClassName": DRIVER, "count": 3}}
+    reserved = [{"resource": "pods", "name": "trainer", "uid": "uid-trainer"}]
+    status = {"allocation": {"devices": {"results": results}}, "reservedFor": reserved}
+    meta = {"name": "trainer-gpus", "namespace": "analytics", "uid": "uid-trainer-gpus"}
+    yield (
+        "resourceclaims.resource.k8s.io",
+        {"metadata": meta, "spec": {"devices": {"requests": [request]}}, "status": status},
+    )
+    yield (
+        "pods",
+        pod_tree(
+            "trainer",
+            namespace="analytics",
+            uid="uid-trainer",
+            node=WITH_DEVICES,
+            resourceClaims=[{"name": "gpus", "resourceClaimName": "trainer-gpus"}],
+            status={"phase": "Running"},
+        ),
+    )

@@ -14,7 +14,20 @@ from tests.e2e.status_page.watched import Watched, watched
 
 NODES, PODS = 60, 300
 STORY, BOUND, NODE = "/ui/pods/analytics/report-0", "/ui/pods/shop/checkout-7d9f-0", "/ui/nodes/node-017"
-PAGES = ("/ui/", "/ui/?by=pods", "/ui/pending", "/ui/nodes", "/ui/search?q=train", STORY, BOUND, NODE, "/ui/nodes/none")
+DEVICES, CLAIMS = f"/ui/nodes/{shop.WITH_DEVICES}", "/ui/pods/analytics/trainer"
+PAGES = (
+    "/ui/",
+    "/ui/?by=pods",
+    "/ui/pending",
+    "/ui/nodes",
+    "/ui/search?q=train",
+    STORY,
+    BOUND,
+    NODE,
+    "/ui/nodes/none",
+    DEVICES,
+    CLAIMS,
+)
 SERIOUS = {"serious", "critical"}
 WORDS_IN_PIECES = """[...document.querySelectorAll("thead th, td.figure, td time, td .good, td .bad")].filter(each => {
     const range = document.createRange();
@@ -36,6 +49,9 @@ def scene(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterato
     with watched(folder, shop.nodes(NODES), shop.running_pods(PODS, NODES)) as scene:
         scene.cluster.put("pods", shop.waiting_pods())
         scene.cluster.put("pods", shop.fresh_pods(10))
+        for collection, tree in shop.devices():
+            scene.cluster.put(collection, [tree])
+        scene.wait_for(DEVICES, "Devices by class", "Who has devices")
         scene.wait_for("/ui/", "/ui/pods/shop/checkout-7d9f-0", "0/60 nodes are available")
         yield scene
 
@@ -217,11 +233,25 @@ def test_dark_and_light_are_two_pages_to_the_eye(browser: Browser, scene: Watche
 
 
 def test_a_narrow_window_needs_no_scrolling_to_the_side(browser: Browser, scene: Watched) -> None:
-    for path in ("/ui/", "/ui/pending", STORY, NODE, "/ui/nodes"):
+    for path in ("/ui/", "/ui/pending", STORY, NODE, "/ui/nodes", DEVICES):
         with looking(browser, viewport={"width": 390, "height": 800}) as (page, _):
             page.goto(scene.url + path)
             assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
             assert page.evaluate(WORDS_IN_PIECES) == [], path
+
+
+def test_devices_are_by_class_on_their_nodes_page_and_by_claim_on_their_pods(browser: Browser, scene: Watched) -> None:
+    with looking(browser, java_script_enabled=False) as (page, _):
+        page.goto(scene.url + DEVICES)
+        row = page.get_by_role("region", name="Devices by class").get_by_role("row").filter(has_text=shop.DRIVER)
+        expect(row).to_have_count(1)
+        expect(row.locator("td.figure")).to_have_text(["3", "8", "1", "4"])
+        expect(page.locator("main")).to_contain_text(f"Pool incomplete {shop.DRIVER}/node-005-shelf")
+        page.get_by_role("region", name="Who has devices").get_by_role("link", name="analytics/trainer").click()
+        asks = page.get_by_role("region", name="What it asks for")
+        expect(asks).to_contain_text("ResourceClaim trainer-gpus has devices, reserved for this pod")
+        expect(asks).to_contain_text(f"gpu: 3 of class {shop.DRIVER}")
+        expect(asks).to_contain_text(f"{shop.DRIVER}/node-005/gpu-2")
 
 
 def test_a_narrow_window_shows_reasons_whole(browser: Browser, scene: Watched) -> None:

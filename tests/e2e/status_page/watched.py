@@ -18,6 +18,15 @@ from tests.controlplane.rest import Api
 SECONDS: Final = 60.0
 Tree = dict[str, Any]
 
+_DEVICES = "resource.k8s.io/v1"
+_KINDS = {
+    "pods": ("v1", "Pod"),
+    "nodes": ("v1", "Node"),
+    "deviceclasses.resource.k8s.io": (_DEVICES, "DeviceClass"),
+    "resourceslices.resource.k8s.io": (_DEVICES, "ResourceSlice"),
+    "resourceclaims.resource.k8s.io": (_DEVICES, "ResourceClaim"),
+}
+
 
 class StoredCluster:
     """An embedded API server on an event loop in a thread; objects are put into its store as they are."""
@@ -40,8 +49,8 @@ class StoredCluster:
 
     def put(self, collection: str, trees: Iterable[Tree]) -> None:
         """Store objects: no admission, no validation."""
-        kind = {"pods": "Pod", "nodes": "Node"}[collection]
-        values = [{"apiVersion": "v1", "kind": kind, **tree} for tree in trees]
+        version, kind = _KINDS[collection]
+        values = [{"apiVersion": version, "kind": kind, **tree} for tree in trees]
 
         async def store() -> None:
             for at, value in enumerate(values):

@@ -103,3 +103,72 @@ def test_a_cell_has_one_unit_and_the_strokes_of_a_column_are_below_each_other() 
         "c        12/16    75 %    1.5Gi/~0.88Gi 170 %  1/",
     ]
     assert head.split()[:3] == ["node", "cpu", "memory"]
+
+
+# --- devices ----------------------------------------------------------------------------------------------------------
+
+DRIVER = "gpu.example.com"
+
+
+def published(node: str, *devices: Tree, slices: int = 1) -> Tree:
+    pool = {"name": node, "generation": 1, "resourceSliceCount": slices}
+    spec = {"driver": DRIVER, "pool": pool, "nodeName": node, "devices": list(devices)}
+    return {"metadata": {"name": f"{node}-slice"}, "spec": spec}
+
+
+def device_class(name: str, expression: str) -> Tree:
+    return {"metadata": {"name": name}, "spec": {"selectors": [{"cel": {"expression": expression}}]}}
+
+
+def held(name: str, *devices: tuple[str, str]) -> Tree:
+    results = [{"request": "r", "driver": DRIVER, "pool": pool, "device": device} for pool, device in devices]
+    status = {"allocation": {"devices": {"results": results}}}
+    return {"metadata": {"name": name, "namespace": "default", "uid": name}, "spec": {}, "status": status}
+
+
+LARGE = {"attributes": {"size": {"string": "large"}}}
+TAINTED = {"taints": [{"key": "broken", "effect": "NoSchedule"}]}
+WITH_DEVICES: Tree = {
+    "nodes": [node_tree("a"), node_tree("b"), node_tree("plain")],
+    "deviceclasses": [
+        device_class("gpu", f'device.driver == "{DRIVER}"'),
+        device_class("large", f'device.attributes["{DRIVER}"].size == "large"'),
+    ],
+    "resourceslices": [
+        published("a", {"name": "0", **LARGE}, {"name": "1", **LARGE, **TAINTED}, {"name": "2", **LARGE}),
+        published("b", {"name": "0"}, slices=2),
+    ],
+    "resourceclaims": [held("c", ("a", "0")), held("elsewhere", ("gone", "0"))],
+}
+
+
+def uses_of(**kinds: Any) -> Tree:
+    objects = convert(kinds, ClusterObjects)
+    cache = cluster_cache(objects, None)
+    return uses_tree(node_uses(cache, profiles_over(cache, default_configuration("kscheduler"), registry()), ()))
+
+
+def test_devices_are_counted_by_class_with_what_is_taken_and_tainted() -> None:
+    a, b, plain = uses_of(**WITH_DEVICES)["nodes"]
+    figures = {"driver": DRIVER, "devices": 3, "taken": 1, "tainted": 1, "free": 1}
+    assert a["devices"] == [{"class": "gpu", **figures}, {"class": "large", **figures}]
+    assert (b["devices"], b["incompletePools"]) == ([], [f"{DRIVER}/b"])
+    assert [plain[key] for key in ("devices", "incompletePools", "invalidPools", "unclearClasses")] == [[]] * 4
+
+
+def test_a_class_that_fails_for_a_device_is_named_and_its_devices_are_in_no_class() -> None:
+    kinds = {**WITH_DEVICES, "resourceslices": [published("a", {"name": "0"})]}
+    kinds["deviceclasses"] = WITH_DEVICES["deviceclasses"][1:]
+    (a, *_) = uses_of(**kinds)["nodes"]
+    figures = {"devices": 1, "taken": 1, "tainted": 0, "free": 0}
+    assert a["devices"] == [{"class": "", "driver": DRIVER, **figures}]
+    assert a["unclearClasses"] == ["large"]
+
+
+def test_the_table_has_a_column_per_device_class_where_there_are_any() -> None:
+    head, *rows = uses_text(uses_of(**WITH_DEVICES), "name").splitlines()[1:]
+    assert head.split()[:6] == ["node", "cpu", "memory", "pods", "gpu", "large"]
+    assert rows[0].endswith("  1/3    1/3  devices tainted (gpu 1, large 1)   -")
+    assert f"pool {DRIVER}/b incomplete" in rows[1]
+    assert rows[2].split()[-4:] == ["-"] * 4
+    assert "gpu" not in uses_text(uses([node_tree()], []))

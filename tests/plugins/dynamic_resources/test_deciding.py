@@ -10,7 +10,7 @@ from kscheduler.api.devices import DeviceClaim, ResourceClaim
 from kscheduler.config.feature_gates import RESIZE_PREEMPTION
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Diagnosis
-from kscheduler.framework.status import Code, StatusError
+from kscheduler.framework.status import Code, Fault, StatusError
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.points import FILTER
 from kscheduler.upstream.behaviours import BEHAVIOURS
@@ -269,6 +269,7 @@ def test_an_error_of_the_search_ends_the_cycle_and_is_no_bug() -> None:
         FILTER.call("DynamicResources", stage.plugin.filter, stage.cycle, PodInfo(pod), nodes, nodes.rows())
     assert str(failed.value) == f'running "DynamicResources" filter plugin: {answered.value}'
     assert failed.value.__cause__ is None, "it is told to the pod, and not reported as a bug"
+    assert failed.value.status.fault is Fault.CLAIM, "metrics tell users' errors from ours"
 
 
 def test_a_search_that_takes_too_long_is_an_error_with_the_name_of_the_node() -> None:
@@ -279,8 +280,9 @@ def test_a_search_that_takes_too_long_is_an_error_with_the_name_of_the_node() ->
     wants = claim("c0", exactly("r", 25))
     constraint = {"requests": ["r"], "matchAttribute": f"{DRIVER}/half"}
     stage.put(with_constraint(wants, constraint))
-    with pytest.raises(StatusError, match=r"^node n0: timed out trying to allocate devices$"):
+    with pytest.raises(StatusError, match=r"^node n0: timed out trying to allocate devices$") as overdue:
         stage.judge(user("c0"))
+    assert overdue.value.fault is Fault.PASSING
 
 
 def with_constraint(wants: ResourceClaim, constraint: Tree) -> ResourceClaim:

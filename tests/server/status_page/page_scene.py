@@ -8,6 +8,7 @@ from kscheduler.api.core import Pod
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.config.loader import default_configuration
 from kscheduler.plugins.in_tree import registry
+from kscheduler.scheduling.profile import devices_on
 from kscheduler.scheduling.truth.pending import PendingPods
 from kscheduler.server.status_page.site import StatusPage
 from kscheduler.server.status_page.sources import LiveAnswers, PageSources, ServiceStanding
@@ -73,6 +74,7 @@ def page_scene(answers: LiveAnswers | None = None, standing: ServiceStanding = S
         binding=lambda: 0,
         awaited_events=assembly.queue.awaited_events,
         standing=lambda: standing,
+        devices_on=lambda info: devices_on(assembly.profiles.values(), info),
         overfilled=dict,
         clock=clock,
         answers=answers,

@@ -130,8 +130,9 @@ async def test_a_pod_behind_its_gate_says_why_and_what_it_asks_for() -> None:
     assert story.claims == (
         "PersistentVolumeClaim data",
         "PersistentVolumeClaim p-b",
-        "ResourceClaim of template one-gpu",
     )
+    (claim,) = story.device_claims
+    assert (claim.template, claim.state, claim.tone) == ("one-gpu", "has not been made yet", "bad")
     templates = Templates(lambda: 1000.0)
     await templates.load()
     page = templates.render("pod_now.html", story=story)

@@ -50,6 +50,32 @@ async def test_the_section_about_gangs_holds() -> None:
         await typed(url, delete)
 
 
+def resource_pod(name: str, resource: str) -> bytes:
+    container = {"name": "main", "image": "example/app:1", "resources": {"limits": {resource: "1"}}}
+    spec = {"schedulerName": "kscheduler", "containers": [container]}
+    return msgspec.json.encode({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+
+
+async def test_devices_for_extended_resources_are_started_by_the_kubelet() -> None:
+    """By the class's own name, and by the name that a class gives itself."""
+    by_class = "deviceclass.resource.kubernetes.io/gpu.example.com"
+    spec = {"selectors": [{"cel": {"expression": "true"}}], "extendedResourceName": "example.com/named"}
+    named = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "named"}, "spec": spec}
+    async with kscheduler("cluster", "--schedule", "--gpus", "2", "--nodes", "1", "--port", "0") as cluster:
+        await cluster.until("its log: ")
+        async with APIClient(plain_connection(cluster.api_url())) as client:
+            await client.post("/apis/resource.k8s.io/v1/deviceclasses", msgspec.json.encode(named))
+            for name, resource in (("by-class", by_class), ("by-name", "example.com/named")):
+                await client.post("/api/v1/namespaces/default/pods", resource_pod(name, resource))
+            phases: list[str] = []
+            async with asyncio.timeout(60):
+                while not phases or "Pending" in phases:
+                    await asyncio.sleep(0.1)  # asks a server
+                    pods = msgspec.json.decode(await client.get("/api/v1/namespaces/default/pods"))["items"]
+                    phases = [pod["status"]["phase"] for pod in pods]
+            assert phases == ["Running", "Running"]
+
+
 async def code_of(client: APIClient, path: str) -> int:
     try:
         await client.get(path)

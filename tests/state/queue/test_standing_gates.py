@@ -205,6 +205,7 @@ def shut_out(around: Surroundings, arrivals: Counter[tuple[str, str]], *prioriti
 def test_those_who_stay_shut_out_cost_one_hint(pods: int) -> None:
     around, arrivals = Surroundings(), Counter[tuple[str, str]]()
     queue = shut_out(around, arrivals, *[0] * pods)
+    assert queue.gated_by_plugin() == {"Gate": pods}
     queue.move_all(ASSIGNED_POD_DELETE, make_pod("gone", labels={"colour": "red"}), None, 1001.0)
     assert around.asked == []
     assert len(around.hinted) == 1

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from kscheduler.api.well_known import ZONE
+from kscheduler.devices.counting import NodeDevices
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.requests import CPU, MEMORY, PODS
 from kscheduler.framework.reasons.wording import amount_text, taint_text
+from kscheduler.server.status_page.facts.devices import MOST_HOLDERS, DeviceHolder, holders_on
 from kscheduler.server.status_page.facts.in_words import seconds_of
 from kscheduler.server.status_page.sources import PageSources
 
@@ -63,6 +65,11 @@ class NodeStory:
     more_pods: int
     nominated: tuple[str, ...]
     """Pods that are promised room here."""
+    devices: NodeDevices
+    """The devices that it reaches, by class."""
+    holders: tuple[DeviceHolder, ...]
+    """Its pods with devices, by name."""
+    more_holders: int
     overfilled: str
     created: float | None
 
@@ -74,6 +81,7 @@ def node_story(sources: PageSources, name: str) -> NodeStory | None:
         return None
     node = info.node
     of_node = {} if node is None else node.metadata.labels
+    holders = tuple(holders_on(info, sources.cache.devices.claims))
     return NodeStory(
         name=name,
         exists=node is not None,
@@ -86,6 +94,9 @@ def node_story(sources: PageSources, name: str) -> NodeStory | None:
         pods=tuple(_pods(sources, info)),
         more_pods=max(len(info.pods) - MOST_PODS, 0),
         nominated=tuple(sorted(pod.key for pod in sources.cache.nominator.nominated_pods(name))),
+        devices=sources.devices_on(info),
+        holders=holders[:MOST_HOLDERS],
+        more_holders=max(len(holders) - MOST_HOLDERS, 0),
         overfilled=sources.overfilled().get(name, ""),
         created=None if node is None else seconds_of(node.metadata.creation_timestamp),
     )

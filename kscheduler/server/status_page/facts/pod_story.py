@@ -12,6 +12,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.reasons.wording import amount_text
 from kscheduler.scheduling.pod_log.recent_attempts import BindingAttempt, FailedAttempt, RecentPreemption
+from kscheduler.server.status_page.facts.devices import ClaimOfPod, claims_of
 from kscheduler.server.status_page.facts.in_words import age_text, seconds_of
 from kscheduler.server.status_page.sources import PageSources
 from kscheduler.state.queue.group_queue import INCOMPLETE
@@ -84,7 +85,8 @@ class PodStory:
     requests: tuple[tuple[str, str], ...]
     tolerations: tuple[str, ...]
     claims: tuple[str, ...]
-    """What it needs beside resources, as far as it names it: claims to volumes and devices."""
+    """To volumes, as far as it names them."""
+    device_claims: tuple[ClaimOfPod, ...]
     created: float | None
     condition: tuple[str, str, float | None] | None
     """Reason, message and time of its condition PodScheduled, where it is False."""
@@ -110,6 +112,7 @@ def pod_story(sources: PageSources, pod: Pod) -> PodStory:
         requests=_requests(pod),
         tolerations=tuple(map(toleration_text, pod.spec.tolerations)),
         claims=tuple(_claims(pod)),
+        device_claims=tuple(claims_of(pod, sources.cache.devices.claims)),
         created=seconds_of(pod.metadata.creation_timestamp),
         condition=_condition(pod),
         attempts=attempts[:MOST_ATTEMPTS],
@@ -232,12 +235,6 @@ def _claims(pod: Pod) -> Iterator[str]:
             yield f"PersistentVolumeClaim {volume.persistent_volume_claim.claim_name}"
         elif volume.ephemeral is not None:
             yield f"PersistentVolumeClaim {pod.metadata.name}-{volume.name}"
-    made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
-    for entry in pod.spec.resource_claims:
-        if name := entry.resource_claim_name or made.get(entry.name):
-            yield f"ResourceClaim {name}"
-        else:
-            yield f"ResourceClaim of template {entry.resource_claim_template_name}"
 
 
 def _condition(pod: Pod) -> tuple[str, str, float | None] | None:

@@ -59,6 +59,13 @@ class GatedPods:
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         return (queued for pods in self._behind.values() for queued in pods.values())
 
+    def by_plugin(self) -> dict[str, int]:
+        """By plugin how many pods it gates, in all profiles."""
+        counts: Counter[str] = Counter()
+        for (_, plugin), pods in self._behind.items():
+            counts[plugin] += len(pods)
+        return dict(counts)
+
     def __contains__(self, key: str) -> bool:
         return self.get(key) is not None
 

@@ -1,0 +1,85 @@
+"""How many devices a node reaches, by class and driver, and how many of them are taken or tainted: for people.
+
+A device may be in several classes, and counts in each. One that several claims may share counts as taken as soon as one
+has a share. Counters that devices of a pool share are not looked at: of devices that are free perhaps not all can be
+had at once.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kscheduler.api.devices import Device
+from kscheduler.devices.ids import AllocatedState, PoolID
+from kscheduler.devices.pools import Pool, PoolDevice
+
+IsIn = Callable[[str, PoolDevice], bool | None]
+"""`is_in(class_name, device)`; `None`: that cannot be told, or not yet."""
+_KEEPS_OUT: Final = frozenset({"NoSchedule", "NoExecute"})
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCount:
+    """The devices of one class and driver."""
+
+    device_class: str
+    """Empty: those that no class has."""
+    driver: str
+    devices: int
+    taken: int
+    tainted: int
+    """With a taint that keeps claims away which do not tolerate it."""
+    free: int
+    """Neither taken nor tainted."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDevices:
+    """What a node reaches, by class and driver; devices of unusable pools do not count."""
+
+    counts: tuple[DeviceCount, ...] = ()
+    incomplete: tuple[PoolID, ...] = ()
+    """Pools of which not all slices are published yet: nothing can be had of them."""
+    invalid: tuple[PoolID, ...] = ()
+    """Pools that contradict themselves; likewise."""
+    unclear: tuple[str, ...] = ()
+    """Classes whose selectors fail, or take long, for some device here."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to tell."""
+        return not (self.counts or self.incomplete or self.invalid)
+
+
+def count_devices(
+    pools: Iterable[Pool], class_names: Sequence[str], is_in: IsIn, allocated: AllocatedState
+) -> NodeDevices:
+    """The devices of the pools that a node reaches."""
+    pools = sorted(pools, key=lambda pool: pool.id)
+    counts: dict[tuple[str, str], list[int]] = {}
+    unclear: dict[str, None] = {}
+    for found in (device for pool in pools for device in pool.devices):
+        answers = {name: is_in(name, found) for name in class_names}
+        unclear |= dict.fromkeys(name for name, answer in answers.items() if answer is None)
+        taken, tainted = allocated.has(found.id), _is_tainted(found.device)
+        for name in [name for name, answer in answers.items() if answer] or [""]:
+            sums = counts.setdefault((name, found.id.driver), [0, 0, 0, 0])
+            for place, counts_here in enumerate((True, taken, tainted, not (taken or tainted))):
+                sums[place] += counts_here
+    return NodeDevices(
+        tuple(
+            DeviceCount(name, driver, *sums) for (name, driver), sums in sorted(counts.items(), key=_with_class_first)
+        ),
+        tuple(pool.id for pool in pools if pool.is_incomplete),
+        tuple(pool.id for pool in pools if pool.is_invalid),
+        tuple(sorted(unclear)),
+    )
+
+
+def _is_tainted(device: Device) -> bool:
+    return any(taint.effect in _KEEPS_OUT for taint in device.taints)
+
+
+def _with_class_first(entry: tuple[tuple[str, str], list[int]]) -> tuple[bool, str, str]:
+    (name, driver), _ = entry
+    return not name, name, driver
