@@ -17,7 +17,7 @@ MOST_ANSWERS: Final = 50_000
 """Devices times classes; with more, devices are not counted: it would take a second."""
 
 
-class DeviceCount(NamedTuple):
+class DeviceAmount(NamedTuple):
     """Of one class."""
 
     there: int
@@ -33,17 +33,17 @@ class DevicesByClass:
         self._known: dict[tuple[int, int], tuple[DeviceClass, Device, bool]] = {}
         """By class and device, which are kept so that no others get their ids."""
 
-    def counts(self, devices: DeviceTable, nodes: Collection[str]) -> dict[str, DeviceCount]:
+    def counts(self, devices: DeviceTable, nodes: Collection[str]) -> dict[str, DeviceAmount]:
         """By class. Devices that are in a node count if it is among these nodes; empty: there are too many."""
         classes = [known for name in devices.class_names() if (known := devices.device_class(name)) is not None]
         there = list(_devices(devices.slices(), nodes)) if classes else []
         if len(there) * len(classes) > MOST_ANSWERS:
             return {}
         taken = devices.claims.allocated_state()
-        found: dict[str, DeviceCount] = {}
+        found: dict[str, DeviceAmount] = {}
         for device_class in classes:
             of_class = [identity for identity, device in there if self._is_in(device_class, identity.driver, device)]
-            found[device_class.metadata.name] = DeviceCount(len(of_class), sum(map(taken.has, of_class)))
+            found[device_class.metadata.name] = DeviceAmount(len(of_class), sum(map(taken.has, of_class)))
         return found
 
     def _is_in(self, device_class: DeviceClass, driver: str, device: Device) -> bool:
