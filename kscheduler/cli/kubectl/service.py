@@ -107,7 +107,7 @@ class ServiceDoor:
         self._why_no_token = ""
 
     async def __aenter__(self) -> Self:
-        headers = {}
+        headers = {"Cache-Control": "no-cache"}  # who has just changed something means the cluster as it is now
         async with APIClient(self._connection) as client:
             token = await self._token(client)
         if token:
