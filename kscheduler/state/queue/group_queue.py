@@ -215,7 +215,9 @@ class GroupQueue:
             first = queued.initial_attempt_timestamp
             element = QueuedPodGroup(definition, timestamp=queued.timestamp, initial_attempt_timestamp=first)
             element.members[queued.key] = queued
-            if label == events.SCHEDULE_ATTEMPT_FAILURE and queued.consecutive_errors_count:  # its binding failed
+            if (
+                label == events.SCHEDULE_ATTEMPT_FAILURE
+            ):  # after the group's attempt: its binding, or what is before that
                 element.backoff_expiration = queued.backoff_expiration
             self._place(element, QueueingStrategy.AFTER_BACKOFF, label, now)
 
@@ -223,6 +225,9 @@ class GroupQueue:
         place = element.place
         gated = next((member for member in element.members.values() if member.gating_plugin), None)
         element.members[queued.key] = queued
+        if label == events.SCHEDULE_ATTEMPT_FAILURE:
+            element.backoff_expiration = max(element.backoff_expiration, queued.backoff_expiration)
+            place = BACKOFF
         if gated is not None and not self._entrance.lets_in(gated):
             # Whatever the newcomer is, the group stays out: asking every member each time would be quadratic.
             self._entrance.lets_in(queued)
@@ -389,6 +394,8 @@ class GroupQueue:
             consecutive_errors_count=tried.consecutive_errors_count,
             initial_attempt_timestamp=tried.initial_attempt_timestamp,
         )
+        if outcome is GroupOutcome.SUCCESS and pending.keys() >= tried.members.keys():
+            outcome = GroupOutcome.REJECTED  # all have come back, so trying the rest at once would be without end
         if outcome is GroupOutcome.SUCCESS:
             element.consecutive_errors_count = element.unschedulable_count = 0
         elif outcome is GroupOutcome.REJECTED:

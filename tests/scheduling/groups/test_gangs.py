@@ -6,7 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from kscheduler.api.groups import GangPolicy, PodGroupPolicy
-from kscheduler.framework.status import error
+from kscheduler.config.feature_gates import parse_feature_gates
+from kscheduler.config.loader import from_tree
+from kscheduler.framework.plugin import PermitResult, Plugin
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.status import SUCCESS, error, unschedulable
+from kscheduler.plugins.in_tree import registry
 from tests.builders import make_node, make_pod
 from tests.scheduling.groups.world import World, member, pod_group, without_gates
 
@@ -288,3 +293,47 @@ async def test_a_single_pod_takes_single_members_of_other_groups_and_pods_before
         await world.settle()
         assert len(world.evicted) == 2
         assert "single" in [name for name, _ in world.evicted], "members of groups are more important"
+
+
+@pytest.mark.parametrize("least", [1, 2])
+async def test_a_binding_that_is_refused_for_ever_beside_a_member_without_room_is_no_endless_loop(least: int) -> None:
+    """Who has no room is tried again at once after a success; the other one must not make each attempt a success."""
+    world = World()
+    world.nodes(1)
+    world.refused["g-0"] = error("refused")
+    async with world.working():
+        world.gang("g", 3, least, **HALF)
+        await world.settle(600)
+        tried = world.queue.find("default/g-0")
+        assert tried is not None
+        assert tried[0] == "backoff"
+        assert tried[1].attempts <= 2
+        await world.pass_seconds(60)
+        assert tried[1].attempts <= 12
+        world.refused.clear()
+        await world.pass_seconds(30)
+        assert len(world.bound()) == 2
+
+
+async def test_a_member_that_permit_rejects_for_ever_beside_one_without_room_is_no_endless_loop() -> None:
+    class Rejects(Plugin):
+        name = "Rejects"
+
+        def permit(self, cycle: Any, pod: PodInfo, node_name: str) -> PermitResult:
+            del cycle, node_name
+            return PermitResult(unschedulable("never") if pod.name == "g-0" else SUCCESS)
+
+    known = registry()
+    known.register("Rejects", lambda _args, _handle: Rejects())
+    tree = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    profile = {"schedulerName": "kscheduler", "plugins": {"permit": {"enabled": [{"name": "Rejects"}]}}}
+    gates = parse_feature_gates("GenericWorkload=true", version="1.37")
+    world = World(from_tree({**tree, "profiles": [profile]}, "", gates), known=known)
+    world.nodes(1)
+    async with world.working():
+        world.gang("g", 3, 1, **HALF)
+        await world.settle(600)
+        tried = world.queue.find("default/g-0")
+        assert tried is not None
+        assert tried[1].attempts <= 3
+        assert world.bound() == ["g-1"]

@@ -9,7 +9,7 @@ import asyncio
 from dataclasses import dataclass, field
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -164,8 +164,15 @@ USUAL = ["node comes", "whole gang comes", "single comes"]
 steps = st.tuples(st.sampled_from([*HAPPENINGS, *USUAL, *USUAL]), st.sampled_from(["at once", "a moment", "rest"]))
 
 
+REFUSED_FOR_EVER = [
+    *[("single comes", "a moment"), ("group goes", "rest"), ("whole gang comes", "a moment")],
+    *[("binding is refused", "a moment"), ("node goes", "at once")],
+]
+
+
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10_000), history=st.lists(steps, min_size=4, max_size=25))
+@example(seed=4510, history=REFUSED_FOR_EVER)
 def test_nobody_waits_who_fits_and_no_gang_is_there_in_part(seed: int, history: list[tuple[str, str]]) -> None:
     asyncio.run(play(seed, history))
 
