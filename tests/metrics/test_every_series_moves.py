@@ -178,6 +178,7 @@ ASKED_AGAIN = {
     "logs/pipeline.py": "a line that cannot be written is written otherwise",
     "testing/trial/findings.py": "what a plugin's refresh raises is a finding, and told",
     "plugins/dynamic_resources/long_evaluations.py": "what a selector raises in a thread is raised where it is awaited",
+    "recorder/flight_recorder.py": "`cannot_pack` counts it",
     "scheduling/runtime/steps.py": "it is thrown into the plugin's coroutine, and told when it comes out",
     "scheduling/work/workers.py": "whoever waits for the pod meets the failure again, and counts it",
 }

@@ -62,13 +62,13 @@ def serving_now(parts: Parts) -> Serving:
     return Serving(parts.assembly.config, WHERE, parts.assembly.registry)
 
 
-def running_about(parts: Parts, pod: Pod, as_of: float, *, leads: bool) -> RunningScheduler:
-    """The service as far as a question about this pod looks.
+def running_about(parts: Parts, pod: Pod, as_of: float, *, leads: bool, of_group: bool = False) -> RunningScheduler:
+    """The service as far as a question about this pod looks, or about its group.
 
     A pod by itself is decided by the cache, which has the nodes and pods. A list of all of them would count a
     reference to each, and so copy every page that one of them is on: 1,500 pages at 5,000 nodes, a few us each.
     """
-    is_by_itself = waiting_group_of(pod, serving_now(parts)) is None
+    is_by_itself = not of_group and waiting_group_of(pod, serving_now(parts)) is None
     return running_scheduler(parts, as_of, leads=leads, besides=_MANY if is_by_itself else ())
 
 

@@ -57,7 +57,8 @@ def explain(
     `pod_key`: as `server.pages.questions.Questions.explain` has it.
     """
     namespace, _, name = pod_key.partition("/")
-    if name.startswith(f"{POD_GROUP}/"):
+    of_group = name.startswith(f"{POD_GROUP}/")
+    if of_group:
         group = name.removeprefix(f"{POD_GROUP}/")
         pod = member_to_ask(members_of(live_objects(parts).pods, namespace, group))
         if pod is None:
@@ -70,10 +71,10 @@ def explain(
     if pod is None:
         hint = f"; of a pod group: podGroup=NAMESPACE/{name}" if namespace in GROUP_PREFIXES else ""
         return _answer(_NOT_FOUND, f"the service knows no pod {pod_key}{hint}")
-    running = running_about(parts, pod, as_of, leads=leads)
+    running = running_about(parts, pod, as_of, leads=leads, of_group=of_group)
     if against_node and not running.cache.has_node(against_node):
         return _answer(_NOT_FOUND, f"the service knows no node {against_node}")
-    question = running.question(pod, of_group=name.startswith(f"{POD_GROUP}/"))
+    question = running.question(pod, of_group=of_group)
     if isinstance(question, Question):
         question = with_claim_templates(question, parts.claim_templates.get(pod.key, {}))
     if against_node and isinstance(question, GroupQuestion):
