@@ -14,8 +14,9 @@ longest back-off grows with the square root of the number of members.
 Of a tree of groups the root is the element, with the members of all its leaves. A member is incomplete until the watch
 has shown every group up to the root; one that goes makes the members below it incomplete, and the others stay.
 
-Pods that are in no group never come here. What is different from kube-scheduler: a member whose binding has failed
-waits for its own back-off before its group is tried again, so a Binding that is refused for ever is no endless loop.
+Pods that are in no group never come here. What is different from kube-scheduler: a member that has failed after the
+decision (Permit, PreBind, Bind) waits for its own back-off before its group is tried again, and a group of which all
+members have come back for that of the group; so what is refused for ever is no endless loop.
 """
 
 from collections.abc import Collection, Iterator, Mapping
