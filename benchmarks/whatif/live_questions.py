@@ -73,7 +73,8 @@ class Service:
     def parts(self) -> Parts:
         """What the questions read of a service."""
         informers = SimpleNamespace(informer=self._informer)
-        return cast("Parts", SimpleNamespace(assembly=self.assembly, informers=informers, clock=REAL_CLOCK))
+        own = {"claim_templates": {}, "unserved_groups": lambda: ()}
+        return cast("Parts", SimpleNamespace(assembly=self.assembly, informers=informers, clock=REAL_CLOCK, **own))
 
     def _informer(self, kind: Kind) -> Any:
         return SimpleNamespace(store=self.stores[kind.resource])
