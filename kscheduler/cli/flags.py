@@ -24,7 +24,7 @@ from kscheduler.cli.named_config import (
 )
 from kscheduler.cli.parser import COMMAND_LINE, StoreText, boolean, duration, text
 from kscheduler.cli.serving_flags import add_serving_flags, flag_values, serving_of, serving_warnings
-from kscheduler.config.errors import ConfigError, ManyConfigErrors, Mistakes, Problem, invalid
+from kscheduler.config.errors import ConfigError, Mistakes, Problem, SeveralMistakesError, invalid
 from kscheduler.config.loader import LoadedConfig, UnusableConfigError, to_tree
 from kscheduler.config.overrides import with_settings
 from kscheduler.config.types import OWN_SCHEDULER_NAME, ClientConnectionConfiguration
@@ -281,7 +281,7 @@ def _of_file(given: Mapping[str, Any], reader: "ConfigurationReader") -> "Config
         of_flags = (
             [problem for problem in mistakes.error().problems if problem.path.startswith("--")] if mistakes else []
         )
-        raise (ManyConfigErrors([ConfigError(of_flags, COMMAND_LINE), failure]) if of_flags else failure) from None
+        raise (SeveralMistakesError([ConfigError(of_flags, COMMAND_LINE), failure]) if of_flags else failure) from None
     return _under_flags(given, configured)
 
 

@@ -4,7 +4,7 @@ import argparse
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from kscheduler.config.errors import ConfigError, ManyConfigErrors, Mistakes
+from kscheduler.config.errors import ConfigError, Mistakes, SeveralMistakesError
 from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from kscheduler.upstream.release import VERSION
 
@@ -48,7 +48,7 @@ def mistakes_in_file(args: argparse.Namespace, path: str) -> ConfigError | None:
 def with_mistakes_in_file(failure: ConfigError, args: argparse.Namespace, path: str) -> ConfigError:
     """The mistakes of a command line, and those of the file that it names."""
     further = mistakes_in_file(args, path)
-    return failure if further is None else ManyConfigErrors([failure, further])
+    return failure if further is None else SeveralMistakesError([failure, further])
 
 
 def read_with_extenders(reader: "ConfigurationReader", path: str) -> "Configured":

@@ -43,7 +43,7 @@ class ConfigError(ValueError):
         super().__init__("\n".join([*lines, f"{_prefix(where)}and {unshown} more"] if unshown else lines))
 
 
-class ManyConfigErrors(ConfigError):  # noqa: N818  it is many
+class SeveralMistakesError(ConfigError):
     """The mistakes of several places: the text has the lines of each, a line that comes twice once."""
 
     def __init__(self, failures: Sequence[ConfigError]) -> None:
@@ -71,7 +71,7 @@ class Mistakes:
 
     def error(self) -> ConfigError:
         """All of them."""
-        return self._failures[0] if len(self._failures) == 1 else ManyConfigErrors(self._failures)
+        return self._failures[0] if len(self._failures) == 1 else SeveralMistakesError(self._failures)
 
 
 def _prefix(where: str, line: int | None = None) -> str:

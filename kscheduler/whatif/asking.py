@@ -2,20 +2,16 @@
 
 import asyncio
 from dataclasses import replace
-from typing import Final
 
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.status import Code
 from kscheduler.scheduling.extenders.answers import ExtenderAnswers, Extenders
 from kscheduler.scheduling.extenders.rounds import decide_in_rounds
-from kscheduler.scheduling.groups.member_answers import first_answers
+from kscheduler.scheduling.groups.member_answers import AT_A_TIME, first_answers
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.whatif.decide import Decision, Prepared
 from kscheduler.whatif.decide_group import GroupDecision, decide_group
 from kscheduler.whatif.scenario import GroupScenario
-
-_AT_A_TIME: Final = 16
-"""About how many members of a group extenders are asked at a time."""
 
 
 async def decide_asking(prepared: Prepared, extenders: Extenders) -> Decision:
@@ -44,7 +40,7 @@ async def decide_group_asking(scenario: GroupScenario, extenders: Extenders) -> 
     """The same about a pod group. Raises `ScenarioError`."""
     decision = decide_group(scenario)
     members = decision.inputs.members if decision.inputs is not None else ()
-    answers, turns = first_answers(extenders, members), asyncio.Semaphore(_AT_A_TIME)
+    answers, turns = first_answers(extenders, members), asyncio.Semaphore(AT_A_TIME)
     while answers:
         decision = decide_group(scenario, answers)
         if answers.question is None:

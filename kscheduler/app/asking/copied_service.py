@@ -8,7 +8,7 @@ question would cost a copy.
 """
 
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from itertools import islice
 from typing import Any, Final
@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from kscheduler.api.core import Pod
+from kscheduler.api.devices import ResourceClaimTemplate
 from kscheduler.api.kinds import PODS
 from kscheduler.api.well_known import REGION, ZONE
 from kscheduler.app.parts import Parts
@@ -86,15 +87,15 @@ class CopiedService:
         if pod is None:
             return ()
         uid, assembly = pod.metadata.uid, self._parts.assembly
-        templates = msgspec.msgpack.encode(self._parts.claim_templates.get(key), enc_hook=str)
+        seen = _digest(pod, self._parts.claim_templates.get(key))
         found = assembly.queue.find(key)
         assumed_on = assembly.cache.node_of(uid) if assembly.cache.is_assumed(uid) else ""
         if found is None:
-            return uid, _digest(pod), templates, assumed_on, assembly.queue.is_in_flight(uid)
+            return uid, seen, assumed_on, assembly.queue.is_in_flight(uid)
         _, queued = found
         rejected_by = sorted(queued.unschedulable_plugins | queued.pending_plugins)
         why_out = queued.gating_plugin, assembly.queue.why_gated(queued) if queued.gating_plugin else ""
-        return uid, _digest(pod), templates, assumed_on, queued.attempts > 0, rejected_by, why_out, queued.last_error
+        return uid, seen, assumed_on, queued.attempts > 0, rejected_by, why_out, queued.last_error
 
     def answer(self, question: bytes) -> bytes:
         """In a child of a copy."""
@@ -104,10 +105,13 @@ class CopiedService:
         return text
 
 
-def _digest(pod: Pod) -> bytes:
-    """Of what the answer depends on: without the text of its condition and what kubelets and controllers count."""
+def _digest(pod: Pod, templates: Mapping[str, ResourceClaimTemplate | None] | None) -> bytes:
+    """Of what the answer depends on: without the text of its condition and what kubelets and controllers count.
+
+    `templates`: those of its claims that have been read.
+    """
     metadata, status = pod.metadata, pod.status
     conditions = [(each.type, each.status, each.reason) for each in status.conditions if each.type == "PodScheduled"]
     written = metadata.labels, metadata.annotations, metadata.owner_references, metadata.deletion_timestamp, pod.spec
     seen = status.phase, status.nominated_node_name, conditions
-    return blake2b(msgspec.msgpack.encode((written, seen), enc_hook=str), digest_size=16).digest()
+    return blake2b(msgspec.msgpack.encode((written, seen, templates), enc_hook=str), digest_size=16).digest()

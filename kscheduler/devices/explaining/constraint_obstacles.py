@@ -48,16 +48,17 @@ def constraint_obstacle(
     if spec.match_attribute is None:
         best = min(len(every) + has_odd, needed)
         at_once = needed if features.compares_all_distinct else _compared_at_once([count for count, _ in found])
-        return ConstraintObstacle(attribute, True, needed, best) if best < at_once else None  # noqa: FBT003
+        obstacle = ConstraintObstacle(attribute, is_distinct=True, needed=needed, best=best)
+        return obstacle if best < at_once else None
     if has_odd and needed == 1:
         return None
     counts = {value: sum(min(count, _having(value, listed)) for count, listed in found) for value in every}
     if not counts:
-        return ConstraintObstacle(attribute, False, needed, 0)  # noqa: FBT003
+        return ConstraintObstacle(attribute, is_distinct=False, needed=needed, best=0)
     value = min(counts, key=lambda each: (-counts[each], str(each)))
     if counts[value] >= needed:
         return None
-    return ConstraintObstacle(attribute, False, needed, counts[value], str(value[1]))  # noqa: FBT003
+    return ConstraintObstacle(attribute, is_distinct=False, needed=needed, best=counts[value], value=str(value[1]))
 
 
 def _compared_at_once(counts: Sequence[int]) -> int:

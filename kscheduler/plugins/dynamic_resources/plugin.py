@@ -134,17 +134,6 @@ class DynamicResources(Plugin):
         devices = self._handle.devices
         return None if devices is None else awaited_claims(pod.pod, devices.claims)
 
-    def devices_on(self, nodes: Iterable[NodeInfo]) -> dict[str, NodeDevices]:
-        """By node its devices by class. Implements `framework.cluster.devices.DeviceCounter`."""
-        devices = self._handle.devices
-        if devices is None:
-            return {}
-        return self._allocators.devices_on((info.node for info in nodes if info.node is not None), devices)
-
-    def pool_states(self) -> Mapping[tuple[str, str], int]:
-        """By (driver, state) the number of pools. Implements `framework.cluster.devices.DeviceCounter`."""
-        return {} if self._handle.devices is None else self._allocators.pool_states(self._handle.devices)
-
     def changed_gating_objects(self) -> Collection[str] | None:
         """The claims that have changed since the last call."""
         devices = self._handle.devices
@@ -279,6 +268,17 @@ class DynamicResources(Plugin):
         """For questions: implements `framework.cluster.devices.DeviceChooser`."""
         state = cycle.find(ClaimsInCycle)
         return () if state is None else state.with_devices(node)
+
+    def devices_on(self, nodes: Iterable[NodeInfo]) -> dict[str, NodeDevices]:
+        """By node its devices by class. Implements `framework.cluster.devices.DeviceCounter`."""
+        devices = self._handle.devices
+        if devices is None:
+            return {}
+        return self._allocators.devices_on((info.node for info in nodes if info.node is not None), devices)
+
+    def pool_states(self) -> Mapping[tuple[str, str], int]:
+        """By (driver, state) the number of pools. Implements `framework.cluster.devices.DeviceCounter`."""
+        return {} if self._handle.devices is None else self._allocators.pool_states(self._handle.devices)
 
     def post_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
         """Request that a claim which some node cannot use gives its devices back, if nobody else uses it.

@@ -24,7 +24,6 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Code, Status, error
 from kscheduler.logs import get_logger, verbose
 from kscheduler.logs.caught import Boundary, count_caught
-from kscheduler.scheduling.attempt.extender_lines import TURNS_PER_LINE
 from kscheduler.scheduling.attempt.judges import Judges
 from kscheduler.scheduling.attempt.skipping import PodSkipping
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
@@ -37,7 +36,7 @@ from kscheduler.scheduling.groups.group_checks import problem_of
 from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, MemberResult, TriedPlacement
 from kscheduler.scheduling.groups.group_outcome import group_condition, member_verdict
 from kscheduler.scheduling.groups.group_preemption import run_group_post_filter
-from kscheduler.scheduling.groups.member_answers import MemberAnswers, first_answers
+from kscheduler.scheduling.groups.member_answers import AT_A_TIME, MemberAnswers, first_answers
 from kscheduler.scheduling.observations import GroupAttemptResult
 from kscheduler.scheduling.pod_log.lines import OUTCOMES
 from kscheduler.scheduling.profile import Profile
@@ -109,7 +108,7 @@ class GroupAttempts:
         """By name a profile, and the same without PostFilter."""
         self._samplers: dict[str, TieBreakingSampler] = {}
         """By name of a profile."""
-        self._turns = asyncio.Semaphore(TURNS_PER_LINE)
+        self._turns = asyncio.Semaphore(AT_A_TIME)
         """How many members extenders are asked about at a time, of all groups."""
 
     def decide(self, group: QueuedPodGroup) -> list[Attempt] | GroupConsultation:

@@ -28,6 +28,8 @@ MOST_QUESTIONS: Final = 64
 ASKED_TOO_OFTEN: Final = (
     f"extenders were asked {MOST_QUESTIONS} times about the pod, and its group needs them to be again"
 )
+AT_A_TIME: Final = 16
+"""Of how many members extenders are asked at a time, of all groups: as many as pods by themselves of one line."""
 _MUST_BE_ASKED: Final = error("extenders must be asked first", plugin=EXTENDER)
 
 

@@ -70,7 +70,7 @@ class Workers:
         self._consulting: dict[int, GroupConsultation] = {}
         """The groups about whose members extenders are asked, by identity."""
         self.on_attempt_end: Callable[[], None] | None = None
-        """Called after each attempt that had a node."""
+        """Called after each attempt that had a node, and after extenders were asked about a group."""
         self._parked: deque[asyncio.Future[None]] = deque()
         self._slice_ends = 0.0
         self._is_renewing = False
@@ -258,6 +258,7 @@ class Workers:
         finally:
             del self._consulting[id(group)]
         self._place_members(group, decided)
+        self._tell_end()
         self.wake()
 
     def _place_members(self, group: QueuedPodGroup, attempts: Sequence[Attempt]) -> None:
@@ -307,6 +308,9 @@ class Workers:
 
     def _end(self, attempt: Attempt) -> None:
         del self._under_way[id(attempt)]
+        self._tell_end()
+
+    def _tell_end(self) -> None:
         if self.on_attempt_end is not None:
             self.on_attempt_end()
 

@@ -9,9 +9,11 @@ import msgspec
 import pytest
 
 from kscheduler.api.core import Pod
+from kscheduler.api.devices import ResourceClaimTemplate
 from kscheduler.api.kinds import PODS
 from kscheduler.app import App
 from kscheduler.app.asking import live_copy
+from kscheduler.app.asking.answering_copy import MOST_FACTS_BYTES
 from kscheduler.app.asking.copied_service import CopiedService
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from tests.app.asking.test_questions import Tree, explained, simulated, until_true
@@ -193,6 +195,19 @@ async def test_what_every_attempt_changes_does_not_cost_a_copy(change: Callable[
         assert service.knows(facts)
         found[1].last_error = "the API server has refused it"
         assert not service.knows(facts)
+
+
+async def test_a_template_that_has_been_read_is_a_fact_however_large_it_is() -> None:
+    async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
+        put(server, "nodes", node_tree("node", cpu="2"))
+        await parked(server, app)
+        service = CopiedService(app.parts, lambda: True)
+        facts = service.facts(["default/big"])
+        large = ResourceClaimTemplate()
+        large.metadata.annotations = {"notes": "x" * MOST_FACTS_BYTES}
+        app.parts.claim_templates["default/big"] = {"gpus": large}
+        assert not service.knows(facts)
+        assert len(service.facts(["default/big"])) < MOST_FACTS_BYTES / 32, "so many pods fit into one question"
 
 
 def test_facts_are_about_so_many_pods_at_most() -> None:

@@ -215,10 +215,25 @@ async def test_after_a_reload_the_new_extenders_are_asked() -> None:
         judges = world.assembly.scheduler._judges
         world.assembly.scheduler.adopt(type(judges)(**{**vars_of(judges), "extenders": new}))
         assert old in list(world.workers.extenders_in_use()), "its connections stay open"
+        in_use_at_ends: list[bool] = []
+        world.workers.on_attempt_end = lambda: in_use_at_ends.append(old in list(world.workers.extenders_in_use()))
         old.gate.set()
         await world.settle()
         assert {node for _, node in world.bindings} == {"node-1"}
         assert old not in list(world.workers.extenders_in_use())
+        assert in_use_at_ends
+
+
+async def test_who_looks_for_extenders_to_be_closed_hears_of_a_gang_without_room_too() -> None:
+    world = World(extenders=asked_at_once([]))
+    world.nodes(1)
+    ends: list[int] = []
+    world.workers.on_attempt_end = lambda: ends.append(len(list(world.workers.extenders_in_use())))
+    async with world.working():
+        world.gang("g", 2, **HALF)
+        await world.settle()
+        assert world.bound() == []
+        assert ends == [0]
 
 
 def vars_of(judges: Any) -> dict[str, Any]:
