@@ -44,6 +44,10 @@ class CopiedState(Protocol):
         """In the service: a copy that was made under another mark (compared with `==`) is asked no more."""
         ...
 
+    def slow_mark(self) -> object:
+        """In the service: where it is the same as at the fork, nothing has changed but what always changes."""
+        ...
+
     def begin(self) -> None:
         """In a copy, once, before its first question."""
         ...

@@ -59,6 +59,10 @@ class CopiedService:
         """The configuration in force, and who leads."""
         return self._parts.assembly.adoptions, self._leads()
 
+    def slow_mark(self) -> object:
+        """How often something else than a pod has changed, which a person does who tries what helps."""
+        return self._parts.assembly.queue.changes_beside_pods
+
     def begin(self) -> None:
         """In a copy: plugins that fail are not reported, and what each search would make anew is made once for all."""
         self._as_of, assembly = self._parts.clock.time(), self._parts.assembly

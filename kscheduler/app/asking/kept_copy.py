@@ -6,6 +6,7 @@ import signal
 import socket
 from contextlib import suppress
 from functools import partial
+from math import inf
 from time import perf_counter
 from typing import Final
 
@@ -50,9 +51,11 @@ class KeptCopy:
     def __init__(self, number: int, state: CopiedState, limits: CopyLimits) -> None:
         """Fork. Raises `OSError`. Called in a callback of the loop: inside a task, the copy would find one running."""
         self.number = number
-        self.mark = state.mark()
+        self.mark, self.slow_mark = state.mark(), state.slow_mark()
         self._limits = limits
         self._questions = 0
+        self.asked_at = -inf
+        """When it was asked last, by `perf_counter`."""
         self._is_let_go = False
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(0)
@@ -98,6 +101,7 @@ class KeptCopy:
         and `NoAnswerError`. Whoever is cancelled takes the child along.
         """
         self._questions += 1
+        self.asked_at = perf_counter()
         ours, theirs = socket.socketpair()
         ours.settimeout(0)
         try:

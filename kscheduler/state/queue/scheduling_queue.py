@@ -113,6 +113,8 @@ class SchedulingQueue:
         self._entrance = Entrance(policy, self._places)
         self._groups = _groups_of(policy, self._places, self._entrance)
         self._in_flight = InFlight()
+        self.changes_beside_pods = 0
+        """Events that were about more than a pod: of nodes, claims, quotas, plugins' data."""
 
     def statistics(self) -> QueueStatistics:
         """Sizes, for metrics."""
@@ -274,6 +276,8 @@ class SchedulingQueue:
 
         `pre_check` may exclude more parked pods; it may read only what all pods of a class have in common.
         """
+        if not event.is_of_pods:
+            self.changes_beside_pods += 1
         has_gated_groups = self._groups is not None and self._groups.has_gated()
         if not (self._places.has_parked() or len(self._in_flight) or has_gated_groups):
             return

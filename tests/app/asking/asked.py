@@ -19,10 +19,14 @@ class Closures:
 
     def __init__(self) -> None:
         self.marked: object = None
+        self.slowly_marked: object = None
         self.known: dict[bytes, Asked] = {}
 
     def mark(self) -> object:
         return self.marked
+
+    def slow_mark(self) -> object:
+        return self.slowly_marked
 
     def begin(self) -> None:
         pass

@@ -314,9 +314,11 @@ def test_signals_to_the_service_are_no_business_of_the_copy(run: Run) -> None:
 
 
 def test_a_copy_answers_for_so_long_that_forking_takes_little_and_a_slow_fork_does_not_close_the_door() -> None:
-    assert life_after(0.006) == pytest.approx(2.0)
-    assert life_after(0.0003) == pytest.approx(0.1)
-    assert life_after(1.0) == 3.0
+    assert life_after(0.006, has_changed=False) == pytest.approx(6.0)
+    assert life_after(0.006, has_changed=True) == pytest.approx(2.0)
+    assert life_after(0.0003, has_changed=False) == pytest.approx(0.3)
+    assert life_after(1.0, has_changed=False) == 10.0
+    assert life_after(1.0, has_changed=True) == 3.0
     assert rest_after(0.005) == pytest.approx(0.095)
     assert rest_after(1.0) == 2.0
 

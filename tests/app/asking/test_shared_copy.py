@@ -40,7 +40,7 @@ _SUBREAPER = 36
 
 @pytest.fixture
 def _long_lived(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_copy, "life_after", lambda _: 600.0)
+    monkeypatch.setattr(live_copy, "life_after", lambda _, has_changed: 600.0)
 
 
 long_lived = pytest.mark.usefixtures("_long_lived")
@@ -134,7 +134,7 @@ def test_who_wants_a_fresh_answer_gets_a_copy_of_now(run: Run) -> None:
 
 
 def test_a_copy_that_is_too_old_ends_by_itself(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_copy, "life_after", lambda _: 0.2)
+    monkeypatch.setattr(live_copy, "life_after", lambda _, has_changed: 0.2)
 
     async def main() -> None:
         async with LiveClosures() as live:
@@ -144,6 +144,42 @@ def test_a_copy_that_is_too_old_ends_by_itself(run: Run, monkeypatch: pytest.Mon
                     await asyncio.sleep(0.01)
             assert not _runs(first)
             assert int(await live.answer(my_copy)) != first
+
+    run(main())
+
+
+@pytest.mark.parametrize("is_asked", [True, False], ids=["is asked", "nobody asks"])
+def test_a_copy_that_was_asked_is_followed_by_another_before_anybody_waits_for_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch, is_asked: bool
+) -> None:
+    lives = {1: 0.2}
+    monkeypatch.setattr(live_copy, "_RENEWED_SECONDS", 60.0 if is_asked else 0.0)
+
+    async def main() -> None:
+        async with LiveClosures() as live:
+            monkeypatch.setattr(live_copy, "life_after", lambda _, has_changed: lives.get(live.forks, 600.0))
+            first = int(await live.answer(my_copy))
+            await until_gone(first)
+            assert live.forks == 1 + is_asked
+            second = int(await live.answer(my_copy))
+            await until_gone(first)
+            assert second in copies()
+            assert live.forks == 2
+
+    run(main())
+
+
+def test_a_copy_answers_for_longer_while_nothing_changes_but_pods(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_copy, "life_after", lambda _, has_changed: 0.0 if has_changed else 600.0)
+
+    async def main() -> None:
+        async with LiveClosures() as live:
+            first = await live.answer(my_copy)
+            assert await live.answer(my_copy) == first
+            live.state.slowly_marked = "a node has come"
+            second = await live.answer(my_copy)
+            assert second != first
+            assert await live.answer(my_copy) == second
 
     run(main())
 
