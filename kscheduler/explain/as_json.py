@@ -144,10 +144,11 @@ def status_tree(status: Status) -> Tree:
 
 
 def _filter(diagnosis: Diagnosis) -> Tree:
-    return {
-        node: {"plugin": status.plugin, "code": status.code.label, "reasons": sorted(status.reasons)}
-        for node, status in sorted(diagnosis.by_node(), key=lambda entry: entry[0])
-    }
+    by_node: Tree = {}
+    for status, names in diagnosis.by_status():  # nodes share a tree: they are many, and statuses are few
+        tree = {"plugin": status.plugin, "code": status.code.label, "reasons": sorted(status.reasons)}
+        by_node.update(dict.fromkeys(names, tree))
+    return {node: by_node[node] for node in sorted(by_node)}
 
 
 def _scores(record: SchedulingRecord, feasible: list[str]) -> Tree:

@@ -39,8 +39,8 @@ class PluginRejections:
 def plugin_rejections(decision: Decision, record: SchedulingRecord) -> tuple[PluginRejections, ...]:
     """In the order in which the plugins ran; `record` is the decision's, or another over the same view."""
     nodes: dict[str, dict[Status, list[str]]] = {}
-    for node, status in record.diagnosis.by_node():
-        nodes.setdefault(status.plugin, {}).setdefault(status, []).append(node)
+    for status, names in record.diagnosis.by_status():
+        nodes.setdefault(status.plugin, {}).setdefault(status, []).extend(names)
     details = named_details(decision, record)
     # Rows with nominated pods are filtered first, so the rejections are not in the order of the plugins.
     order = [plugin.name for plugin in decision.profile.filter] if decision.profile is not None else []

@@ -9,6 +9,7 @@ it. Limit: the points count what nodes list, and no devices, also where the stra
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from heapq import nsmallest
 from typing import Any, Final
 
 import numpy as np
@@ -367,17 +368,17 @@ def _short_of(name: str, amount: int, nodes: NodeTable, rows: Rows, free: Scores
     of the resource free, then by name.
     """
     allocatable = nodes.amounts(nodes.allocatable, name, rows)
-    names = [nodes.name_of(row) for row in rows.tolist()]
-    order = sorted(range(len(rows)), key=lambda at: (int(allocatable[at]) < amount, -int(free[at]), names[at]))
+    names = map(nodes.name_of, rows.tolist())
+    by_closeness = zip((allocatable < amount).tolist(), (-free).tolist(), names, range(len(rows)), strict=True)
     closest = [
         {
-            "node": names[at],
+            "node": name,
             "free": int(free[at]),
             "allocatable": int(allocatable[at]),
             "short": amount - int(free[at]),
             "couldIfEmpty": int(allocatable[at]) >= amount,
         }
-        for at in order[:_CLOSEST]
+        for _, _, name, at in nsmallest(_CLOSEST, by_closeness)
     ]
     return Detail(
         "insufficientResource",

@@ -5,14 +5,15 @@ makes one copy and asks it for some seconds, and the copy is copied for each que
 likes, take its time or be killed, and the next question finds the copy as it was.
 
     service --control--> copy      the facts that the question is about, with one end of a channel
-            <--channel-- copy      STALE where the copy does not know the facts; else it forks a child
+            <--channel-- copy      STALE where the copy does not know the facts; else a child of it gets the channel
             --channel--> child     the question, to its end
             <--channel-- child     the answer
             <--channel-- copy      how the child has ended
 
 The service closes its end of the channel when it wants no answer any more: the child is killed. The end of the control
 socket is the end of the copy and of its children. The copy reads little and changes nothing: the pages that it shares
-with the service stay shared.
+with the service stay shared. To fork a child takes as long as to fork the copy, so the next one is made when the last
+one has ended, and waits (`_Spare`).
 """
 
 import os
@@ -67,6 +68,17 @@ class _Child:
     channel: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Spare:
+    """A child that has no question yet."""
+
+    pid: int
+    life: int
+    """The descriptor that ends with it."""
+    hand: socket.socket
+    """Gives it the channel; its end is the end of the child."""
+
+
 def framed(kind: bytes, body: bytes = b"") -> bytes:
     """A message as it stands in a channel."""
     return kind + len(body).to_bytes(HEAD_BYTES - 1) + body + END
@@ -84,10 +96,13 @@ class _Answering:
         self._state, self._control, self._free = state, control, free
         self._children: dict[int, _Child] = {}
         """By the descriptor that ends with the child: it has the other end of this pipe, and nobody else."""
+        self._spare: _Spare | None = None
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
 
     def run(self) -> None:
+        if not self._poll.poll(0):
+            self._have_spare()
         while True:
             # One at a time: what it closes and opens may give a number that stands further back another meaning.
             descriptor, _ = self._poll.poll()[0]
@@ -97,6 +112,8 @@ class _Answering:
                     return
             elif descriptor in self._children:
                 self._reap(descriptor)
+            elif self._spare is not None and descriptor == self._spare.life:
+                self._lose_spare()
             else:  # the service has closed a channel
                 self._abandon(descriptor)
 
@@ -116,26 +133,74 @@ class _Answering:
         if facts and not self._state.knows(facts):
             self._close(channel, framed(STALE))
             return
-        alive, life = os.pipe()
         try:
-            life = numbered_from(self._free, life)
-            pid = fork_child(lambda: _answer(self._state.answer), channel, life)
-            os.close(life)
+            child = self._given(channel)
         except OSError as failure:
-            for descriptor in (alive, life):
-                with suppress(OSError):
-                    os.close(descriptor)
             self._close(channel, framed(NO_CHILD, (failure.strerror or "").encode()))
             return
-        self._children[alive] = _Child(pid, channel)
+        child.hand.close()
+        self._children[child.life] = _Child(child.pid, channel)
+
+    def _given(self, channel: int) -> _Spare:
+        """A child that has got the channel. Raises `OSError`."""
+        if self._spare is not None:
+            spare = self._spare
+            try:
+                socket.send_fds(spare.hand, [b"?"], [channel])
+            except OSError:  # somebody has killed it
+                self._lose_spare()
+            else:
+                self._spare = None
+                return spare
+        child = self._forked()
+        socket.send_fds(child.hand, [b"?"], [channel])
+        return child
+
+    def _forked(self) -> _Spare:
+        """Raises `OSError`."""
+        alive, life = os.pipe()
+        hand, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            life = numbered_from(self._free, life)
+            taken = numbered_from(self._free, theirs.detach())
+            try:
+                pid = fork_child(lambda: _answer(self._state.answer), taken, life)
+            finally:
+                os.close(taken)
+        except OSError:
+            os.close(alive)
+            hand.close()
+            raise
+        finally:
+            with suppress(OSError):
+                os.close(life)
         self._poll.register(alive, select.POLLIN)
+        return _Spare(pid, alive, hand)
+
+    def _have_spare(self) -> None:
+        """Called where nobody waits for it."""
+        if self._spare is None and not self._children:
+            with suppress(OSError):  # the next question tells it
+                self._spare = self._forked()
+
+    def _lose_spare(self) -> None:
+        """Somebody has killed it; the next question has a child made for it."""
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            self._forget(spare.life)
+            spare.hand.close()
+            os.waitpid(spare.pid, 0)
 
     def _reap(self, alive: int) -> None:
         child = self._children.pop(alive)
-        self._poll.unregister(alive)
-        os.close(alive)
+        self._forget(alive)
         _, status = os.waitpid(child.pid, 0)
         self._close(child.channel, ENDED + str(os.waitstatus_to_exitcode(status)).encode())
+        self._have_spare()
+
+    def _forget(self, alive: int) -> None:
+        self._poll.unregister(alive)
+        os.close(alive)
 
     def _abandon(self, channel: int) -> None:
         self._poll.unregister(channel)  # else it would be told again and again
@@ -151,21 +216,29 @@ class _Answering:
         os.close(channel)
 
     def _end(self) -> None:
-        for child in self._children.values():
-            os.kill(child.pid, signal.SIGKILL)
-        for child in self._children.values():
-            os.waitpid(child.pid, 0)
+        pids = [child.pid for child in self._children.values()]
+        if self._spare is not None:
+            pids.append(self._spare.pid)
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        for pid in pids:
+            os.waitpid(pid, 0)
 
 
 def _answer(answer: Callable[[bytes], bytes]) -> None:
-    """The life of a child."""
+    """The life of a child, which gets its channel through descriptor 3."""
+    with socket.socket(fileno=FIRST) as hand:
+        _, channels, _, _ = socket.recv_fds(hand, 1, 1)
+    if not channels:  # the copy has ended
+        return
+    (channel,) = channels
     question = bytearray()
-    while part := os.read(FIRST, _AT_ONCE):
+    while part := os.read(channel, _AT_ONCE):
         question += part
     kind, body = _outcome(answer, bytes(question))
     left = memoryview(framed(kind, body))
     while left:
-        left = left[os.write(FIRST, left) :]
+        left = left[os.write(channel, left) :]
 
 
 def _outcome(answer: Callable[[bytes], bytes], question: bytes) -> tuple[bytes, bytes]:

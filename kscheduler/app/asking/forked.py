@@ -41,14 +41,14 @@ _DEAF_TO: Final = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE
 _PR_SET_PDEATHSIG: Final = 1
 _REFUSED: Final = frozenset(
     (
-        *("socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo"),
+        *("socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo"),
         *("subprocess.Popen", "pty.spawn", "os.remove", "os.rename", "os.rmdir", "os.mkdir"),
         *("os.truncate", "os.link", "os.symlink", "os.chmod", "os.chown"),
     )
 )
 _REFUSED_FAMILIES: Final = ("os.exec", "os.posix_spawn", "os.spawn", "os.system", "shutil.")
-_REFUSED_TO_CHILDREN: Final = ("os.fork", "os.kill")
-"""What the answering copy does itself: it makes its children, and ends them."""
+_REFUSED_TO_CHILDREN: Final = ("os.fork", "os.kill", "socket.sendmsg")
+"""What the answering copy does itself: it makes its children, gives them channels, and ends them."""
 
 
 def fork(life: Callable[[int], None], given: int, cpu_seconds: int, growth_bytes: int) -> int:

@@ -39,6 +39,8 @@ _GRACE_SECONDS: Final = 1.0
 """For a copy that is asked no more to end by itself. It reaps its children, which a container without an init needs."""
 _AT_ONCE: Final = 1 << 20
 """Bytes per read."""
+_READS: Final = 8
+"""At a time: all that a socket holds, and no more of a long answer than the loop has time for."""
 
 
 class KeptCopy:
@@ -141,21 +143,26 @@ class KeptCopy:
         ended: asyncio.Future[None] = loop.create_future()
 
         def on_bytes() -> None:
+            # Where the other end was closed before it had read the question, uvloop calls this once and never again.
+            for _ in range(_READS):
+                if ended.done() or not take():
+                    return
+
+        def take() -> bool:
             try:
                 part = ours.recv(_AT_ONCE)
             except (BlockingIOError, InterruptedError):
-                return
+                return False
             except ConnectionError:  # closed while there was something of the question left to read
                 part = b""
             parts.extend(part)
-            if ended.done():
-                return
             length = int.from_bytes(parts[1:HEAD_BYTES]) if len(parts) >= HEAD_BYTES else 0
             if length > self._limits.answer_bytes:
                 message = f"the answer has more than {self._limits.answer_bytes >> 20} MiB: ask for less"
                 ended.set_exception(AnswerTooLargeError(message))
             elif not part or len(parts) > HEAD_BYTES + length:
                 ended.set_result(None)
+            return True
 
         loop.add_reader(ours, on_bytes)
         try:

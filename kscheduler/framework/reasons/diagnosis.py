@@ -59,11 +59,16 @@ class Diagnosis:
 
     def by_node(self) -> Iterator[tuple[str, Status]]:
         """Every rejected node's name with its status."""
+        for status, names in self.by_status():
+            for name in names:
+                yield name, status
+
+    def by_status(self) -> Iterator[tuple[Status, list[str]]]:
+        """Names of rejected nodes, in order of rows, with the status that they have in common; it may come again."""
         for rejection in self.rejections:
-            codes = rejection.codes.tolist()
-            statuses = {code: rejection.status_of(code) for code in set(codes)}
-            for row, code in zip(rejection.rows.tolist(), codes, strict=True):
-                yield self.names[row], statuses[code]
+            codes = rejection.codes
+            for code in np.unique(codes).tolist():
+                yield rejection.status_of(code), [self.names[row] for row in rejection.rows[codes == code].tolist()]
 
 
 @dataclass(frozen=True, slots=True)

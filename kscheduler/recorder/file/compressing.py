@@ -1,4 +1,4 @@
-"""The zlib stream of a segment, written by ISA-L where it is installed: a quarter of zlib's time, a twentieth less bytes.
+"""The zlib stream of a segment, written by ISA-L where it is installed, in a quarter of zlib's time.
 
 Both write the same format, and whoever reads need not know.
 """

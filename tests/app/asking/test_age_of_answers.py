@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("_long_lived")
 
 @pytest.fixture
 def _long_lived(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_copy, "life_after", lambda _, has_changed: 600.0)
+    monkeypatch.setattr(live_copy, "life_after", lambda *_, **__: 600.0)
 
 
 async def parked(server: EmbeddedAPIServer, app: App, name: str = "big") -> None:

@@ -40,7 +40,7 @@ _SUBREAPER = 36
 
 @pytest.fixture
 def _long_lived(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_copy, "life_after", lambda _, has_changed: 600.0)
+    monkeypatch.setattr(live_copy, "life_after", lambda *_, **__: 600.0)
 
 
 long_lived = pytest.mark.usefixtures("_long_lived")
@@ -134,7 +134,7 @@ def test_who_wants_a_fresh_answer_gets_a_copy_of_now(run: Run) -> None:
 
 
 def test_a_copy_that_is_too_old_ends_by_itself(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_copy, "life_after", lambda _, has_changed: 0.2)
+    monkeypatch.setattr(live_copy, "life_after", lambda *_, **__: 0.2)
 
     async def main() -> None:
         async with LiveClosures() as live:
@@ -148,16 +148,62 @@ def test_a_copy_that_is_too_old_ends_by_itself(run: Run, monkeypatch: pytest.Mon
     run(main())
 
 
+@long_lived
+def test_the_next_child_is_there_before_the_next_question_and_may_be_killed(run: Run) -> None:
+    async def main() -> None:
+        async with LiveClosures() as live:
+            last = int(await live.answer(my_pid))
+            (copy,) = copies()
+            for is_killed in (False, True, False):
+                spare = await _spare(copy, last)
+                if is_killed:
+                    os.kill(spare, signal.SIGKILL)
+                    await until_gone(spare)
+                last = int(await live.answer(my_pid))
+                assert (last == spare) is not is_killed
+            assert live.forks == 1
+
+    run(main())
+
+
+@long_lived
+def test_a_child_that_is_killed_before_it_has_read_the_question_is_told(run: Run) -> None:
+    async def main() -> None:
+        async with LiveClosures() as live:
+            last = int(await live.answer(my_pid))
+            (copy,) = copies()
+            spare = await _spare(copy, last)
+            os.kill(spare, signal.SIGSTOP)
+            asked = asyncio.ensure_future(live.answer(my_pid, padding=1000))
+            await asyncio.sleep(0.1)  # as long as a copy takes to give it the channel; less tests less
+            os.kill(spare, signal.SIGKILL)
+            with pytest.raises(CopyFailedError, match=r"without an answer \(signal 9\)"):
+                await asked
+            await live.answer(my_pid)
+            assert live.forks == 1
+
+    run(main())
+
+
+async def _spare(copy: int, last: int) -> int:
+    """The child of a copy that is there when the last one has ended."""
+    async with asyncio.timeout(60):
+        while len(children := children_of(copy)) != 1 or last in children:
+            await asyncio.sleep(0.005)
+    return children[0]
+
+
 @pytest.mark.parametrize("is_asked", [True, False], ids=["is asked", "nobody asks"])
 def test_a_copy_that_was_asked_is_followed_by_another_before_anybody_waits_for_it(
     run: Run, monkeypatch: pytest.MonkeyPatch, is_asked: bool
 ) -> None:
     lives = {1: 0.2}
     monkeypatch.setattr(live_copy, "_RENEWED_SECONDS", 60.0 if is_asked else 0.0)
+    monkeypatch.setattr(live_copy, "rest_after", lambda _: 0.0)
 
     async def main() -> None:
         async with LiveClosures() as live:
-            monkeypatch.setattr(live_copy, "life_after", lambda _, has_changed: lives.get(live.forks, 600.0))
+            monkeypatch.setattr(live_copy, "life_after", lambda *_, **__: lives.get(live.forks, 600.0))
             first = int(await live.answer(my_copy))
             await until_gone(first)
             assert live.forks == 1 + is_asked

@@ -88,6 +88,8 @@ def _shapes(trials: Trials) -> list[tuple[int, int]]:
         return []
     group = np.zeros(len(rows), dtype=np.int64)
     for column in _columns(trials, nodes, rows):
+        if (column == column[0]).all():
+            continue  # most are: it tells no two nodes apart
         # A pair (group so far, value) gets one number: the two are numbered from 0 on, so no two pairs collide.
         values, numbers = np.unique(column, return_inverse=True)
         _, group = np.unique(group * len(values) + numbers, return_inverse=True)
