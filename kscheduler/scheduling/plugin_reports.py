@@ -70,6 +70,11 @@ class PluginReports:
         self._kinds: RecentlyUsed[tuple[object, ...], _Incident] = RecentlyUsed(_MOST_KINDS)
         self._slowest: SlowCall | None = None
         self._is_silent = False
+        self._may_be_slow = False
+
+    def let_be_slow(self) -> None:
+        """Report no slow calls: in a rehearsal or a replay, where no loop is held up."""
+        self._may_be_slow = True
 
     def be_silent(self) -> None:
         """Report nothing any more: in a copy of the process, whose decisions nobody carries out."""
@@ -104,7 +109,7 @@ class PluginReports:
 
     def slow(self, plugin: str, point: str, pod: PodInfo | None, seconds: float, nodes: int = 0) -> None:
         """Count and log a slow call."""
-        if self._is_silent:
+        if self._is_silent or self._may_be_slow:
             return
         self._observations.plugin_was_slow(plugin, point)
         now = self._now()

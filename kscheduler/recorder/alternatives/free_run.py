@@ -83,6 +83,7 @@ class FreeRun:
             self.clock,
             build=that_only_decide,
         )
+        self.assembly.plugin_reports.let_be_slow()
         self.assembly.evictions.carry_out = self._begun.append
 
     # --- what happens -------------------------------------------------------------------------------------------------

@@ -91,6 +91,7 @@ class ReplayedScheduler:
             has_classes=description.has_classes,
             build=that_only_decide,
         )
+        self.assembly.plugin_reports.let_be_slow()
         self.assembly.evictions.carry_out = self._note_preemption
         self.notes: list[str] = []
         """What happened that nobody decided: a reload, a repair."""

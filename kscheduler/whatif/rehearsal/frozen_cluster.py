@@ -95,10 +95,12 @@ class FrozenCluster:
         )
         try:
             cache = None if self._plan.running is None else self._plan.running.cache
-            return Assembly(config, known, connected, self.clock, cache=cache, build=_that_write_claims_only)
+            built = Assembly(config, known, connected, self.clock, cache=cache, build=_that_write_claims_only)
         except ConfigError as problem:
             problems = "; ".join(str(each) for each in problem.problems)
             raise ScenarioError(f"{self._plan.where}: config: {problems}") from None
+        built.plugin_reports.let_be_slow()
+        return built
 
     def _show_all(self) -> None:
         self._show_nodes()

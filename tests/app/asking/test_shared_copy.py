@@ -188,7 +188,7 @@ def test_a_child_that_is_killed_before_it_has_read_the_question_is_told(run: Run
 async def _spare(copy: int, last: int) -> int:
     """The child of a copy that is there when the last one has ended."""
     async with asyncio.timeout(60):
-        while len(children := children_of(copy)) != 1 or last in children:
+        while len(children := children_of(copy)) != 1 or last in children:  # noqa: ASYNC110  as above
             await asyncio.sleep(0.005)
     return children[0]
 

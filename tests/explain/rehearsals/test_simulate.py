@@ -428,3 +428,13 @@ def test_each_row_of_the_room_has_one_unit(play: Play) -> None:
     assert rows["cpu"] == "500m of 8500m (5 %) 2000m of 8500m (23 %)"
     assert rows["memory"] == "64Mi of 16384Mi (0 %) 128Mi of 16384Mi (0 %)"
     assert rows["pods"] == "1 of 220 (0 %) 2 of 220 (0 %)"
+
+
+def test_a_slow_call_holds_nobody_up_in_a_rehearsal_and_is_not_told(
+    play: Play, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = iter(range(1_000_000))
+    monkeypatch.setattr("kscheduler.scheduling.runtime.guard.perf_counter", lambda: float(next(calls)))
+    cluster, new = play.write("cluster.yaml", node("a")), play.write("new.yaml", pod("new"))
+    assert main(["simulate", "--from", cluster, "-f", new]) == 0
+    assert capsys.readouterr().err == ""
