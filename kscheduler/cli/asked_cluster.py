@@ -14,7 +14,12 @@ from kscheduler.client.access.connection import load_connection
 from kscheduler.client.errors import ClientError, ConfigurationError
 from kscheduler.client.rest import APIClient
 from kscheduler.config.errors import ConfigError
-from kscheduler.explain.questions.live import read_claim_templates, read_cluster, read_groups
+from kscheduler.explain.questions.live import (
+    read_claim_templates,
+    read_cluster,
+    read_groups,
+    read_priority_classes,
+)
 from kscheduler.explain.questions.membership import unfollowed
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.rehearsals.planning import cluster_of_file
@@ -41,7 +46,7 @@ class AskedCluster:
     """What could not be read or had to be presumed."""
     groups: list[GroupDefinition] = field(default_factory=list)
     priority_classes: dict[str, Any] = field(default_factory=dict)
-    """Those of a file, by name. Of a live cluster nobody reads them: its pods tell them."""
+    """By name: those of a file, or of a live cluster where new pods ask for them."""
 
     def leave_out_unreadable(self) -> None:
         """Go on without nodes and pods that have an amount which cannot be read, and say so."""
@@ -54,21 +59,31 @@ class AskedCluster:
         self.notes.extend(unfollowed(waiting, self.served.config))
 
 
-def asked_cluster(args: argparse.Namespace, *, with_groups: bool = False, with_templates: bool = False) -> AskedCluster:
+def asked_cluster(
+    args: argparse.Namespace,
+    *,
+    with_groups: bool = False,
+    with_templates: bool = False,
+    with_priority_classes: bool = False,
+) -> AskedCluster:
     """The cluster of `--from`, or the live one. Raises what `refusing` answers.
 
     `with_templates`: of claims to devices, also if no pod of the cluster has such a claim.
+    `with_priority_classes`: of a live cluster, too, whose pods have their priorities.
     """
     if args.source is not None and (args.kubeconfig or args.master or args.context):
         raise ScenarioError("--kubeconfig, --context and --master go with a live cluster; --from FILE brings its own")
     served = serving_of(args)
     if args.source is None:
-        return asyncio.run(_live(args, served, with_groups=with_groups, with_templates=with_templates))
+        live = _live(args, served, with_groups, with_templates, with_priority_classes)
+        return asyncio.run(live)
     found = cluster_of_file(args.source, served, default_new_pod)
     return AskedCluster(found.cluster(), served, args.source, found.notes, found.groups, found.priority_classes)
 
 
-async def _live(args: argparse.Namespace, served: Serving, *, with_groups: bool, with_templates: bool) -> AskedCluster:
+async def _live(
+    args: argparse.Namespace, served: Serving, with_groups: bool, with_templates: bool, with_priority_classes: bool
+) -> AskedCluster:
     notes: list[str] = []
     connection = await load_connection(master=args.master, kubeconfig=args.kubeconfig, context=args.context)
     async with APIClient(connection) as client:
@@ -77,7 +92,8 @@ async def _live(args: argparse.Namespace, served: Serving, *, with_groups: bool,
         groups = await read_groups(client, served, notes) if with_groups else []
         if with_templates or (with_groups and any(map(names_templates, objects.pods))):
             objects = await read_claim_templates(client, objects, notes)
-    return AskedCluster(objects, served, "cluster", notes, groups)
+        classes = await read_priority_classes(client, notes) if with_priority_classes else {}
+    return AskedCluster(objects, served, "cluster", notes, groups, classes)
 
 
 def names_templates(pod: Pod) -> bool:

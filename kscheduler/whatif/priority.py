@@ -1,6 +1,6 @@
 """The priority of a pod from its PriorityClass, as in the API server's admission.
 
-Used for clusters from files and by the embedded API server.
+Used for clusters from files, for new pods of a live cluster, and by the embedded API server.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,6 +15,25 @@ SYSTEM_PRIORITIES: Final[Mapping[str, int]] = {
     "system-node-critical": 2_000_001_000,
 }
 """Two classes that every cluster has, even if a file does not contain them."""
+
+
+PRIORITY_CLASSES_PATH: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+
+def listed_classes(answer: Any) -> dict[str, Tree]:
+    """The PriorityClasses of an API server's answer to `PRIORITY_CLASSES_PATH`, by name, as manifests have them."""
+    items = answer.get("items") if isinstance(answer, dict) else None
+    found: dict[str, Tree] = {}
+    for item in items if isinstance(items, list) else ():
+        metadata = {"name": item["metadata"]["name"]}
+        kept = {field: item[field] for field in ("value", "globalDefault", "preemptionPolicy") if field in item}
+        found[metadata["name"]] = {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": metadata,
+            **kept,
+        }
+    return found
 
 
 def default_priority_class(classes: Iterable[Tree]) -> Tree | None:

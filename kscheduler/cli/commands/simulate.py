@@ -103,7 +103,8 @@ def _run(args: argparse.Namespace) -> int:
     if args.source is None:
         args.namespace = namespace_of(args)
     has_templates = any(templates_in(args.new_objects, args.namespace))
-    found = asked_cluster(args, with_groups=True, with_templates=has_templates)
+    has_new = bool(args.new_objects)
+    found = asked_cluster(args, with_groups=True, with_templates=has_templates, with_priority_classes=has_new)
     rules = NewObjectRules(default_new_pod, objections, classes=found.priority_classes)
     plan, of_plan = planned(wishes_of(args), found.objects, found.groups, found.served, found.where, rules)
     rehearsed = rehearse(plan)

@@ -18,10 +18,11 @@ from kscheduler.config.reading.yaml_tree import parse_yaml
 from kscheduler.explain.as_json import json_line
 from kscheduler.explain.rehearsals.in_json import rehearsed_of
 from kscheduler.explain.rehearsals.in_text import simulation_text
-from kscheduler.explain.rehearsals.planning import Wishes, templates_in
+from kscheduler.explain.rehearsals.planning import Wishes, classes_for, templates_in
 from kscheduler.explain.text.layout import style_of
 from kscheduler.explain.text.printable import printable
 from kscheduler.whatif.manifests import CLAIM_TEMPLATE
+from kscheduler.whatif.priority import PRIORITY_CLASSES_PATH, listed_classes
 from kscheduler.whatif.scenario import ScenarioError
 
 Tree = dict[str, Any]
@@ -66,8 +67,9 @@ def _answer(args: argparse.Namespace) -> int:
 async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
     args.namespace = namespace_of(args)
     request = _request(args)
-    if templates := await _templates(args, door):
-        request["objects"] = [*request["objects"], *templates]
+    besides = [*await _templates(args, door), *await _priority_classes(args, door)]
+    if besides:
+        request["objects"] = [*request["objects"], *besides]
     try:
         tree = await door.post_json("/simulate", request)
     except WrongQuestionError as problem:
@@ -91,6 +93,13 @@ async def _templates(args: argparse.Namespace, door: ServiceDoor) -> list[Tree]:
             tree.get("metadata", {}).pop("managedFields", None)
             found.append(tree)
     return found
+
+
+async def _priority_classes(args: argparse.Namespace, door: ServiceDoor) -> list[Tree]:
+    """Those of the cluster that new pods have: likewise."""
+    if not args.new_objects:
+        return []
+    return [*classes_for(args.new_objects, listed_classes(await door.read(PRIORITY_CLASSES_PATH)))]
 
 
 def by_its_flag(problem: str) -> str:

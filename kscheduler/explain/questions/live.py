@@ -37,6 +37,7 @@ from kscheduler.informers.progress import PAGE_SIZE
 from kscheduler.whatif.gate_owners import gate_owners
 from kscheduler.whatif.manifests import DefaultPod, Manifests
 from kscheduler.whatif.new_pods import NewPod
+from kscheduler.whatif.priority import PRIORITY_CLASSES_PATH, listed_classes
 from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
 from kscheduler.whatif.unreadable import unreadable_quantity
 
@@ -206,6 +207,17 @@ async def read_claim_templates(client: APIClient, objects: ClusterObjects, notes
     """The cluster with its templates of claims, which few questions need."""
     templates: Any = tuple(await _list(client, RESOURCE_CLAIM_TEMPLATES, notes))
     return msgspec.structs.replace(objects, resourceclaimtemplates=templates)
+
+
+async def read_priority_classes(client: APIClient, notes: list[str]) -> dict[str, Any]:
+    """By name; where they may not be read, a note says so."""
+    try:
+        return listed_classes(msgspec.json.decode(await client.get(PRIORITY_CLASSES_PATH, retries=_RETRIES)))
+    except APIError as error:
+        if not (error.is_forbidden or error.is_not_found):
+            raise
+        notes.append(f"priorityclasses are left out, and new pods may have those alone that pods have: {error}")
+        return {}
 
 
 async def read_groups(

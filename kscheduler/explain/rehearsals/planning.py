@@ -18,7 +18,15 @@ from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.text.printable import printable
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.state.pod_groups.group_apis import GroupAPI
-from kscheduler.whatif.manifests import CLAIM_TEMPLATE, KIND_BY_NAME, DefaultPod, Manifests, read_object, sorted_out
+from kscheduler.whatif.manifests import (
+    CLAIM_TEMPLATE,
+    KIND_BY_NAME,
+    PRIORITY_CLASS,
+    DefaultPod,
+    Manifests,
+    read_object,
+    sorted_out,
+)
 from kscheduler.whatif.new_pods import WORKLOADS, NewPod, all_new_pods, misspelt_in_new, on_each_node
 from kscheduler.whatif.priority import SYSTEM_PRIORITIES, classes_of
 from kscheduler.whatif.rehearsal.plan import HeldCluster, MoreNodes, NodeEdit, RehearsalPlan
@@ -83,8 +91,19 @@ def templates_in(news: Iterable[NewObjects], namespace: str) -> Iterator[tuple[s
     """Namespace and name of each template that claims of the new pods are made from, and that is not among them."""
     documents = [document.tree for given in news for document in given.documents]
     given = {_place(tree, namespace) for tree in documents if tree.get("kind") == CLAIM_TEMPLATE}
-    named = [(_place(tree, namespace)[0], name) for tree in documents for name in _template_names(tree)]
+    field = "resourceClaimTemplateName"
+    named = [(_place(tree, namespace)[0], name) for tree in documents for name in _texts(tree, field)]
     yield from (place for place in dict.fromkeys(named) if place not in given)
+
+
+def classes_for(news: Iterable[NewObjects], classes: Mapping[str, Tree]) -> Iterator[Tree]:
+    """Of these PriorityClasses those that new pods name, or get by default, and that are not among the new objects."""
+    documents = [document.tree for given in news for document in given.documents]
+    given = {_place(tree, "")[1] for tree in documents if tree.get("kind") == PRIORITY_CLASS}
+    named = {name for tree in documents for name in _texts(tree, "priorityClassName")}
+    yield from (
+        tree for name, tree in classes.items() if name not in given and (name in named or tree.get("globalDefault"))
+    )
 
 
 def _place(tree: Tree, namespace: str) -> tuple[str, str]:
@@ -93,17 +112,17 @@ def _place(tree: Tree, namespace: str) -> tuple[str, str]:
     return str(known.get("namespace") or namespace), str(known.get("name"))
 
 
-def _template_names(tree: Any) -> Iterator[str]:
-    """Of a pod, or of the pod template anywhere in an object."""
+def _texts(tree: Any, field: str) -> Iterator[str]:
+    """What a field says in a pod, or in the pod template anywhere in an object."""
     if isinstance(tree, dict):
-        name = tree.get("resourceClaimTemplateName")
-        if name and isinstance(name, str):
-            yield name
+        text = tree.get(field)
+        if text and isinstance(text, str):
+            yield text
         for part in tree.values():
-            yield from _template_names(part)
+            yield from _texts(part, field)
     elif isinstance(tree, list):
         for part in tree:
-            yield from _template_names(part)
+            yield from _texts(part, field)
 
 
 def cluster_of_file(path: str, served: Serving, default_pod: DefaultPod) -> Manifests:

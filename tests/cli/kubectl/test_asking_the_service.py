@@ -187,6 +187,28 @@ async def test_templates_of_claims_that_the_manifests_name_are_read_in_the_users
     ]
 
 
+@pytest.mark.parametrize("asked", ["the service", "by itself"])
+async def test_priority_classes_that_no_pod_has_yet_are_read_in_the_users_name(
+    asked: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The service does not watch them; one that is the default is that of pods without a class."""
+    manifest, named = tmp_path / "new.yaml", {"priorityClassName": "urgent"}
+    pods = [pod_tree(name, requests={"cpu": "2"}, **spec) for name, spec in (("urgent", named), ("usual", {}))]
+    manifest.write_text(yaml.safe_dump_all([{"apiVersion": "v1", "kind": "Pod", **each} for each in pods]))
+    who = () if asked == "the service" else ("--direct",)
+    async with cluster() as front:
+        put(front.server, "nodes", node_tree("node", cpu="2"))
+        put(front.server, "pods", pod_tree("cheap", node_name="node", requests={"cpu": "2"}, priority=-5))
+        for name, value, is_default in (("urgent", 1000, False), ("low", -10, True)):
+            tree = {"metadata": {"name": name}, "value": value, "globalDefault": is_default}
+            front.server.store.put("priorityclasses.scheduling.k8s.io", tree)
+        await _knows(front, 0)
+        assert await plugin(front, "whatif", "-f", str(manifest), *who, "-o", "json") == 0
+        tree = _answer_in(capsys.readouterr().out)
+    assert [each["pod"] for each in tree["placed"]] == ["default/urgent"]
+    assert [each["pod"] for each in tree["pending"]] == ["default/usual"]
+
+
 async def _knows(front: Front, slices: int) -> None:
     assert front.app is not None
     cache = front.app.parts.assembly.cache

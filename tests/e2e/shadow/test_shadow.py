@@ -1,6 +1,10 @@
-"""A shadow beside the real kube-scheduler, with the rights of its manifest; the API server's audit log is the judge."""
+"""A shadow beside the real kube-scheduler, with the rights of its manifest; the API server's audit log is the judge.
+
+KSCHEDULER_LONG=1: thousands of pods, of which the oldest go.
+"""
 
 import json
+import os
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +20,8 @@ from tests.e2e.shadow.shadow_process import ACCOUNT, is_following, own_json, sha
 
 NODES = 130
 """More than kube-scheduler looks at: it takes the first hundred that fit."""
-PODS = 260
+IS_LONG = os.environ.get("KSCHEDULER_LONG") == "1"
+PODS, KEPT = (6_000, 600) if IS_LONG else (260, 60)
 SECONDS = 180.0
 POLICY = """\
 apiVersion: audit.k8s.io/v1
@@ -91,8 +96,8 @@ def test_each_difference_from_kube_scheduler_is_chance_sample_or_order_and_nothi
         shadow.wait_until("the shadow follows", lambda: is_following(shadow), SECONDS)
         for number in range(PODS):
             api.create("/api/v1/namespaces/default/pods", pod(number))
-            if number >= 60 and number % 3 == 0:  # pods go, too, while others are decided
-                api.delete(f"/api/v1/namespaces/default/pods/pod-{number - 60:03}", grace_seconds=0)
+            if number >= KEPT and (IS_LONG or number % 3 == 0):  # pods go, too, while others are decided
+                api.delete(f"/api/v1/namespaces/default/pods/pod-{number - KEPT:03}", grace_seconds=0)
         wait_until("all are compared", lambda: own_json(shadow)["compared"] == PODS, SECONDS)
         report = own_json(shadow)
         shadow.send(signal.SIGTERM)
