@@ -118,15 +118,12 @@ class ClusterEvent:
     name: str = ""
     label: str = field(init=False, repr=False, compare=False)
     """The name in metrics and logs, such as `NodeUpdateNodeTaint`. No property: it is read several times per pod."""
-    is_of_pods: bool = field(init=False, repr=False, compare=False)
-    """Nothing but a pod has come, changed or gone."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.resource, Resource) and "." not in self.resource:
             expected = "a member of Resource, or plural.version.group of a kind of your own"
             raise ValueError(f"{self.resource!r} is no resource: {expected} is due")
         object.__setattr__(self, "label", self.name or _label(self.resource, self.action))
-        object.__setattr__(self, "is_of_pods", self.resource in _POD_FAMILY)
 
     def matches(self, incoming: "ClusterEvent") -> bool:
         """Whether the hints of a plugin that registered this event are called for the incoming event."""

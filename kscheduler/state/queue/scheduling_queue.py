@@ -26,7 +26,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework import events
 from kscheduler.framework.cluster.pod_groups import GroupKey
-from kscheduler.framework.events import ClusterEvent
+from kscheduler.framework.events import ClusterEvent, Resource
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.state.queue.backoff import is_backing_off
@@ -63,6 +63,8 @@ __all__ = [
     "SchedulingQueue",
     "no_class",
 ]
+
+_OF_PODS = Resource.POD, Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD
 
 MAX_IN_UNSCHEDULABLE_SECONDS = 300.0
 FLUSH_UNSCHEDULABLE_SECONDS = 30.0
@@ -276,7 +278,7 @@ class SchedulingQueue:
 
         `pre_check` may exclude more parked pods; it may read only what all pods of a class have in common.
         """
-        if not event.is_of_pods:
+        if event.resource not in _OF_PODS:
             self.changes_beside_pods += 1
         has_gated_groups = self._groups is not None and self._groups.has_gated()
         if not (self._places.has_parked() or len(self._in_flight) or has_gated_groups):

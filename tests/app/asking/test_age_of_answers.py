@@ -126,6 +126,24 @@ async def test_after_a_reload_or_another_leader_a_new_copy_answers() -> None:
         assert app.surface.live_copy.forks == 3
 
 
+async def test_nodes_that_change_make_a_copy_old_sooner_and_pods_that_come_and_go_do_not() -> None:
+    async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
+        put(server, "nodes", node_tree("node", cpu="2"))
+        await parked(server, app)
+        before = _slow_mark(app)
+        put(server, "pods", pod_tree("small", requests={"cpu": "1"}))
+        await until(server, lambda: bool(node_of(server, "small")))
+        server.store.remove("pods", ("default", "small"))
+        await until_true(lambda: _known(app, "small") is None)
+        assert _slow_mark(app) == before
+        put(server, "nodes", node_tree("node", cpu="2", labels={"disk": "ssd"}))
+        await until_true(lambda: _slow_mark(app) != before)
+
+
+def _slow_mark(app: App) -> object:
+    return CopiedService(app.parts, lambda: True).slow_mark()
+
+
 async def test_an_answer_says_as_of_when_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kscheduler.app.asking.questions._TOLD_AGE_SECONDS", -1.0)
     async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
