@@ -9,7 +9,9 @@ it any longer: by then another connection may have it. Uvloop refuses the next s
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -45,7 +47,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     return UvloopThatOwnsItsSockets()
 
 
-def run(main: Coroutine[Any, Any, None]) -> None:
+def run(main: Coroutine[Any, Any, T]) -> T:
     """Run to the end, as `asyncio.run` does."""
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(main)
+        return runner.run(main)

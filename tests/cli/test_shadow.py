@@ -1,6 +1,7 @@
 """`kscheduler shadow` on the command line: flags, refusals, the report as text."""
 
 import argparse
+import json
 from typing import Any
 
 import pytest
@@ -57,6 +58,7 @@ def test_the_report_of_nothing_says_so() -> None:
         "config": None,
         "seconds": 3.0,
         "compared": 0,
+        "hasBegun": True,
         "differences": 0,
         "agreement": None,
         "kinds": dict.fromkeys(
@@ -82,6 +84,17 @@ def test_the_report_of_nothing_says_so() -> None:
     assert text.startswith("shadow of default-scheduler (kube-scheduler), 3 s\n  decided by the default configuration")
     assert "no pod was bound since the start" in text
     assert "overdue" not in text
+    assert "nothing was compared: the first lists" in shadow_text({**tree, "hasBegun": False})
     assert "held back for 2 s; the oldest that waits is 1.5 s overdue" in shadow_text({**tree, "behindSeconds": 1.5})
     assert "nothing compared yet" in shadow_page(tree)
     assert "agreement 75.00%." in shadow_page({**tree, "compared": 4, "differences": 1, "agreement": 0.75})
+
+
+def test_a_shadow_that_could_not_read_the_cluster_does_not_end_as_if_all_were_equal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kscheduler.app.shadowing.service.SYNC_SECONDS", 0.1)
+    flags = ("--master", "http://127.0.0.1:1", "--duration", "100ms", "--insecure-port", "off", "-o", "json")
+    assert main(["shadow", *flags]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert (report["hasBegun"], report["compared"]) == (False, 0)

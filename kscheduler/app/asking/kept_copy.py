@@ -197,7 +197,7 @@ def _understood(text: bytes) -> bytes:
     _, ended, code = text.rpartition(ENDED)
     if ended and code.removeprefix(b"-").isdigit():
         how = f"signal {-int(code)}" if code.startswith(b"-") else f"exit code {int(code)}"
-        raise CopyFailedError(f"the copy of the process ended without an answer ({how})")
+        raise CopyFailedError(f"the child of the copy that worked on it ended without an answer ({how})")
     raise CopyDiedError
 
 

@@ -10,7 +10,7 @@ same objects, changes what it likes, and whatever it does, it has no descriptor 
 
 Even a few ms are long beside a decision, and after them each page that the service writes is copied once. So a copy
 answers for as long as forking takes `DUTY` of the loop's time; no longer than `CHANGED_DUTY` allows once something else
-than pods has changed. It is replaced before that where the service has moved
+than pods has changed, and questions about all pods. It is replaced before that where the service has moved
 on in what the question is about (`CopiedState`), but then, too, no more often than `MOST_DUTY` allows: whoever asks in
 a loop about what changes waits longer, and pods do not. Where questions come again and again, the next copy is made at
 the end of the last one's life, and not when somebody asks and would wait for it. A copy that dies harms nobody: who was
@@ -113,6 +113,7 @@ class LiveCopy:
     async def ask(self, question: bytes, facts: bytes = NO_FACTS, *, fresh: bool = False) -> LiveAnswer:
         """The answer of a copy in which `facts` are true, or of one made from now on. Raises `NoAnswerError`.
 
+        Without facts the question is about the cluster with all its pods, which always change.
         `fresh`: only of one made from now on.
         """
         if self._is_stopping:
@@ -160,7 +161,7 @@ class LiveCopy:
         least = youngest + 1 if fresh else 0
         deaths = 0
         while True:
-            copy = await self._chosen(least)
+            copy = await self._chosen(least, of_cluster=not facts)
             try:
                 is_older = copy.number <= youngest
                 body = await copy.ask(question, facts if is_older else NO_FACTS, self._room)
@@ -177,19 +178,19 @@ class LiveCopy:
                     raise CopyFailedError(message) from None
             least = copy.number + 1
 
-    async def _chosen(self, least: int) -> KeptCopy:
+    async def _chosen(self, least: int, *, of_cluster: bool) -> KeptCopy:
         """A copy with at least this number, which is young enough; made if there is none."""
-        copy = self._usable(least)  # without waiting for those who need another one
+        copy = self._usable(least, of_cluster=of_cluster)  # without waiting for those who need another one
         if copy is not None:
             return copy
         async with self._choosing:  # else all that wait would fork
-            copy = self._usable(least)
+            copy = self._usable(least, of_cluster=of_cluster)
             if copy is not None:
                 return copy
             await asyncio.sleep(self._next_fork_at - perf_counter())
             return await self._forked()
 
-    def _usable(self, least: int) -> KeptCopy | None:
+    def _usable(self, least: int, *, of_cluster: bool) -> KeptCopy | None:
         """The copy that is there, if it may be asked. Raises `NoAnswerError` where nobody may be asked."""
         if self._is_stopping:  # while it waited for its turn
             raise CopyStoppedError
@@ -200,11 +201,11 @@ class LiveCopy:
         copy = self._current
         if copy is None or copy.number < least or copy.has_ended or copy.mark != self._state.mark():
             return None
-        return copy if self._left(copy) > 0 else None
+        return copy if self._left(copy, of_cluster=of_cluster) > 0 else None
 
-    def _left(self, copy: KeptCopy) -> float:
-        """How long the copy may still be asked, in seconds."""
-        has_changed = copy.slow_mark != self._state.slow_mark()
+    def _left(self, copy: KeptCopy, *, of_cluster: bool = False) -> float:
+        """How long the copy may still be asked, in seconds; `of_cluster`: where the answer is about all pods."""
+        has_changed = of_cluster or copy.slow_mark != self._state.slow_mark()
         return life_after(copy.fork_seconds, has_changed=has_changed) - copy.age_seconds
 
     async def _forked(self) -> KeptCopy:

@@ -21,7 +21,7 @@ _log = get_logger("kscheduler")
 QUESTIONS: Final = MetricSeries(
     "kscheduler_questions_total",
     "Questions of /explain, /nodes, /pending and /simulate by outcome: answered, wrong (a mistake in the question), "
-    "busy, refused (no memory), timeout, too_large, failed.",
+    "busy, refused (no memory), timeout, too_large, failed, left (the client has).",
     ("question", "outcome"),
 )
 SECONDS: Final = MetricSeries(
@@ -34,6 +34,7 @@ COPIES: Final = MetricSeries(
     "kscheduler_question_copies_total", "Copies of the process: each answers the questions of some seconds."
 )
 WAITING: Final = MetricSeries("kscheduler_questions_waiting", "Questions that wait for their turn or their answer.")
+_LEFT: Final = "left"
 _CODE: Final = "kscheduler.app.asking.questions"
 _NOT_YET: Final = "the service has not read the cluster yet"
 
@@ -106,6 +107,10 @@ class LiveQuestions:
             status = HTTPStatus.TOO_MANY_REQUESTS if is_busy else HTTPStatus.SERVICE_UNAVAILABLE
             answer = QuestionAnswer(status, str(problem).encode(), problem.retry_after_seconds)
             outcome = problem.outcome
+        except asyncio.CancelledError:
+            self._asked[name, _LEFT] = self._asked.get((name, _LEFT), 0) + 1
+            _log.info("question_not_answered", question=name, **fields, outcome=_LEFT, reason="its client has left")
+            raise
         seconds = self._clock.monotonic() - began
         self._asked[name, outcome] = self._asked.get((name, outcome), 0) + 1
         self._seconds[name,] = self._seconds.get((name,), 0.0) + seconds

@@ -69,8 +69,11 @@ class ShadowApp:
         if self._options.report is not None:
             self._options.report(self.report())
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Follow until `stop` is set, or the time is over; then show the report."""
+    async def run(self, stop: asyncio.Event) -> bool:
+        """Follow until `stop` is set, or the time is over; then show the report.
+
+        False: the time is over, and the cluster could not be read.
+        """
         parts = self.parts
         _log.info("shadow_starting", version=__version__, pid=os.getpid(), follows=sorted(self._options.names))
         async with AsyncExitStack() as ends:
@@ -93,6 +96,7 @@ class ShadowApp:
                 self.answers.is_stopping = True
         self._log_sums("shadow_stopped")
         self.show_report()
+        return parts.follower.begun.is_set() or stop.is_set()
 
     async def _until(self, following: Any, stop: asyncio.Event) -> None:
         """Follow until `stop`, or until the time is over, whether the API server answers or not."""
@@ -154,7 +158,9 @@ class ShadowApp:
             await self.parts.clock.sleep(seconds)
         else:
             _log.warning(
-                "shadow_saw_nothing", advice="the first lists have not arrived; can the API server be reached?"
+                "shadow_saw_nothing",
+                advice="the first lists have not arrived: waiting_for_sync names them; can the API server be reached, "
+                "and may this account list them?",
             )
 
     async def _sum_up_regularly(self) -> None:
@@ -199,8 +205,11 @@ def _reporting(app: ShadowApp) -> Iterator[None]:
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # the system's default would end the process at a late one
 
 
-async def run_shadow(options: ShadowOptions, connection: Connection) -> None:
-    """Run a shadow until a signal ends it, or its time is over. Sets up logs, unless that is already done."""
+async def run_shadow(options: ShadowOptions, connection: Connection) -> bool:
+    """Run a shadow until a signal ends it, or its time is over. Sets up logs, unless that is already done.
+
+    False: the time is over, and the cluster could not be read.
+    """
     if not structlog.is_configured():
         configure_logs()
     _log.info("connecting", server=connection.description)
@@ -208,4 +217,4 @@ async def run_shadow(options: ShadowOptions, connection: Connection) -> None:
     with signals.ending(stop):
         app = ShadowApp(options, connection)
         with _reporting(app):
-            await app.run(stop)
+            return await app.run(stop)

@@ -30,13 +30,14 @@ if TYPE_CHECKING:
     from kscheduler.whatif.shadow.verdict import FollowedScheduler
 
 DEFAULT_PORT: Final = 10262
+_NOTHING_READ: Final = 1
 _DESCRIPTION = """\
 Follow a live cluster in which another scheduler decides, and say how this configuration would have decided: for each
 binding, on the cluster as it was just before it, and in total. Nothing is written to the cluster, and no pod is ever
 bound or evicted: the client cannot send a write. SIGUSR1 prints the report; SIGTERM and Ctrl-C print it and end."""
 _EPILOG = """\
-Exit codes: 0 ended by a signal or after --duration, whatever the differences; 2 flags, files or credentials that cannot
-be used."""
+Exit codes: 0 ended by a signal or after --duration, whatever the differences; 1 the cluster could not be read within
+--duration; 2 flags, files or credentials that cannot be used."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
@@ -146,16 +147,16 @@ def run(args: argparse.Namespace) -> int:
             configure_logs(args)
         except ConfigError as failure:
             raise with_mistakes_in_file(failure, args, args.config or "") from None
-        event_loop.run(_follow(args))
+        has_followed = event_loop.run(_follow(args))
     except (ConfigError, ConfigurationError) as problem:
         return refuse(problem)
     except OSError as failure:
         advice = "; --insecure-port 0 takes any that is free" if failure.errno == errno.EADDRINUSE else ""
         return refuse(f"--insecure-port, --metrics-bind-address: {failure.strerror or failure}{advice}")
-    return 0
+    return 0 if has_followed else _NOTHING_READ
 
 
-async def _follow(args: argparse.Namespace) -> None:
+async def _follow(args: argparse.Namespace) -> bool:
     from kscheduler.app.shadowing import run_shadow
     from kscheduler.client.access.connection import load_connection
     from kscheduler.client.reading import ReadingClient
@@ -165,7 +166,7 @@ async def _follow(args: argparse.Namespace) -> None:
     connection = await load_connection(master=args.master, kubeconfig=kubeconfig, context=args.context)
     async with ReadingClient(connection) as client:
         served = await by_the_servers_version(client, args, served)
-    await run_shadow(_options(args, served), connection)
+    return await run_shadow(_options(args, served), connection)
 
 
 def _options(args: argparse.Namespace, served: Any) -> "ShadowOptions":

@@ -42,6 +42,9 @@ def _lines(tree: Tree, style: Style) -> Iterator[str]:
 def _counts(tree: Tree, style: Style) -> Iterator[str]:
     compared = tree["compared"]
     yield ""
+    if not tree["hasBegun"]:
+        yield f"{INDENT}nothing was compared: the first lists of the cluster have not arrived"
+        return
     if not compared:
         yield f"{INDENT}no pod was bound since the start"
         return

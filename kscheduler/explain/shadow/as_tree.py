@@ -28,6 +28,7 @@ def shadow_tree(follower: Follower, seconds: float) -> Tree:
             "percentageOfNodesToScore": follower.settings.followed.percentage,
         },
         "config": follower.assembly.config.where or None,
+        "hasBegun": follower.begun.is_set(),
         "seconds": round(seconds, 1),
         "compared": sums.judged,
         "differences": sums.real_differences,

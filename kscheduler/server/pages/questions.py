@@ -9,7 +9,8 @@
 All only read, whatever their method.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -29,6 +30,9 @@ POD_GROUP: Final = "podgroup"
 """Between namespace and name of what is asked about: it is a pod group."""
 
 
+_LOOK_SECONDS: Final = 0.25
+"""Between two looks whether the client is still there."""
+
 Reasons = Sequence[Sequence[str]]
 """Of each reason its pods (`namespace/name`), the oldest first."""
 Changes = dict[str, dict[str, Any]]
@@ -43,6 +47,10 @@ class QuestionAnswer:
     retry_after_seconds: int = 0
     age_seconds: int = 0
     """How old the state is that it tells."""
+
+
+_LEFT: Final = QuestionAnswer(503, b"the client has left")
+"""Nobody reads it."""
 
 
 class Questions(Protocol):
@@ -90,9 +98,10 @@ def explain_page(questions: Questions) -> Handler:
             return status_answer(request, 400, "suggestions: true or false was expected")
         as_text = _wants_text(request)
         asked = f"{namespace}/{POD_GROUP}/{name}" if parameter == "podGroup" else key
-        answer = await questions.explain(
+        asking = questions.explain(
             asked, against, as_text=as_text, with_suggestions=with_suggestions, fresh=_wants_fresh(request)
         )
+        answer = await _while_connected(request, asking)
         return _response(request, answer, "text/plain" if as_text else "application/json")
 
     return handle
@@ -109,7 +118,7 @@ def simulate_page(questions: Questions) -> Handler:
             text = f"the body is JSON, not {request.content_type}: send Content-Type: application/json"
             return status_answer(request, 415, text)
         body = await request.clone(client_max_size=BODY_BYTES).read()
-        answer = await questions.simulate(body, fresh=_wants_fresh(request))
+        answer = await _while_connected(request, questions.simulate(body, fresh=_wants_fresh(request)))
         return _response(request, answer, "application/json")
 
     return handle
@@ -122,7 +131,8 @@ def nodes_page(questions: Questions) -> Handler:
         unknown = unknown_parameter(request)
         if unknown is not None:
             return unknown
-        return _response(request, await questions.nodes(fresh=_wants_fresh(request)), "application/json")
+        answer = await _while_connected(request, questions.nodes(fresh=_wants_fresh(request)))
+        return _response(request, answer, "application/json")
 
     return handle
 
@@ -131,13 +141,31 @@ def helping_changes(questions: Questions) -> Callable[[web.Request, Reasons], Aw
     """What would help most of the pods of each reason, by its first pod; or the refusal, for `/pending`."""
 
     async def changes(request: web.Request, reasons: Reasons) -> Changes | web.Response:
-        answer = await questions.helping_changes(reasons)
+        answer = await _while_connected(request, questions.helping_changes(reasons))
         if answer.status != web.HTTPOk.status_code:
             return _response(request, answer, "application/json")
         found: Changes = msgspec.json.decode(answer.body)
         return found
 
     return changes
+
+
+async def _while_connected(request: web.Request, asking: Coroutine[Any, Any, QuestionAnswer]) -> QuestionAnswer:
+    """The answer; a client that leaves takes its question along, and others get its place."""
+    task = asyncio.ensure_future(asking)
+    try:
+        while not task.done():
+            await asyncio.wait({task}, timeout=_LOOK_SECONDS)
+            if request.transport is None or request.transport.is_closing():
+                break
+    finally:
+        task.cancel()
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if request.transport is not None and not request.transport.is_closing():
+            raise
+        return _LEFT
 
 
 def _wants_text(request: web.Request) -> bool:

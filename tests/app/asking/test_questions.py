@@ -449,3 +449,29 @@ async def test_the_end_of_the_service_does_not_wait_for_an_answer(monkeypatch: p
             (503, b"the service is stopping: ask again in a moment")
         }
         assert live.forks == 1
+
+
+async def test_a_client_that_leaves_takes_its_question_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kscheduler.app.asking.questions.nodes", lambda *_: time.sleep(60))
+    async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
+        put(server, "nodes", node_tree("node"))
+        await until_true(lambda: app.surface.is_scheduling and len(app.parts.assembly.cache.nodes) == 1)
+        live, url = app.surface.live_copy, f"http://127.0.0.1:{app.server.port}/nodes"
+        async with aiohttp.ClientSession() as session:
+            asked = [asyncio.ensure_future(session.get(url)) for _ in range(3)]  # of which one waits for its turn
+            await until_true(lambda: live.waiting == 3)
+            for each in asked:
+                each.cancel()
+            await until_true(lambda: live.waiting == 0)
+        metrics = (await answer(app, "/metrics"))[1]
+    assert 'kscheduler_questions_total{outcome="left",question="nodes"} 3.0' in metrics
+
+
+@pytest.mark.parametrize(
+    "path", ["/explain?pod=default/a&pod=default/b", "/pending?suggestions=true&suggestions=false"]
+)
+async def test_a_parameter_that_is_given_twice_is_refused(path: str) -> None:
+    async with EmbeddedAPIServer(seed=1) as server, running(server) as (app, _, _):
+        status, text = await answer(app, path)
+    assert status == 400
+    assert "is given 2 times: once is enough" in text
