@@ -66,6 +66,7 @@ JOB: Final = {"job": "kscheduler"}
 LEASE: Final = {"job": "kscheduler", "name": "kscheduler"}
 ATTEMPTS: Final = "scheduler_schedule_attempts_total"
 CLAIM_ERRORS: Final = "kscheduler_claim_errors_total"
+QUESTIONS: Final = "kscheduler_questions_total"
 BINDS: Final = "scheduler_async_api_call_execution_total"
 
 CASES: Final = (
@@ -460,6 +461,23 @@ CASES: Final = (
         "20m",
         labels=INSTANCE,
         **growing("kscheduler_recorder_recording", "", "1x10 0x60", "1x10 0x4 1x60"),
+    ),
+    AlertCase(
+        "KschedulerQuestionsNotAnswered",
+        "60m",
+        fires={of_a(QUESTIONS, 'outcome="busy", question="explain"'): "0+2x90"},
+        quiet={
+            of_a(QUESTIONS, 'outcome="busy", question="explain"'): "0x15 20x75",
+            of_a(QUESTIONS, 'outcome="wrong", question="explain"'): "0+9x90",
+        },
+        labels=JOB,
+    ),
+    AlertCase(
+        "KschedulerShadowDiffers",
+        "20m",
+        fires={of_a("kscheduler_shadow_differences_total"): "0x10 1x60"},
+        quiet={of_a("kscheduler_shadow_differences_total"): "3x70"},
+        labels=JOB,
     ),
     AlertCase(
         "KschedulerConfigRefused",
