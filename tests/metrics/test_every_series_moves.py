@@ -172,6 +172,7 @@ def is_broad(caught: ast.expr | None) -> bool:
 
 ASKED_AGAIN = {
     "app/asking/answering_copy.py": "the service raises it, and counts the question as failed",
+    "app/asking/live_copy.py": "what making a copy raises is raised to who asks",
     "aio/threads.py": "what a call in a thread raises is raised where the call was made",
     "framework/plugin_answers.py": "how a wrong answer looks; the answer itself is told",
     "loading/reader.py": "a package that cannot be imported is a mistake of the configuration, and told as one",
