@@ -9,12 +9,12 @@ same objects, changes what it likes, and whatever it does, it has no descriptor 
                                    `-> no: [the loop stands still: fork], and that copy is kept for the next questions
 
 Even a few ms are long beside a decision, and after them each page that the service writes is copied once. So a copy
-answers for as long as forking takes `DUTY` of the loop's time; no longer than `CHANGED_DUTY` allows once something else
-than pods has changed, and questions about all pods. It is replaced before that where the service has moved
-on in what the question is about (`CopiedState`), but then, too, no more often than `MOST_DUTY` allows: whoever asks in
-a loop about what changes waits longer, and pods do not. Where questions come again and again, the next copy is made at
-the end of the last one's life, and not when somebody asks and would wait for it. A copy that dies harms nobody: who was
-asking asks the next.
+answers for as long as forking takes `DUTY` of the loop's time; for a shorter time, as `CHANGED_DUTY` allows, once
+something else than pods has changed, and where the question is about all pods. It is replaced before that where the
+service has moved on in what the question is about (`CopiedState`), but then, too, no more often than `MOST_DUTY`
+allows: whoever asks in a loop about what changes waits longer, and pods do not. Where questions come again and again,
+the next copy is made at the end of the last one's life, and not when somebody asks and would wait for it. A copy that
+dies harms nobody: who was asking asks the next.
 
 What else bounds the cost for the service: the niceness of a copy and its children, deadline, memory and size of each
 answer (`CopyLimits`); how many questions are worked on, and how many wait.
