@@ -226,8 +226,8 @@ def test_a_copy_answers_for_longer_while_nothing_changes_but_pods(run: Run, monk
             second = await live.answer(my_copy)
             assert second != first
             assert await live.answer(my_copy) == second
-            live.state.known[b"of the cluster"] = my_copy
-            assert (await live.ask(b"of the cluster")).body != second
+            live.state.known[b"of-the-cluster"] = my_copy
+            assert (await live.ask(b"of-the-cluster")).body != second
 
     run(main())
 
