@@ -11,7 +11,8 @@ from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, not
 from kscheduler.cli.kubectl.service import ServiceDoor, WrongQuestionError
 from kscheduler.explain.as_json import json_line
 from kscheduler.explain.groups import KIND as OF_A_GROUP
-from kscheduler.explain.pending.as_answer import age_of, freed_text
+from kscheduler.explain.pending.as_answer import age_of
+from kscheduler.explain.pending.freed import freed_text
 from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
 from kscheduler.explain.text.layout import BOLD, DIM, INDENT, Style, nodes, style_of, wrapped
 from kscheduler.explain.text.printable import printable
@@ -117,8 +118,7 @@ def _reason_lines(reason: Tree, now: datetime, style: Style) -> Iterator[str]:
         yield from wrapped(f"{INDENT}{printable(reason['message'])}", style.width)
     suggestion = reason.get("suggestion")
     if suggestion is not None:
-        freed = freed_text(suggestion["frees"], suggestion["tried"], reason["count"]) if "frees" in suggestion else ""
-        text = f"{suggestion['text']} ({nodes(suggestion['nodes'])}{freed})"
+        text = f"{suggestion['text']} ({nodes(suggestion['nodes'])}{_freed(suggestion, reason['count'])})"
         yield from wrapped(f"{INDENT}{printable(suggestion['pod'])} would fit: {printable(text)}", style.width)
         if suggestion["command"]:
             yield f"{INDENT}{style.paint(printable(suggestion['command']), DIM)}"
@@ -126,3 +126,12 @@ def _reason_lines(reason: Tree, now: datetime, style: Style) -> Iterator[str]:
             yield from wrapped(f"{INDENT}({printable(suggestion['commandNote'])})", style.width)
     if group and names:
         yield f"{INDENT}the whole group: kubectl kscheduler why {printable(names[0])}"
+
+
+def _freed(suggestion: Tree, count: int) -> str:
+    """Nothing of a group's; an older service does not count those that are alike."""
+    if "frees" not in suggestion:
+        return ""
+    return freed_text(
+        suggestion["frees"], suggestion["tried"], count, suggestion.get("alike"), suggestion.get("looked")
+    )

@@ -311,6 +311,24 @@ async def test_pending_names_the_change_that_frees_most_pods_as_without_the_serv
             assert "(the command deletes pod big and creates it again: it cannot be changed in place)" in out
 
 
+async def test_pending_names_the_change_for_most_pods_though_an_older_pod_asks_for_something_else(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with cluster() as front:
+        put(front.server, "nodes", node_tree("node", cpu="2"))
+        selectors = {"aa-typo": {"disktype": "sdd"}, "web-0": {"dedicated": "x"}, "web-1": {"dedicated": "x"}}
+        for name, selector in selectors.items():
+            put(front.server, "pods", pod_tree(name, nodeSelector=selector))
+            await _has_condition(front, name)
+        said = (
+            "default/web-0 would fit: drop dedicated=x from the nodeSelector (1 node; "
+            "tried for the 2 of the 3 that are alike, helps both; 1 is not like them)"
+        )
+        for flags in ((), ("--direct",)):
+            assert await plugin(front, "pending", *flags) == 0
+            assert said in " ".join(capsys.readouterr().out.split())
+
+
 async def test_pending_says_where_its_reasons_come_from(capsys: pytest.CaptureFixture[str]) -> None:
     """A condition outlives what it tells: the service says that it is the last attempt's, and --direct judges now."""
     async with cluster() as front:
