@@ -13,6 +13,7 @@ from kscheduler.explain.suggestions.commands import command_note, command_of
 from kscheduler.explain.suggestions.in_words import suggestion_text
 from kscheduler.explain.text.layout import BOLD, DIM, INDENT, PLAIN, Style, nodes, wrapped
 from kscheduler.explain.text.printable import printable
+from kscheduler.whatif.fields.unknown_fields import nearest
 from kscheduler.whatif.scenario import ClusterObjects, Scenario
 
 Tree = dict[str, Any]
@@ -44,6 +45,8 @@ def _lines(reasons: Sequence[Reason], objects: ClusterObjects, now: datetime, st
         yield from wrapped(f"{len(reason.pods)}  {reason.verdict.value}{age}: {names}{more}", style.width)
         yield from wrapped(f"{INDENT}{printable(reason.message)}", style.width)
         if reason.verdict is PendingVerdict.NOT_SERVED:
+            near = nearest(reason.pods[0].spec.scheduler_name, reason.served)
+            yield from wrapped(f"{INDENT}do you mean {printable(near)}?", style.width) if near else ()
             name = printable(shlex.quote(reason.pods[0].spec.scheduler_name))
             advice = f"if that is your scheduler: --scheduler-name {name}, or --config with the file it runs with"
             yield from wrapped(f"{INDENT}{advice}", style.width)

@@ -117,6 +117,17 @@ async def test_the_change_of_a_reason_is_for_most_of_its_pods_and_names_the_pod_
         assert "(3 nodes; tried for the 2 of the 3 that are alike, helps both; 1 is not like them)" in page
 
 
+async def test_pods_that_nobody_here_serves_are_counted_with_the_name_that_may_be_meant(scene: Scene) -> None:
+    for name, scheduler in (("web-0", "kschedular"), ("web-1", "kschedular"), ("other", "volcano")):
+        put(scene.server, "pods", pod_tree(name, schedulerName=scheduler))
+    await scene.page_with("/ui/search?q=e", "/ui/pods/default/other")
+    page = await scene.page("/ui/pending")
+    assert "<code>volcano</code>: 1 pod</li>" in page
+    assert "<code>kschedular</code>: 2 pods; do you mean <code>kscheduler</code>?" in page
+    page = await scene.page("/ui/pods/default/web-0")
+    assert "is for scheduler kschedular, which is not served here; do you mean kscheduler?" in page
+
+
 async def test_a_pending_pods_page_tells_what_would_help_and_a_nodes_page_who_is_rejected(scene: Scene) -> None:
     put(scene.server, "pods", pod_tree("huge", requests={"cpu": "64"}))
     page = await scene.page_with("/ui/pods/default/huge", "PodScheduled has been False for", "What would help")

@@ -149,6 +149,15 @@ def test_the_text(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "no pod is pending\n"
 
 
+def test_a_misspelt_scheduler_name_is_answered_with_the_one_that_may_be_meant(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "dump.yaml"
+    path.write_text("".join(f"---\n{json.dumps(obj)}\n" for obj in (NODE, pod("a", schedulerName="kschedular"))))
+    assert main(["pending", "--from", str(path)]) == 0
+    assert "\n  do you mean kscheduler?\n" in capsys.readouterr().out
+
+
 def test_flags_that_cannot_be_used(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pending", "--from", dump, "--master", "http://127.0.0.1:1"]) == 2
     assert "go with a live cluster" in capsys.readouterr().err
