@@ -352,6 +352,23 @@ async def test_pending_says_where_its_reasons_come_from(capsys: pytest.CaptureFi
         assert "0/1 nodes are available: 1 Insufficient cpu." in out
 
 
+@pytest.mark.parametrize(
+    ("profiles", "text"),
+    [
+        (("kscheduler",), "--direct judges now"),
+        (("default-scheduler",), "--direct --scheduler-name default-scheduler judges now"),
+        (("kscheduler", "x y"), "--direct or --direct --scheduler-name 'x y' judges now, by scheduler name"),
+    ],
+    ids=("the name that is served by default", "another name", "two names"),
+)
+def test_pending_names_the_flags_with_which_the_command_judges_pods_of_these_schedulers(
+    profiles: tuple[str, ...], text: str
+) -> None:
+    tree = {"count": 2, "byProfile": dict.fromkeys(profiles, 1), "reasons": [], "reasonsLeftOff": 0}
+    (line,) = pending_lines(tree, datetime(2026, 1, 1, tzinfo=UTC), PLAIN)
+    assert line == f"2 pods are pending (reasons as the last attempt left them; {text})"
+
+
 async def test_pending_says_how_many_pods_of_other_schedulers_it_does_not_show(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -366,6 +383,7 @@ async def test_pending_says_how_many_pods_of_other_schedulers_it_does_not_show(
                 assert await plugin(front, "pending") == 0
                 out = capsys.readouterr().out
         assert "no pod is pending\n" in out
+        assert "\n  as if nobody were served: --direct --scheduler-name nobody\n" in out
         assert await plugin(front, "pending", "--direct") == 0
         assert "not served here: spec.schedulerName is nobody" in capsys.readouterr().out
 
