@@ -14,7 +14,10 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.profile import Profile
 from kscheduler.whatif.owners import owners_in
 from kscheduler.whatif.scenario import ClusterObjects, Scenario
-from kscheduler.whatif.suggestions.for_many import help_for_many
+from kscheduler.whatif.suggestions.changed import ObjectChange
+from kscheduler.whatif.suggestions.for_many import help_for_many, most_alike
+from kscheduler.whatif.suggestions.pod_changes.pod_relaxations import demands
+from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
 
 Tree = dict[str, Any]
 
@@ -44,7 +47,7 @@ def helping_changes(parts: Parts, reasons: Iterable[Sequence[str]]) -> dict[str,
         pods = [*pending_of(parts, keys)]
         if not pods or parts.assembly.queue.group_of(pods[0][0].pod) is not None:
             continue  # a group is decided about as a whole
-        cache, first = parts.assembly.cache, pods[0][0].key
+        cache, first = parts.assembly.cache, keys[0]
         # A pod that may not even enter the queue (its claim was deleted since) says nothing about the others.
         pods.sort(key=lambda entry: not entry[1].run_pre_enqueue(entry[0]).is_success)
         budgets, owners = parts.assembly.ports.budgets, owners_in(objects.replicasets)
@@ -55,3 +58,20 @@ def helping_changes(parts: Parts, reasons: Iterable[Sequence[str]]) -> dict[str,
             counts = {"frees": best.frees, "tried": best.tried, "alike": best.alike, "looked": len(pods)}
             found[first] = {"pod": best.example.key, **tree, **counts}
     return found
+
+
+def gates_to_remove(parts: Parts, keys: Iterable[str]) -> Tree | None:
+    """What must be done first for most of a reason's pods, if they have scheduling gates; it does not suffice.
+
+    As a change is, of 0 nodes. Who has set the gates is not known here: the watch leaves that out.
+    """
+    pods = [pod for pod, _ in pending_of(parts, keys)]
+    example = most_alike(pods)[0] if pods else None
+    if example is None or not example.pod.spec.scheduling_gates:
+        return None
+    gate = next(each for each in demands(example, parts.assembly.cache.nodes) if each.kind is ChangeKind.GATE)
+    change = ObjectChange("pods", example.namespace, example.pod.metadata.name, gate.patch)
+    suggestion = Suggestion((Step(gate.kind, (change,), gate.size, gate.facts),), (change,), 0)
+    scenario = Scenario(ClusterObjects(), example.pod, parts.assembly.config)
+    (tree,) = suggestion_trees((suggestion,), scenario, NO_SITUATION)
+    return {"pod": example.key, **tree, "isFirstStep": True}

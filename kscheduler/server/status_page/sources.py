@@ -55,6 +55,7 @@ class LiveAnswers(Protocol):
         `reasons`: keys of pending pods. A change is as an element of `suggestions`, with `pod`: for which it was found;
         and how many of the pods would have a node (`frees`), of how many that were `tried`, of how many that are
         `alike` among those that were `looked` at. Reasons for which none is known are missing.
+        `isFirstStep`: no change was found, and this is what has to be done before others help.
         """
         ...
 

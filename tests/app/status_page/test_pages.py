@@ -117,6 +117,16 @@ async def test_the_change_of_a_reason_is_for_most_of_its_pods_and_names_the_pod_
         assert "(3 nodes; tried for the 2 of the 3 that are alike, helps both; 1 is not like them)" in page
 
 
+async def test_a_gated_pod_that_nothing_helps_is_told_that_its_gate_must_go_first(scene: Scene) -> None:
+    gates = [{"name": "x/quota"}]
+    put(scene.server, "pods", pod_tree("held", requests={"cpu": "64"}, nodeSelector={"a": "b"}, schedulingGates=gates))
+    page = await scene.page_with("/ui/", "default/held</a> first:")
+    assert "remove the scheduling gates x/quota, or let their owner do it" in page
+    assert "kubectl patch pod held -n default" in page
+    assert "With that alone it does not fit yet" in page
+    assert "no single change" not in page
+
+
 async def test_pods_that_nobody_here_serves_are_counted_with_the_name_that_may_be_meant(scene: Scene) -> None:
     for name, scheduler in (("web-0", "kschedular"), ("web-1", "kschedular"), ("other", "volcano")):
         put(scene.server, "pods", pod_tree(name, schedulerName=scheduler))
