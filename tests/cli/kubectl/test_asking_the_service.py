@@ -192,7 +192,8 @@ async def test_priority_classes_that_no_pod_has_yet_are_read_in_the_users_name(
     asked: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """The service does not watch them; one that is the default is that of pods without a class."""
-    manifest, named = tmp_path / "new.yaml", {"priorityClassName": "urgent"}
+    manifest = tmp_path / "new.yaml"
+    named: Tree = {"priorityClassName": "urgent"}
     pods = [pod_tree(name, requests={"cpu": "2"}, **spec) for name, spec in (("urgent", named), ("usual", {}))]
     manifest.write_text(yaml.safe_dump_all([{"apiVersion": "v1", "kind": "Pod", **each} for each in pods]))
     who = () if asked == "the service" else ("--direct",)
@@ -200,8 +201,8 @@ async def test_priority_classes_that_no_pod_has_yet_are_read_in_the_users_name(
         put(front.server, "nodes", node_tree("node", cpu="2"))
         put(front.server, "pods", pod_tree("cheap", node_name="node", requests={"cpu": "2"}, priority=-5))
         for name, value, is_default in (("urgent", 1000, False), ("low", -10, True)):
-            tree = {"metadata": {"name": name}, "value": value, "globalDefault": is_default}
-            front.server.store.put("priorityclasses.scheduling.k8s.io", tree)
+            priority_class: Tree = {"metadata": {"name": name}, "value": value, "globalDefault": is_default}
+            front.server.store.put("priorityclasses.scheduling.k8s.io", priority_class)
         await _knows(front, 0)
         assert await plugin(front, "whatif", "-f", str(manifest), *who, "-o", "json") == 0
         tree = _answer_in(capsys.readouterr().out)

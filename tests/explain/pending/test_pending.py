@@ -1,4 +1,4 @@
-"""`kscheduler pending`: the pending pods by reason, with a change for the oldest of each."""
+"""`kscheduler pending`: the pending pods by reason, with the change that helps most of each."""
 
 import json
 from pathlib import Path
