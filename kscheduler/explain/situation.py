@@ -16,6 +16,7 @@ from kscheduler.api.storage import SELECTED_NODE, PersistentVolumeClaim, Storage
 from kscheduler.explain.in_service import InService, service_lines
 from kscheduler.framework.cluster.volumes import claim_name
 from kscheduler.scheduling.truth.prebind_waits import DeviceWait
+from kscheduler.whatif.fields.unknown_fields import nearest
 
 ASK_THE_SERVICE: Final = "only the running service knows: `kubectl kscheduler why POD` asks it, as GET /explain does"
 
@@ -135,6 +136,8 @@ def situation_lines(situation: Situation, *, fits: bool, event: str = "", error:
     if not situation.is_live:
         return
     if situation.standing is Standing.NOT_SERVED:
+        near = nearest(situation.scheduler_name, situation.served)
+        yield from (f"do you mean {near}?",) if near else ()
         yield f"served here: {', '.join(situation.served)} ({situation.served_by})"
     condition = situation.condition
     if condition is not None:

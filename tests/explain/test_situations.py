@@ -79,6 +79,13 @@ async def test_a_pod_that_nobody_serves_is_explained_as_a_hypothesis(capsys: pyt
     assert explanation.tree["situation"]["servedSchedulerNames"] == ["kscheduler"]
 
 
+async def test_a_misspelt_scheduler_name_is_answered_with_the_one_that_may_be_meant(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    explanation = await explained(capsys, pod_tree(schedulerName="kschedular"))
+    assert explanation.text.splitlines()[1] == "  do you mean kscheduler?"
+
+
 async def test_a_configuration_says_who_is_served(
     capsys: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -14,7 +14,10 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.profile import Profile
 from kscheduler.whatif.owners import owners_in
 from kscheduler.whatif.scenario import ClusterObjects, Scenario
-from kscheduler.whatif.suggestions.for_many import MOST_PODS, help_for_many
+from kscheduler.whatif.suggestions.changed import ObjectChange
+from kscheduler.whatif.suggestions.for_many import help_for_many, most_alike
+from kscheduler.whatif.suggestions.pod_changes.pod_relaxations import demands
+from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
 
 Tree = dict[str, Any]
 
@@ -31,24 +34,44 @@ def pending_of(parts: Parts, keys: Iterable[str]) -> Iterable[tuple[PodInfo, Pro
 
 
 def helping_changes(parts: Parts, reasons: Iterable[Sequence[str]]) -> dict[str, Tree]:
-    """The change that frees most pods of each reason, by the key of the reason's first pod; `pod`: of whom it is."""
+    """The change that frees most pods of each reason, by the key of the reason's first pod.
+
+    `pod`: for which it was tried. `alike`: how many of the `looked` pods have its spec, `tried` how many were placed.
+    """
     objects = ClusterObjects(
         replicasets=tuple(parts.informers.informer(REPLICA_SETS).store.list()),
         statefulsets=tuple(parts.informers.informer(STATEFUL_SETS).store.list()),
     )
     found: dict[str, Tree] = {}
     for keys in reasons:
-        pods = [*pending_of(parts, keys[:MOST_PODS])]
+        pods = [*pending_of(parts, keys)]
         if not pods or parts.assembly.queue.group_of(pods[0][0].pod) is not None:
             continue  # a group is decided about as a whole
-        cache, first = parts.assembly.cache, pods[0][0].key
+        cache, first = parts.assembly.cache, keys[0]
         # A pod that may not even enter the queue (its claim was deleted since) says nothing about the others.
         pods.sort(key=lambda entry: not entry[1].run_pre_enqueue(entry[0]).is_success)
-        example, profile = pods[0]
-        alike = [pod for pod, _ in pods]
-        best = help_for_many(profile, alike, cache, parts.assembly.ports.budgets, owners_in(objects.replicasets))
+        budgets, owners = parts.assembly.ports.budgets, owners_in(objects.replicasets)
+        best = help_for_many(pods[0][1], [pod for pod, _ in pods], cache, budgets, owners)
         if best is not None:
-            scenario = Scenario(objects, example.pod, parts.assembly.config)
+            scenario = Scenario(objects, best.example.pod, parts.assembly.config)
             (tree,) = suggestion_trees((best.suggestion,), scenario, NO_SITUATION)
-            found[first] = {"pod": example.key, **tree, "frees": best.frees, "tried": best.tried}
+            counts = {"frees": best.frees, "tried": best.tried, "alike": best.alike, "looked": len(pods)}
+            found[first] = {"pod": best.example.key, **tree, **counts}
     return found
+
+
+def gates_to_remove(parts: Parts, keys: Iterable[str]) -> Tree | None:
+    """What must be done first for most of a reason's pods, if they have scheduling gates; it does not suffice.
+
+    As a change is, of 0 nodes. Who has set the gates is not known here: the watch leaves that out.
+    """
+    pods = [pod for pod, _ in pending_of(parts, keys)]
+    example = most_alike(pods)[0] if pods else None
+    if example is None or not example.pod.spec.scheduling_gates:
+        return None
+    gate = next(each for each in demands(example, parts.assembly.cache.nodes) if each.kind is ChangeKind.GATE)
+    change = ObjectChange("pods", example.namespace, example.pod.metadata.name, gate.patch)
+    suggestion = Suggestion((Step(gate.kind, (change,), gate.size, gate.facts),), (change,), 0)
+    scenario = Scenario(ClusterObjects(), example.pod, parts.assembly.config)
+    (tree,) = suggestion_trees((suggestion,), scenario, NO_SITUATION)
+    return {"pod": example.key, **tree, "isFirstStep": True}

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from kscheduler.app.asking.helping_changes import gates_to_remove, pending_of
 from kscheduler.app.asking.helping_changes import helping_changes as of_reasons
-from kscheduler.app.asking.helping_changes import pending_of
 from kscheduler.app.parts import Parts
 from kscheduler.framework.cluster.preemption import PreemptionSearch
 from kscheduler.scheduling.cycle.schedule import schedule
@@ -18,9 +18,17 @@ __all__ = ["helping_changes", "verdicts"]
 
 
 def helping_changes(parts: Parts, as_of: float, *, reasons: Sequence[Sequence[str]]) -> bytes:
-    """The change that frees most pods of each reason, as JSON by the key of the reason's first pod."""
+    """The change that frees most pods of each reason, as JSON by the key of the reason's first pod.
+
+    Where none does and pods are gated, that the gates must go first (`isFirstStep`).
+    """
     del as_of
-    return msgspec.json.encode(of_reasons(parts, reasons))
+    found = of_reasons(parts, reasons)
+    for keys in reasons:
+        first = None if not keys or keys[0] in found else gates_to_remove(parts, keys)
+        if first is not None:
+            found[keys[0]] = first
+    return msgspec.json.encode(found)
 
 
 def verdicts(parts: Parts, as_of: float, *, node_name: str, keys: Sequence[str]) -> bytes:

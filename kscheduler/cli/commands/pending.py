@@ -22,8 +22,8 @@ from kscheduler.explain.text.printable import printable
 _ANSWERED = 0
 
 _DESCRIPTION = """\
-List the pods that have no node, by reason: how many, since when, in kube-scheduler's words, and for the oldest of each
-the smallest change that would give it a node. Nothing is written to any cluster, and {}."""
+List the pods that have no node, by reason: how many, since when, in kube-scheduler's words, and for each the
+change that would give most of its pods a node. Nothing is written to any cluster, and {}."""
 
 _EPILOG = f"""\
 Exit codes: 0 answered, whatever is pending; {EXIT_CODES}"""

@@ -1,6 +1,7 @@
 """`kubectl kscheduler pending`."""
 
 import argparse
+import shlex
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -9,9 +10,11 @@ from typing import Any, Final
 from kscheduler.cli.commands import pending
 from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, not_of_the_service
 from kscheduler.cli.kubectl.service import ServiceDoor, WrongQuestionError
+from kscheduler.config.types import OWN_SCHEDULER_NAME
 from kscheduler.explain.as_json import json_line
 from kscheduler.explain.groups import KIND as OF_A_GROUP
-from kscheduler.explain.pending.as_answer import age_of, freed_text
+from kscheduler.explain.pending.as_answer import age_of
+from kscheduler.explain.pending.freed import freed_text
 from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
 from kscheduler.explain.text.layout import BOLD, DIM, INDENT, Style, nodes, style_of, wrapped
 from kscheduler.explain.text.printable import printable
@@ -84,13 +87,25 @@ def pending_lines(tree: Tree, now: datetime, style: Style) -> Iterator[str]:
         yield from _not_served(tree, style)
         return
     total_text = f"{total} pod is pending" if total == 1 else f"{total} pods are pending"
-    yield f"{style.paint(total_text, BOLD)} (reasons as the last attempt left them; --direct judges now)"
+    yield f"{style.paint(total_text, BOLD)} (reasons as the last attempt left them; {_how_to_judge(tree)})"
     for reason in tree["reasons"]:
         yield ""
         yield from _reason_lines(reason, now, style)
     if tree["reasonsLeftOff"]:
         yield f"and {tree['reasonsLeftOff']} reasons more"
     yield from _not_served(tree, style)
+
+
+def _how_to_judge(tree: Tree) -> str:
+    """The flags with which this command judges the pods itself: it serves one name, by default not the service's."""
+    flags = [_direct_flags(name) for name in tree.get("byProfile") or (OWN_SCHEDULER_NAME,)]
+    one_by_one = ", by scheduler name" if len(flags) > 1 else ""
+    return f"{' or '.join(flags)} judges now{one_by_one}"
+
+
+def _direct_flags(name: str) -> str:
+    served = "" if name == OWN_SCHEDULER_NAME else f" --scheduler-name {printable(shlex.quote(name))}"
+    return f"--direct{served}"
 
 
 def _not_served(tree: Tree, style: Style) -> Iterator[str]:
@@ -101,6 +116,8 @@ def _not_served(tree: Tree, style: Style) -> Iterator[str]:
         yield ""
         text = f"not shown: pods without a node of schedulers that are not served here: {names}; --direct lists them"
         yield from wrapped(text, style.width)
+        for name in [*others][:_NAMED]:  # a line each, not broken: to be pasted
+            yield f"{INDENT}as if {printable(name)} were served: {_direct_flags(name)}"
 
 
 def _reason_lines(reason: Tree, now: datetime, style: Style) -> Iterator[str]:
@@ -117,8 +134,7 @@ def _reason_lines(reason: Tree, now: datetime, style: Style) -> Iterator[str]:
         yield from wrapped(f"{INDENT}{printable(reason['message'])}", style.width)
     suggestion = reason.get("suggestion")
     if suggestion is not None:
-        freed = freed_text(suggestion["frees"], suggestion["tried"], reason["count"]) if "frees" in suggestion else ""
-        text = f"{suggestion['text']} ({nodes(suggestion['nodes'])}{freed})"
+        text = f"{suggestion['text']} ({nodes(suggestion['nodes'])}{_freed(suggestion, reason['count'])})"
         yield from wrapped(f"{INDENT}{printable(suggestion['pod'])} would fit: {printable(text)}", style.width)
         if suggestion["command"]:
             yield f"{INDENT}{style.paint(printable(suggestion['command']), DIM)}"
@@ -126,3 +142,12 @@ def _reason_lines(reason: Tree, now: datetime, style: Style) -> Iterator[str]:
             yield from wrapped(f"{INDENT}({printable(suggestion['commandNote'])})", style.width)
     if group and names:
         yield f"{INDENT}the whole group: kubectl kscheduler why {printable(names[0])}"
+
+
+def _freed(suggestion: Tree, count: int) -> str:
+    """Nothing of a group's; an older service does not count those that are alike."""
+    if "frees" not in suggestion:
+        return ""
+    return freed_text(
+        suggestion["frees"], suggestion["tried"], count, suggestion.get("alike"), suggestion.get("looked")
+    )

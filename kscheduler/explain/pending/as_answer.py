@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from kscheduler.explain.pending.freed import freed_text
 from kscheduler.explain.pending.reasons import PendingVerdict, Reason, counted
 from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
@@ -12,8 +13,8 @@ from kscheduler.explain.suggestions.commands import command_note, command_of
 from kscheduler.explain.suggestions.in_words import suggestion_text
 from kscheduler.explain.text.layout import BOLD, DIM, INDENT, PLAIN, Style, nodes, wrapped
 from kscheduler.explain.text.printable import printable
+from kscheduler.whatif.fields.unknown_fields import nearest
 from kscheduler.whatif.scenario import ClusterObjects, Scenario
-from kscheduler.whatif.suggestions.for_many import MOST_PODS
 
 Tree = dict[str, Any]
 
@@ -25,7 +26,7 @@ _MOST_LISTED: Final = 1_000
 
 
 def pending_text(reasons: Sequence[Reason], objects: ClusterObjects, now: datetime, style: Style = PLAIN) -> str:
-    """The reasons with examples, and the smallest change for the oldest pod of each."""
+    """The reasons with examples, and the change that helps most of the pods of each."""
     return "\n".join(_lines(reasons, objects, now, style))
 
 
@@ -44,6 +45,8 @@ def _lines(reasons: Sequence[Reason], objects: ClusterObjects, now: datetime, st
         yield from wrapped(f"{len(reason.pods)}  {reason.verdict.value}{age}: {names}{more}", style.width)
         yield from wrapped(f"{INDENT}{printable(reason.message)}", style.width)
         if reason.verdict is PendingVerdict.NOT_SERVED:
+            near = nearest(reason.pods[0].spec.scheduler_name, reason.served)
+            yield from wrapped(f"{INDENT}do you mean {printable(near)}?", style.width) if near else ()
             name = printable(shlex.quote(reason.pods[0].spec.scheduler_name))
             advice = f"if that is your scheduler: --scheduler-name {name}, or --config with the file it runs with"
             yield from wrapped(f"{INDENT}{advice}", style.width)
@@ -60,23 +63,10 @@ def _lines(reasons: Sequence[Reason], objects: ClusterObjects, now: datetime, st
 
 
 def _freed(reason: Reason) -> str:
-    return "" if reason.help is None else freed_text(reason.help.frees, reason.help.tried, len(reason.pods))
-
-
-def freed_text(frees: int, tried: int, count: int) -> str:
-    """How many of a reason's pods the change helps, behind the number of nodes; nothing of a pod that waits alone.
-
-    `tried`: those with the spec of the example, the oldest `MOST_PODS` at most.
-    """
-    if count == 1:
+    helped = reason.help
+    if helped is None:
         return ""
-    if tried == count:
-        return f"; helps all {count}" if frees == count else f"; helps {frees} of the {count}"
-    if tried == 1:
-        return f"; helps this one of the {count}, and no other is like it"
-    which = f"the {tried} of the {count} that are alike" if tried < MOST_PODS else f"{tried} of the {count}"
-    helped = f"{frees} of them" if frees < tried else "both" if tried == 2 else f"all {tried}"
-    return f"; tried for {which}, helps {helped}"
+    return freed_text(helped.frees, helped.tried, len(reason.pods), helped.alike, reason.looked)
 
 
 def pending_tree(
@@ -99,7 +89,11 @@ def _reason(reason: Reason, objects: ClusterObjects, config: Any) -> Tree:
         scenario = Scenario(objects, reason.example, config)
         (tree,) = suggestion_trees((reason.suggestion,), scenario, NO_SITUATION)
         helped = reason.help
-        freed = {} if helped is None else {"frees": helped.frees, "tried": helped.tried}
+        freed = (
+            {}
+            if helped is None
+            else {"frees": helped.frees, "tried": helped.tried, "alike": helped.alike, "looked": reason.looked}
+        )
         suggestion = {"pod": reason.example.key, **tree, **freed}
     return {
         "verdict": reason.verdict.value,

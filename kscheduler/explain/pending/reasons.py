@@ -23,7 +23,7 @@ from kscheduler.state.cache import Cache
 from kscheduler.whatif.decide import scenario_ports
 from kscheduler.whatif.owners import owners_in
 from kscheduler.whatif.scenario import ClusterObjects
-from kscheduler.whatif.suggestions.for_many import HelpForMany, help_for_many
+from kscheduler.whatif.suggestions.for_many import HelpForMany, asked_by, help_for_many
 from kscheduler.whatif.suggestions.suggestion import Suggestion
 
 
@@ -54,8 +54,9 @@ class Reason:
     pods: tuple[Pod, ...]
     """The oldest first."""
     help: HelpForMany | None = None
-    """The change for `example` that frees most of the pods like it."""
-    example: Pod | None = None
+    """The change for most of the pods that are alike."""
+    looked: int = 0
+    """Among how many of the pods these were counted."""
     served: tuple[str, ...] = ()
     """The scheduler names that are served, for pods of others."""
 
@@ -63,6 +64,11 @@ class Reason:
     def suggestion(self) -> Suggestion | None:
         """The change itself."""
         return None if self.help is None else self.help.suggestion
+
+    @property
+    def example(self) -> Pod | None:
+        """The pod that the change is for."""
+        return None if self.help is None else self.help.example.pod
 
     @property
     def since(self) -> str:
@@ -108,7 +114,7 @@ def pending_reasons(
 
 def template_of(pod: Pod) -> bytes:
     """Equal for pods that the cycle cannot tell apart."""
-    meta, spec = pod.metadata, pod.spec
+    meta, spec = pod.metadata, asked_by(pod.spec)
     is_nominated = pod.status.nominated_node_name
     return msgspec.json.encode((meta.namespace, sorted(meta.labels.items()), meta.owner_references, spec, is_nominated))
 
@@ -145,15 +151,15 @@ def _reason(
 ) -> Reason:
     ordered = tuple(sorted(pods, key=lambda pod: (pod.metadata.creation_timestamp or "~", pod.key)))
     reason = Reason(judged.verdict, judged.message, judged.plugins, ordered, served=tuple(profiles))
-    example = ordered[0]
+    oldest = ordered[0]
     helps = judged.verdict in (PendingVerdict.UNSCHEDULABLE, PendingVerdict.GATED, PendingVerdict.PREEMPTING)
-    of_claims = judged.verdict is PendingVerdict.ERROR and wants_devices(example, cache)
+    of_claims = judged.verdict is PendingVerdict.ERROR and wants_devices(oldest, cache)
     if not (with_suggestions and (helps or of_claims)):
         return reason
-    served = [PodInfo(pod) for pod in ordered if pod.spec.scheduler_name == example.spec.scheduler_name]
+    served = [PodInfo(pod) for pod in ordered if pod.spec.scheduler_name == oldest.spec.scheduler_name]
     budgets = scenario_ports(objects).budgets
-    best = help_for_many(profiles[example.spec.scheduler_name], served, cache, budgets, owners_in(objects.replicasets))
-    return replace(reason, help=best, example=example)
+    best = help_for_many(profiles[oldest.spec.scheduler_name], served, cache, budgets, owners_in(objects.replicasets))
+    return replace(reason, help=best, looked=len(served))
 
 
 def counted(reasons: Sequence[Reason]) -> dict[str, int]:

@@ -29,7 +29,7 @@ PART_OF_TIME: Final = 1 / 200
 """Of a processor that the searches may take, in a copy that every other process goes before."""
 MOST_ANSWERS: Final = 32
 ANSWER_SECONDS: Final = 10.0
-NO_SINGLE_CHANGE: Final = "no single change that was tried helps its oldest pod"
+NO_SINGLE_CHANGE: Final = "no single change that was tried helps the largest set of its pods that are alike"
 ASK_A_MEMBER: Final = "they are decided about together: the page of any member says what would help the group"
 _TURNED_DOWN: Final = ("unschedulable", "gated", "backoff")
 

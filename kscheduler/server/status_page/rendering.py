@@ -94,6 +94,15 @@ def deleted_pods(change: Mapping[str, Any]) -> list[str]:
     return keys if len(keys) > MOST_IN_TEXT else []
 
 
+def freed(change: Mapping[str, Any], count: int) -> str:
+    """How many of a reason's pods the change helps, as `kscheduler pending` says it; nothing of a single pod's."""
+    from kscheduler.explain.pending.freed import freed_text  # not at the start: as `printable`
+
+    if "frees" not in change:
+        return ""
+    return freed_text(change["frees"], change["tried"], count, change["alike"], change["looked"])
+
+
 class Templates:
     """Renders; `load` must have ended before."""
 
@@ -143,6 +152,7 @@ def _environment() -> "Environment":
         clock=lambda at: datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S"),
         cut=cut,
         deleted_pods=deleted_pods,
+        freed=freed,
         is_bound=lambda entry: isinstance(entry, BindingAttempt),
         node_url=node_url,
         number=lambda count: f"{count:,}",

@@ -29,6 +29,7 @@ from kscheduler.server.status_page.facts.answer import shown_answer
 from kscheduler.server.status_page.facts.finding import SORTED_BY, find, listed
 from kscheduler.server.status_page.facts.heat import BY
 from kscheduler.server.status_page.facts.node_story import node_story
+from kscheduler.server.status_page.facts.not_served import NotServed, not_served
 from kscheduler.server.status_page.facts.overview import Pending
 from kscheduler.server.status_page.facts.pod_story import pod_story
 from kscheduler.server.status_page.kept_answers import MOST_AT_ONCE, ReasonChanges, SharedAnswers
@@ -56,6 +57,7 @@ class StatusPage:
         self._changes = ReasonChanges(sources.answers, sources.clock)
         self.view = LiveView(sources, self._templates, self._changes, sources.clock.time)
         self._explanations: SharedAnswers[Tree] = SharedAnswers(sources.clock)
+        self._not_served: SharedAnswers[tuple[NotServed, ...]] = SharedAnswers(sources.clock)
         self._verdicts: SharedAnswers[list[NodeVerdict]] = SharedAnswers(sources.clock)
 
     def services(self) -> tuple[BackgroundService, ...]:
@@ -133,7 +135,12 @@ class StatusPage:
         ]
         facts = Pending(tree["count"], (*first, *others), 0, tree["byPlugin"])
         table = self._templates.render("sections/pending.html", facts=facts, most_named=3 * NAMED_PODS)
-        values = {"count": tree["count"], "table": _markup(table), "left_off": tree["reasonsLeftOff"]}
+        values = {
+            "count": tree["count"],
+            "table": _markup(table),
+            "left_off": tree["reasonsLeftOff"],
+            "others": await self._not_served.answer("all", lambda: not_served(self._sources)),
+        }
         body = self._page(
             "pending.html", request, has_login=has_login, here="pending", refresh=RELOAD_SECONDS, **values
         )

@@ -52,8 +52,10 @@ class LiveAnswers(Protocol):
     async def helping_changes(self, reasons: Sequence[Sequence[str]]) -> dict[str, Tree] | Refused:
         """For each reason, by the key of its first pod, the change that frees most of its pods.
 
-        `reasons`: keys of pending pods. A change is as an element of `suggestions`, with `frees` and `tried`: how many
-        of the pods would have a node, of how many that were tried. Reasons for which none is known are missing.
+        `reasons`: keys of pending pods. A change is as an element of `suggestions`, with `pod`: for which it was found;
+        and how many of the pods would have a node (`frees`), of how many that were `tried`, of how many that are
+        `alike` among those that were `looked` at. Reasons for which none is known are missing.
+        `isFirstStep`: no change was found, and this is what has to be done before others help.
         """
         ...
 

@@ -3,6 +3,9 @@
 A change is made in each of the pods, and they are placed one after the other. The smallest change for one pod is often
 not it: the largest request with which one pod fits leaves no room for the next. So a request is also lowered until as
 many fit as can. The amounts that matter are few: what is free on a node, by how many pods share it.
+
+Pods that wait for the same reason may still ask for different things, and a change of one then says nothing about the
+others. So the change is looked for with the largest set of pods that ask for the same, whoever else is older.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,6 +15,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from kscheduler.api.core import PodSpec, Volume
 from kscheduler.framework.cluster.preemption import DisruptionBudgets
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -29,7 +33,7 @@ from kscheduler.whatif.suggestions.suggestion import ChangeKind, Suggestion
 from kscheduler.whatif.suggestions.trials.trial import Trials
 
 MOST_PODS: Final = 20
-"""Of a reason that are placed, the oldest first."""
+"""Of those that are alike, how many are placed, the oldest first."""
 _MOST_PLACED: Final = 600
 """Pods that all trials together place: half a second with 5,000 nodes."""
 
@@ -39,8 +43,12 @@ class HelpForMany:
     """A change of each pod, or of something else, and how many of the pods get a node by it."""
 
     suggestion: Suggestion
+    example: PodInfo
+    """The oldest pod of the largest set of pods that are alike: the suggestion is made for it."""
     frees: int
     tried: int
+    alike: int
+    """Pods with the spec of the example, itself among them; of these at most `MOST_PODS` were tried."""
 
 
 def help_for_many(
@@ -50,21 +58,39 @@ def help_for_many(
     budgets: DisruptionBudgets | None,
     owners: Owners = owner_of,
 ) -> HelpForMany | None:
-    """The change that frees most of the pods, of equals the smallest; `None` if none helps the first of them.
+    """The change that frees most of the pods that are alike, of equals the smallest; `None` if none helps the example.
 
-    Those that are placed have the spec of the first. The cache is changed on the way, and is as before in the end.
+    `pods`: the oldest first. The cache is changed on the way, and is as before in the end.
     """
-    example = pods[0]
-    alike = [pod for pod in pods if pod.pod.spec == example.pod.spec][:MOST_PODS]
+    all_alike = most_alike(pods)
+    example, alike = all_alike[0], all_alike[:MOST_PODS]
     trials = _Placing(profile, alike, cache)
     best: HelpForMany | None = None
     for suggestion in _candidates(suggestions(profile, example, cache, budgets, owners=owners), trials):
         frees = trials.freed(suggestion)
         if best is None or frees > best.frees:
-            best = HelpForMany(suggestion, frees, len(alike))
+            best = HelpForMany(suggestion, example, frees, len(alike), len(all_alike))
         if frees == len(alike) or trials.is_spent:
             break
     return best
+
+
+def most_alike(pods: Sequence[PodInfo]) -> list[PodInfo]:
+    """The largest set of pods with the same spec, in their order; of sets of one size the one that begins first."""
+    sets: dict[bytes, list[PodInfo]] = {}
+    for pod in pods:
+        sets.setdefault(msgspec.json.encode(asked_by(pod.pod.spec), order="sorted"), []).append(pod)
+    return max(sets.values(), key=len)
+
+
+def asked_by(spec: PodSpec) -> PodSpec:
+    """The spec without volumes of which nothing is read but the name.
+
+    The API server mounts the token of the service account as such a volume, and gives it another name in each pod
+    (`kube-api-access-x7k2p`): with it no two replicas would be alike.
+    """
+    volumes = tuple(volume for volume in spec.volumes if volume != Volume(name=volume.name))
+    return spec if len(volumes) == len(spec.volumes) else msgspec.structs.replace(spec, volumes=volumes)
 
 
 def _candidates(found: Sequence[Suggestion], trials: "_Placing") -> Iterator[Suggestion]:

@@ -99,10 +99,43 @@ async def test_a_pod_that_is_kept_out_says_by_whom_why_and_what_is_missing(scene
 async def test_a_reason_names_the_change_that_frees_most_of_its_pods(scene: Scene) -> None:
     for number in range(3):
         put(scene.server, "pods", pod_tree(f"big-{number}", requests={"cpu": "5"}))
-    page = await scene.page_with("/ui/", "Would fit:", "of cpu instead of 5", "helps all 3")
+    page = await scene.page_with("/ui/", "would fit:", "of cpu instead of 5", "helps all 3")
     assert "request 3 of cpu instead of 5" in page
     assert "(3 nodes; helps all 3)" in page
+    assert '<a class="name" href="/ui/pods/default/big-0">default/big-0</a> would fit:' in page
     assert "kubectl" in page
+
+
+async def test_the_change_of_a_reason_is_for_most_of_its_pods_and_names_the_pod_that_it_was_tried_for(
+    scene: Scene,
+) -> None:
+    put(scene.server, "pods", pod_tree("aa-typo", nodeSelector={"disktype": "sdd"}))
+    for number in range(2):
+        put(scene.server, "pods", pod_tree(f"web-{number}", nodeSelector={"dedicated": "x"}))
+    for path in ("/ui/", "/ui/pending"):
+        page = await scene.page_with(path, "default/aa-typo", "default/web-0</a> would fit:", "dedicated=x")
+        assert "(3 nodes; tried for the 2 of the 3 that are alike, helps both; 1 is not like them)" in page
+
+
+async def test_a_gated_pod_that_nothing_helps_is_told_that_its_gate_must_go_first(scene: Scene) -> None:
+    gates = [{"name": "x/quota"}]
+    put(scene.server, "pods", pod_tree("held", requests={"cpu": "64"}, nodeSelector={"a": "b"}, schedulingGates=gates))
+    page = await scene.page_with("/ui/", "default/held</a> first:")
+    assert "remove the scheduling gates x/quota, or let their owner do it" in page
+    assert "kubectl patch pod held -n default" in page
+    assert "With that alone it does not fit yet" in page
+    assert "no single change" not in page
+
+
+async def test_pods_that_nobody_here_serves_are_counted_with_the_name_that_may_be_meant(scene: Scene) -> None:
+    for name, scheduler in (("web-0", "kschedular"), ("web-1", "kschedular"), ("other", "volcano")):
+        put(scene.server, "pods", pod_tree(name, schedulerName=scheduler))
+    await scene.page_with("/ui/search?q=e", "/ui/pods/default/other")
+    page = await scene.page("/ui/pending")
+    assert "<code>volcano</code>: 1 pod</li>" in page
+    assert "<code>kschedular</code>: 2 pods; do you mean <code>kscheduler</code>?" in page
+    page = await scene.page("/ui/pods/default/web-0")
+    assert "is for scheduler kschedular, which is not served here; do you mean kscheduler?" in page
 
 
 async def test_a_pending_pods_page_tells_what_would_help_and_a_nodes_page_who_is_rejected(scene: Scene) -> None:

@@ -192,7 +192,8 @@ async def test_priority_classes_that_no_pod_has_yet_are_read_in_the_users_name(
     asked: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """The service does not watch them; one that is the default is that of pods without a class."""
-    manifest, named = tmp_path / "new.yaml", {"priorityClassName": "urgent"}
+    manifest = tmp_path / "new.yaml"
+    named: Tree = {"priorityClassName": "urgent"}
     pods = [pod_tree(name, requests={"cpu": "2"}, **spec) for name, spec in (("urgent", named), ("usual", {}))]
     manifest.write_text(yaml.safe_dump_all([{"apiVersion": "v1", "kind": "Pod", **each} for each in pods]))
     who = () if asked == "the service" else ("--direct",)
@@ -200,8 +201,8 @@ async def test_priority_classes_that_no_pod_has_yet_are_read_in_the_users_name(
         put(front.server, "nodes", node_tree("node", cpu="2"))
         put(front.server, "pods", pod_tree("cheap", node_name="node", requests={"cpu": "2"}, priority=-5))
         for name, value, is_default in (("urgent", 1000, False), ("low", -10, True)):
-            tree = {"metadata": {"name": name}, "value": value, "globalDefault": is_default}
-            front.server.store.put("priorityclasses.scheduling.k8s.io", tree)
+            priority_class: Tree = {"metadata": {"name": name}, "value": value, "globalDefault": is_default}
+            front.server.store.put("priorityclasses.scheduling.k8s.io", priority_class)
         await _knows(front, 0)
         assert await plugin(front, "whatif", "-f", str(manifest), *who, "-o", "json") == 0
         tree = _answer_in(capsys.readouterr().out)
@@ -311,6 +312,24 @@ async def test_pending_names_the_change_that_frees_most_pods_as_without_the_serv
             assert "(the command deletes pod big and creates it again: it cannot be changed in place)" in out
 
 
+async def test_pending_names_the_change_for_most_pods_though_an_older_pod_asks_for_something_else(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with cluster() as front:
+        put(front.server, "nodes", node_tree("node", cpu="2"))
+        selectors = {"aa-typo": {"disktype": "sdd"}, "web-0": {"dedicated": "x"}, "web-1": {"dedicated": "x"}}
+        for name, selector in selectors.items():
+            put(front.server, "pods", pod_tree(name, nodeSelector=selector))
+            await _has_condition(front, name)
+        said = (
+            "default/web-0 would fit: drop dedicated=x from the nodeSelector (1 node; "
+            "tried for the 2 of the 3 that are alike, helps both; 1 is not like them)"
+        )
+        for flags in ((), ("--direct",)):
+            assert await plugin(front, "pending", *flags) == 0
+            assert said in " ".join(capsys.readouterr().out.split())
+
+
 async def test_pending_says_where_its_reasons_come_from(capsys: pytest.CaptureFixture[str]) -> None:
     """A condition outlives what it tells: the service says that it is the last attempt's, and --direct judges now."""
     async with cluster() as front:
@@ -334,6 +353,23 @@ async def test_pending_says_where_its_reasons_come_from(capsys: pytest.CaptureFi
         assert "0/1 nodes are available: 1 Insufficient cpu." in out
 
 
+@pytest.mark.parametrize(
+    ("profiles", "text"),
+    [
+        (("kscheduler",), "--direct judges now"),
+        (("default-scheduler",), "--direct --scheduler-name default-scheduler judges now"),
+        (("kscheduler", "x y"), "--direct or --direct --scheduler-name 'x y' judges now, by scheduler name"),
+    ],
+    ids=("the name that is served by default", "another name", "two names"),
+)
+def test_pending_names_the_flags_with_which_the_command_judges_pods_of_these_schedulers(
+    profiles: tuple[str, ...], text: str
+) -> None:
+    tree = {"count": 2, "byProfile": dict.fromkeys(profiles, 1), "reasons": [], "reasonsLeftOff": 0}
+    (line,) = pending_lines(tree, datetime(2026, 1, 1, tzinfo=UTC), PLAIN)
+    assert line == f"2 pods are pending (reasons as the last attempt left them; {text})"
+
+
 async def test_pending_says_how_many_pods_of_other_schedulers_it_does_not_show(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -348,6 +384,7 @@ async def test_pending_says_how_many_pods_of_other_schedulers_it_does_not_show(
                 assert await plugin(front, "pending") == 0
                 out = capsys.readouterr().out
         assert "no pod is pending\n" in out
+        assert "\n  as if nobody were served: --direct --scheduler-name nobody\n" in out
         assert await plugin(front, "pending", "--direct") == 0
         assert "not served here: spec.schedulerName is nobody" in capsys.readouterr().out
 

@@ -1,4 +1,4 @@
-"""`kscheduler pending`: the pending pods by reason, with a change for the oldest of each."""
+"""`kscheduler pending`: the pending pods by reason, with the change that helps most of each."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kscheduler.cli import main
-from kscheduler.explain.pending.as_answer import freed_text
+from kscheduler.explain.pending.freed import freed_text
 
 Tree = dict[str, Any]
 NODE = {
@@ -76,17 +76,58 @@ def test_of_one_namespace_and_without_suggestions(dump: str, capsys: pytest.Capt
         (1, 1, 1, ""),
         (3, 3, 3, "; helps all 3"),
         (2, 3, 3, "; helps 2 of the 3"),
-        (2, 2, 4, "; tried for the 2 of the 4 that are alike, helps both"),
-        (3, 3, 4, "; tried for the 3 of the 4 that are alike, helps all 3"),
-        (1, 3, 4, "; tried for the 3 of the 4 that are alike, helps 1 of them"),
+        (2, 2, 4, "; tried for the 2 of the 4 that are alike, helps both; 2 are not like them"),
+        (3, 3, 4, "; tried for the 3 of the 4 that are alike, helps all 3; 1 is not like them"),
+        (1, 3, 4, "; tried for the 3 of the 4 that are alike, helps 1 of them; 1 is not like them"),
         (1, 1, 4, "; helps this one of the 4, and no other is like it"),
-        (20, 20, 100, "; tried for 20 of the 100, helps all 20"),
     ],
 )
 def test_how_many_of_the_pods_a_change_frees_is_said_of_all_of_them(
     frees: int, tried: int, count: int, text: str
 ) -> None:
     assert freed_text(frees, tried, count) == text
+
+
+@pytest.mark.parametrize(
+    ("alike", "count", "looked", "text"),
+    [
+        (100, 100, 100, "; tried for 20 of the 100, helps all 20"),
+        (80, 100, 100, "; tried for 20 of the 80 that are alike, helps all 20; 20 of the 100 are not like them"),
+        (100, 900, 100, "; tried for 20 of the 100 oldest of 900, which are alike, helps all 20"),
+        (
+            80,
+            900,
+            100,
+            "; tried for 20 of the 80 that are alike, helps all 20; 20 of the 100 oldest of 900 are not like them",
+        ),
+    ],
+    ids=("all are alike", "some are not", "of the oldest all are alike", "of the oldest some are not"),
+)
+def test_of_many_pods_it_is_said_how_many_are_alike(alike: int, count: int, looked: int, text: str) -> None:
+    assert freed_text(20, 20, count, alike, looked) == text
+
+
+def test_the_change_is_for_the_largest_set_of_pods_that_are_alike_not_for_the_oldest_pod(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The API server names the volume of the service account's token differently in each pod: they are alike still."""
+
+    def replica(number: int) -> Tree:
+        token = {"name": f"kube-api-access-{number}", "projected": {"sources": []}}
+        return pod(f"web-{number}", created="2026-01-02T00:00:00Z", nodeSelector={"dedicated": "x"}, volumes=[token])
+
+    path = tmp_path / "dump.yaml"
+    typo = pod("aa-typo", nodeSelector={"disktype": "sdd"})
+    node = {**NODE, "metadata": {"name": "a", "uid": "a", "labels": {"disktype": "ssd"}}}
+    objects = (node, typo, *(replica(number) for number in range(2)))
+    path.write_text("".join(f"---\n{json.dumps(obj)}\n" for obj in objects))
+    suggestion = answer(capsys, "--from", str(path))["reasons"][0]["suggestion"]
+    assert suggestion["pod"] == "shop/web-0"
+    assert [suggestion[key] for key in ("frees", "tried", "alike", "looked")] == [2, 2, 2, 3]
+    assert main(["pending", "--from", str(path)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    said = "shop/web-0 would fit: drop dedicated=x from the nodeSelector (1 node; tried for the 2 of the 3 that are"
+    assert f"{said} alike, helps both; 1 is not like them)" in text
 
 
 def test_the_text(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,6 +147,15 @@ def test_the_text(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "\n  kubectl get pod large-2 -n shop" in text
     assert main(["pending", "--from", dump, "-n", "nowhere"]) == 0
     assert capsys.readouterr().out == "no pod is pending\n"
+
+
+def test_a_misspelt_scheduler_name_is_answered_with_the_one_that_may_be_meant(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "dump.yaml"
+    path.write_text("".join(f"---\n{json.dumps(obj)}\n" for obj in (NODE, pod("a", schedulerName="kschedular"))))
+    assert main(["pending", "--from", str(path)]) == 0
+    assert "\n  do you mean kscheduler?\n" in capsys.readouterr().out
 
 
 def test_flags_that_cannot_be_used(dump: str, capsys: pytest.CaptureFixture[str]) -> None:

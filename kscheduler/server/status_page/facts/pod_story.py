@@ -14,6 +14,7 @@ from kscheduler.framework.reasons.wording import amount_text
 from kscheduler.scheduling.pod_log.recent_attempts import BindingAttempt, FailedAttempt, RecentPreemption
 from kscheduler.server.status_page.facts.devices import ClaimOfPod, claims_of
 from kscheduler.server.status_page.facts.in_words import age_text, seconds_of
+from kscheduler.server.status_page.facts.not_served import near_name
 from kscheduler.server.status_page.sources import PageSources
 from kscheduler.state.queue.group_queue import INCOMPLETE
 from kscheduler.state.queue.scheduling_queue import GATED
@@ -170,8 +171,14 @@ def _where(sources: PageSources, pod: Pod) -> PodWhere:
     if sources.queue.is_in_flight(uid):
         return PodWhere("Deciding", "is being decided about, or waits for extenders or a preemption", "busy")
     if pod.spec.scheduler_name not in sources.standing().profiles:
-        return PodWhere("Elsewhere", f"is for scheduler {pod.spec.scheduler_name}, which is not served here", "quiet")
+        return _elsewhere(pod.spec.scheduler_name, sources.standing().profiles)
     return PodWhere("Unknown", "is not in the queue: it came a moment ago, or is being deleted", "quiet")
+
+
+def _elsewhere(name: str, profiles: tuple[str, ...]) -> PodWhere:
+    near = near_name(name, profiles)
+    hint = f"; do you mean {near}?" if near else ""
+    return PodWhere("Elsewhere", f"is for scheduler {name}, which is not served here{hint}", "quiet")
 
 
 def _in_queue(sources: PageSources, place: str, queued: QueuedPodInfo) -> PodWhere:
