@@ -157,7 +157,41 @@ def _deletion(facts: Facts, _: Step) -> str:
     budgets = "".join(map(_budget, facts["budgets"][:_MOST_NAMED]))
     come_again = _few(facts["comeAgain"], "of them")
     again = f"; the pod's own controller makes {come_again} again" if come_again else ""
-    return f"delete {names} on {facts['node']} (priority {span}{broken}{budgets}{again})"
+    return f"delete {names} on {facts['node']} (priority {span}{broken}{budgets}{again}{_made_again(facts)})"
+
+
+def _made_again(facts: Facts) -> str:
+    """What becomes of the room, where other controllers make the pods again, or the pods are more important.
+
+    The queue is in the order of priorities. Of equal ones nothing is known: the pod may still back off when the other
+    one comes.
+    """
+    own, again, outranking = facts["priority"], set(facts["comeAgain"]), []
+    equal, first = [], []
+    for pod in (each for each in facts["pods"] if each["name"] not in again):
+        if pod["priority"] > own:
+            (first if pod["controller"] else outranking).append(pod)
+        elif pod["priority"] == own and pod["controller"]:
+            equal.append(pod)
+    parts = [
+        _of_controllers(first, len(facts["pods"]), f"go first: {_priorities(first)} against {own}") if first else "",
+        _of_controllers(equal, len(facts["pods"]), "may get the room first") if equal else "",
+        f"; more important than the pod: {_priorities(outranking)} against {own}" if outranking else "",
+    ]
+    return "".join(parts)
+
+
+def _of_controllers(pods: Sequence[Facts], total: int, effect: str) -> str:
+    """`; its controller makes it again, and it goes first: priority 9 against 0`; of several pods how many."""
+    if total == 1:
+        return f"; its controller makes it again, and it {effect.replace('go ', 'goes ', 1)}"
+    who = "all of them" if len(pods) == total else f"{len(pods)} of them"
+    return f"; controllers make {who} again, and these {effect}"
+
+
+def _priorities(pods: Sequence[Facts]) -> str:
+    found = sorted({pod["priority"] for pod in pods})
+    return f"priority {found[0]}" if len(found) == 1 else f"priorities {found[0]} to {found[-1]}"
 
 
 def _release(facts: Facts, _: Step) -> str:

@@ -212,6 +212,47 @@ def test_replicas_of_the_same_workload_are_the_last_to_go() -> None:
     assert [each["kind"] for each in found] == ["addNode", "request", "deletePods", "deletePods", "deletePods"]
 
 
+def victim(name: str, priority: int, kind: str = "ReplicaSet") -> Tree:
+    pod = pod_tree(name, cpu="4", nodeName=name, priority=priority)
+    return pod | owned_by(kind, f"of-{name}") | {"metadata": {**owned_by(kind)["metadata"], "name": name, "uid": name}}
+
+
+def test_pods_that_come_again_and_go_first_are_the_last_to_be_deleted_and_the_text_says_why() -> None:
+    """Their room is taken by what their controllers make, so the deletion frees nothing."""
+    nodes, pods = [node_tree(name) for name in "abc"], [victim("a", 200000), victim("b", 0), victim("c", -5)]
+    found, text = asked(pod_tree(priority=0), nodes=nodes, pods=pods)
+    assert [(each["kind"], each["changes"][0]["name"]) for each in found if each["kind"] != "addNode"] == [
+        ("deletePods", "c"),
+        ("deletePods", "b"),
+        ("request", "web"),
+        ("deletePods", "a"),
+    ]
+    texts = {each["changes"][0]["name"]: each["text"] for each in found}
+    assert texts["a"] == (
+        "delete default/a on a (priority 200000; its controller makes it again, and it goes first: "
+        "priority 200000 against 0)"
+    )
+    assert texts["b"].endswith("(priority 0; its controller makes it again, and it may get the room first)")
+    assert texts["c"].endswith("(priority -5)")
+    assert "and it goes first: priority 200000 against 0) (1 node)" in " ".join(text.split())
+
+
+def test_of_several_pods_that_go_the_text_says_how_many_come_again_before_the_pod() -> None:
+    pods = [victim("x", 9), victim("y", 7), victim("z", 0), pod_tree("w", cpu="1", priority=8)]
+    for pod in pods:
+        pod["spec"] |= {"nodeName": "a", "containers": pod_tree(cpu="1")["spec"]["containers"]}
+    pods[3]["metadata"]["uid"] = "w"
+    found, _ = asked(pod_tree(cpu="4", priority=0), nodes=[node_tree("a")], pods=pods)
+    (deletion,) = [each for each in found if each["kind"] == "deletePods"]
+    assert deletion["text"] == (
+        "delete default/x, default/w, default/y, default/z on a (priority 0 to 9; "
+        "controllers make 2 of them again, and these go first: priorities 7 to 9 against 0; "
+        "controllers make 1 of them again, and these may get the room first; "
+        "more important than the pod: priority 8 against 0)"
+    )
+    assert [each["controller"] for each in deletion["steps"][0]["facts"]["pods"]][:2] == ["replicaset/web", ""]
+
+
 def of_replica_set(pod: Tree, name: str, template_hash: str) -> Tree:
     """The pod as the Deployment controller makes it."""
     pod["metadata"] |= {
