@@ -37,13 +37,26 @@ def _gate(facts: Facts, _: Step) -> str:
 def _request(facts: Facts, _: Step) -> str:
     resource, asked = facts["resource"], amount_text(facts["resource"], facts["amount"])
     if not facts["to"]:
-        return f"request no {resource} (now {asked}): it is nowhere to be had"
+        return f"request no {resource} (now {asked}): {_supply(facts)}"
     # What may be typed in must be exact; in brackets what it is about.
     exact, about = quantity_text(resource, facts["to"]), amount_text(resource, facts["to"])
     shown = exact if exact == about else f"{exact} ({about})"
     more = [f"{quantity_text(resource, step['amount'])} for {step['nodes']}" for step in facts.get("steps", ())]
     further = f"; {', '.join(more)} nodes" if more else ""
     return f"request {shown} of {resource} instead of {asked}{further}"
+
+
+def _supply(facts: Facts) -> str:
+    """Why it is none at all: nobody has the resource, or not where the pod, or the members of a group, may be."""
+    resource, supply = facts["resource"], facts["supply"]
+    there = "nodes that they may be on have too little" if "waiting" in facts else "nodes that it may be on have none"
+    if supply["asDevices"]:
+        return f"the {there} free as devices"
+    if not supply["amount"]:
+        return "it is nowhere to be had"
+    total, free = (amount_text(resource, supply[key]) for key in ("amount", "free"))
+    where = "1 node has" if supply["nodes"] == 1 else f"{supply['nodes']} nodes have"
+    return f"the {there} free ({where} {total} in all, {free} free)"
 
 
 def _toleration(facts: Facts, _: Step) -> str:

@@ -327,6 +327,25 @@ def test_pairs_where_no_single_change_helps() -> None:
     assert "request 2 of cpu instead of 3, and drop disk=ssd from the nodeSelector" in text
 
 
+def test_a_resource_is_nowhere_only_where_no_node_has_any_and_a_pair_leaves_the_pod_some() -> None:
+    taint = {"key": "example.com/gpu", "value": "", "effect": "NoSchedule"}
+    nodes = [node_tree("a"), node_tree("b", taints=[taint]), node_tree("c", taints=[taint])]
+    pod = pod_tree()
+    pod["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "9"
+    (nowhere,) = [each for each in asked(pod, nodes=nodes)[0] if each["kind"] == "request"]
+    assert nowhere["text"] == "request no example.com/gpu (now 9): it is nowhere to be had"
+    for node, count in zip(nodes[1:], ("8", "5"), strict=True):
+        node["status"]["allocatable"]["example.com/gpu"] = count
+    user = pod_tree("user", nodeName="b")
+    user["spec"]["containers"][0]["resources"] = {"requests": {"example.com/gpu": "6"}}
+    found, _ = asked(pod, nodes=nodes, pods=[user])
+    assert [each["text"] for each in found] == [
+        f"{nowhere['text'][:34]}: the nodes that it may be on have none free (2 nodes have 13 in all, 7 free)",
+        "request 5 of example.com/gpu instead of 9, and tolerate the taint example.com/gpu:NoSchedule",
+        "request 2 of example.com/gpu instead of 9, and take example.com/gpu:NoSchedule off node b",
+    ]
+
+
 def test_a_manifest_has_no_command() -> None:
     found, _ = asked(pod_tree(cpu="3"), nodes=[node_tree("a", cpu="2")], situation=Situation(standing=Standing.NEW))
     assert command("request", found) == ""
