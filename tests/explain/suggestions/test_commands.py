@@ -193,6 +193,35 @@ def test_a_pod_that_asks_for_what_a_taint_is_named_after_tolerates_it_first() ->
     assert [each["kind"] for each in asked(pod, nodes=[node])[0]][:2] == ["toleration", "taint"]
 
 
+def dedicated(key: str, *effects: str) -> list[Tree]:
+    """Three nodes, and one with a label and taints of this key and the value `batch`."""
+    batch = node_tree("batch", taints=[{"key": key, "value": "batch", "effect": effect} for effect in effects])
+    batch["metadata"]["labels"] = {key: "batch"}
+    return [*(node_tree(name) for name in "abc"), batch]
+
+
+IN_BATCH = {"matchExpressions": [{"key": "dedicated", "operator": "In", "values": ["other", "batch"]}]}
+REQUIRED_BATCH = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [IN_BATCH]}}
+
+
+@pytest.mark.parametrize("effects", [("NoSchedule",), ("NoSchedule", "NoExecute")])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        pytest.param({"nodeSelector": {"dedicated": "batch"}}, id="nodeSelector"),
+        pytest.param({"affinity": {"nodeAffinity": REQUIRED_BATCH}}, id="nodeAffinity"),
+    ],
+)
+def test_a_taint_with_the_label_that_the_pod_asks_for_is_tolerated_first(rule: Tree, effects: tuple[str, ...]) -> None:
+    assert asked(pod_tree(**rule), nodes=dedicated("dedicated", *effects))[0][0]["kind"] == "toleration"
+
+
+def test_a_taint_of_kubernetes_itself_is_not_put_first() -> None:
+    pod = pod_tree(nodeSelector={"kubernetes.io/arch": "batch"})
+    found, _ = asked(pod, nodes=dedicated("kubernetes.io/arch", "NoSchedule"))
+    assert [each["kind"] for each in found][:2] == ["nodeSelector", "toleration"]
+
+
 def test_replicas_of_the_same_workload_are_the_last_to_go() -> None:
     """Their controller makes them again, and one of them waits as before."""
     replicas = [pod_tree(f"m-{number}", cpu="1", nodeName="a", priority=0) for number in range(3)]
