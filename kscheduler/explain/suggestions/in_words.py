@@ -65,6 +65,13 @@ def _toleration(facts: Facts, _: Step) -> str:
     return f"tolerate the taint {_taint(facts)}"
 
 
+def _node_selector(facts: Facts, _: Step) -> str:
+    now, near = f"{facts['key']}={facts['value']}", facts.get("to")
+    if near is None:
+        return f"drop {now} from the nodeSelector"
+    return f"write {near['key']}={near['value']} instead of {now} in the nodeSelector: no node has {now}"
+
+
 def _node_affinity(facts: Facts, _: Step) -> str:
     if "requirement" not in facts:
         return "drop the required node affinity"
@@ -179,8 +186,10 @@ def _made_again(facts: Facts) -> str:
     The queue is in the order of priorities. Of equal ones nothing is known: the pod may still back off when the other
     one comes.
     """
-    own, again, outranking = facts["priority"], set(facts["comeAgain"]), []
-    equal, first = [], []
+    own, again = facts["priority"], set(facts["comeAgain"])
+    first: list[Facts] = []
+    equal: list[Facts] = []
+    outranking: list[Facts] = []
     for pod in (each for each in facts["pods"] if each["name"] not in again):
         if pod["priority"] > own:
             (first if pod["controller"] else outranking).append(pod)
@@ -263,7 +272,7 @@ _TEXTS: Final[Mapping[ChangeKind, Callable[[Facts, Step], str]]] = {
     ChangeKind.GATE: _gate,
     ChangeKind.REQUEST: _request,
     ChangeKind.TOLERATION: _toleration,
-    ChangeKind.NODE_SELECTOR: lambda facts, _: f"drop {facts['key']}={facts['value']} from the nodeSelector",
+    ChangeKind.NODE_SELECTOR: _node_selector,
     ChangeKind.NODE_AFFINITY: _node_affinity,
     ChangeKind.POD_AFFINITY: lambda facts, _: f"drop the required affinity to pods {_pods(facts)}",
     ChangeKind.POD_ANTI_AFFINITY: lambda facts, _: f"drop the required anti-affinity to pods {_pods(facts)}",

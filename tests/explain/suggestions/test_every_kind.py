@@ -623,6 +623,34 @@ def test_a_requirement_could_accept_one_value_more() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("asked", "there", "meant"),
+    [
+        pytest.param("disktype=sdd", "disktype=ssd", ["disktype=ssd"], id="a near value"),
+        pytest.param("disk-type=ssd", "disktype=ssd", ["disktype=ssd"], id="a near key"),
+        pytest.param("disktype=ssd", "example.com/disktype=ssd", ["example.com/disktype=ssd"], id="a key with prefix"),
+        pytest.param("disktype=tape", "disktype=ssd", [], id="nothing near"),
+        pytest.param("disk-type=ssd", "disktype=hdd", [], id="a near key with another value"),
+        pytest.param("disktype=sdd", "disktype=ssd full=sdd", ["disktype=ssd"], id="another label has the value"),
+        pytest.param("kubernetes.io/hostname=node-2", "x=y", [], id="the name of a node"),
+    ],
+)
+def test_a_label_that_no_node_has_could_be_written_as_one_has_it(asked: str, there: str, meant: list[str]) -> None:
+    key, _, value = asked.partition("=")
+    node = labelled("node-1", dict(each.split("=") for each in there.split()))
+    tree = scenario(pod_tree(nodeSelector={key: value}), nodes=[node])
+    suggested_for(tree)  # each holds
+    found = [each for each in suggestions_for(tree) or () if each["kind"] == "nodeSelector"]
+    written = [f"write {each} instead of {asked} in the nodeSelector: no node has {asked}" for each in meant]
+    assert [each["text"] for each in found] == [*written, f"drop {asked} from the nodeSelector"]
+
+
+def test_a_label_that_some_node_has_is_no_mistake() -> None:
+    nodes = [labelled("a", {"disk": "ssd"}), labelled("b", {"disk": "sdd"}, cpu="1")]
+    found = suggestions_for(scenario(pod_tree(cpu="3", nodeSelector={"disk": "sdd"}), nodes=nodes))
+    assert not any(each["text"].startswith("write") for each in found or ())
+
+
 def test_who_has_set_the_gates_is_said() -> None:
     fields: Tree = {"f:spec": {"f:schedulingGates": {".": {}, 'k:{"name":"quota"}': {}}}}
     tree = scenario(pod_tree(schedulingGates=[{"name": "quota"}]), nodes=[node_tree("a")])

@@ -16,6 +16,7 @@ from kscheduler.framework.pods.requests import PODS
 from kscheduler.framework.pods.spread_constraint import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
 from kscheduler.whatif.suggestions.changed import REMOVE, REPLACE, Operation, pointer
 from kscheduler.whatif.suggestions.pod_changes.demand import Demand
+from kscheduler.whatif.suggestions.pod_changes.near_labels import near_labels
 from kscheduler.whatif.suggestions.pod_changes.node_rules import node_rules
 from kscheduler.whatif.suggestions.pod_changes.requests_lowered import lowered
 from kscheduler.whatif.suggestions.pod_changes.tolerated import tolerations
@@ -41,6 +42,7 @@ def demands(pod: PodInfo, nodes: NodeTable) -> Iterator[Demand]:
                 )
     yield from tolerations(pod, nodes)
     yield from node_rules(pod.pod)
+    yield from near_labels(pod.pod, nodes)
     yield from _pod_rules(pod.pod)
     yield from _spread(pod.pod)
     yield from _ports(pod.pod)
