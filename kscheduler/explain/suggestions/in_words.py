@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from kscheduler.devices.explaining.named_attributes import AttributeValues
+from kscheduler.explain.suggestions.makers import TEMPLATES_MANAGER
 from kscheduler.framework.reasons.wording import amount_text
 from kscheduler.plugins.dynamic_resources.obstacles_in_words import values_text
 from kscheduler.whatif.suggestions.pod_changes.requests_lowered import quantity_text
@@ -28,10 +29,13 @@ def suggestion_text(suggestion: Suggestion) -> str:
 
 
 def _gate(facts: Facts, _: Step) -> str:
-    owners = facts.get("owners")
-    owner = ", ".join(owners) if owners else ""
-    who = f"{owner}, which has set {'it' if len(facts['gates']) == 1 else 'them'}," if owner else "their owner"
-    return f"remove the scheduling gates {', '.join(facts['gates'])}, or let {who} do it"
+    what = f"remove the scheduling gates {', '.join(facts['gates'])}"
+    named = facts.get("owners", ())
+    owners = [each for each in named if each != TEMPLATES_MANAGER]
+    if named and not owners:
+        return f"{what}, which the template of the pod has"
+    owner = f"{', '.join(owners)}, which has set {'it' if len(facts['gates']) == 1 else 'them'}," if owners else ""
+    return f"{what}, or let {owner or 'their owner'} do it"
 
 
 def _request(facts: Facts, _: Step) -> str:

@@ -663,6 +663,26 @@ def test_who_has_set_the_gates_is_said() -> None:
     assert found["steps"][0]["facts"]["owners"] == ["kueue"]
 
 
+def test_gates_of_a_template_come_again_with_the_next_pod() -> None:
+    tree = scenario(pod_tree(schedulingGates=[{"name": "quota"}]), nodes=[node_tree("a")])
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d", "uid": "1", "controller": True}
+    above = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "2", "controller": True}
+    tree["objects"]["replicasets"] = [
+        {"metadata": {"name": "web-5d", "namespace": "default", "ownerReferences": [above]}}
+    ]
+    fields = {"f:spec": {"f:schedulingGates": {".": {}, 'k:{"name":"quota"}': {}}}}
+    manager = {"manager": "kube-controller-manager", "operation": "Update", "fieldsV1": fields}
+    tree["pod"]["metadata"] |= {"ownerReferences": [owner], "managedFields": [manager]}
+    found = suggested_for(tree)["schedulingGate"]
+    assert found["text"] == "remove the scheduling gates quota, which the template of the pod has"
+    assert found["command"].startswith("kubectl patch pod web ")
+    assert found["commandNote"] == (
+        "the template of deployment/web has the gates: the pods that it makes from now on have them again"
+    )
+    del tree["pod"]["metadata"]["managedFields"]  # nobody says where they come from
+    assert suggested_for(tree)["schedulingGate"]["commandNote"] == ""
+
+
 def test_budgets_of_pods_that_would_go_are_named() -> None:
     budget = {
         "metadata": {"name": "db", "namespace": "default"},
