@@ -670,7 +670,7 @@ def test_gates_of_a_template_come_again_with_the_next_pod() -> None:
     tree["objects"]["replicasets"] = [
         {"metadata": {"name": "web-5d", "namespace": "default", "ownerReferences": [above]}}
     ]
-    fields = {"f:spec": {"f:schedulingGates": {".": {}, 'k:{"name":"quota"}': {}}}}
+    fields: Tree = {"f:spec": {"f:schedulingGates": {".": {}, 'k:{"name":"quota"}': {}}}}
     manager = {"manager": "kube-controller-manager", "operation": "Update", "fieldsV1": fields}
     tree["pod"]["metadata"] |= {"ownerReferences": [owner], "managedFields": [manager]}
     found = suggested_for(tree)["schedulingGate"]
