@@ -85,6 +85,15 @@ def _node_affinity(facts: Facts, _: Step) -> str:
     return f"drop {requirement} from the required node affinity"
 
 
+def _pod_affinity(facts: Facts, _: Step) -> str:
+    near = facts.get("to")
+    if near is None:
+        return f"drop the required affinity to pods {_pods(facts)}"
+    now = f"{near['key']}={facts['labelSelector']['matchLabels'][near['key']]}"
+    wanted = f"{near['key']}={near['value']}"
+    return f"write {wanted} instead of {now} in the required affinity to pods: no pod of the namespace has {now}"
+
+
 def _host_port(facts: Facts, _: Step) -> str:
     if "hostNetwork" in facts:
         return f"do without the host's network, and so without host ports {', '.join(facts['ports'])}"
@@ -278,7 +287,7 @@ _TEXTS: Final[Mapping[ChangeKind, Callable[[Facts, Step], str]]] = {
     ChangeKind.TOLERATION: _toleration,
     ChangeKind.NODE_SELECTOR: _node_selector,
     ChangeKind.NODE_AFFINITY: _node_affinity,
-    ChangeKind.POD_AFFINITY: lambda facts, _: f"drop the required affinity to pods {_pods(facts)}",
+    ChangeKind.POD_AFFINITY: _pod_affinity,
     ChangeKind.POD_ANTI_AFFINITY: lambda facts, _: f"drop the required anti-affinity to pods {_pods(facts)}",
     ChangeKind.MAX_SKEW: lambda facts, _: (
         f"allow a maxSkew of {facts['to']} instead of {facts['maxSkew']} over {facts['topologyKey']}"

@@ -651,6 +651,21 @@ def test_a_label_that_some_node_has_is_no_mistake() -> None:
     assert not any(each["text"].startswith("write") for each in found or ())
 
 
+def test_a_value_that_no_pod_has_could_be_written_as_one_has_it() -> None:
+    database = pod_tree("db", nodeName="a")
+    database["metadata"]["labels"] = {"app": "database"}
+    term: Tree = {"labelSelector": {"matchLabels": {"app": "databse"}}, "topologyKey": "kubernetes.io/hostname"}
+    tree = scenario(pod_tree(affinity={"podAffinity": {REQUIRED: [term]}}), nodes=[labelled("a", {})], pods=[database])
+    suggested_for(tree)  # each holds
+    texts = [each["text"] for each in suggestions_for(tree) or () if each["kind"] == "podAffinity"]
+    written = "write app=database instead of app=databse in the required affinity to pods"
+    assert texts[0] == f"{written}: no pod of the namespace has app=databse"
+    assert texts[1].startswith("drop the required affinity to pods")
+    database["metadata"]["namespace"] = "other"
+    texts = [each["text"] for each in suggestions_for(tree) or () if each["kind"] == "podAffinity"]
+    assert [text.partition(" ")[0] for text in texts] == ["drop"]
+
+
 def test_who_has_set_the_gates_is_said() -> None:
     fields: Tree = {"f:spec": {"f:schedulingGates": {".": {}, 'k:{"name":"quota"}': {}}}}
     tree = scenario(pod_tree(schedulingGates=[{"name": "quota"}]), nodes=[node_tree("a")])

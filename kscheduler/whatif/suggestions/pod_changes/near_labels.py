@@ -1,8 +1,12 @@
-"""A label of the nodeSelector that no node has, but nearly: probably a typing mistake.
+"""A label that the pod asks for and nobody has, but nearly: probably a typing mistake.
+
+Of the nodeSelector:
 
     disktype=sdd      nodes have disktype=ssd                  the value is another one
     disk-type=ssd     nodes have disktype=ssd                  the key is another one
     disktype=ssd      nodes have example.com/disktype=ssd      the key lacks its prefix
+
+Of a required affinity to pods of the own namespace, by labels alone, a value: `app=dbb` where a pod has `app=db`.
 
 What some node has is left alone: whoever names a zone that there is means that one. So is the name of a node.
 """
@@ -11,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import Final
 
-from kscheduler.api.core import Pod
+from kscheduler.api.core import Pod, PodAffinityTerm
 from kscheduler.api.well_known import HOSTNAME
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.whatif.suggestions.changed import ADD, REMOVE, REPLACE, Operation, pointer
@@ -41,6 +45,24 @@ def near_labels(pod: Pod, nodes: NodeTable) -> Iterator[Demand]:
         for near in _near_keys(key, (each for each in keys if each not in selector)):
             if value in _values(near, nodes):
                 yield _demand(key, value, near, value)
+
+
+def near_pod_values(pod: Pod, term: PodAffinityTerm, nodes: NodeTable) -> Iterator[tuple[str, str]]:
+    """Keys of the term's labels with a near value that a pod has; none for a key that some pod has with this value."""
+    selector = term.label_selector
+    if selector is None or selector.match_expressions or term.namespaces or term.namespace_selector is not None:
+        return
+    there: dict[str, set[str]] = {key: set() for key in selector.match_labels}
+    for row in nodes.rows().tolist():
+        for other in nodes.info(row).pods.values():
+            if other.namespace == pod.metadata.namespace:
+                for key, values in there.items():
+                    if (value := other.labels.get(key)) is not None:
+                        values.add(value)
+    for key, value in sorted(selector.match_labels.items()):
+        if value not in there[key] and len(there[key]) <= _MOST_VALUES:
+            for near in get_close_matches(value, sorted(there[key]), n=_TRIED):
+                yield key, near
 
 
 def _demand(key: str, value: str, near_key: str, near_value: str) -> Demand:
