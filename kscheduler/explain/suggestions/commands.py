@@ -17,7 +17,7 @@ from kscheduler.api.groups import POD_GROUPS
 from kscheduler.api.well_known import NOT_READY, UNREACHABLE
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing
 from kscheduler.explain.suggestions.claim_origins import made_from_a_template
-from kscheduler.explain.suggestions.makers import PodMaker, maker_of, nothing_to_run
+from kscheduler.explain.suggestions.makers import TEMPLATES_MANAGER, PodMaker, maker_of, nothing_to_run
 from kscheduler.whatif.scenario import ClusterObjects
 from kscheduler.whatif.suggestions.changed import ADD, ObjectChange, Operation
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
@@ -186,6 +186,23 @@ def _is_of_gates(suggestion: Suggestion) -> bool:
 
 def command_note(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situation: Situation) -> str:
     """What to know before running the command, or why there is none; empty if the text says it all."""
+    notes = (_note_on_command(suggestion, pod, objects, situation), _note_on_gates(suggestion, pod, objects))
+    return "; ".join(filter(None, notes))
+
+
+def _note_on_gates(suggestion: Suggestion, pod: Pod, objects: ClusterObjects) -> str:
+    """Gates of a template: the command frees this pod alone."""
+    of_template = any(
+        step.kind is ChangeKind.GATE and list(step.facts.get("owners", ())) == [TEMPLATES_MANAGER]
+        for step in suggestion.steps
+    )
+    maker = maker_of(pod, objects)
+    if not of_template or maker is None:
+        return ""
+    return f"the template of {maker.text} has the gates: the pods that it makes from now on have them again"
+
+
+def _note_on_command(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, situation: Situation) -> str:
     is_new = situation.standing is Standing.NEW
     maker = maker_in_the_way(suggestion, pod, objects)
     if maker is not None and not is_new:

@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from kscheduler.devices.explaining.named_attributes import AttributeValues
+from kscheduler.explain.suggestions.makers import TEMPLATES_MANAGER
 from kscheduler.framework.reasons.wording import amount_text
 from kscheduler.plugins.dynamic_resources.obstacles_in_words import values_text
 from kscheduler.whatif.suggestions.pod_changes.requests_lowered import quantity_text
@@ -28,16 +29,19 @@ def suggestion_text(suggestion: Suggestion) -> str:
 
 
 def _gate(facts: Facts, _: Step) -> str:
-    owners = facts.get("owners")
-    owner = ", ".join(owners) if owners else ""
-    who = f"{owner}, which has set {'it' if len(facts['gates']) == 1 else 'them'}," if owner else "their owner"
-    return f"remove the scheduling gates {', '.join(facts['gates'])}, or let {who} do it"
+    what = f"remove the scheduling gates {', '.join(facts['gates'])}"
+    named = facts.get("owners", ())
+    owners = [each for each in named if each != TEMPLATES_MANAGER]
+    if named and not owners:
+        return f"{what}, which the template of the pod has"
+    owner = f"{', '.join(owners)}, which has set {'it' if len(facts['gates']) == 1 else 'them'}," if owners else ""
+    return f"{what}, or let {owner or 'their owner'} do it"
 
 
 def _request(facts: Facts, _: Step) -> str:
     resource, asked = facts["resource"], amount_text(facts["resource"], facts["amount"])
     if not facts["to"]:
-        return f"request no {resource} (now {asked}): it is nowhere to be had"
+        return f"request no {resource} (now {asked}): {_supply(facts)}"
     # What may be typed in must be exact; in brackets what it is about.
     exact, about = quantity_text(resource, facts["to"]), amount_text(resource, facts["to"])
     shown = exact if exact == about else f"{exact} ({about})"
@@ -46,10 +50,30 @@ def _request(facts: Facts, _: Step) -> str:
     return f"request {shown} of {resource} instead of {asked}{further}"
 
 
+def _supply(facts: Facts) -> str:
+    """Why it is none at all: nobody has the resource, or not where the pod, or the members of a group, may be."""
+    resource, supply = facts["resource"], facts["supply"]
+    there = "nodes that they may be on have too little" if "waiting" in facts else "nodes that it may be on have none"
+    if supply["asDevices"]:
+        return f"the {there} free as devices"
+    if not supply["amount"]:
+        return "it is nowhere to be had"
+    total, free = (amount_text(resource, supply[key]) for key in ("amount", "free"))
+    where = "1 node has" if supply["nodes"] == 1 else f"{supply['nodes']} nodes have"
+    return f"the {there} free ({where} {total} in all, {free} free)"
+
+
 def _toleration(facts: Facts, _: Step) -> str:
     if "effect" not in facts:
         return f"tolerate all taints with the key {facts['key']}"
     return f"tolerate the taint {_taint(facts)}"
+
+
+def _node_selector(facts: Facts, _: Step) -> str:
+    now, near = f"{facts['key']}={facts['value']}", facts.get("to")
+    if near is None:
+        return f"drop {now} from the nodeSelector"
+    return f"write {near['key']}={near['value']} instead of {now} in the nodeSelector: no node has {now}"
 
 
 def _node_affinity(facts: Facts, _: Step) -> str:
@@ -59,6 +83,15 @@ def _node_affinity(facts: Facts, _: Step) -> str:
     if "value" in facts:
         return f"relax {requirement} of the required node affinity so that it accepts {facts['value']}, too"
     return f"drop {requirement} from the required node affinity"
+
+
+def _pod_affinity(facts: Facts, _: Step) -> str:
+    near = facts.get("to")
+    if near is None:
+        return f"drop the required affinity to pods {_pods(facts)}"
+    now = f"{near['key']}={facts['labelSelector']['matchLabels'][near['key']]}"
+    wanted = f"{near['key']}={near['value']}"
+    return f"write {wanted} instead of {now} in the required affinity to pods: no pod of the namespace has {now}"
 
 
 def _host_port(facts: Facts, _: Step) -> str:
@@ -157,7 +190,43 @@ def _deletion(facts: Facts, _: Step) -> str:
     budgets = "".join(map(_budget, facts["budgets"][:_MOST_NAMED]))
     come_again = _few(facts["comeAgain"], "of them")
     again = f"; the pod's own controller makes {come_again} again" if come_again else ""
-    return f"delete {names} on {facts['node']} (priority {span}{broken}{budgets}{again})"
+    return f"delete {names} on {facts['node']} (priority {span}{broken}{budgets}{again}{_made_again(facts)})"
+
+
+def _made_again(facts: Facts) -> str:
+    """What becomes of the room, where other controllers make the pods again, or the pods are more important.
+
+    The queue is in the order of priorities. Of equal ones nothing is known: the pod may still back off when the other
+    one comes.
+    """
+    own, again = facts["priority"], set(facts["comeAgain"])
+    first: list[Facts] = []
+    equal: list[Facts] = []
+    outranking: list[Facts] = []
+    for pod in (each for each in facts["pods"] if each["name"] not in again):
+        if pod["priority"] > own:
+            (first if pod["controller"] else outranking).append(pod)
+        elif pod["priority"] == own and pod["controller"]:
+            equal.append(pod)
+    parts = [
+        _of_controllers(first, len(facts["pods"]), f"go first: {_priorities(first)} against {own}") if first else "",
+        _of_controllers(equal, len(facts["pods"]), "may get the room first") if equal else "",
+        f"; more important than the pod: {_priorities(outranking)} against {own}" if outranking else "",
+    ]
+    return "".join(parts)
+
+
+def _of_controllers(pods: Sequence[Facts], total: int, effect: str) -> str:
+    """`; its controller makes it again, and it goes first: priority 9 against 0`; of several pods how many."""
+    if total == 1:
+        return f"; its controller makes it again, and it {effect.replace('go ', 'goes ', 1)}"
+    who = "all of them" if len(pods) == total else f"{len(pods)} of them"
+    return f"; controllers make {who} again, and these {effect}"
+
+
+def _priorities(pods: Sequence[Facts]) -> str:
+    found = sorted({pod["priority"] for pod in pods})
+    return f"priority {found[0]}" if len(found) == 1 else f"priorities {found[0]} to {found[-1]}"
 
 
 def _release(facts: Facts, _: Step) -> str:
@@ -216,9 +285,9 @@ _TEXTS: Final[Mapping[ChangeKind, Callable[[Facts, Step], str]]] = {
     ChangeKind.GATE: _gate,
     ChangeKind.REQUEST: _request,
     ChangeKind.TOLERATION: _toleration,
-    ChangeKind.NODE_SELECTOR: lambda facts, _: f"drop {facts['key']}={facts['value']} from the nodeSelector",
+    ChangeKind.NODE_SELECTOR: _node_selector,
     ChangeKind.NODE_AFFINITY: _node_affinity,
-    ChangeKind.POD_AFFINITY: lambda facts, _: f"drop the required affinity to pods {_pods(facts)}",
+    ChangeKind.POD_AFFINITY: _pod_affinity,
     ChangeKind.POD_ANTI_AFFINITY: lambda facts, _: f"drop the required anti-affinity to pods {_pods(facts)}",
     ChangeKind.MAX_SKEW: lambda facts, _: (
         f"allow a maxSkew of {facts['to']} instead of {facts['maxSkew']} over {facts['topologyKey']}"

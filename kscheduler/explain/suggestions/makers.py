@@ -23,6 +23,11 @@ _CHANGEABLE: Final = {
 }
 """Kinds whose template can be changed in place, with their API group."""
 _NAMED: Final = 3
+TEMPLATES_MANAGER: Final = "kube-controller-manager"
+"""The manager of the fields that pods have from the template of a controller of Kubernetes.
+
+The API server notes managers before webhooks change a new pod, so what it names here the template has.
+"""
 
 
 @dataclass(frozen=True, slots=True)

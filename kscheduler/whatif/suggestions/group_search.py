@@ -21,6 +21,7 @@ from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult
 from kscheduler.whatif.suggestions.changed import ObjectChange, Operation
 from kscheduler.whatif.suggestions.other_changes.group_rest import group_changes, smaller_gang, without_topology
 from kscheduler.whatif.suggestions.other_changes.more_nodes import changes_of, copies, more_nodes
+from kscheduler.whatif.suggestions.pod_changes.amounts import supply_of
 from kscheduler.whatif.suggestions.pod_changes.demand import Demand
 from kscheduler.whatif.suggestions.pod_changes.pod_relaxations import demands
 from kscheduler.whatif.suggestions.pod_changes.requests_lowered import lowered
@@ -200,7 +201,8 @@ def _requesting_most(
     best = _largest((asked - 1) // unit, tried)
     step = requesting(best[0]) if best is not None else None
     if best is None or step is None:
-        return replace(nothing, facts={**demand.facts, "to": 0}, comes_last=True), widest
+        facts = {**demand.facts, "to": 0, "supply": supply_of(demand, trials.one)}
+        return replace(nothing, facts=facts, comes_last=True), widest
     return step, best[1]
 
 

@@ -2,6 +2,13 @@
 
 Those that need the fewest trials come first; what `objections` says cannot help is left out. Where nothing at all was
 found, a change of the pod is tried together with pods that go, or a node more.
+
+Where it helps alone to request nothing of a resource, it does so beside every other change, too. Such a resource is
+given up, and of it only pairs are shown that leave the pod some:
+
+    request no example.com/gpu                                    helps alone
+    request 5 of example.com/gpu, and tolerate the taint          a pair beside it
+    request no example.com/gpu, and tolerate the taint            no news
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,19 +38,26 @@ _MOST_OF_CLAIMS: Final = 14
 """Changes of claims that are combined."""
 _MOST_BESIDE: Final = 8
 """Demands that are combined with changes of other objects, which cost more."""
+NOTHING_GIVEN_UP: Final = frozenset[str]()
 
 
 def pairs(
-    asked: Sequence[Demand], trials: Trials, budgets: DisruptionBudgets | None, *, is_last_resort: bool
+    asked: Sequence[Demand],
+    trials: Trials,
+    budgets: DisruptionBudgets | None,
+    given_up: frozenset[str] = NOTHING_GIVEN_UP,
+    *,
+    is_last_resort: bool,
 ) -> Iterator[Suggestion]:
     """All that were found. `is_last_resort`: whether pods that go, or a node more, are worth a pair."""
     count = 0
-    found = *_of_the_pod(asked[:_MOST_PAIRED], trials), *_of_claims(trials), *_of_one_node(trials)
+    of_the_pod = _of_the_pod(asked[:_MOST_PAIRED], trials, given_up)
+    found = *of_the_pod, *_of_claims(trials), *_of_one_node(trials)
     for suggestion in found:
         count += 1
         yield suggestion
     for demand in asked[:_MOST_BESIDE]:
-        for suggestion in _beside(demand, trials):
+        for suggestion in _beside(demand, trials, given_up):
             count += 1
             yield suggestion
     if is_last_resort and not count:
@@ -54,15 +68,26 @@ def pairs(
 # --- two of the pod ---------------------------------------------------------------------------------------------------
 
 
-def _of_the_pod(asked: Sequence[Demand], trials: Trials) -> Iterator[Suggestion]:
+def _of_the_pod(asked: Sequence[Demand], trials: Trials, given_up: frozenset[str]) -> Iterator[Suggestion]:
     for first, second in combinations(asked, 2):
         if first.family and first.family == second.family and (first.is_last_resort or second.is_last_resort):
             continue
         if not trials.objections.may_help(first.kind, second.kind):
             continue
         rows = trials.rows((_both(trials, first.patch, second.patch),))
-        if len(rows):
-            yield _smallest_pair(first, second, rows, trials)
+        if not len(rows):
+            continue
+        if first.kind is second.kind is ChangeKind.REQUEST and given_up & {first.resource, second.resource}:
+            continue  # on most nodes one of them alone is what helps
+        pair = _smallest_pair(first, second, rows, trials)
+        if not _is_no_news(pair, given_up):
+            yield pair
+
+
+def _is_no_news(pair: Suggestion, given_up: frozenset[str]) -> bool:
+    """Whether the pod would request nothing of a resource that was given up."""
+    requests = (step.facts for step in pair.steps if step.kind is ChangeKind.REQUEST)
+    return any(facts["resource"] in given_up and not facts["to"] for facts in requests)
 
 
 def _smallest_pair(first: Demand, second: Demand, rows: Rows, trials: Trials) -> Suggestion:
@@ -131,14 +156,17 @@ def _of_one_node(trials: Trials) -> Iterator[Suggestion]:
             return
 
 
-def _beside(demand: Demand, trials: Trials) -> Iterator[Suggestion]:
+def _beside(demand: Demand, trials: Trials, given_up: frozenset[str]) -> Iterator[Suggestion]:
     """The demand given up, and the best change of each kind to another object."""
     variant = trials.but(demand.patch, trials.objections.without(demand.kind))
     shown: set[ChangeKind] = set()
     for step in _proposals(variant):
-        if step.kind not in shown and len(rows := variant.rows(step.changes)):
+        if step.kind in shown or not len(rows := variant.rows(step.changes)):
+            continue
+        pair = _with_step(demand, step, rows, trials)
+        if not _is_no_news(pair, given_up):
             shown.add(step.kind)
-            yield _with_step(demand, step, rows, trials)
+            yield pair
 
 
 def _proposals(variant: Trials) -> Iterator[Step]:

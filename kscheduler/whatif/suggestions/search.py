@@ -1,4 +1,4 @@
-"""The search: what helps alone, each made as small as it may be; where nothing does, pairs.
+"""The search: what helps alone, each made as small as it may be; where nothing does, or only to request nothing, pairs.
 
 A pod asks for a dozen things, and one cycle judges 5,000 nodes in about a millisecond, so each change that can help is
 simply tried (`objections` says which cannot): what is found is all there is, and what is shown has been tried.
@@ -63,9 +63,16 @@ def suggestions(
     asked = list(demands(trials.pod, cache.nodes))
     found = [*_singles(asked, trials), *_elsewhere(trials, claim_templates)]
     found += [*refusals(trials), *_room(trials, budgets)]
-    if all(each.steps[0].kind in FAR for each in found):
-        found += pairs(asked, trials, budgets, is_last_resort=not found)
+    given_up = frozenset(each.steps[0].facts["resource"] for each in found if _requests_nothing(each))
+    if all(each.steps[0].kind in FAR or _requests_nothing(each) for each in found):
+        found += pairs(asked, trials, budgets, given_up, is_last_resort=not found)
     return sorted(found, key=lambda each: each.order)
+
+
+def _requests_nothing(single: Suggestion) -> bool:
+    """Whether the pod would do without a resource altogether: that helps hardly anybody, so it hides no pair."""
+    step = single.steps[0]
+    return step.kind is ChangeKind.REQUEST and not step.facts["to"]
 
 
 # --- the pod ----------------------------------------------------------------------------------------------------------

@@ -193,6 +193,35 @@ def test_a_pod_that_asks_for_what_a_taint_is_named_after_tolerates_it_first() ->
     assert [each["kind"] for each in asked(pod, nodes=[node])[0]][:2] == ["toleration", "taint"]
 
 
+def dedicated(key: str, *effects: str) -> list[Tree]:
+    """Three nodes, and one with a label and taints of this key and the value `batch`."""
+    batch = node_tree("batch", taints=[{"key": key, "value": "batch", "effect": effect} for effect in effects])
+    batch["metadata"]["labels"] = {key: "batch"}
+    return [*(node_tree(name) for name in "abc"), batch]
+
+
+IN_BATCH = {"matchExpressions": [{"key": "dedicated", "operator": "In", "values": ["other", "batch"]}]}
+REQUIRED_BATCH = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [IN_BATCH]}}
+
+
+@pytest.mark.parametrize("effects", [("NoSchedule",), ("NoSchedule", "NoExecute")])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        pytest.param({"nodeSelector": {"dedicated": "batch"}}, id="nodeSelector"),
+        pytest.param({"affinity": {"nodeAffinity": REQUIRED_BATCH}}, id="nodeAffinity"),
+    ],
+)
+def test_a_taint_with_the_label_that_the_pod_asks_for_is_tolerated_first(rule: Tree, effects: tuple[str, ...]) -> None:
+    assert asked(pod_tree(**rule), nodes=dedicated("dedicated", *effects))[0][0]["kind"] == "toleration"
+
+
+def test_a_taint_of_kubernetes_itself_is_not_put_first() -> None:
+    pod = pod_tree(nodeSelector={"kubernetes.io/arch": "batch"})
+    found, _ = asked(pod, nodes=dedicated("kubernetes.io/arch", "NoSchedule"))
+    assert [each["kind"] for each in found][:2] == ["nodeSelector", "toleration"]
+
+
 def test_replicas_of_the_same_workload_are_the_last_to_go() -> None:
     """Their controller makes them again, and one of them waits as before."""
     replicas = [pod_tree(f"m-{number}", cpu="1", nodeName="a", priority=0) for number in range(3)]
@@ -210,6 +239,47 @@ def test_replicas_of_the_same_workload_are_the_last_to_go() -> None:
     assert last in " ".join(text.split())
     found, _ = asked(pod, nodes=[node_tree("a", cpu="3")], pods=replicas)
     assert [each["kind"] for each in found] == ["addNode", "request", "deletePods", "deletePods", "deletePods"]
+
+
+def victim(name: str, priority: int, kind: str = "ReplicaSet") -> Tree:
+    pod = pod_tree(name, cpu="4", nodeName=name, priority=priority)
+    return pod | owned_by(kind, f"of-{name}") | {"metadata": {**owned_by(kind)["metadata"], "name": name, "uid": name}}
+
+
+def test_pods_that_come_again_and_go_first_are_the_last_to_be_deleted_and_the_text_says_why() -> None:
+    """Their room is taken by what their controllers make, so the deletion frees nothing."""
+    nodes, pods = [node_tree(name) for name in "abc"], [victim("a", 200000), victim("b", 0), victim("c", -5)]
+    found, text = asked(pod_tree(priority=0), nodes=nodes, pods=pods)
+    assert [(each["kind"], each["changes"][0]["name"]) for each in found if each["kind"] != "addNode"] == [
+        ("deletePods", "c"),
+        ("deletePods", "b"),
+        ("request", "web"),
+        ("deletePods", "a"),
+    ]
+    texts = {each["changes"][0]["name"]: each["text"] for each in found}
+    assert texts["a"] == (
+        "delete default/a on a (priority 200000; its controller makes it again, and it goes first: "
+        "priority 200000 against 0)"
+    )
+    assert texts["b"].endswith("(priority 0; its controller makes it again, and it may get the room first)")
+    assert texts["c"].endswith("(priority -5)")
+    assert "and it goes first: priority 200000 against 0) (1 node)" in " ".join(text.split())
+
+
+def test_of_several_pods_that_go_the_text_says_how_many_come_again_before_the_pod() -> None:
+    pods = [victim("x", 9), victim("y", 7), victim("z", 0), pod_tree("w", cpu="1", priority=8)]
+    for pod in pods:
+        pod["spec"] |= {"nodeName": "a", "containers": pod_tree(cpu="1")["spec"]["containers"]}
+    pods[3]["metadata"]["uid"] = "w"
+    found, _ = asked(pod_tree(cpu="4", priority=0), nodes=[node_tree("a")], pods=pods)
+    (deletion,) = [each for each in found if each["kind"] == "deletePods"]
+    assert deletion["text"] == (
+        "delete default/x, default/w, default/y, default/z on a (priority 0 to 9; "
+        "controllers make 2 of them again, and these go first: priorities 7 to 9 against 0; "
+        "controllers make 1 of them again, and these may get the room first; "
+        "more important than the pod: priority 8 against 0)"
+    )
+    assert [each["controller"] for each in deletion["steps"][0]["facts"]["pods"]][:2] == ["replicaset/web", ""]
 
 
 def of_replica_set(pod: Tree, name: str, template_hash: str) -> Tree:
@@ -284,6 +354,25 @@ def test_pairs_where_no_single_change_helps() -> None:
     found, text = asked(pod, nodes=[node_tree("a", cpu="2")])
     assert [each["kind"] for each in found] == ["request+nodeSelector", "request+nodeLabel"]
     assert "request 2 of cpu instead of 3, and drop disk=ssd from the nodeSelector" in text
+
+
+def test_a_resource_is_nowhere_only_where_no_node_has_any_and_a_pair_leaves_the_pod_some() -> None:
+    taint = {"key": "example.com/gpu", "value": "", "effect": "NoSchedule"}
+    nodes = [node_tree("a"), node_tree("b", taints=[taint]), node_tree("c", taints=[taint])]
+    pod = pod_tree()
+    pod["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "9"
+    (nowhere,) = [each for each in asked(pod, nodes=nodes)[0] if each["kind"] == "request"]
+    assert nowhere["text"] == "request no example.com/gpu (now 9): it is nowhere to be had"
+    for node, count in zip(nodes[1:], ("8", "5"), strict=True):
+        node["status"]["allocatable"]["example.com/gpu"] = count
+    user = pod_tree("user", nodeName="b")
+    user["spec"]["containers"][0]["resources"] = {"requests": {"example.com/gpu": "6"}}
+    found, _ = asked(pod, nodes=nodes, pods=[user])
+    assert [each["text"] for each in found] == [
+        f"{nowhere['text'][:34]}: the nodes that it may be on have none free (2 nodes have 13 in all, 7 free)",
+        "request 5 of example.com/gpu instead of 9, and tolerate the taint example.com/gpu:NoSchedule",
+        "request 2 of example.com/gpu instead of 9, and take example.com/gpu:NoSchedule off node b",
+    ]
 
 
 def test_a_manifest_has_no_command() -> None:

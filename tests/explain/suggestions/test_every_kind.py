@@ -623,6 +623,49 @@ def test_a_requirement_could_accept_one_value_more() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("asked", "there", "meant"),
+    [
+        pytest.param("disktype=sdd", "disktype=ssd", ["disktype=ssd"], id="a near value"),
+        pytest.param("disk-type=ssd", "disktype=ssd", ["disktype=ssd"], id="a near key"),
+        pytest.param("disktype=ssd", "example.com/disktype=ssd", ["example.com/disktype=ssd"], id="a key with prefix"),
+        pytest.param("disktype=tape", "disktype=ssd", [], id="nothing near"),
+        pytest.param("disk-type=ssd", "disktype=hdd", [], id="a near key with another value"),
+        pytest.param("disktype=sdd", "disktype=ssd full=sdd", ["disktype=ssd"], id="another label has the value"),
+        pytest.param("kubernetes.io/hostname=node-2", "x=y", [], id="the name of a node"),
+    ],
+)
+def test_a_label_that_no_node_has_could_be_written_as_one_has_it(asked: str, there: str, meant: list[str]) -> None:
+    key, _, value = asked.partition("=")
+    node = labelled("node-1", dict(each.split("=") for each in there.split()))
+    tree = scenario(pod_tree(nodeSelector={key: value}), nodes=[node])
+    suggested_for(tree)  # each holds
+    found = [each for each in suggestions_for(tree) or () if each["kind"] == "nodeSelector"]
+    written = [f"write {each} instead of {asked} in the nodeSelector: no node has {asked}" for each in meant]
+    assert [each["text"] for each in found] == [*written, f"drop {asked} from the nodeSelector"]
+
+
+def test_a_label_that_some_node_has_is_no_mistake() -> None:
+    nodes = [labelled("a", {"disk": "ssd"}), labelled("b", {"disk": "sdd"}, cpu="1")]
+    found = suggestions_for(scenario(pod_tree(cpu="3", nodeSelector={"disk": "sdd"}), nodes=nodes))
+    assert not any(each["text"].startswith("write") for each in found or ())
+
+
+def test_a_value_that_no_pod_has_could_be_written_as_one_has_it() -> None:
+    database = pod_tree("db", nodeName="a")
+    database["metadata"]["labels"] = {"app": "database"}
+    term: Tree = {"labelSelector": {"matchLabels": {"app": "databse"}}, "topologyKey": "kubernetes.io/hostname"}
+    tree = scenario(pod_tree(affinity={"podAffinity": {REQUIRED: [term]}}), nodes=[labelled("a", {})], pods=[database])
+    suggested_for(tree)  # each holds
+    texts = [each["text"] for each in suggestions_for(tree) or () if each["kind"] == "podAffinity"]
+    written = "write app=database instead of app=databse in the required affinity to pods"
+    assert texts[0] == f"{written}: no pod of the namespace has app=databse"
+    assert texts[1].startswith("drop the required affinity to pods")
+    database["metadata"]["namespace"] = "other"
+    texts = [each["text"] for each in suggestions_for(tree) or () if each["kind"] == "podAffinity"]
+    assert [text.partition(" ")[0] for text in texts] == ["drop"]
+
+
 def test_who_has_set_the_gates_is_said() -> None:
     fields: Tree = {"f:spec": {"f:schedulingGates": {".": {}, 'k:{"name":"quota"}': {}}}}
     tree = scenario(pod_tree(schedulingGates=[{"name": "quota"}]), nodes=[node_tree("a")])
@@ -633,6 +676,26 @@ def test_who_has_set_the_gates_is_said() -> None:
     found = suggested_for(tree)["schedulingGate"]
     assert found["text"] == "remove the scheduling gates quota, or let kueue, which has set it, do it"
     assert found["steps"][0]["facts"]["owners"] == ["kueue"]
+
+
+def test_gates_of_a_template_come_again_with_the_next_pod() -> None:
+    tree = scenario(pod_tree(schedulingGates=[{"name": "quota"}]), nodes=[node_tree("a")])
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d", "uid": "1", "controller": True}
+    above = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "2", "controller": True}
+    tree["objects"]["replicasets"] = [
+        {"metadata": {"name": "web-5d", "namespace": "default", "ownerReferences": [above]}}
+    ]
+    fields: Tree = {"f:spec": {"f:schedulingGates": {".": {}, 'k:{"name":"quota"}': {}}}}
+    manager = {"manager": "kube-controller-manager", "operation": "Update", "fieldsV1": fields}
+    tree["pod"]["metadata"] |= {"ownerReferences": [owner], "managedFields": [manager]}
+    found = suggested_for(tree)["schedulingGate"]
+    assert found["text"] == "remove the scheduling gates quota, which the template of the pod has"
+    assert found["command"].startswith("kubectl patch pod web ")
+    assert found["commandNote"] == (
+        "the template of deployment/web has the gates: the pods that it makes from now on have them again"
+    )
+    del tree["pod"]["metadata"]["managedFields"]  # nobody says where they come from
+    assert suggested_for(tree)["schedulingGate"]["commandNote"] == ""
 
 
 def test_budgets_of_pods_that_would_go_are_named() -> None:

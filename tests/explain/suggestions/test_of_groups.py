@@ -124,6 +124,18 @@ def test_all_members_could_request_less() -> None:
     assert len(suggestion["changes"]) == 3
 
 
+def test_of_a_resource_that_too_few_have_the_text_says_how_much_there_is() -> None:
+    nodes = [node_tree("a"), node_tree("b")]
+    scenario = gang(3, nodes, cpu="1")
+    for pod in scenario["objects"]["pods"]:
+        pod["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "1"
+    assert by_kind(scenario)["request"]["text"].endswith("(now 1): it is nowhere to be had")
+    nodes[1]["status"]["allocatable"]["example.com/gpu"] = "2"
+    assert by_kind(scenario)["request"]["text"].endswith(
+        "(now 1): the nodes that they may be on have too little free (1 node has 2 in all, 2 free)"
+    )
+
+
 def test_the_command_is_one_of_the_controller_that_makes_all_members() -> None:
     scenario = gang(3, [node_tree("a", cpu="4")])
     for pod in scenario["objects"]["pods"]:

@@ -8,11 +8,12 @@ important on, which is not always the fewest, and it knows nothing of pods elsew
     pods of other nodes that hold the pod's claims, keep its zone closed, or make its zone too full
     in a small cluster each pod there is
 
-Pods of the pod's own controller come last: it makes them again, and one of its pods waits as before.
+Two kinds come last, as their controllers undo what the deletion does: pods of the pod's own controller, one of which
+then waits as before, and pods of a higher priority, which go first in the queue when they are made again.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -101,7 +102,7 @@ class _Room:
             for pod in info.pods.values()
             if all(pod.accounted.get(name, 0) >= lacking for name, lacking in short.items() if lacking > 0)
         ]
-        return sorted(enough, key=lambda pod: (self._comes_again(pod), pod.priority, pod.key))[:_PODS_TRIED]
+        return sorted(enough, key=lambda pod: (self._is_undone(pod), pod.priority, pod.key))[:_PODS_TRIED]
 
     # --- one by one ---------------------------------------------------------------------------------------------------
 
@@ -112,7 +113,7 @@ class _Room:
             yield self._alone(pod)
 
     def _importance(self, pod: PodInfo) -> tuple[object, ...]:
-        return self._comes_again(pod), self._rules.broken_by([[pod]]), pod.priority, pod.key
+        return self._is_undone(pod), self._rules.broken_by([[pod]]), pod.priority, pod.key
 
     def _elsewhere(self) -> Iterator[PodInfo]:
         """Pods that matter to more than their own node."""
@@ -181,8 +182,8 @@ class _Room:
 
     def _order(self, candidate: Candidate) -> tuple[object, ...]:
         most = max(pod.priority for pod in candidate.victims)
-        comes_again = any(map(self._comes_again, candidate.victims))
-        return len(candidate.victims), comes_again, candidate.broken_budgets, most, candidate.node_name
+        is_undone = any(map(self._is_undone, candidate.victims))
+        return len(candidate.victims), is_undone, candidate.broken_budgets, most, candidate.node_name
 
     def _comes_again(self, pod: PodInfo) -> bool:
         """Whether the pod's own controller has made this one, too: a Deployment also through an older ReplicaSet."""
@@ -190,17 +191,30 @@ class _Room:
         maker = owners(own.pod)
         return maker is not None and pod.namespace == own.namespace and owners(pod.pod) == maker
 
+    def _is_undone(self, pod: PodInfo) -> bool:
+        """Whether the deletion of the pod is of no use for long: what its controller makes takes the room."""
+        outranks = pod.priority > self._trials.pod.priority
+        return self._comes_again(pod) or (outranks and pod.pod.metadata.controller is not None)
+
     def _step(self, node_name: str, pods: tuple[PodInfo, ...], broken_budgets: int) -> Proposed:
         changes = tuple(ObjectChange("pods", pod.namespace, pod.name, delete=True) for pod in pods)
         elsewhere = sorted({self._cache.node_of(pod.uid) for pod in pods} - {node_name})
         facts = {
             "node": ", ".join((node_name, *elsewhere)),
-            "pods": [{"namespace": pod.namespace, "name": pod.name, "priority": pod.priority} for pod in pods],
+            "priority": self._trials.pod.priority,
+            "pods": [_as_fact(pod) for pod in pods],
             "brokenBudgets": broken_budgets,
             "budgets": budgets_of(pods, self._budgets),
             "comeAgain": [pod.name for pod in pods if self._comes_again(pod)],
         }
-        return Step(ChangeKind.DELETE_PODS, changes, 1.0, facts, comes_last=bool(facts["comeAgain"])), pods
+        return Step(ChangeKind.DELETE_PODS, changes, 1.0, facts, comes_last=any(map(self._is_undone, pods))), pods
+
+
+def _as_fact(pod: PodInfo) -> dict[str, Any]:
+    """`controller`: `replicaset/web`, or empty."""
+    owner = pod.pod.metadata.controller
+    controller = "" if owner is None else f"{owner.kind.lower()}/{owner.name}"
+    return {"namespace": pod.namespace, "name": pod.name, "priority": pod.priority, "controller": controller}
 
 
 def _selects(counters: TopologyCounters, match: PodMatch) -> IsMeant:

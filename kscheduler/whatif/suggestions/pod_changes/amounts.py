@@ -85,7 +85,23 @@ def requesting(demand: Demand, amount: int, trials: Trials) -> Demand:
     assert patch is not None  # noqa: S101  it could be lowered to nothing
     asked = demand.facts["amount"]
     facts = {**demand.facts, "to": amount}
+    if not amount:
+        facts["supply"] = supply_of(demand, trials)
     return replace(demand, patch=patch, size=(asked - amount) / asked, facts=facts, comes_last=not amount)
+
+
+def supply_of(demand: Demand, trials: Trials) -> dict[str, object]:
+    """What all nodes of the cluster have of the resource, whoever may use it: "nowhere" is said only of nothing."""
+    nodes = trials.cache.nodes
+    rows = nodes.rows()
+    allocatable = nodes.amounts(nodes.allocatable, demand.resource, rows)
+    free = np.maximum(allocatable - nodes.amounts(nodes.requested, demand.resource, rows), 0)
+    return {
+        "amount": int(allocatable.sum()),
+        "free": int(free.sum()),
+        "nodes": int(np.count_nonzero(allocatable)),
+        "asDevices": _is_of_devices(demand, trials),
+    }
 
 
 def _largest_request(

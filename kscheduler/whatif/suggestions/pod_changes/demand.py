@@ -7,7 +7,7 @@ from typing import Any, Final
 from kscheduler.whatif.suggestions.changed import Operation
 from kscheduler.whatif.suggestions.suggestion import ChangeKind
 
-_HALF: Final = 0.5
+HALF: Final = 0.5
 """Of a rule that goes, where nothing is measured."""
 
 Patch = tuple[Operation, ...]
@@ -20,7 +20,7 @@ class Demand:
     kind: ChangeKind
     patch: Patch
     """The largest relaxation."""
-    size: float = _HALF
+    size: float = HALF
     facts: Mapping[str, Any] = field(default_factory=dict)
     resource: str = ""
     """Of a request."""

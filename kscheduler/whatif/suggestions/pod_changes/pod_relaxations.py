@@ -16,6 +16,7 @@ from kscheduler.framework.pods.requests import PODS
 from kscheduler.framework.pods.spread_constraint import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
 from kscheduler.whatif.suggestions.changed import REMOVE, REPLACE, Operation, pointer
 from kscheduler.whatif.suggestions.pod_changes.demand import Demand
+from kscheduler.whatif.suggestions.pod_changes.near_labels import near_labels, near_pod_values
 from kscheduler.whatif.suggestions.pod_changes.node_rules import node_rules
 from kscheduler.whatif.suggestions.pod_changes.requests_lowered import lowered
 from kscheduler.whatif.suggestions.pod_changes.tolerated import tolerations
@@ -41,12 +42,13 @@ def demands(pod: PodInfo, nodes: NodeTable) -> Iterator[Demand]:
                 )
     yield from tolerations(pod, nodes)
     yield from node_rules(pod.pod)
-    yield from _pod_rules(pod.pod)
+    yield from near_labels(pod.pod, nodes)
+    yield from _pod_rules(pod.pod, nodes)
     yield from _spread(pod.pod)
     yield from _ports(pod.pod)
 
 
-def _pod_rules(pod: Pod) -> Iterator[Demand]:
+def _pod_rules(pod: Pod, nodes: NodeTable) -> Iterator[Demand]:
     affinity = pod.spec.affinity
     if affinity is None:
         return
@@ -57,8 +59,12 @@ def _pod_rules(pod: Pod) -> Iterator[Demand]:
     for kind, name, listed in rules:
         terms = listed.required_during_scheduling_ignored_during_execution if listed is not None else ()
         for position, term in enumerate(terms):
-            patch = (Operation(REMOVE, pointer("spec", "affinity", name, _REQUIRED, position)),)
-            yield Demand(kind, patch, 0.6, _term_facts(position, term))
+            at, facts = ("spec", "affinity", name, _REQUIRED, position), _term_facts(position, term)
+            if kind is ChangeKind.POD_AFFINITY:
+                for key, near in near_pod_values(pod, term, nodes):
+                    written = (Operation(REPLACE, pointer(*at, "labelSelector", "matchLabels", key), near),)
+                    yield Demand(kind, written, 0.2, {**facts, "to": {"key": key, "value": near}})
+            yield Demand(kind, (Operation(REMOVE, pointer(*at)),), 0.6, facts)
 
 
 def _term_facts(position: int, term: PodAffinityTerm) -> dict[str, Any]:

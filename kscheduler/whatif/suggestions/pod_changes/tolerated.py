@@ -4,6 +4,9 @@ Some taints are there so that a pod like this one stays away, and to tolerate th
 
     node.kubernetes.io/unschedulable, node-role.kubernetes.io/control-plane      the node should take nobody new
     kubernetes.io/arch=arm64, nvidia.com/gpu on a node with nvidia.com/gpu       it is for pods that ask for it
+
+Others are there for pods like this one: a pod whose node rules ask for the label dedicated=batch is meant for the nodes
+with the taint dedicated=batch, and to tolerate that comes first.
 """
 
 from collections.abc import Collection, Iterator
@@ -12,17 +15,20 @@ from typing import Any, Final
 import numpy as np
 
 from kscheduler.api.core import Pod, Taint
+from kscheduler.api.selectors import Operator
 from kscheduler.api.well_known import UNSCHEDULABLE
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.rules.tolerations import has_untolerated
 from kscheduler.whatif.suggestions.changed import ADD, Operation
-from kscheduler.whatif.suggestions.pod_changes.demand import Demand, Patch
+from kscheduler.whatif.suggestions.pod_changes.demand import HALF, Demand, Patch
 from kscheduler.whatif.suggestions.suggestion import ChangeKind
 
 _CORDON: Final = Taint(UNSCHEDULABLE, "", "NoSchedule")
 _EFFECTS: Final = ("NoSchedule", "NoExecute")
 _KUBERNETES: Final = "kubernetes.io"
+_MEANT: Final = 0.05
+"""The size of a toleration that says what the pod's node rules say already."""
 
 
 def tolerations(pod: PodInfo, nodes: NodeTable) -> Iterator[Demand]:
@@ -36,6 +42,7 @@ def tolerations(pod: PodInfo, nodes: NodeTable) -> Iterator[Demand]:
                 if keeps_away(taint, resources, pod):
                     last.add(taint.key)
     by_key: dict[str, int] = {}
+    meant: set[str] = set()
     for taint in sorted(counts, key=lambda each: (-counts[each], each.key, each.value, each.effect)):
         by_key[taint.key] = by_key.get(taint.key, 0) + 1
         facts = {"key": taint.key, "value": taint.value, "effect": taint.effect}
@@ -43,12 +50,16 @@ def tolerations(pod: PodInfo, nodes: NodeTable) -> Iterator[Demand]:
             pod.pod, {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
         )
         family, comes_last = f"taint {taint.key}", taint.key in last
-        yield Demand(ChangeKind.TOLERATION, patch, facts=facts, family=family, comes_last=comes_last)
+        is_meant = _is_meant(taint, pod)
+        if is_meant:
+            meant.add(taint.key)
+        size = _MEANT if is_meant else HALF
+        yield Demand(ChangeKind.TOLERATION, patch, size, facts, family=family, comes_last=comes_last)
     for key in (key for key, number in by_key.items() if number > 1):
         patch = _appended(pod.pod, {"key": key, "operator": "Exists"})
-        family, facts = f"taint {key}", {"key": key}
+        family, facts, size = f"taint {key}", {"key": key}, _MEANT if key in meant else 0.6
         yield Demand(
-            ChangeKind.TOLERATION, patch, 0.6, facts, family=family, is_last_resort=True, comes_last=key in last
+            ChangeKind.TOLERATION, patch, size, facts, family=family, is_last_resort=True, comes_last=key in last
         )
 
 
@@ -57,9 +68,25 @@ def keeps_away(taint: Taint, resources: Collection[str], pod: PodInfo) -> bool:
 
     A pod that asks for what the taint names, by its requests or its node rules, belongs there. `resources`: the node's.
     """
+    return (_is_of_kubernetes(taint) or taint.key in resources) and not _asks_for(taint.key, pod)
+
+
+def _is_of_kubernetes(taint: Taint) -> bool:
     prefix = taint.key.rpartition("/")[0]
-    is_of_kubernetes = prefix == _KUBERNETES or prefix.endswith(f".{_KUBERNETES}")
-    return (is_of_kubernetes or taint.key in resources) and not _asks_for(taint.key, pod)
+    return prefix == _KUBERNETES or prefix.endswith(f".{_KUBERNETES}")
+
+
+def _is_meant(taint: Taint, pod: PodInfo) -> bool:
+    """Whether the pod's node rules ask for a label with the taint's key and value; not of Kubernetes' own."""
+    if _is_of_kubernetes(taint):
+        return False
+    terms = pod.required_node_terms or ()
+    of_terms = any(
+        requirement.key == taint.key and requirement.operator is Operator.IN and taint.value in requirement.values
+        for term in terms
+        for requirement in term.labels
+    )
+    return of_terms or pod.pod.spec.node_selector.get(taint.key) == taint.value
 
 
 def _asks_for(name: str, pod: PodInfo) -> bool:
