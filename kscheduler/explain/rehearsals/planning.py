@@ -83,8 +83,23 @@ def new_objects_of_file(path: str) -> NewObjects:
     for document in read_source(path):
         if not isinstance(document, Document):
             raise ScenarioError(f"{document.where}: a scenario where a Kubernetes object was expected")
+        refuse_too_many(document)
         documents.append(document)
     return NewObjects(path, tuple(documents))
+
+
+def refuse_too_many(document: Document) -> None:
+    """A workload's own count is bounded as `replicas` is: whoever made its pods would work on it until it is killed.
+
+    Raises `ScenarioError`.
+    """
+    spec = document.tree.get("spec")
+    if not isinstance(spec, dict):
+        return
+    for name in ("replicas", "parallelism"):
+        count = spec.get(name)
+        if isinstance(count, int) and not 0 <= count <= MOST_NEW_PODS:
+            raise ScenarioError(f"{document.where}: spec.{name}: {count} is not from 0 to {MOST_NEW_PODS}")
 
 
 def templates_in(news: Iterable[NewObjects], namespace: str) -> Iterator[tuple[str, str]]:
@@ -209,10 +224,8 @@ def _new_pods(
     pods: list[Pod] = []
     problems: list[str] = []
     for manifests in wishes.new_objects:
-        for new in _new_of(manifests, wishes, objects, added, rules.default_pod, apis):
+        for new in _new_of(manifests, wishes, objects, added, rules.default_pod, apis, len(pods)):
             unknown = "" if rules.priorities is None else _unknown_priority(new, added)
-            if len(pods) + len(new.copies) >= MOST_NEW_PODS:
-                raise ScenarioError(f"{new.where}: more than {MOST_NEW_PODS} new pods: ask for fewer")
             if perf_counter() > ends_at:
                 raise ScenarioError(
                     f"{new.where}: to make the new pods alone takes more than {seconds:.1f} s: ask for fewer"
@@ -291,7 +304,9 @@ def _new_of(
     added: Manifests,
     default_pod: DefaultPod,
     apis: Sequence[GroupAPI],
+    before: int,
 ) -> Iterable[NewPod]:
+    """`before`: pods that other manifests make."""
     documents = list(given.documents)
     for document in documents:
         added.notes.extend(misspelt_in_new(document))
@@ -305,12 +320,18 @@ def _new_of(
     for plural, listed in others.objects.items():
         added.objects[plural].extend(listed)
     news: list[NewPod] = []
+    node_names = sorted(node.metadata.name for node in objects.nodes)
+    made = before
     for new in all_new_pods(documents, wishes.namespace, wishes.replicas):
+        is_daemon = new.origin.startswith("DaemonSet")
+        made += len(node_names) if is_daemon else 1 + len(new.copies)
+        if made > MOST_NEW_PODS:  # before any is made: each takes memory
+            raise ScenarioError(f"{new.where}: more than {MOST_NEW_PODS} new pods: ask for fewer")
         for document in new.besides:
             kind = KIND_BY_NAME[str(document.tree["kind"])]
             added.objects[kind.plural].append(read_object(document, kind, added, default_pod))
-        if new.origin.startswith("DaemonSet"):
-            news.extend(on_each_node(new, sorted(node.metadata.name for node in objects.nodes)))
+        if is_daemon:
+            news.extend(on_each_node(new, node_names))
         else:
             news.append(new)
     if not news and not (any(others.objects.values()) or others.groups or others.claim_templates):

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
+from typing import Final
 
 import msgspec
 
@@ -16,6 +17,8 @@ from kscheduler.state.cache import Cache
 from kscheduler.whatif.device_claims.of_new_nodes import slices_like
 from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
 
+MOST_NEW_NODES: Final = 10_000
+"""Of one question."""
 _CORDON = Taint(key=UNSCHEDULABLE, effect="NoSchedule")
 
 
@@ -25,6 +28,13 @@ class MoreNodes:
 
     count: int
     like: str
+
+
+def refuse_too_many_nodes(added: Iterable[MoreNodes], field: str) -> None:
+    """Raises `ScenarioError` that begins with the field: each node is an object in memory."""
+    count = sum(each.count for each in added)
+    if count > MOST_NEW_NODES:
+        raise ScenarioError(f"{field}: {count} nodes are more than {MOST_NEW_NODES}")
 
 
 @dataclass(frozen=True, slots=True)

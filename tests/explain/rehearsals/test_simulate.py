@@ -1,6 +1,7 @@
 """`kscheduler simulate` over objects from a file: who goes where, who stays, what goes, what is left."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from kscheduler.cli import main
+from kscheduler.cli.kubectl_plugin import main as main_of_kubectl
 from kscheduler.explain.rehearsals.in_json import simulation_schema
 
 Tree = dict[str, Any]
@@ -66,6 +68,18 @@ def budget(allowed: int) -> Tree:
         "spec": spec,
         "status": status,
     }
+
+
+def simulate(*flags: str) -> int:
+    return main(["simulate", *flags])
+
+
+def whatif(*flags: str) -> int:
+    return main_of_kubectl(["whatif", *flags])
+
+
+Command = Callable[..., int]
+COMMANDS = (simulate, whatif)
 
 
 class Play:
@@ -246,11 +260,28 @@ def test_another_configuration(play: Play) -> None:
     (("--capacity",), "--capacity counts pods like the first of -f FILE: give one"),
     (("--replicas", "3"), "--replicas is how many pods each manifest of -f FILE makes: give one"),
     (("--replicas", "0"), "--replicas: a number above 0 was expected"),
+    (("--replicas", "1000000000", "-f", "x"), "--replicas: 1000000000 is not from 1 to 20000"),
+    (("--add-nodes", "99999999:a"), "--add-nodes: 99999999 nodes are more than 10000"),
+    (("--add-nodes", "6000:a", "--add-nodes", "6000:a"), "--add-nodes: 12000 nodes are more than 10000"),
+    (("--add-nodes", "²:a"), "--add-nodes ²:a: COUNT:NODE was expected"),
     (("--master", "http://127.0.0.1:1"), "--kubeconfig, --context and --master go with a live cluster"),
     (("-f", "missing.yaml"), "missing.yaml: cannot be read"),
 ])  # fmt: skip
 def test_flags_that_cannot_be_used(play: Play, flags: tuple[str, ...], problem: str) -> None:
     assert problem in play.refused(*flags, objects=[node("a")])
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_more_pods_than_fit_into_memory_are_refused_before_any_is_made(
+    play: Play, command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = play.write("cluster.yaml", node("a"))
+    many = play.write("many.yaml", workload("Deployment", 10**9))
+    assert command("--from", source, "-f", many) == 2
+    assert f"{many}: document 1: spec.replicas: 1000000000 is not from 0 to 20000" in capsys.readouterr().err
+    sets = [{**workload("StatefulSet", 20_000), "metadata": {"name": f"s-{number}"}} for number in range(2)]
+    assert command("--from", source, "-f", play.write("sets.yaml", *sets)) == 2
+    assert "more than 20000 new pods: ask for fewer" in capsys.readouterr().err
 
 
 def test_flags_are_looked_at_before_any_cluster(capsys: pytest.CaptureFixture[str]) -> None:
