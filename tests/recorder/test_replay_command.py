@@ -1,6 +1,7 @@
 """`kscheduler replay`: what it prints, and its exit codes."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ from kscheduler.cli.commands import replay
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration, load_bytes
 from kscheduler.explain.recordings.in_json import replay_schema
+from kscheduler.explain.recordings.in_text import replay_text
+from kscheduler.explain.text.layout import PLAIN
 from kscheduler.recorder.file.directory import segments_in
+from kscheduler.recorder.replaying.replay import Report
 from tests.recorder.recorded import record
 
 OTHER = """apiVersion: kubescheduler.config.k8s.io/v1
@@ -34,6 +38,16 @@ def test_an_equal_recording_ends_with_0_and_its_hash(recording: Path, capsys: py
     said = capsys.readouterr()
     assert "all came out as recorded" in said.out
     assert said.err == ""
+
+
+def test_lost_entries_are_in_the_first_line() -> None:
+    style = replace(PLAIN, width=200)
+    first, second, *_ = replay_text(Report(entries=90, decisions=450, first=1, last=2, lost=1887), style).splitlines()
+    assert first.startswith("450 decisions, 90 entries (1,887 more were lost), 0 segments: ")
+    assert second.startswith("all that was recorded came out the same (450 judged)")
+    first, second = replay_text(Report(decisions=450, first=1, last=2), style).splitlines()
+    assert "lost" not in first
+    assert second.startswith("all came out as recorded (450 judged)")
 
 
 def test_for_programs_there_is_one_object(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
