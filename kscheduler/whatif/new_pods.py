@@ -33,6 +33,8 @@ class NewPod:
     notes: list[str] = field(default_factory=list)
     copies: list[str] = field(default_factory=list)
     """Names of further pods that are alike but for their names."""
+    workload: tuple[str, str, str] | None = None
+    """What makes it, as kind, namespace and name; `None`: it has a manifest of its own."""
 
 
 def new_pods(documents: list[Document], namespace: str) -> Iterator[NewPod]:
@@ -121,7 +123,7 @@ def _of_workload(document: Document, kind: str, namespace: str, ordinal: int = 0
         "spec": deepcopy(template["spec"]),
     }
     origin = f"{kind} {meta['namespace']}/{meta['name']}{_how_many(tree, kind)}"
-    new = NewPod(pod, origin, where)
+    new = NewPod(pod, origin, where, workload=(kind, meta["namespace"], meta["name"]))
     _add_controller_fields(new, tree, kind, ordinal)
     return new
 

@@ -15,6 +15,7 @@ from kscheduler.assembly import group_apis
 from kscheduler.explain.questions.as_if import locally_defaulted, merged
 from kscheduler.explain.questions.membership import groups_not_followed, unfollowed
 from kscheduler.explain.questions.serving import Serving
+from kscheduler.explain.rehearsals.running_already import notes_on_running
 from kscheduler.explain.text.printable import printable
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.state.pod_groups.group_apis import GroupAPI
@@ -224,7 +225,9 @@ def _new_pods(
     pods: list[Pod] = []
     problems: list[str] = []
     for manifests in wishes.new_objects:
-        for new in _new_of(manifests, wishes, objects, added, rules.default_pod, apis, len(pods)):
+        news = list(_new_of(manifests, wishes, objects, added, rules.default_pod, apis, len(pods)))
+        added.notes.extend(notes_on_running(news, objects))
+        for new in news:
             unknown = "" if rules.priorities is None else _unknown_priority(new, added)
             if perf_counter() > ends_at:
                 raise ScenarioError(

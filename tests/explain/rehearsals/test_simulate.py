@@ -150,6 +150,40 @@ def test_a_workload_makes_its_pods(play: Play, kind: str, names: list[str]) -> N
     assert len(tree["placed"]) == 4
 
 
+def with_hash(name: str) -> Tree:
+    owned = pod(name, cpu="100m", on="a", owner={**OWNER, "name": "new-5d9c"})
+    owned["metadata"]["labels"]["pod-template-hash"] = "5d9c"
+    return owned
+
+
+OF_DEPLOYMENT = {**OWNER, "kind": "Deployment", "name": "new"}
+REPLICA_SET = {
+    "apiVersion": "apps/v1",
+    "kind": "ReplicaSet",
+    "metadata": {"name": "new-5d9c", "namespace": "shop", "uid": "5", "ownerReferences": [OF_DEPLOYMENT]},
+    "spec": {"selector": {"matchLabels": {"app": "web"}}},
+}
+BESIDES = "Deployment shop/new exists with"
+
+
+@pytest.mark.parametrize(("replicas", "objects", "notes"), [
+    pytest.param(5, [with_hash("r-1"), with_hash("r-2")],
+                 [f"{BESIDES} 2 pods: these 5 come besides them; to scale up to 5, say replicas: 3"], id="by the hash"),
+    pytest.param(5, [REPLICA_SET, pod("r", cpu="100m", on="a", owner={**OWNER, "name": "new-5d9c"})],
+                 [f"{BESIDES} 1 pod: these 5 come besides it; to scale up to 5, say replicas: 4"], id="by ReplicaSet"),
+    pytest.param(1, [with_hash("r-1"), with_hash("r-2")],
+                 [f"{BESIDES} 2 pods: this 1 comes besides them"], id="less than there are"),
+    pytest.param(2, [pod("r", cpu="100m", on="a"), {**with_hash("done"), "status": {"phase": "Succeeded"}}],
+                 [], id="others, and pods that have ended"),
+])  # fmt: skip
+def test_pods_of_a_workload_that_has_some_already_come_besides_them_which_is_noted(
+    play: Play, replicas: int, objects: list[Tree], notes: list[str]
+) -> None:
+    tree = play("-f", play.write("new.yaml", workload("Deployment", replicas)), objects=[node("a", cpu="8"), *objects])
+    assert len(tree["placed"]) == replicas
+    assert [note for note in tree["notes"] if "exists" in note] == notes
+
+
 def test_a_daemon_set_has_a_pod_on_each_node(play: Play) -> None:
     new = play.write("new.yaml", workload("DaemonSet"))
     tree = play("-f", new, objects=[node("a"), node("b", unschedulable=True), node("c", cpu="500m")])
