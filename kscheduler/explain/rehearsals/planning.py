@@ -19,6 +19,7 @@ from kscheduler.explain.rehearsals.running_already import notes_on_running
 from kscheduler.explain.text.printable import printable
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.state.pod_groups.group_apis import GroupAPI
+from kscheduler.whatif.fields.unknown_fields import nearest
 from kscheduler.whatif.manifests import (
     CLAIM_TEMPLATE,
     KIND_BY_NAME,
@@ -28,7 +29,7 @@ from kscheduler.whatif.manifests import (
     read_object,
     sorted_out,
 )
-from kscheduler.whatif.new_pods import WORKLOADS, NewPod, all_new_pods, misspelt_in_new, on_each_node
+from kscheduler.whatif.new_pods import WORKLOADS, NewPod, all_new_pods, misspelt_in_new, on_each_node, pods_wanted
 from kscheduler.whatif.priority import SYSTEM_PRIORITIES, classes_of
 from kscheduler.whatif.rehearsal.plan import HeldCluster, MoreNodes, NodeEdit, RehearsalPlan
 from kscheduler.whatif.scenario import ClusterObjects, Document, ScenarioError, nothing_in, read_source, source_name
@@ -86,6 +87,9 @@ def new_objects_of_file(path: str) -> NewObjects:
             raise ScenarioError(f"{document.where}: a scenario where a Kubernetes object was expected")
         refuse_too_many(document)
         documents.append(document)
+    if not documents:
+        nothing = "no object in it, only an empty file or list: give pods, or what makes pods"
+        raise ScenarioError(f"{source_name(path)}: {nothing}")
     return NewObjects(path, tuple(documents))
 
 
@@ -274,10 +278,14 @@ def _refuse(problems: Iterable[str]) -> None:
 
 def _place_of(document: Document) -> str:
     """`FILE: document 2 (Deployment web)`; nothing is known of the object yet."""
+    return f"{document.where} ({_called(document)})"
+
+
+def _called(document: Document) -> str:
+    """Kind and name, as far as they are there."""
     metadata = document.tree.get("metadata")
     name = (metadata.get("name") or metadata.get("generateName")) if isinstance(metadata, dict) else None
-    words = [str(word) for word in (document.tree.get("kind"), name) if word]
-    return f"{document.where} ({printable(' '.join(words))})"
+    return printable(" ".join(str(word) for word in (document.tree.get("kind"), name) if word))
 
 
 def _as_node(edit: NodeEdit) -> Tree:
@@ -338,8 +346,22 @@ def _new_of(
         else:
             news.append(new)
     if not news and not (any(others.objects.values()) or others.groups or others.claim_templates):
-        raise ScenarioError(f"{given.where}: no pod and nothing that makes pods")
+        raise ScenarioError(f"{given.where}: {_why_no_pods(documents, wishes.replicas)}")
     return news
+
+
+def _why_no_pods(documents: Sequence[Document], replicas: int | None) -> str:
+    """`no pod and nothing that makes pods: Deploymnet web (do you mean Deployment?)`."""
+    found = []
+    for document in documents[:MOST_PROBLEMS]:
+        kind = str(document.tree.get("kind"))
+        if kind in WORKLOADS and not pods_wanted(document.tree, replicas):
+            found.append(f"{_called(document)} asks for 0 pods")
+        else:
+            near = "" if kind in KIND_BY_NAME else nearest(kind, (*WORKLOADS, *KIND_BY_NAME))
+            found.append(f"{_called(document)}{f' (do you mean {near}?)' if near else ''}")
+    named = f": {', '.join(found)}" if found else ""
+    return f"no pod and nothing that makes pods{named}"
 
 
 def _named(pod: Pod, name: str) -> Pod:

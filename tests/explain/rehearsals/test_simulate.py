@@ -318,6 +318,24 @@ def test_more_pods_than_fit_into_memory_are_refused_before_any_is_made(
     assert "more than 20000 new pods: ask for fewer" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("text", "said"), [
+    pytest.param("", "new.yaml: no object in it, only an empty file or list: give pods", id="empty"),
+    pytest.param("hello\n", "a mapping with apiVersion and kind was expected", id="a word"),
+    pytest.param('{"apiVersion": "apps/v1", "kind": "Deploymnet", "metadata": {"name": "web"}}',
+                 "no pod and nothing that makes pods: Deploymnet web (do you mean Deployment?)", id="a misspelt kind"),
+    pytest.param(json.dumps(workload("Deployment", 0)),
+                 "no pod and nothing that makes pods: Deployment new asks for 0 pods", id="no replicas"),
+])  # fmt: skip
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_file_that_makes_no_pods_is_refused_with_the_reason(
+    play: Play, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: Command, text: str, said: str
+) -> None:
+    (tmp_path / "new.yaml").write_text(text)
+    source = play.write("cluster.yaml", node("a"))
+    assert command("--from", source, "-f", str(tmp_path / "new.yaml")) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_flags_are_looked_at_before_any_cluster(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--add-nodes", "3", "--kubeconfig", "not-there", "--from", "not-there"]) == 2
     assert "--add-nodes 3: COUNT:NODE was expected" in capsys.readouterr().err
