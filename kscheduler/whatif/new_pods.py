@@ -100,8 +100,10 @@ def _pods_of_workload(document: Document, kind: str, namespace: str, count: int)
 def pods_wanted(tree: Tree, replicas: int | None = None) -> int:
     """How many pods a workload is to have, of a DaemonSet on a node. `replicas`: whatever its manifest says."""
     kind = str(tree.get("kind"))
-    if kind == "DaemonSet" or replicas is not None:
-        return 1 if kind == "DaemonSet" or replicas is None else replicas
+    if kind == "DaemonSet":
+        return 1
+    if replicas is not None:
+        return replicas
     spec = tree.get("spec") or {}
     count = spec.get("parallelism", 1) if kind == "Job" else spec.get("replicas", 1)
     return count if isinstance(count, int) and count >= 0 else 1

@@ -20,8 +20,8 @@ from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.rehearsals.in_json import API_VERSION
 from kscheduler.explain.rehearsals.planning import MOST_NEW_PODS, NewObjects, Wishes, refuse_too_many
 from kscheduler.plugins.in_tree import registry
-from kscheduler.whatif.fields.unknown_fields import nearest
-from kscheduler.whatif.rehearsal.plan import MOST_NEW_NODES, MoreNodes, NodeEdit, refuse_too_many_nodes
+from kscheduler.whatif.fields.unknown_fields import nearest, nearest_node
+from kscheduler.whatif.rehearsal.plan import MoreNodes, NodeEdit, refuse_too_many_nodes
 from kscheduler.whatif.scenario import Document, ScenarioError, field_first, flattened
 
 KIND: Final = "SimulationRequest"
@@ -97,9 +97,8 @@ def wishes_of(request: SimulationRequest, node_names: Iterable[str]) -> Wishes:
     known = frozenset(node_names)
     for field, name in _named_nodes(request):
         if name not in known:
-            near = nearest(name, known) if len(known) < MOST_NEW_NODES else ""
-            hint = f": do you mean {near}?" if near else f" among the {len(known)} nodes"
-            raise ScenarioError(f"{field}: there is no node {name}{hint}")
+            near = nearest_node(name, known)
+            raise ScenarioError(f"{field}: there is no node {name}{near or f' among the {len(known)} nodes'}")
     documents = tuple(_documents(request.objects))
     return Wishes(
         new_objects=(NewObjects("objects", documents),) if documents else (),

@@ -15,6 +15,7 @@ from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.registry import Registry
 from kscheduler.state.cache import Cache
 from kscheduler.whatif.device_claims.of_new_nodes import slices_like
+from kscheduler.whatif.fields.unknown_fields import nearest_node
 from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
 
 MOST_NEW_NODES: Final = 10_000
@@ -150,7 +151,8 @@ def _is_same(taint: Taint, other: Taint, *, exactly: bool) -> bool:
 
 def _known(nodes: Mapping[str, Node], name: str, where: str) -> Node:
     if name not in nodes:
-        raise ScenarioError(f"{where}: there is no node {name} among its {len(nodes)} nodes")
+        near = nearest_node(name, nodes)
+        raise ScenarioError(f"{where}: there is no node {name}{near or f' among its {len(nodes)} nodes'}")
     return nodes[name]
 
 

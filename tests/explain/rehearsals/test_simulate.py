@@ -287,7 +287,8 @@ def test_another_configuration(play: Play) -> None:
 
 
 @pytest.mark.parametrize(("flags", "problem"), [
-    (("--drain", "c"), "there is no node c among its 1 nodes"),
+    (("--drain", "c"), "there is no node c among its 2 nodes"),
+    (("--drain", "node-7"), "there is no node node-7: do you mean node-007?"),
     (("--add-nodes", "a"), "--add-nodes a: COUNT:NODE was expected, such as 3:node-7"),
     (("--label-node", "a"), "--label-node a: NODE:KEY=VALUE or NODE:KEY- was expected"),
     (("--taint-node", "a:team=ml"), "--taint-node a:team=ml: NODE:KEY=VALUE:EFFECT was expected"),
@@ -302,7 +303,7 @@ def test_another_configuration(play: Play) -> None:
     (("-f", "missing.yaml"), "missing.yaml: cannot be read"),
 ])  # fmt: skip
 def test_flags_that_cannot_be_used(play: Play, flags: tuple[str, ...], problem: str) -> None:
-    assert problem in play.refused(*flags, objects=[node("a")])
+    assert problem in play.refused(*flags, objects=[node("a"), node("node-007")])
 
 
 @pytest.mark.parametrize("command", COMMANDS)
