@@ -209,6 +209,7 @@ def planned(
     notes = [
         *notes_of(left_out, where),
         *added.notes,
+        *plan.without_effect(),
         *_not_served(pods, served),
         *unfollowed(concerned, served.config),
         *groups_not_followed(added.groups, concerned, served.config),

@@ -102,6 +102,22 @@ class RehearsalPlan:
             _known(found, name, self.where)
         return tuple(found[name] for name in sorted(found) if name not in self.gone_nodes)
 
+    def without_effect(self) -> Iterator[str]:
+        """A note for each change that changes nothing, or that another one outdoes. Raises as `nodes`."""
+        found = {node.metadata.name: node for node in self.objects.nodes}
+        for edit in self.edits:
+            node = _known(found, edit.node, self.where)
+            for key in (key for key, value in (edit.labels or {}).items() if value is None):
+                if key not in node.metadata.labels:
+                    yield f"node {edit.node} has no label {key}: nothing is removed"
+            if edit.taint is not None and edit.removes_taint and edited(node, edit).spec.taints == node.spec.taints:
+                taint = f"{edit.taint.key}:{edit.taint.effect}" if edit.taint.effect else edit.taint.key
+                yield f"node {edit.node} has no taint {taint}: nothing is removed"
+            found[edit.node] = edited(node, edit)
+        for name in dict.fromkeys(self.drained):
+            if name in self.gone_nodes:
+                yield f"node {name} is removed, which takes its pods at once: it is not drained before"
+
     def _copied(self, nodes: Mapping[str, Node]) -> Iterator[tuple[MoreNodes, Node]]:
         """The nodes to add. Raises `ScenarioError`."""
         known = dict(nodes)

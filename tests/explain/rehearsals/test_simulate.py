@@ -506,6 +506,29 @@ def test_of_a_removal_the_answer_says_first_what_becomes_of_the_pods(play: Play)
     assert text.startswith("a, removed: 1 pod is evicted, 1 gets a node\n\n1 pod would lose their node")
 
 
+def test_a_change_that_changes_nothing_is_noted(play: Play) -> None:
+    tainted = node("a", labels={"disk": "ssd"}, taints=[{"key": "team", "value": "ml", "effect": "NoSchedule"}])
+    none = ("--label-node", "a:nope-", "--taint-node", "a:absent:NoSchedule-", "--taint-node", "a:team:NoExecute-")
+    assert play(*none, objects=[tainted])["notes"] == [
+        "node a has no label nope: nothing is removed",
+        "node a has no taint absent:NoSchedule: nothing is removed",
+        "node a has no taint team:NoExecute: nothing is removed",
+    ]
+    some = ("--label-node", "a:disk-", "--taint-node", "a:team:NoSchedule-")
+    added = ("--label-node", "a:new=x", "--label-node", "a:new-")
+    assert play(*some, *added, objects=[tainted])["notes"] == []
+
+
+def test_of_a_node_that_is_drained_and_removed_one_sentence_says_what_becomes_of_its_pods(play: Play) -> None:
+    objects = [node("a"), node("b"), pod("moves", on="a"), budget(0)]
+    tree = play("--drain", "a", "--remove-node", "a", objects=objects)
+    assert tree["drains"] == []
+    assert [note.partition(":")[0] for note in tree["notes"]] == ["node a is removed, which takes its pods at once"]
+    text = play.text("--drain", "a", "--remove-node", "a", objects=objects)
+    assert text.splitlines()[0] == "a, removed: 1 pod is evicted, 1 gets a node"
+    assert "would be empty" not in text
+
+
 def test_each_row_of_the_room_has_one_unit(play: Play) -> None:
     objects = [node("a", cpu="4500m"), node("b"), pod("runs", cpu="500m", on="a"), pod("waits", cpu="1500m")]
     rows = {line.split()[0]: " ".join(line.split()[1:]) for line in play.text(objects=objects).splitlines() if line}
