@@ -8,6 +8,7 @@ from kscheduler.explain.rejections import plugin_rejections
 from kscheduler.explain.situation import NO_SITUATION, Situation
 from kscheduler.framework.status import Status
 from kscheduler.whatif.decide import Decision
+from kscheduler.whatif.fields.unknown_fields import nearest_node
 
 Tree = dict[str, Any]
 
@@ -51,7 +52,8 @@ def against(decision: Decision, node: str, situation: Situation = NO_SITUATION) 
     if record is None:
         return Against(node, chosen, problem="the pod was not judged: no node was looked at")
     if node not in record.diagnosis.names:
-        return Against(node, chosen, problem=f"there is no node {node} among the {record.num_all_nodes}")
+        near = nearest_node(node, record.diagnosis.names)
+        return Against(node, chosen, problem=f"there is no node {node}{near or f' among the {record.num_all_nodes}'}")
     rejected = record.diagnosis.pre_filter
     if rejected.is_rejected:
         return Against(node, chosen, status=rejected)

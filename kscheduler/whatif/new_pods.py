@@ -33,6 +33,8 @@ class NewPod:
     notes: list[str] = field(default_factory=list)
     copies: list[str] = field(default_factory=list)
     """Names of further pods that are alike but for their names."""
+    workload: tuple[str, str, str] | None = None
+    """What makes it, as kind, namespace and name; `None`: it has a manifest of its own."""
 
 
 def new_pods(documents: list[Document], namespace: str) -> Iterator[NewPod]:
@@ -69,8 +71,7 @@ def all_new_pods(documents: list[Document], namespace: str, replicas: int | None
             name = tree["metadata"]["name"]
             yield NewPod(tree, "its manifest", document.where, copies=[f"{name}-{nth}" for nth in range(1, count)])
         elif kind in WORKLOADS:
-            count = 1 if kind == "DaemonSet" else _wanted(document.tree, kind) if replicas is None else replicas
-            yield from _pods_of_workload(document, kind, namespace, count)
+            yield from _pods_of_workload(document, kind, namespace, pods_wanted(document.tree, replicas))
 
 
 def on_each_node(new: NewPod, node_names: Iterable[str]) -> Iterator[NewPod]:
@@ -96,7 +97,13 @@ def _pods_of_workload(document: Document, kind: str, namespace: str, count: int)
         yield first
 
 
-def _wanted(tree: Tree, kind: str) -> int:
+def pods_wanted(tree: Tree, replicas: int | None = None) -> int:
+    """How many pods a workload is to have, of a DaemonSet on a node. `replicas`: whatever its manifest says."""
+    kind = str(tree.get("kind"))
+    if kind == "DaemonSet":
+        return 1
+    if replicas is not None:
+        return replicas
     spec = tree.get("spec") or {}
     count = spec.get("parallelism", 1) if kind == "Job" else spec.get("replicas", 1)
     return count if isinstance(count, int) and count >= 0 else 1
@@ -121,7 +128,7 @@ def _of_workload(document: Document, kind: str, namespace: str, ordinal: int = 0
         "spec": deepcopy(template["spec"]),
     }
     origin = f"{kind} {meta['namespace']}/{meta['name']}{_how_many(tree, kind)}"
-    new = NewPod(pod, origin, where)
+    new = NewPod(pod, origin, where, workload=(kind, meta["namespace"], meta["name"]))
     _add_controller_fields(new, tree, kind, ordinal)
     return new
 

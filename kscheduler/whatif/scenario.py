@@ -257,7 +257,8 @@ def parse_line(line: bytes | msgspec.Raw, where: str, built_in: LoadedConfig | N
     try:
         read = _DECODER.decode(line)
     except UndecodableError as error:
-        raise ScenarioError(f"{where}: {field_first(str(error))}") from None
+        mapping = "" if bytes(line).lstrip().startswith(b"{") else "; a mapping with apiVersion and kind was expected"
+        raise ScenarioError(f"{where}: {field_first(str(error))}{mapping}") from None
     tree = _whole(line, where)
     if not tree:
         raise ScenarioError(f"{where}: an empty object is neither a Kubernetes object nor a scenario")

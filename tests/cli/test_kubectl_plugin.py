@@ -95,10 +95,14 @@ def test_an_address_in_the_environment_that_is_none_is_refused_in_a_line_that_na
 @pytest.mark.parametrize("output", ["text", "json"])
 def test_a_node_that_is_not_there_ends_with_1(output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "nodes.yaml"
-    file.write_text("apiVersion: v1\nkind: Node\nmetadata: {name: there}\nstatus: {allocatable: {cpu: 1, pods: 9}}\n")
+    file.write_text(
+        "apiVersion: v1\nkind: Node\nmetadata: {name: node-007}\nstatus: {allocatable: {cpu: 1, pods: 9}}\n"
+    )
     words = ["nodes", "--from", str(file), "-o", output]
-    assert main([*words, "there"]) == 0
+    assert main([*words, "node-007"]) == 0
     capsys.readouterr()
-    assert main([*words, "there", "nope"]) == 1
+    assert main([*words, "node-007", "nope", "node-7"]) == 1
     said = capsys.readouterr()
-    assert "there is no node nope" in (said.out if output == "text" else said.err)
+    told = said.out if output == "text" else said.err
+    assert "there is no node nope\n" in told
+    assert "there is no node node-7: do you mean node-007?\n" in told

@@ -1,7 +1,9 @@
 """`kscheduler replay`: what it prints, and its exit codes."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -9,9 +11,12 @@ from jsonschema import Draft202012Validator
 from kscheduler.cli import build_parser, main
 from kscheduler.cli.commands import replay
 from kscheduler.config.feature_gates import parse_feature_gates
-from kscheduler.config.loader import default_configuration
+from kscheduler.config.loader import default_configuration, load_bytes
 from kscheduler.explain.recordings.in_json import replay_schema
+from kscheduler.explain.recordings.in_text import replay_text
+from kscheduler.explain.text.layout import PLAIN
 from kscheduler.recorder.file.directory import segments_in
+from kscheduler.recorder.replaying.replay import Report
 from tests.recorder.recorded import record
 
 OTHER = """apiVersion: kubescheduler.config.k8s.io/v1
@@ -33,6 +38,16 @@ def test_an_equal_recording_ends_with_0_and_its_hash(recording: Path, capsys: py
     said = capsys.readouterr()
     assert "all came out as recorded" in said.out
     assert said.err == ""
+
+
+def test_lost_entries_are_in_the_first_line() -> None:
+    style = replace(PLAIN, width=200)
+    first, second, *_ = replay_text(Report(entries=90, decisions=450, first=1, last=2, lost=1887), style).splitlines()
+    assert first.startswith("450 decisions, 90 entries (1,887 more were lost), 0 segments: ")
+    assert second.startswith("all that was recorded came out the same (450 judged)")
+    first, second = replay_text(Report(decisions=450, first=1, last=2), style).splitlines()
+    assert "lost" not in first
+    assert second.startswith("all came out as recorded (450 judged)")
 
 
 def test_for_programs_there_is_one_object(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,6 +91,45 @@ def test_the_recorded_gates_hold_for_the_other_configuration_unless_flags_say_ot
     assert GATE in capsys.readouterr().err
     assert main(["replay", str(tmp_path / "recorded"), "--emulated-version", "1.36"]) == 2
     assert "give --config or --plugin" in capsys.readouterr().err
+
+
+PLUGIN = """from kscheduler.framework.per_node import plugin
+
+
+@plugin("PreferCheap")
+def score(pod, node):
+    return {body}
+"""
+PACKING = """apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: other
+- schedulerName: kscheduler
+  plugins: {score: {disabled: [{name: "*"}], enabled: [{name: NodeResourcesFit}]}}
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
+"""
+
+
+def test_a_plugin_alone_joins_the_recorded_configuration_in_each_of_its_profiles(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A plugin that gives all nodes the same changes nothing, though the recorded profiles are not the default one."""
+    record(tmp_path / "recorded", 120, seed=5, nodes=4, config=load_bytes(PACKING.encode(), "packing"))
+    constant, by_name = tmp_path / "same.py", tmp_path / "name.py"
+    constant.write_text(PLUGIN.format(body="0"))
+    by_name.write_text(PLUGIN.format(body="100 if node.name.endswith('1') else 0"))
+
+    def compared(path: Path) -> dict[str, Any]:
+        assert main(["replay", str(tmp_path / "recorded"), "--plugin", str(path), "-o", "json"]) == 0
+        tree: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
+        return tree
+
+    same = compared(constant)
+    assert same["recorded"]["placed"] == same["other"]["placed"] > 10
+    assert (same["elsewhere"], same["notes"]) == ([], [])
+    assert compared(by_name)["elsewhere"]
 
 
 def test_a_recording_has_to_be_named(capsys: pytest.CaptureFixture[str]) -> None:

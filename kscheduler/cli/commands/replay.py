@@ -192,14 +192,18 @@ def _compare(args: argparse.Namespace) -> int:
     from kscheduler.explain.recordings.other_policy import comparison_text, comparison_tree
     from kscheduler.explain.text.layout import style_of
     from kscheduler.recorder.alternatives.comparing import Recorded, compared
+    from kscheduler.recorder.replaying.described import configured_with
     from kscheduler.recorder.replaying.replay import RecordingError, last_run_of
     from kscheduler.whatif.profile_check import profile_problems
 
     if args.until is not None:
         raise RecordingError("--until shows what was recorded; it does not go with --config or --plugin")
     recorded = Recorded(last_run_of(Path(args.recording)))
-    reader = configuration_reader(args, _gates_of_other(args, recorded.description.feature_gates))
-    other = reader.read_file(args.config) if args.config else reader.default()
+    gates = _gates_of_other(args, recorded.description.feature_gates)
+    if args.config:
+        other = configuration_reader(args, gates).read_file(args.config)
+    else:
+        other = configured_with(recorded.description, gates, args.plugin, args.plugin_directory)
     problems = profile_problems(other.config, other.registry)  # found here, they have the file
     if problems:
         raise ConfigError(problems, args.config)

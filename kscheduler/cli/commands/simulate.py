@@ -18,6 +18,7 @@ from kscheduler.explain.rehearsals.from_flags import labelled, more_nodes, taint
 from kscheduler.explain.rehearsals.in_json import simulation_schema, simulation_tree
 from kscheduler.explain.rehearsals.in_text import simulation_text
 from kscheduler.explain.rehearsals.planning import (
+    MOST_NEW_PODS,
     NewObjectRules,
     Wishes,
     new_objects_of_file,
@@ -28,6 +29,7 @@ from kscheduler.explain.text.layout import style_of
 from kscheduler.explain.text.printable import printable
 from kscheduler.simulation.objects.defaults.pods import default_new_pod
 from kscheduler.simulation.objects.new_objects import objections
+from kscheduler.whatif.rehearsal.plan import refuse_too_many_nodes
 from kscheduler.whatif.rehearsal.rehearse import rehearse
 from kscheduler.whatif.scenario import ScenarioError
 
@@ -123,11 +125,14 @@ def check(args: argparse.Namespace) -> None:
     """Refuse flags that cannot be used, before any file or cluster is read. Raises `ScenarioError`."""
     if args.replicas is not None and args.replicas < 1:
         raise ScenarioError("--replicas: a number above 0 was expected")
+    if args.replicas is not None and args.replicas > MOST_NEW_PODS:
+        raise ScenarioError(f"--replicas: {args.replicas} is not from 1 to {MOST_NEW_PODS}")
     if args.replicas is not None and not args.filename:
         raise ScenarioError("--replicas is how many pods each manifest of -f FILE makes: give one")
     if args.capacity and not args.filename:
         raise ScenarioError("--capacity counts pods like the first of -f FILE: give one")
-    for read, given in ((more_nodes, args.add_nodes), (labelled, args.label_node), (tainted, args.taint_node)):
+    refuse_too_many_nodes([more_nodes(text) for text in args.add_nodes], "--add-nodes")
+    for read, given in ((labelled, args.label_node), (tainted, args.taint_node)):
         for text in given:
             read(text)
 

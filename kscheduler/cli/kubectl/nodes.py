@@ -10,7 +10,7 @@ from kscheduler.cli.kubectl.choosing import add_choice, answer, not_of_the_servi
 from kscheduler.cli.kubectl.service import ServiceDoor
 from kscheduler.cli.parser import text
 from kscheduler.explain.as_json import json_line
-from kscheduler.explain.node_use.as_table import ORDERS, uses_text
+from kscheduler.explain.node_use.as_table import ORDERS, unknown_nodes, uses_text
 from kscheduler.explain.node_use.uses import node_uses, uses_tree
 from kscheduler.explain.questions.served_cluster import served_cluster
 from kscheduler.explain.text.layout import style_of
@@ -74,7 +74,7 @@ def _print(tree: Tree, args: argparse.Namespace) -> int:
     else:
         print(uses_text(tree, args.sort_by, args.names, style_of(sys.stdout)))
     sys.stdout.flush()
-    unknown = set(args.names) - {each["name"] for each in tree["nodes"]}
-    if unknown and args.output == "json":  # the text has said it
-        print(f"kscheduler: there is no node {printable(', '.join(sorted(unknown)))}", file=sys.stderr)
+    unknown = unknown_nodes(tree, args.names)
+    for name in unknown if args.output == "json" else ():  # the text has said it
+        print(f"kscheduler: there is no node {printable(name)}", file=sys.stderr)
     return _NO_SUCH_NODE if unknown else 0

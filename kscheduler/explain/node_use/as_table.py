@@ -7,6 +7,7 @@ from kscheduler.api.well_known import NOT_READY, UNSCHEDULABLE
 from kscheduler.explain.text.layout import BOLD, PLAIN, RED, YELLOW, Style, aligned, nodes
 from kscheduler.explain.text.printable import printable
 from kscheduler.framework.reasons.wording import share_texts
+from kscheduler.whatif.fields.unknown_fields import nearest_node
 
 Tree = dict[str, Any]
 
@@ -40,8 +41,13 @@ def _lines(tree: Tree, order: str, names: tuple[str, ...], style: Style) -> Iter
         yield style.paint(head, BOLD)
         for each, row in zip(listed, rows, strict=True):
             yield style.paint(row, RED) if each["overfilled"] else row if each["ready"] else style.paint(row, YELLOW)
-    for name in sorted(set(names) - {each["name"] for each in listed}):
-        yield f"there is no node {printable(name)}"
+    yield from (f"there is no node {printable(text)}" for text in unknown_nodes(tree, names))
+
+
+def unknown_nodes(tree: Tree, names: Iterable[str]) -> list[str]:
+    """Of these names those that no node has: `node-7: do you mean node-007?`."""
+    known = {each["name"] for each in tree["nodes"]}
+    return [f"{name}{nearest_node(name, known)}" for name in sorted(set(names) - known)]
 
 
 def _sort_key(node: Tree, order: str) -> tuple[Any, ...]:

@@ -29,11 +29,15 @@ def _folded(lines: Iterator[str], style: Style) -> str:
 
 def _lines(report: Report, style: Style) -> Iterator[str]:
     span = f"{time_text(report.first)} to {time_text(report.last)}"
-    yield f"{report.decisions:,} decisions, {report.entries:,} entries, {_number(report.segments, 'segment')}: {span}"
+    lost = f" ({style.paint(f'{report.lost:,} more were lost', YELLOW)})" if report.lost else ""
+    size = f"{report.entries:,} entries{lost}, {_number(report.segments, 'segment')}"
+    yield f"{report.decisions:,} decisions, {size}: {span}"
     own = sum(report.by_plugin.values())
     if report.is_equal and not own:
         judged = report.decisions - sum(report.followed.values())
-        yield f"{style.paint('all came out as recorded', GREEN)} ({judged:,} judged), hash {report.digest}"
+        equal = "all that was recorded came out the same" if report.lost else "all came out as recorded"
+        outcome = style.paint(equal, YELLOW if report.lost else GREEN)
+        yield f"{outcome} ({judged:,} judged), hash {report.digest}"
     elif report.differing:
         yield f"{style.paint(f'{report.differing:,} came out differently', RED if report.differing - own else YELLOW)}"
     else:
@@ -46,7 +50,7 @@ def _lines(report: Report, style: Style) -> Iterator[str]:
     for text in report.astray:
         yield f"{style.paint('not replayed', RED)}: {text}; all is left out from here to the next snapshot"
     if report.lost:
-        yield f"{style.paint('gap', YELLOW)}: {report.lost:,} entries could not be recorded"
+        yield f"{style.paint('gap', YELLOW)}: what {report.lost:,} lost entries would have told is not judged"
     for text in report.stopped:
         yield f"{style.paint('cut', YELLOW)}: {text}; nothing after it is replayed until the next snapshot"
     if report.is_redacted:

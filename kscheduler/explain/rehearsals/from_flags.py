@@ -7,6 +7,7 @@ from kscheduler.api.core import Taint
 from kscheduler.whatif.rehearsal.plan import MoreNodes, NodeEdit
 from kscheduler.whatif.scenario import ScenarioError
 
+_COUNT: Final = re.compile(r"[0-9]{1,100}")
 _TAINT: Final = re.compile(r"(?P<key>[^=:-][^=:]*?)(=(?P<value>[^:]*))?:(?P<effect>[A-Za-z]+)(?P<removes>-?)")
 EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -14,7 +15,7 @@ EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 def more_nodes(text: str) -> MoreNodes:
     """`COUNT:NODE`."""
     count, colon, like = text.partition(":")
-    if not (colon and like and count.isdigit() and int(count)):
+    if not (colon and like and _COUNT.fullmatch(count) and int(count)):
         raise ScenarioError(f"--add-nodes {text}: COUNT:NODE was expected, such as 3:node-7")
     return MoreNodes(int(count), like)
 

@@ -18,15 +18,13 @@ from kscheduler.config.reading.decode import Walk
 from kscheduler.config.types import KubeSchedulerConfiguration
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.rehearsals.in_json import API_VERSION
-from kscheduler.explain.rehearsals.planning import NewObjects, Wishes
+from kscheduler.explain.rehearsals.planning import MOST_NEW_PODS, NewObjects, Wishes, refuse_too_many
 from kscheduler.plugins.in_tree import registry
-from kscheduler.whatif.fields.unknown_fields import nearest
-from kscheduler.whatif.rehearsal.plan import MoreNodes, NodeEdit
+from kscheduler.whatif.fields.unknown_fields import nearest, nearest_node
+from kscheduler.whatif.rehearsal.plan import MoreNodes, NodeEdit, refuse_too_many_nodes
 from kscheduler.whatif.scenario import Document, ScenarioError, field_first, flattened
 
 KIND: Final = "SimulationRequest"
-MOST_NEW_NODES: Final = 10_000
-MOST_REPLICAS: Final = 20_000
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 Name = Annotated[str, Meta(min_length=1)]
@@ -60,7 +58,7 @@ class SimulationRequest(msgspec.Struct, forbid_unknown_fields=True, rename="came
     """Manifests of pods, of what makes pods, and of what comes with them."""
     namespace: Name = "default"
     """Of objects that name none."""
-    replicas: Annotated[int, Meta(ge=1, le=MOST_REPLICAS)] | None = None
+    replicas: Annotated[int, Meta(ge=1, le=MOST_NEW_PODS)] | None = None
     add_nodes: list[_AddNodes] = []
     remove_nodes: list[Name] = []
     cordon: list[Name] = []
@@ -87,9 +85,7 @@ def read_request(body: bytes) -> SimulationRequest:
         raise ScenarioError(f"apiVersion, kind: expected {API_VERSION}, {KIND}")
     if request.replicas is not None and not request.objects:
         raise ScenarioError("replicas: so many pods of each of the objects, and there are none: give objects")
-    added = sum(each.count for each in request.add_nodes)
-    if added > MOST_NEW_NODES:
-        raise ScenarioError(f"addNodes: {added} nodes are more than {MOST_NEW_NODES}")
+    refuse_too_many_nodes(map(_more_nodes, request.add_nodes), "addNodes")
     for index, taint in enumerate(request.taints):
         if taint.effect not in _EFFECTS:
             raise ScenarioError(f"taints[{index}].effect: {taint.effect!r} is none of {', '.join(_EFFECTS)}")
@@ -101,15 +97,14 @@ def wishes_of(request: SimulationRequest, node_names: Iterable[str]) -> Wishes:
     known = frozenset(node_names)
     for field, name in _named_nodes(request):
         if name not in known:
-            near = nearest(name, known) if len(known) < MOST_NEW_NODES else ""
-            hint = f": do you mean {near}?" if near else f" among the {len(known)} nodes"
-            raise ScenarioError(f"{field}: there is no node {name}{hint}")
+            near = nearest_node(name, known)
+            raise ScenarioError(f"{field}: there is no node {name}{near or f' among the {len(known)} nodes'}")
     documents = tuple(_documents(request.objects))
     return Wishes(
         new_objects=(NewObjects("objects", documents),) if documents else (),
         replicas=request.replicas,
         namespace=request.namespace,
-        more_nodes=tuple(MoreNodes(each.count, each.like) for each in request.add_nodes),
+        more_nodes=tuple(map(_more_nodes, request.add_nodes)),
         gone_nodes=tuple(request.remove_nodes),
         cordoned=tuple(request.cordon),
         drained=tuple(request.drain),
@@ -152,19 +147,8 @@ def _plugins_of(served: Serving) -> LoadPlugins:
 def _documents(objects: list[dict[str, Any]]) -> Iterator[Document]:
     for index, tree in enumerate(objects):
         for document in flattened(tree, f"objects[{index}]"):
-            _refuse_too_many(document)
+            refuse_too_many(document)
             yield document
-
-
-def _refuse_too_many(document: Document) -> None:
-    """A workload's own count is bounded as `replicas` is: a copy of the service would work on it until it is killed."""
-    spec = document.tree.get("spec")
-    if not isinstance(spec, dict):
-        return
-    for field in ("replicas", "parallelism"):
-        count = spec.get(field)
-        if isinstance(count, int) and not 0 <= count <= MOST_REPLICAS:
-            raise ScenarioError(f"{document.where}: spec.{field}: {count} is not from 0 to {MOST_REPLICAS}")
 
 
 def _named_nodes(request: SimulationRequest) -> Iterator[tuple[str, str]]:
@@ -175,6 +159,10 @@ def _named_nodes(request: SimulationRequest) -> Iterator[tuple[str, str]]:
         yield from ((f"{field}[{index}]", name) for index, name in enumerate(names))
     yield from ((f"labels[{index}].node", each.node) for index, each in enumerate(request.labels))
     yield from ((f"taints[{index}].node", each.node) for index, each in enumerate(request.taints))
+
+
+def _more_nodes(given: _AddNodes) -> MoreNodes:
+    return MoreNodes(given.count, given.like)
 
 
 def _taint(given: _NodeTaint) -> Taint:

@@ -15,9 +15,11 @@ from kscheduler.assembly import group_apis
 from kscheduler.explain.questions.as_if import locally_defaulted, merged
 from kscheduler.explain.questions.membership import groups_not_followed, unfollowed
 from kscheduler.explain.questions.serving import Serving
+from kscheduler.explain.rehearsals.running_already import notes_on_running
 from kscheduler.explain.text.printable import printable
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.state.pod_groups.group_apis import GroupAPI
+from kscheduler.whatif.fields.unknown_fields import nearest
 from kscheduler.whatif.manifests import (
     CLAIM_TEMPLATE,
     KIND_BY_NAME,
@@ -27,7 +29,7 @@ from kscheduler.whatif.manifests import (
     read_object,
     sorted_out,
 )
-from kscheduler.whatif.new_pods import WORKLOADS, NewPod, all_new_pods, misspelt_in_new, on_each_node
+from kscheduler.whatif.new_pods import WORKLOADS, NewPod, all_new_pods, misspelt_in_new, on_each_node, pods_wanted
 from kscheduler.whatif.priority import SYSTEM_PRIORITIES, classes_of
 from kscheduler.whatif.rehearsal.plan import HeldCluster, MoreNodes, NodeEdit, RehearsalPlan
 from kscheduler.whatif.scenario import ClusterObjects, Document, ScenarioError, nothing_in, read_source, source_name
@@ -83,8 +85,26 @@ def new_objects_of_file(path: str) -> NewObjects:
     for document in read_source(path):
         if not isinstance(document, Document):
             raise ScenarioError(f"{document.where}: a scenario where a Kubernetes object was expected")
+        refuse_too_many(document)
         documents.append(document)
+    if not documents:
+        nothing = "no object in it, only an empty file or list: give pods, or what makes pods"
+        raise ScenarioError(f"{source_name(path)}: {nothing}")
     return NewObjects(path, tuple(documents))
+
+
+def refuse_too_many(document: Document) -> None:
+    """A workload's own count is bounded as `replicas` is: whoever made its pods would work on it until it is killed.
+
+    Raises `ScenarioError`.
+    """
+    spec = document.tree.get("spec")
+    if not isinstance(spec, dict):
+        return
+    for name in ("replicas", "parallelism"):
+        count = spec.get(name)
+        if isinstance(count, int) and not 0 <= count <= MOST_NEW_PODS:
+            raise ScenarioError(f"{document.where}: spec.{name}: {count} is not from 0 to {MOST_NEW_PODS}")
 
 
 def templates_in(news: Iterable[NewObjects], namespace: str) -> Iterator[tuple[str, str]]:
@@ -189,6 +209,7 @@ def planned(
     notes = [
         *notes_of(left_out, where),
         *added.notes,
+        *plan.without_effect(),
         *_not_served(pods, served),
         *unfollowed(concerned, served.config),
         *groups_not_followed(added.groups, concerned, served.config),
@@ -209,10 +230,10 @@ def _new_pods(
     pods: list[Pod] = []
     problems: list[str] = []
     for manifests in wishes.new_objects:
-        for new in _new_of(manifests, wishes, objects, added, rules.default_pod, apis):
+        news = list(_new_of(manifests, wishes, objects, added, rules.default_pod, apis, len(pods)))
+        added.notes.extend(notes_on_running(news, objects))
+        for new in news:
             unknown = "" if rules.priorities is None else _unknown_priority(new, added)
-            if len(pods) + len(new.copies) >= MOST_NEW_PODS:
-                raise ScenarioError(f"{new.where}: more than {MOST_NEW_PODS} new pods: ask for fewer")
             if perf_counter() > ends_at:
                 raise ScenarioError(
                     f"{new.where}: to make the new pods alone takes more than {seconds:.1f} s: ask for fewer"
@@ -258,10 +279,14 @@ def _refuse(problems: Iterable[str]) -> None:
 
 def _place_of(document: Document) -> str:
     """`FILE: document 2 (Deployment web)`; nothing is known of the object yet."""
+    return f"{document.where} ({_called(document)})"
+
+
+def _called(document: Document) -> str:
+    """Kind and name, as far as they are there."""
     metadata = document.tree.get("metadata")
     name = (metadata.get("name") or metadata.get("generateName")) if isinstance(metadata, dict) else None
-    words = [str(word) for word in (document.tree.get("kind"), name) if word]
-    return f"{document.where} ({printable(' '.join(words))})"
+    return printable(" ".join(str(word) for word in (document.tree.get("kind"), name) if word))
 
 
 def _as_node(edit: NodeEdit) -> Tree:
@@ -291,7 +316,9 @@ def _new_of(
     added: Manifests,
     default_pod: DefaultPod,
     apis: Sequence[GroupAPI],
+    before: int,
 ) -> Iterable[NewPod]:
+    """`before`: pods that other manifests make."""
     documents = list(given.documents)
     for document in documents:
         added.notes.extend(misspelt_in_new(document))
@@ -305,17 +332,37 @@ def _new_of(
     for plural, listed in others.objects.items():
         added.objects[plural].extend(listed)
     news: list[NewPod] = []
+    node_names = sorted(node.metadata.name for node in objects.nodes)
+    made = before
     for new in all_new_pods(documents, wishes.namespace, wishes.replicas):
+        is_daemon = new.origin.startswith("DaemonSet")
+        made += len(node_names) if is_daemon else 1 + len(new.copies)
+        if made > MOST_NEW_PODS:  # before any is made: each takes memory
+            raise ScenarioError(f"{new.where}: more than {MOST_NEW_PODS} new pods: ask for fewer")
         for document in new.besides:
             kind = KIND_BY_NAME[str(document.tree["kind"])]
             added.objects[kind.plural].append(read_object(document, kind, added, default_pod))
-        if new.origin.startswith("DaemonSet"):
-            news.extend(on_each_node(new, sorted(node.metadata.name for node in objects.nodes)))
+        if is_daemon:
+            news.extend(on_each_node(new, node_names))
         else:
             news.append(new)
     if not news and not (any(others.objects.values()) or others.groups or others.claim_templates):
-        raise ScenarioError(f"{given.where}: no pod and nothing that makes pods")
+        raise ScenarioError(f"{given.where}: {_why_no_pods(documents, wishes.replicas)}")
     return news
+
+
+def _why_no_pods(documents: Sequence[Document], replicas: int | None) -> str:
+    """`no pod and nothing that makes pods: Deploymnet web (do you mean Deployment?)`."""
+    found = []
+    for document in documents[:MOST_PROBLEMS]:
+        kind = str(document.tree.get("kind"))
+        if kind in WORKLOADS and not pods_wanted(document.tree, replicas):
+            found.append(f"{_called(document)} asks for 0 pods")
+        else:
+            near = "" if kind in KIND_BY_NAME else nearest(kind, (*WORKLOADS, *KIND_BY_NAME))
+            found.append(f"{_called(document)}{f' (do you mean {near}?)' if near else ''}")
+    named = f": {', '.join(found)}" if found else ""
+    return f"no pod and nothing that makes pods{named}"
 
 
 def _named(pod: Pod, name: str) -> Pod:

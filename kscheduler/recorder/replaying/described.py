@@ -1,12 +1,15 @@
 """The configuration as a recording holds it, and the way back to profiles that decide."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
 
 from kscheduler import __version__
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import LoadedConfig, dump
+from kscheduler.config.types import KubeSchedulerProfile, PluginEntry, Plugins, PluginSet
 from kscheduler.loading import ConfigurationReader, Configured, PluginOrigin
 from kscheduler.recorder.redaction.redacting import REDACTED
 
@@ -70,6 +73,47 @@ def configured_as(recorded: Described, plugins: Sequence[str] = ()) -> Configure
     return ConfigurationReader(recorded.feature_gates, given).read_bytes(
         recorded.configuration.encode(), "the recorded configuration"
     )
+
+
+def configured_with(
+    recorded: Described, gates: FeatureGates, given: Sequence[str], directories: Sequence[str] = ()
+) -> Configured:
+    """The recorded configuration and its profiles, each with the plugins of `--plugin` behind its own.
+
+    A plugin that is recorded already takes the place of the recorded one, where its profiles enable it; the others are
+    enabled with weight 1. Raises `ConfigError`, as `configured_as`.
+    """
+    brought = {origin.name for origin in ConfigurationReader(gates, given).default().origins}
+    # a name may come from one place only, so the recorded places that have such a name are left out
+    replaced = {origin.origin.partition(" ")[2] for origin in recorded.plugins if origin.name in brought}
+    others = (place for place in dict.fromkeys(_sources(recorded)) if place not in replaced and place not in given)
+    configured = ConfigurationReader(gates, (*given, *others), directories).read_bytes(
+        recorded.configuration.encode(), "the recorded configuration with --plugin"
+    )
+    names = [origin.name for origin in configured.unused if origin.name in brought]
+    configuration = configured.config.configuration
+    profiles = tuple(_with_plugins(profile, names) for profile in configuration.profiles)
+    configuration = msgspec.structs.replace(configuration, profiles=profiles)
+    return replace(configured, config=replace(configured.config, configuration=configuration))
+
+
+def _with_plugins(profile: KubeSchedulerProfile, names: Sequence[str]) -> KubeSchedulerProfile:
+    """The profile with these plugins at each point that they implement."""
+    everywhere = profile.plugins.multi_point
+    sets: dict[str, PluginSet] = {
+        field: _without_star(getattr(profile.plugins, field), everywhere.enabled)
+        for field in profile.plugins.__struct_fields__
+    }
+    enabled = (*everywhere.enabled, *map(PluginEntry, names))
+    sets["multi_point"] = PluginSet(enabled, everywhere.disabled)
+    return msgspec.structs.replace(profile, plugins=Plugins(**sets))
+
+
+def _without_star(of_point: PluginSet, everywhere: Sequence[PluginEntry]) -> PluginSet:
+    """A `*` among what a point disables would keep the new plugins out, too: it becomes the names that it means."""
+    if not any(entry.name == "*" for entry in of_point.disabled):
+        return of_point
+    return PluginSet(of_point.enabled, tuple(PluginEntry(entry.name) for entry in everywhere))
 
 
 def _sources(recorded: Described) -> Iterator[str]:

@@ -15,6 +15,8 @@ import msgspec
 _SHORTEST: Final = 5
 """Letters; shorter names are within two letters of too many others."""
 _MOST_EDITS: Final = 2
+_MOST_NODES: Final = 10_000
+"""With which an unknown name is compared."""
 
 
 def misspelt(tree: Any, kind: type, path: str = "") -> Iterator[str]:
@@ -41,6 +43,12 @@ def nearest(name: str, known: typing.Iterable[str]) -> str:
     distances = ((_distance(name.lower(), candidate.lower()), candidate) for candidate in known)
     near = [(distance, candidate) for distance, candidate in distances if distance <= _MOST_EDITS]
     return min(near)[1] if near else ""
+
+
+def nearest_node(name: str, known: typing.Collection[str]) -> str:
+    """`: do you mean node-007?`, to stand behind "there is no node node-7"; empty: none is near, or there are many."""
+    near = nearest(name, known) if len(known) < _MOST_NODES else ""
+    return f": do you mean {near}?" if near else ""
 
 
 @lru_cache(maxsize=4096)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
+from typing import Final
 
 import msgspec
 
@@ -14,8 +15,11 @@ from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.registry import Registry
 from kscheduler.state.cache import Cache
 from kscheduler.whatif.device_claims.of_new_nodes import slices_like
+from kscheduler.whatif.fields.unknown_fields import nearest_node
 from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
 
+MOST_NEW_NODES: Final = 10_000
+"""Of one question."""
 _CORDON = Taint(key=UNSCHEDULABLE, effect="NoSchedule")
 
 
@@ -25,6 +29,13 @@ class MoreNodes:
 
     count: int
     like: str
+
+
+def refuse_too_many_nodes(added: Iterable[MoreNodes], field: str) -> None:
+    """Raises `ScenarioError` that begins with the field: each node is an object in memory."""
+    count = sum(each.count for each in added)
+    if count > MOST_NEW_NODES:
+        raise ScenarioError(f"{field}: {count} nodes are more than {MOST_NEW_NODES}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +102,22 @@ class RehearsalPlan:
             _known(found, name, self.where)
         return tuple(found[name] for name in sorted(found) if name not in self.gone_nodes)
 
+    def without_effect(self) -> Iterator[str]:
+        """A note for each change that changes nothing, or that another one outdoes. Raises as `nodes`."""
+        found = {node.metadata.name: node for node in self.objects.nodes}
+        for edit in self.edits:
+            node = _known(found, edit.node, self.where)
+            for key in (key for key, value in (edit.labels or {}).items() if value is None):
+                if key not in node.metadata.labels:
+                    yield f"node {edit.node} has no label {key}: nothing is removed"
+            if edit.taint is not None and edit.removes_taint and edited(node, edit).spec.taints == node.spec.taints:
+                taint = f"{edit.taint.key}:{edit.taint.effect}" if edit.taint.effect else edit.taint.key
+                yield f"node {edit.node} has no taint {taint}: nothing is removed"
+            found[edit.node] = edited(node, edit)
+        for name in dict.fromkeys(self.drained):
+            if name in self.gone_nodes:
+                yield f"node {name} is removed, which takes its pods at once: it is not drained before"
+
     def _copied(self, nodes: Mapping[str, Node]) -> Iterator[tuple[MoreNodes, Node]]:
         """The nodes to add. Raises `ScenarioError`."""
         known = dict(nodes)
@@ -140,7 +167,8 @@ def _is_same(taint: Taint, other: Taint, *, exactly: bool) -> bool:
 
 def _known(nodes: Mapping[str, Node], name: str, where: str) -> Node:
     if name not in nodes:
-        raise ScenarioError(f"{where}: there is no node {name} among its {len(nodes)} nodes")
+        near = nearest_node(name, nodes)
+        raise ScenarioError(f"{where}: there is no node {name}{near or f' among its {len(nodes)} nodes'}")
     return nodes[name]
 
 

@@ -43,6 +43,7 @@ async def rehearsal(plan: RehearsalPlan) -> Rehearsed:
         drains = [
             await drain(cluster, name, budgets)
             for name in takewhile(lambda _: not cluster.is_out_of_time, plan.drained)
+            if name not in plan.gone_nodes  # whose pods are gone already
         ]
         served = [profile.scheduler_name for profile in plan.config.configuration.profiles]
         answer = Rehearsed(

@@ -53,6 +53,7 @@ def test_a_bound_pod_is_compared_with_the_node_that_it_is_on() -> None:
 
 @pytest.mark.parametrize(("node", "pod", "text"), [
     ("nowhere", None, "there is no node nowhere among the 4"),
+    ("close", None, "there is no node close: do you mean closed?"),
     ("a", pod_tree(schedulingGates=[{"name": "x"}]), "the pod was not judged"),
 ])  # fmt: skip
 def test_what_cannot_be_compared_says_so(node: str, pod: Tree | None, text: str) -> None:

@@ -1,6 +1,7 @@
 """`kscheduler simulate` over objects from a file: who goes where, who stays, what goes, what is left."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from kscheduler.cli import main
+from kscheduler.cli.kubectl_plugin import main as main_of_kubectl
 from kscheduler.explain.rehearsals.in_json import simulation_schema
 
 Tree = dict[str, Any]
@@ -66,6 +68,18 @@ def budget(allowed: int) -> Tree:
         "spec": spec,
         "status": status,
     }
+
+
+def simulate(*flags: str) -> int:
+    return main(["simulate", *flags])
+
+
+def whatif(*flags: str) -> int:
+    return main_of_kubectl(["whatif", *flags])
+
+
+Command = Callable[..., int]
+COMMANDS = (simulate, whatif)
 
 
 class Play:
@@ -134,6 +148,40 @@ def test_a_workload_makes_its_pods(play: Play, kind: str, names: list[str]) -> N
     assert list(nodes_of(tree)) == [f"shop/{name}" for name in names]
     tree = play("-f", play.write("new.yaml", workload(kind, 2)), "--replicas", "4", objects=[node("a")])
     assert len(tree["placed"]) == 4
+
+
+def with_hash(name: str) -> Tree:
+    owned = pod(name, cpu="100m", on="a", owner={**OWNER, "name": "new-5d9c"})
+    owned["metadata"]["labels"]["pod-template-hash"] = "5d9c"
+    return owned
+
+
+OF_DEPLOYMENT = {**OWNER, "kind": "Deployment", "name": "new"}
+REPLICA_SET = {
+    "apiVersion": "apps/v1",
+    "kind": "ReplicaSet",
+    "metadata": {"name": "new-5d9c", "namespace": "shop", "uid": "5", "ownerReferences": [OF_DEPLOYMENT]},
+    "spec": {"selector": {"matchLabels": {"app": "web"}}},
+}
+BESIDES = "Deployment shop/new exists with"
+
+
+@pytest.mark.parametrize(("replicas", "objects", "notes"), [
+    pytest.param(5, [with_hash("r-1"), with_hash("r-2")],
+                 [f"{BESIDES} 2 pods: these 5 come besides them; to scale up to 5, say replicas: 3"], id="by the hash"),
+    pytest.param(5, [REPLICA_SET, pod("r", cpu="100m", on="a", owner={**OWNER, "name": "new-5d9c"})],
+                 [f"{BESIDES} 1 pod: these 5 come besides it; to scale up to 5, say replicas: 4"], id="by ReplicaSet"),
+    pytest.param(1, [with_hash("r-1"), with_hash("r-2")],
+                 [f"{BESIDES} 2 pods: this 1 comes besides them"], id="less than there are"),
+    pytest.param(2, [pod("r", cpu="100m", on="a"), {**with_hash("done"), "status": {"phase": "Succeeded"}}],
+                 [], id="others, and pods that have ended"),
+])  # fmt: skip
+def test_pods_of_a_workload_that_has_some_already_come_besides_them_which_is_noted(
+    play: Play, replicas: int, objects: list[Tree], notes: list[str]
+) -> None:
+    tree = play("-f", play.write("new.yaml", workload("Deployment", replicas)), objects=[node("a", cpu="8"), *objects])
+    assert len(tree["placed"]) == replicas
+    assert [note for note in tree["notes"] if "exists" in note] == notes
 
 
 def test_a_daemon_set_has_a_pod_on_each_node(play: Play) -> None:
@@ -239,18 +287,54 @@ def test_another_configuration(play: Play) -> None:
 
 
 @pytest.mark.parametrize(("flags", "problem"), [
-    (("--drain", "c"), "there is no node c among its 1 nodes"),
+    (("--drain", "c"), "there is no node c among its 2 nodes"),
+    (("--drain", "node-7"), "there is no node node-7: do you mean node-007?"),
     (("--add-nodes", "a"), "--add-nodes a: COUNT:NODE was expected, such as 3:node-7"),
     (("--label-node", "a"), "--label-node a: NODE:KEY=VALUE or NODE:KEY- was expected"),
     (("--taint-node", "a:team=ml"), "--taint-node a:team=ml: NODE:KEY=VALUE:EFFECT was expected"),
     (("--capacity",), "--capacity counts pods like the first of -f FILE: give one"),
     (("--replicas", "3"), "--replicas is how many pods each manifest of -f FILE makes: give one"),
     (("--replicas", "0"), "--replicas: a number above 0 was expected"),
+    (("--replicas", "1000000000", "-f", "x"), "--replicas: 1000000000 is not from 1 to 20000"),
+    (("--add-nodes", "99999999:a"), "--add-nodes: 99999999 nodes are more than 10000"),
+    (("--add-nodes", "6000:a", "--add-nodes", "6000:a"), "--add-nodes: 12000 nodes are more than 10000"),
+    (("--add-nodes", "²:a"), "--add-nodes ²:a: COUNT:NODE was expected"),
     (("--master", "http://127.0.0.1:1"), "--kubeconfig, --context and --master go with a live cluster"),
     (("-f", "missing.yaml"), "missing.yaml: cannot be read"),
 ])  # fmt: skip
 def test_flags_that_cannot_be_used(play: Play, flags: tuple[str, ...], problem: str) -> None:
-    assert problem in play.refused(*flags, objects=[node("a")])
+    assert problem in play.refused(*flags, objects=[node("a"), node("node-007")])
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_more_pods_than_fit_into_memory_are_refused_before_any_is_made(
+    play: Play, command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = play.write("cluster.yaml", node("a"))
+    many = play.write("many.yaml", workload("Deployment", 10**9))
+    assert command("--from", source, "-f", many) == 2
+    assert f"{many}: document 1: spec.replicas: 1000000000 is not from 0 to 20000" in capsys.readouterr().err
+    sets = [{**workload("StatefulSet", 20_000), "metadata": {"name": f"s-{number}"}} for number in range(2)]
+    assert command("--from", source, "-f", play.write("sets.yaml", *sets)) == 2
+    assert "more than 20000 new pods: ask for fewer" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    pytest.param("", "new.yaml: no object in it, only an empty file or list: give pods", id="empty"),
+    pytest.param("hello\n", "a mapping with apiVersion and kind was expected", id="a word"),
+    pytest.param('{"apiVersion": "apps/v1", "kind": "Deploymnet", "metadata": {"name": "web"}}',
+                 "no pod and nothing that makes pods: Deploymnet web (do you mean Deployment?)", id="a misspelt kind"),
+    pytest.param(json.dumps(workload("Deployment", 0)),
+                 "no pod and nothing that makes pods: Deployment new asks for 0 pods", id="no replicas"),
+])  # fmt: skip
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_file_that_makes_no_pods_is_refused_with_the_reason(
+    play: Play, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: Command, text: str, said: str
+) -> None:
+    (tmp_path / "new.yaml").write_text(text)
+    source = play.write("cluster.yaml", node("a"))
+    assert command("--from", source, "-f", str(tmp_path / "new.yaml")) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_flags_are_looked_at_before_any_cluster(capsys: pytest.CaptureFixture[str]) -> None:
@@ -420,6 +504,29 @@ def test_of_a_drain_the_answer_says_first_what_becomes_of_its_pods(play: Play) -
 def test_of_a_removal_the_answer_says_first_what_becomes_of_the_pods(play: Play) -> None:
     text = play.text("--remove-node", "a", objects=[node("a"), node("b"), pod("runs", on="a"), pod("waits", cpu="9")])
     assert text.startswith("a, removed: 1 pod is evicted, 1 gets a node\n\n1 pod would lose their node")
+
+
+def test_a_change_that_changes_nothing_is_noted(play: Play) -> None:
+    tainted = node("a", labels={"disk": "ssd"}, taints=[{"key": "team", "value": "ml", "effect": "NoSchedule"}])
+    none = ("--label-node", "a:nope-", "--taint-node", "a:absent:NoSchedule-", "--taint-node", "a:team:NoExecute-")
+    assert play(*none, objects=[tainted])["notes"] == [
+        "node a has no label nope: nothing is removed",
+        "node a has no taint absent:NoSchedule: nothing is removed",
+        "node a has no taint team:NoExecute: nothing is removed",
+    ]
+    some = ("--label-node", "a:disk-", "--taint-node", "a:team:NoSchedule-")
+    added = ("--label-node", "a:new=x", "--label-node", "a:new-")
+    assert play(*some, *added, objects=[tainted])["notes"] == []
+
+
+def test_of_a_node_that_is_drained_and_removed_one_sentence_says_what_becomes_of_its_pods(play: Play) -> None:
+    objects = [node("a"), node("b"), pod("moves", on="a"), budget(0)]
+    tree = play("--drain", "a", "--remove-node", "a", objects=objects)
+    assert tree["drains"] == []
+    assert [note.partition(":")[0] for note in tree["notes"]] == ["node a is removed, which takes its pods at once"]
+    text = play.text("--drain", "a", "--remove-node", "a", objects=objects)
+    assert text.splitlines()[0] == "a, removed: 1 pod is evicted, 1 gets a node"
+    assert "would be empty" not in text
 
 
 def test_each_row_of_the_room_has_one_unit(play: Play) -> None:
