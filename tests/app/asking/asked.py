@@ -61,8 +61,15 @@ class LiveClosures(LiveCopy):
 
 
 def copies() -> list[int]:
-    """The process ids of this process' children."""
-    return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+    """The process ids of this process' copies: children that lead a group (multiprocessing's tracker does not)."""
+    return [pid for pid in children_of(os.getpid()) if _leads_a_group(pid)]
+
+
+def _leads_a_group(pid: int) -> bool:
+    try:
+        return os.getpgid(pid) == pid
+    except ProcessLookupError:
+        return False
 
 
 def children_of(pid: int) -> list[int]:
