@@ -110,11 +110,12 @@ def test_the_focus_stays_where_it_is_when_the_page_changes_under_it(browser: Bro
     with looking(browser) as (page, _):
         page.goto(f"{scene.url}/ui/")
         expect(page.get_by_role("status")).to_have_text("live")
-        link = page.locator("[data-live=pending] a", has_text="analytics/train-0")
-        link.focus()
+        page.locator("[data-live=pending] a", has_text="analytics/train-0").last.focus()
         scene.cluster.put("pods", [pod_tree("one-more", namespace="shop", requests={"cpu": "77"})])
         expect(page.locator("[data-live=pending]")).to_contain_text("shop/one-more", timeout=30_000)
         assert page.evaluate("document.activeElement.textContent") == "analytics/train-0"
+        links = "[...document.querySelectorAll('[data-live=pending] a[href$=\"/train-0\"]')]"
+        assert page.evaluate(f"{links}.indexOf(document.activeElement)") == 1, "it is named in two places"
 
 
 def test_what_was_unfolded_stays_so_when_the_page_changes_under_it(browser: Browser, scene: Watched) -> None:

@@ -64,6 +64,8 @@
     const focusable = "a, summary, pre[tabindex], div[tabindex]";
     const at = focused ? [...place.querySelectorAll(focusable)].indexOf(focused) : -1;
     const link = focused && focused.getAttribute("href");
+    const alike = () => [...place.querySelectorAll(focusable)].filter((each) => link && each.getAttribute("href") === link);
+    const nth = alike().indexOf(focused);
     const keyOf = unfoldedKey(place);
     const unfolded = new Set([...place.querySelectorAll("details[open]")].map(keyOf));
     place.innerHTML = html;
@@ -71,9 +73,9 @@
       if (unfolded.has(keyOf(details))) details.open = true;
     }
     if (focused) {
-      const found = [...place.querySelectorAll(focusable)];
-      (found.find((each) => link && each.getAttribute("href") === link) || found[at] || document.getElementById("main"))
-        .focus({ preventScroll: true });
+      const same = alike();
+      const found = same[nth] || same[0] || [...place.querySelectorAll(focusable)][at];
+      (found || document.getElementById("main")).focus({ preventScroll: true });
     }
     refreshAges(place);
   };
