@@ -651,6 +651,17 @@ def test_a_label_that_some_node_has_is_no_mistake() -> None:
     assert not any(each["text"].startswith("write") for each in found or ())
 
 
+def test_where_there_are_very_many_pods_their_labels_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kscheduler.whatif.suggestions.pod_changes.near_labels._MOST_PODS", 1)
+    databases = [pod_tree(name, nodeName="a") for name in ("one", "two")]
+    for each in databases:
+        each["metadata"]["labels"] = {"app": "database"}
+    term: Tree = {"labelSelector": {"matchLabels": {"app": "databse"}}, "topologyKey": "kubernetes.io/hostname"}
+    tree = scenario(pod_tree(affinity={"podAffinity": {REQUIRED: [term]}}), nodes=[labelled("a", {})], pods=databases)
+    texts = [each["text"] for each in suggestions_for(tree) or () if each["kind"] == "podAffinity"]
+    assert [text.partition(" ")[0] for text in texts] == ["drop"]
+
+
 def test_a_value_that_no_pod_has_could_be_written_as_one_has_it() -> None:
     database = pod_tree("db", nodeName="a")
     database["metadata"]["labels"] = {"app": "database"}

@@ -27,6 +27,8 @@ _TRIED: Final = 2
 _SIZE: Final = 0.2
 _MOST_VALUES: Final = 1024
 """Of a label with more values each node has its own, so that some value is near every other."""
+_MOST_PODS: Final = 8192
+"""Whose labels are looked at, a microsecond each; where there are more, no near value of theirs is known."""
 
 
 def near_labels(pod: Pod, nodes: NodeTable) -> Iterator[Demand]:
@@ -52,8 +54,11 @@ def near_pod_values(pod: Pod, term: PodAffinityTerm, nodes: NodeTable) -> Iterat
     selector = term.label_selector
     if selector is None or selector.match_expressions or term.namespaces or term.namespace_selector is not None:
         return
+    rows = nodes.rows()
+    if int(nodes.pod_count[rows].sum()) > _MOST_PODS:
+        return
     there: dict[str, set[str]] = {key: set() for key in selector.match_labels}
-    for row in nodes.rows().tolist():
+    for row in rows.tolist():
         for other in nodes.info(row).pods.values():
             if other.namespace == pod.metadata.namespace:
                 for key, values in there.items():
