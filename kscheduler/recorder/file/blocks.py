@@ -13,11 +13,11 @@ import zlib
 from collections.abc import Iterator
 from typing import IO, Final
 
-from kscheduler.recorder.file.compressing import compressor
-
 MAGIC: Final = b"KSCHEDREC"
 FORMAT_VERSION: Final = 3
 """Grows when a reader of before would misread a block or an entry in it."""
+LEVEL: Final = 1
+"""Of compression: 4 times as fast as the default, for a tenth more bytes."""
 MOST_BLOCK_BYTES: Final = 64 << 20
 """A longer block is not believed; it also bounds what a reader unpacks at a time."""
 
@@ -34,7 +34,7 @@ class BlockPacker:
     """From data to blocks, in order."""
 
     def __init__(self) -> None:
-        self._stream = compressor()
+        self._stream = zlib.compressobj(LEVEL)
         self._number = 0
 
     def pack(self, data: bytes) -> bytes:
