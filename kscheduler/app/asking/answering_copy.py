@@ -143,18 +143,18 @@ class _Answering:
 
     def _given(self, channel: int) -> _Spare:
         """A child that has got the channel. Raises `OSError`."""
-        if self._spare is not None:
-            spare = self._spare
+        while True:
+            has_waited = self._spare is not None
+            spare = self._spare = self._spare or self._forked()
             try:
                 socket.send_fds(spare.hand, [b"?"], [channel])
             except OSError:  # somebody has killed it
                 self._lose_spare()
+                if not has_waited:
+                    raise
             else:
                 self._spare = None
                 return spare
-        child = self._forked()
-        socket.send_fds(child.hand, [b"?"], [channel])
-        return child
 
     def _forked(self) -> _Spare:
         """Raises `OSError`."""

@@ -42,6 +42,7 @@ def helping_changes(parts: Parts, reasons: Iterable[Sequence[str]]) -> dict[str,
         replicasets=tuple(parts.informers.informer(REPLICA_SETS).store.list()),
         statefulsets=tuple(parts.informers.informer(STATEFUL_SETS).store.list()),
     )
+    budgets, owners = parts.assembly.ports.budgets, owners_in(objects.replicasets)
     found: dict[str, Tree] = {}
     for keys in reasons:
         pods = [*pending_of(parts, keys)]
@@ -50,7 +51,6 @@ def helping_changes(parts: Parts, reasons: Iterable[Sequence[str]]) -> dict[str,
         cache, first = parts.assembly.cache, keys[0]
         # A pod that may not even enter the queue (its claim was deleted since) says nothing about the others.
         pods.sort(key=lambda entry: not entry[1].run_pre_enqueue(entry[0]).is_success)
-        budgets, owners = parts.assembly.ports.budgets, owners_in(objects.replicasets)
         best = help_for_many(pods[0][1], [pod for pod, _ in pods], cache, budgets, owners)
         if best is not None:
             scenario = Scenario(objects, best.example.pod, parts.assembly.config)

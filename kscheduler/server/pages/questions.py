@@ -154,18 +154,20 @@ async def _while_connected(request: web.Request, asking: Coroutine[Any, Any, Que
     """The answer; a client that leaves takes its question along, and others get its place."""
     task = asyncio.ensure_future(asking)
     try:
-        while not task.done():
+        while not (task.done() or _has_left(request)):
             await asyncio.wait({task}, timeout=_LOOK_SECONDS)
-            if request.transport is None or request.transport.is_closing():
-                break
     finally:
         task.cancel()
     try:
         return await task
     except asyncio.CancelledError:
-        if request.transport is not None and not request.transport.is_closing():
+        if not _has_left(request):
             raise
         return _LEFT
+
+
+def _has_left(request: web.Request) -> bool:
+    return request.transport is None or request.transport.is_closing()
 
 
 def _wants_text(request: web.Request) -> bool:
