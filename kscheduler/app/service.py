@@ -13,6 +13,7 @@ lease was acquired. A process that has lost its lease ends without draining: no 
 
 import asyncio
 import os
+import signal
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import Any, Final
@@ -348,7 +349,7 @@ async def run(options: Options) -> None:
     with signals.ending(stop):
         app = App(options, connection, asked)
         asyncio.get_running_loop().set_exception_handler(_on_forgotten_failure)
-        with signals.dumping(app.ask_for_dump), signals.reloading(app.reloader, stop):
+        with signals.calling(app.ask_for_dump, signal.SIGUSR2), signals.reloading(app.reloader, stop):
             await app.run(stop)
 
 
