@@ -23,6 +23,7 @@ import structlog
 from kscheduler import __version__
 from kscheduler.aio.collector import LongLived
 from kscheduler.aio.services import BackgroundService, running
+from kscheduler.api.addresses import is_loopback
 from kscheduler.app import signals
 from kscheduler.app.diary import Diary
 from kscheduler.app.followed_version import FollowedVersion
@@ -42,7 +43,7 @@ from kscheduler.logs import configure as configure_logs
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.extenders.addresses import unusable_extenders
-from kscheduler.server import Server, is_loopback
+from kscheduler.server import Server
 from kscheduler.server.serving import LOOPBACK
 
 _log = get_logger("kscheduler")
@@ -346,6 +347,8 @@ async def run(options: Options) -> None:
     _log.info("connecting", server=connection.description)
     stop = signals.Stop()
     asked = await login_connections(options.serving, connection)
+    for reason in dict.fromkeys((*connection.warnings, *asked.warnings)):
+        _log.warning("connection_not_secure", server=connection.description, reason=reason)
     with signals.ending(stop):
         app = App(options, connection, asked)
         asyncio.get_running_loop().set_exception_handler(_on_forgotten_failure)

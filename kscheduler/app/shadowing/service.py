@@ -200,6 +200,8 @@ async def run_shadow(options: ShadowOptions, connection: Connection) -> bool:
     if not structlog.is_configured():
         configure_logs()
     _log.info("connecting", server=connection.description)
+    for reason in connection.warnings:
+        _log.warning("connection_not_secure", server=connection.description, reason=reason)
     stop = signals.Stop()
     with signals.ending(stop):
         app = ShadowApp(options, connection)
