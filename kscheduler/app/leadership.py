@@ -17,7 +17,7 @@ from kscheduler.election import Election, Elector, Fence, Timing, boot_time
 from kscheduler.election.announcements import Announcements
 from kscheduler.election.lease_client import LeaseClient
 from kscheduler.election.watchdog import Watchdog
-from kscheduler.informers.factory import View
+from kscheduler.informers.factory import KnownState
 
 LEASE_CONNECTIONS: Final = 2
 """The watch has a connection of its own; one request at a time, and another while a broken connection is closed."""
@@ -30,7 +30,7 @@ class EarlierTerm:
     options: Options
     """With the configuration that was in force."""
     elector: Elector
-    views: Mapping[str, View]
+    views: Mapping[str, KnownState]
     """By resource; the others are listed again."""
     reachability: APIServerReachability
     """An outage goes on."""

@@ -192,7 +192,9 @@ class Elector:
             write = Write(self._first_record(stamp), None, timeout)
         else:
             write = Write(self._renewal(self.stored.record, stamp), self.stored, timeout)
-        self._in_doubt = write.record, now
+        # A wall clock that was set back may give a renewal the time of the one before: then a read tells nothing.
+        is_new = write.over is None or write.over.record != write.record
+        self._in_doubt = (write.record, now) if is_new else None
         return write
 
     def _follow(self, now: float, wall: float) -> Step:

@@ -41,7 +41,7 @@ _discovery = msgspec.json.Decoder(_ResourceList)
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class KnownState:
     """What an informer knows: enough to go on watching from there, without a list."""
 
     objects: Sequence[Any]
@@ -62,7 +62,7 @@ class InformerFactory:
         list_consistency: Literal["consistent", "cache"] = "consistent",
         watch_list: bool = True,
         may_be_absent: Collection[Kind] = (),
-        views: Mapping[str, View] | None = None,
+        views: Mapping[str, KnownState] | None = None,
     ) -> None:
         """`may_be_absent`: kinds that are of no concern where the API server does not serve them. `views`: where to
         begin, by resource; from the `views` of another factory.
@@ -168,7 +168,7 @@ class InformerFactory:
         for informer in self._informers.values():
             await informer.wait_until_synced()
 
-    def views(self) -> dict[str, View]:
+    def views(self) -> dict[str, KnownState]:
         """What each informer knows now, of those that would go on by a watch. To be called when `run` has ended.
 
         Where an object could not be read, or a list was under way, only a list shows what is there.
@@ -179,7 +179,7 @@ class InformerFactory:
             version = reflector.progress.resumes_at if reflector is not None else ""
             known = informer.statistics()
             if version and known.synced and not known.resting and not known.undecodable:
-                found[resource] = View(informer.store.list(), version)
+                found[resource] = KnownState(informer.store.list(), version)
         return found
 
     def problems(self) -> dict[str, str]:
