@@ -20,11 +20,12 @@ import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
+from kscheduler.api.addresses import is_named_safely
 from kscheduler.logs import get_logger
 from kscheduler.logs.verbosity import verbose
 from kscheduler.server import browser_login
@@ -98,12 +99,7 @@ def is_loopback(host: str) -> bool:
 
 def is_asked_by_address(request: web.Request) -> bool:
     """Whether the Host field is an address or localhost; browsers always send one."""
-    host_field = request.headers.get(hdrs.HOST, "")
-    try:
-        host = (urlsplit(f"//{host_field}").hostname or "").removesuffix(".")
-        return not host_field or host == "localhost" or bool(ipaddress.ip_address(host.partition("%")[0]))
-    except ValueError:
-        return False
+    return is_named_safely(request.headers.get(hdrs.HOST, ""))
 
 
 def is_permit_token(token: PermitToken | None, request: web.Request) -> bool:
