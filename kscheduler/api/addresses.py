@@ -91,3 +91,13 @@ def _ipv4_inside(address: IPv6Address) -> Iterator[IPv4Address]:
         yield address.sixtofour
     if address.teredo is not None:
         yield from address.teredo
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address can be reached from this machine only. Of names only localhost counts."""
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return host == "localhost"
+    inner = getattr(address, "ipv4_mapped", None)  # how a socket for both families shows IPv4
+    return bool((inner or address).is_loopback)

@@ -16,7 +16,6 @@ Against DNS rebinding (a page in a browser on this machine uses a host name that
 counts as local only if its Host field is an address or localhost.
 """
 
-import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -25,7 +24,7 @@ from urllib.parse import quote
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
-from kscheduler.api.addresses import is_named_safely
+from kscheduler.api.addresses import is_loopback, is_named_safely
 from kscheduler.logs import get_logger
 from kscheduler.logs.verbosity import verbose
 from kscheduler.server import browser_login
@@ -85,16 +84,6 @@ def peer_of(request: web.Request) -> str:
     """The client's address; empty when the connection is gone."""
     peer = request.transport.get_extra_info("peername") if request.transport is not None else None
     return str(peer[0]) if isinstance(peer, tuple) and peer else ""
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine only. Of names only localhost counts."""
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return host == "localhost"
-    inner = getattr(address, "ipv4_mapped", None)  # how a socket for both families shows IPv4
-    return bool((inner or address).is_loopback)
 
 
 def is_asked_by_address(request: web.Request) -> bool:
