@@ -4,7 +4,7 @@
 means that nothing was applied. Reads are retried when the connection breaks; writes never are, because their outcome
 is unknown (`UnknownOutcomeError`). 401 renews the credentials once. Watches have connections of their own, so that they
 never take one from a bind. Requests go over our own connections (`http.pool`); watches, and everything that needs a
-proxy, go over aiohttp. Limits: HTTP/1.1; a Retry-After of more than a minute is left to the caller.
+proxy, go over aiohttp. Limits: HTTP/1.1; `retry_after` bounds how long is waited.
 """
 
 import asyncio
@@ -29,11 +29,10 @@ from kscheduler.client.errors import (
     NotSentError,
     StalledError,
     UnknownOutcomeError,
-    parse_retry_after,
     status_of,
 )
 from kscheduler.client.failure_text import failure_text
-from kscheduler.client.http.http1 import HttpRequest, MalformedResponseError
+from kscheduler.client.http.http1 import LARGEST_ANSWER, HttpRequest, MalformedResponseError
 from kscheduler.client.http.lines import LineSplitter
 from kscheduler.client.http.pool import HTTPPool
 from kscheduler.client.http.transport import (
@@ -46,13 +45,15 @@ from kscheduler.client.http.transport import (
 )
 from kscheduler.client.reachability import APIServerReachability
 from kscheduler.client.rest_statistics import RESTCounters, RESTStatistics
+from kscheduler.client.retry_after import retry_after_of
 
 JSON = "application/json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
 
 RETRIES = 10
-_LONGEST_RETRY_AFTER = 60.0
+WATCH_OPEN_SECONDS = 30.0
+"""For the head of the answer to a watch."""
 _RECONNECT_SECONDS = 1.0
 _NEVER_SENT = (NotSentError, aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientSSLError)
 _LARGEST_REFUSAL = 64 * 1024
@@ -157,11 +158,18 @@ class APIClient:
         retries: int = RETRIES,
         timeout_seconds: float | None = None,
         accept: str = JSON,
+        silence_seconds: float = 0.0,
+        largest_bytes: int = LARGEST_ANSWER,
     ) -> bytes:
-        """The body of `path` (already quoted). Raises `APIError`, `NetworkError`."""
+        """The body of `path` (already quoted). Raises `APIError`, `NetworkError`.
+
+        `silence_seconds`: the answer is given up after this long without a byte of it; 0: with the timeout only. An
+        answer of more than `largest_bytes` is given up, too.
+        """
         if params:
             path = f"{path}?{urlencode(params)}"
-        return await self._request(HttpRequest("GET", path, accept=accept), retries, timeout_seconds)
+        request = HttpRequest("GET", path, accept=accept, silence_seconds=silence_seconds, largest_bytes=largest_bytes)
+        return await self._request(request, retries, timeout_seconds)
 
     async def post(
         self,
@@ -262,8 +270,7 @@ class APIClient:
         if code < 300:
             self._reachability.succeeded(self._clock.monotonic())
             return response.body
-        retry_after = parse_retry_after(response.headers.get("retry-after"))
-        raise self._refusal(code, response.body, request.method, request.target, retry_after)
+        raise self._refusal(code, response.headers, response.body, request.method, request.target)
 
     def _unanswered(self, error: BaseException, method: str, target: str) -> NetworkError:
         failure = network_error(error, method, target)
@@ -271,8 +278,9 @@ class APIClient:
             self._reachability.failed(error, self._clock.monotonic(), str(failure))
         return failure
 
-    def _refusal(self, code: int, body: bytes, method: str, target: str, retry_after: float | None) -> APIError:
-        refusal = APIError(status_of(code, body), method=method, path=target, retry_after_seconds=retry_after)
+    def _refusal(self, code: int, headers: Mapping[str, str], body: bytes, method: str, target: str) -> APIError:
+        status, retry_after = status_of(code, body), retry_after_of(headers)
+        refusal = APIError(status, method=method, path=target, retry_after_seconds=retry_after)
         self._reachability.refused(refusal, self._clock.monotonic())
         return refusal
 
@@ -320,8 +328,7 @@ class APIClient:
             raise self._unanswered(error, "GET", path) from error
         finally:
             response.close()
-        retry_after = parse_retry_after(response.headers.get("Retry-After"))
-        raise self._refusal(response.status, answer, "GET", path, retry_after)
+        raise self._refusal(response.status, response.headers, answer, "GET", path)
 
     async def _try_to_watch(
         self, session: aiohttp.ClientSession, path: str, identity: Mapping[str, str], inactivity: float
@@ -329,15 +336,17 @@ class APIClient:
         began = time.perf_counter()
         code = 0
         try:
-            response = await session.get(
-                URL(self.connection.base_url + path, encoded=True),
-                headers={**self._basic_headers, **identity},
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=inactivity),
-                allow_redirects=False,
-                ssl=self.connection.ssl_context(),
-                server_hostname=self.connection.server_name,
-                proxy=self.connection.proxy,
-            )
+            # kube-apiserver answers at once, before the first event; its priority levels may queue the request.
+            async with asyncio.timeout(min(inactivity, WATCH_OPEN_SECONDS)):
+                response = await session.get(
+                    URL(self.connection.base_url + path, encoded=True),
+                    headers={**self._basic_headers, **identity},
+                    timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=inactivity),
+                    allow_redirects=False,
+                    ssl=self.connection.ssl_context(),
+                    server_hostname=self.connection.server_name,
+                    proxy=self.connection.proxy,
+                )
             code = response.status
         except _FAILURES as error:
             raise self._unanswered(error, "GET", path) from error
@@ -387,10 +396,8 @@ class LineStream:
 def _worth_waiting(method: str, error: ClientError) -> float | None:
     """Seconds after which the request may be sent again; `None` if it must not be."""
     if isinstance(error, APIError):
-        retry_after = error.retry_after_seconds
         refused_for_now = error.is_too_many_requests or error.is_server_error
-        is_short = retry_after is not None and retry_after <= _LONGEST_RETRY_AFTER
-        return retry_after if refused_for_now and is_short else None
+        return error.retry_after_seconds if refused_for_now else None
     repeatable = method == "GET" and isinstance(error, NetworkError) and not isinstance(error, StalledError)
     return _RECONNECT_SECONDS if repeatable else None
 

@@ -111,7 +111,9 @@ class HTTPPool:
             self.idle(connection)
             raise
         self._sweep_by(deadline)
-        return await connection.exchange(data, deadline)
+        if request.silence_seconds:
+            self._sweep_by(asyncio.get_running_loop().time() + request.silence_seconds)
+        return await connection.exchange(data, deadline, request)
 
     async def close(self) -> None:
         """Close all connections; requests in flight fail."""
@@ -263,7 +265,10 @@ class _HTTPConnection(asyncio.Protocol):
         self.context = context
         """The TLS context that the connection was made with."""
         self.ends_at = 0.0
-        """When the idle time or the request's time is used up; seconds of the loop's clock."""
+        """When the idle time, the request's time or its patience is used up; seconds of the loop's clock."""
+        self._deadline = 0.0
+        self._silence = 0.0
+        """Seconds without a byte after which a request fails; 0: it has its deadline only."""
         self._is_open = False
         """Connected, and neither end has begun to close."""
         self._pool = pool
@@ -277,7 +282,7 @@ class _HTTPConnection(asyncio.Protocol):
         """Whether a request may be sent. (A broken transport is closing before it calls `connection_lost`.)"""
         return self._is_open and self._transport is not None and not self._transport.is_closing()
 
-    async def exchange(self, data: bytes, deadline: float) -> Response:
+    async def exchange(self, data: bytes, deadline: float, request: HttpRequest) -> Response:
         """Send a request and wait for its answer. Raises as `HTTPPool.send`."""
         transport = self._transport
         if transport is None or not self.is_usable:
@@ -285,8 +290,11 @@ class _HTTPConnection(asyncio.Protocol):
             raise NotSentError(message)
         answer: asyncio.Future[Response] = self._loop.create_future()
         self._answer = answer
-        self.ends_at = deadline
-        self._parser.begin()
+        self.ends_at = self._deadline = deadline
+        self._silence = request.silence_seconds
+        if self._silence:
+            self.ends_at = min(deadline, self._loop.time() + self._silence)
+        self._parser.begin(request.largest_bytes)
         transport.write(data)
         try:
             return await answer
@@ -340,6 +348,8 @@ class _HTTPConnection(asyncio.Protocol):
         if self._answer is None:  # not an answer; a server may send a 408 before it closes an idle connection
             self.abort()
             return
+        if self._silence:
+            self.ends_at = min(self._deadline, self._loop.time() + self._silence)
         try:
             response = self._parser.feed(data)
         except MalformedResponseError as error:

@@ -16,7 +16,7 @@ from yarl import URL
 from kscheduler import __version__
 from kscheduler.client.access.connection import Connection
 from kscheduler.client.errors import FencedError
-from kscheduler.client.http.http1 import HttpRequest, Response
+from kscheduler.client.http.http1 import HttpRequest, MalformedResponseError, Response
 
 USER_AGENT = f"kscheduler/{__version__}"
 CONNECT_SECONDS = 10.0
@@ -83,19 +83,32 @@ class AiohttpTransport:
             URL(self._connection.base_url + request.target, encoded=True),
             data=request.body or None,
             headers=headers,
-            timeout=aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=CONNECT_SECONDS),
+            timeout=aiohttp.ClientTimeout(
+                total=timeout_seconds, sock_connect=CONNECT_SECONDS, sock_read=request.silence_seconds or None
+            ),
             allow_redirects=False,
             ssl=self._connection.ssl_context(),
             server_hostname=self._connection.server_name,
             proxy=self._connection.proxy,
         ) as response:
-            body = await response.read()
+            body = await _read(response, request.largest_bytes)
             named = {name.lower(): value for name, value in response.headers.items()}
             return Response(response.status, named, body, keep_alive=True)
 
     async def close(self) -> None:
         """Close all connections; requests in flight fail."""
         await self._session.close()
+
+
+async def _read(response: aiohttp.ClientResponse, largest_bytes: int) -> bytes:
+    parts, size = list[bytes](), 0
+    async for part in response.content.iter_any():
+        parts.append(part)
+        size += len(part)
+        if size > largest_bytes:
+            message = f"the answer has more than {largest_bytes} bytes"
+            raise MalformedResponseError(message)
+    return b"".join(parts)
 
 
 _TCP_OPTIONS = (
