@@ -410,6 +410,7 @@ class Surface:
         if self._parts.election is not None:
             yield self._parts.election.note()
         yield from self._parts.server_version.notes()
+        yield from self._parts.reachability.notes(self._parts.clock.monotonic())
         yield from self._reloader.notes()
         yield from self._parts.removed_profiles.notes()
         yield from self._parts.extenders.notes()

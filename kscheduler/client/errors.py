@@ -91,6 +91,7 @@ _REASONS = {
 }
 _LONGEST_TEXT = 512
 _LONGEST_PAGE = 8 * 1024
+_PAGE = "an HTML page"
 _TITLE = re.compile(r"<title[^>]*>([^<]*)", re.IGNORECASE)
 
 
@@ -108,6 +109,8 @@ class APIError(ClientError):
         self.code = status.code
         self.is_status = bool(status.kind)
         """Whether the API server itself refused: its refusals are Status objects, a proxy's are not."""
+        self.is_page = not status.kind and status.message.startswith(_PAGE)
+        """Whether an HTML page came in place of an answer."""
         self.reason = status.reason or _REASONS.get(status.code, "")
         self.message = status.message
         self.causes = tuple(status.details.causes) if status.details else ()
@@ -214,4 +217,4 @@ def text_of(body: bytes) -> str:
         return text[:_LONGEST_TEXT] or "no message"
     title = _TITLE.search(text)
     title_text = f" ({html.unescape(title[1]).strip()[:_LONGEST_TEXT]})" if title else ""
-    return f"an HTML page{title_text} in place of an answer: a proxy, or no API server"
+    return f"{_PAGE}{title_text} in place of an answer: a proxy, or no API server"

@@ -32,6 +32,14 @@ class MalformedResponseError(Exception):
     """The answer is not an HTTP/1.1 response, or it was cut off. The request may have been carried out."""
 
 
+class NotHTTPError(MalformedResponseError):
+    """What came does not begin as an HTTP response."""
+
+
+class EncodedResponseError(MalformedResponseError):
+    """The answer is compressed or otherwise encoded, which nobody asked for."""
+
+
 class CutResponseError(MalformedResponseError):
     """The connection was closed before the answer was whole."""
 
@@ -55,6 +63,8 @@ class HttpRequest(NamedTuple):
     """The request fails after this long without a byte of the answer; 0: at its deadline only."""
     largest_bytes: int = LARGEST_ANSWER
     """The request fails when the answer's body has more."""
+    is_fresh: bool = False
+    """Sent over a new connection, to see whether one can be made."""
 
 
 def header_lines(fields: Mapping[str, str]) -> bytes:
@@ -91,6 +101,14 @@ class Response(NamedTuple):
     body: bytes
     keep_alive: bool
     """Whether the connection may carry another request."""
+
+
+def check_encoding(status: int, headers: Mapping[str, str]) -> None:
+    """Raises `EncodedResponseError` for a good answer that is encoded. Of a refusal the beginning may be readable."""
+    encoding = headers.get("content-encoding", "")
+    if status < 300 and encoding.strip().lower() not in ("", "identity"):
+        message = f"the answer is encoded ({encoding[:64]}), which nobody asked for"
+        raise EncodedResponseError(message)
 
 
 class _Body(Protocol):
@@ -181,7 +199,7 @@ def _check_beginning(data: bytes) -> None:
     """Fail at once on data that can never become a response, instead of waiting for the timeout."""
     if not data.startswith(b"HTTP/1."[: len(data)]):
         message = f"the answer is not HTTP/1.1: it begins with {data[:16]!r}"
-        raise MalformedResponseError(message)
+        raise NotHTTPError(message)
 
 
 def _read_head(head: str) -> _Head:
@@ -209,7 +227,7 @@ def _status_of(line: str) -> int:
     is_sound = line.startswith(("HTTP/1.1 ", "HTTP/1.0 ")) and len(code) == 3 and code.isascii() and code.isdigit()
     if not is_sound or code[0] not in "12345" or line[12:13] not in ("", " "):
         message = f"the answer has no status line: {line[:64]!r}"
-        raise MalformedResponseError(message)
+        raise NotHTTPError(message)
     if code == "101":
         message = "the server wants to speak another protocol (101), which nobody asked for"
         raise MalformedResponseError(message)

@@ -14,7 +14,6 @@ Limit: the number of connections is not bounded here. It never exceeds the reque
 """
 
 import asyncio
-import socket
 import ssl
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -35,17 +34,15 @@ from kscheduler.client.http.http1 import (
     header_lines,
     request_bytes,
 )
+from kscheduler.client.http.resolver import Addresses, ConnectionNews
 from kscheduler.client.http.transport import CONNECT_SECONDS, USER_AGENT, check_may_leave, open_socket, reset_on_close
 
 IDLE_SECONDS: Final = 60.0
 """kube-apiserver closes after 90 s; closing first means never writing into a connection that is being closed."""
-ADDRESSES_SECONDS: Final = 30.0
 _SECOND_ADDRESS_SECONDS: Final = 0.25
 """RFC 8305: after this delay the second address is tried as well."""
 _CLOSE_SECONDS: Final = 1.0
 _CLOSED: Final = "the client is being closed"
-
-_Address = tuple[int | socket.AddressFamily, int | socket.SocketKind, int, str, tuple[str | int | bytes, ...]]
 
 
 class HTTPPool:
@@ -57,8 +54,12 @@ class HTTPPool:
         *,
         idle_seconds: float = IDLE_SECONDS,
         may_write: Callable[[], bool] | None = None,
+        addresses: Addresses | None = None,
+        news: ConnectionNews | None = None,
     ) -> None:
         """Opens nothing yet. Connections that were idle for `idle_seconds` are closed.
+
+        `addresses`: of the server, where others ask for them, too. `news` hears of connections that are made.
 
         `may_write` is asked in the instant before a write leaves. Connections with it are reset when they are closed,
         so that the kernel sends nothing more of a process that has ended.
@@ -74,7 +75,8 @@ class HTTPPool:
         self._host_field = url.host_port_subcomponent or ""
         self._identity: Mapping[str, str] | None = None
         self._lines = b""
-        self._resolver = _Resolver(self._host, self._port)
+        self._news = news
+        self._addresses = addresses or Addresses(news)
         self._open: set[_HTTPConnection] = set()
         self._idle: deque[_HTTPConnection] = deque()
         self._default_context: ssl.SSLContext | None = None
@@ -102,7 +104,7 @@ class HTTPPool:
         data = self._bytes_of(request, identity)
         deadline = asyncio.get_running_loop().time() + timeout_seconds
         context = self._context()
-        connection = self._take(context)
+        connection = None if request.is_fresh else self._take(context)
         if connection is None:
             connection = await self._connect(context, timeout_seconds)
         try:
@@ -177,7 +179,7 @@ class HTTPPool:
 
     async def _open_connection(self, context: ssl.SSLContext | None) -> "_HTTPConnection":
         opened = await aiohappyeyeballs.start_connection(
-            await self._resolver.addresses(),
+            await self._addresses.of(self._host, self._port),
             happy_eyeballs_delay=_SECOND_ADDRESS_SECONDS,
             socket_factory=open_socket,
         )
@@ -202,6 +204,8 @@ class HTTPPool:
     def made(self, connection: "_HTTPConnection") -> None:
         """A connection is open."""
         self._open.add(connection)
+        if self._news is not None:
+            self._news.connected()
 
     def idle(self, connection: "_HTTPConnection") -> None:
         """A connection may carry another request."""
@@ -235,27 +239,6 @@ class HTTPPool:
         rest = [connection.ends_at for connection in self._open if connection.is_usable]
         if rest:
             self._sweep_by(min(rest))
-
-
-class _Resolver:
-    """A host's addresses, resolved again every half minute; the first address rotates."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self._host = host
-        self._port = port
-        self._addresses: deque[_Address] = deque()
-        self._asked_at = 0.0
-
-    async def addresses(self) -> list[_Address]:
-        """In the order in which to try them. Raises `OSError`, `ValueError`."""
-        loop = asyncio.get_running_loop()
-        if not self._addresses or loop.time() - self._asked_at >= ADDRESSES_SECONDS:
-            found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
-            self._addresses = deque(found)
-            self._asked_at = loop.time()
-        in_order = list(self._addresses)
-        self._addresses.rotate(-1)
-        return in_order
 
 
 class _HTTPConnection(asyncio.Protocol):

@@ -17,18 +17,27 @@ from kscheduler import __version__
 from kscheduler.client.access.connection import Connection
 from kscheduler.client.errors import FencedError
 from kscheduler.client.http.http1 import HttpRequest, MalformedResponseError, Response
+from kscheduler.client.http.resolver import Addresses, ConnectionNews, RememberingResolver
 
 USER_AGENT = f"kscheduler/{__version__}"
 CONNECT_SECONDS = 10.0
 _WATCH_BUFFER_BYTES = 256 * 1024
 
 
-def open_session(max_connections: int) -> aiohttp.ClientSession:
-    """A session that reads no environment, keeps no cookies and sends no default headers."""
+def open_session(
+    max_connections: int, addresses: Addresses | None = None, news: ConnectionNews | None = None
+) -> aiohttp.ClientSession:
+    """A session that reads no environment, keeps no cookies, sends no default headers and decompresses nothing."""
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
-            limit=max_connections, keepalive_timeout=60.0, ttl_dns_cache=30, socket_factory=open_socket
+            limit=max_connections,
+            keepalive_timeout=60.0,
+            use_dns_cache=False,  # `Addresses` keeps them
+            resolver=RememberingResolver(addresses or Addresses(news)),
+            socket_factory=open_socket,
         ),
+        auto_decompress=False,
+        trace_configs=[] if news is None else [_tracing(news)],
         cookie_jar=aiohttp.DummyCookieJar(),
         skip_auto_headers=("Accept", "Accept-Encoding", "User-Agent", "Content-Type"),
         read_bufsize=_WATCH_BUFFER_BYTES,
@@ -38,6 +47,17 @@ def open_session(max_connections: int) -> aiohttp.ClientSession:
     # may be repeated. Only aiohttp's own test client has a public setting for it.
     session._retry_connection = False
     return session
+
+
+def _tracing(news: ConnectionNews) -> aiohttp.TraceConfig:
+    """Tell of connections that are made."""
+
+    async def connected(*_event: object) -> None:
+        news.connected()
+
+    config = aiohttp.TraceConfig()
+    config.on_connection_create_end.append(connected)
+    return config
 
 
 class Transport(Protocol):
@@ -65,12 +85,17 @@ class AiohttpTransport:
     """
 
     def __init__(
-        self, connection: Connection, max_connections: int, may_write: Callable[[], bool] | None = None
+        self,
+        connection: Connection,
+        max_connections: int,
+        may_write: Callable[[], bool] | None = None,
+        addresses: Addresses | None = None,
+        news: ConnectionNews | None = None,
     ) -> None:
-        """Must be created inside a running loop."""
+        """Must be created inside a running loop. `addresses` and `news` as in `HTTPPool`."""
         self._connection = connection
         self._may_write = may_write
-        self._session = open_session(max_connections)
+        self._session = open_session(max_connections, addresses, news)
 
     async def send(self, request: HttpRequest, identity: Mapping[str, str], timeout_seconds: float) -> Response:
         """Raises `aiohttp.ClientError`, `OSError`, `TimeoutError`, `FencedError`."""
