@@ -14,7 +14,7 @@ from typing import Final
 
 import aiohttp
 
-from kscheduler.client.errors import APIError, CredentialsError
+from kscheduler.client.errors import APIError, CredentialsError, WrongAnswerError
 from kscheduler.client.http.http1 import CutResponseError, MalformedResponseError
 from kscheduler.logs.clean import short_line
 
@@ -86,6 +86,8 @@ def cause_of_failure(failure: BaseException, text: str = "") -> Diagnosed:
     for link in chain:
         if isinstance(link, CredentialsError):
             return Diagnosed(Cause.CREDENTIALS, message, ADVICE[Cause.CREDENTIALS])
+        if isinstance(link, WrongAnswerError):
+            return Diagnosed(Cause.PROXY, message, ADVICE[Cause.PROXY])
         if isinstance(link, aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError):
             return Diagnosed(Cause.PROXY, message, _OUR_PROXY_ADVICE)
         if isinstance(link, ssl.SSLError | ssl.CertificateError | aiohttp.ClientSSLError):
