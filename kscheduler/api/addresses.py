@@ -1,4 +1,6 @@
-"""IP addresses that a scheduler never calls on somebody's behalf: where clouds hand out credentials of the machine.
+"""IP addresses that a scheduler never calls on somebody's behalf, and hosts by which it may be asked itself.
+
+Never called is where clouds hand out credentials of the machine.
 
 The problem: whoever may write an address into a configuration makes this process send a request from its own network.
 169.254.169.254 and its neighbours answer such requests with credentials. They are easy to name and hard to recognise,
@@ -10,9 +12,10 @@ Limit: a network may translate other prefixes of its own; nobody outside can kno
 """
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final
+from urllib.parse import urlsplit
 
 _LINK_LOCAL: Final = "is link-local"
 _METADATA: Final = "is where a cloud hands out credentials of the machine"
@@ -50,6 +53,19 @@ def why_never_called(host: str) -> str:
     # A scope (`%eth0`) would make two spellings of one address unequal.
     is_metadata = any(type(candidate)(int(candidate)) in _METADATA_ADDRESSES for candidate in candidates)
     return _METADATA if is_metadata else ""
+
+
+def is_named_safely(authority: str, accepted: Container[str] = ()) -> bool:
+    """Whether a request's Host (or the authority of its Origin) is an address, localhost, an accepted name, or empty.
+
+    Browsers always send one. A page of another site whose own name resolves to this machine (DNS rebinding) sends that
+    name.
+    """
+    try:
+        host = (urlsplit(f"//{authority}").hostname or "").removesuffix(".")
+        return not authority or host == "localhost" or host in accepted or bool(ip_address(host.partition("%")[0]))
+    except ValueError:
+        return False
 
 
 def _address(host: str) -> IPv4Address | IPv6Address | None:

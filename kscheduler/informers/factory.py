@@ -20,7 +20,9 @@ from kscheduler.client.errors import APIError, ClientError
 from kscheduler.client.rest import APIClient
 from kscheduler.informers.informer import Informer, InformerStatistics
 from kscheduler.informers.reflector import AbsentError, Reflector
+from kscheduler.informers.rereading import Rereader
 from kscheduler.informers.transform import Transform
+from kscheduler.informers.view_age import OLD_VIEW_SECONDS
 from kscheduler.logs import get_logger
 
 log = get_logger(__name__)
@@ -98,11 +100,15 @@ class InformerFactory:
         """Keep all informers up to date until cancelled."""
         async with asyncio.TaskGroup() as group:
             for informer in self._informers.values():
+                reflector = self._reflectors[informer.kind.resource] = self._reflector(informer)
+                rereader = Rereader(self._client, informer, reflector.relist, self._clock)
                 name = f"informer {informer.kind.resource}"
-                group.create_task(until_cancelled(name, self._keep(informer)), name=name)
+                group.create_task(until_cancelled(name, self._keep(informer, reflector)), name=name)
+                name = f"unreadable {informer.kind.resource}"
+                group.create_task(until_cancelled(name, rereader.run()), name=name)
 
-    async def _keep(self, informer: Informer[Any]) -> None:
-        reflector: Reflector[Any] = Reflector(
+    def _reflector(self, informer: Informer[Any]) -> Reflector[Any]:
+        return Reflector(
             self._client,
             informer,
             clock=self._clock,
@@ -110,7 +116,8 @@ class InformerFactory:
             consistent=self._consistent,
             watch_list=self._watch_list,
         )
-        self._reflectors[informer.kind.resource] = reflector
+
+    async def _keep(self, informer: Informer[Any], reflector: Reflector[Any]) -> None:
         view = self._views.pop(informer.kind.resource, None)
         if view is not None:
             await informer.replace(view.objects, ())
@@ -189,6 +196,20 @@ class InformerFactory:
             for informer in self._informers.values()
             if informer.problem and not informer.resting
         }
+
+    def retries(self) -> dict[str, float]:
+        """Seconds until list or watch is tried again, by resource, of those that wait for that."""
+        views = {informer.kind.resource: informer.view.statistics() for informer in self._informers.values()}
+        return {resource: view.retry_seconds for resource, view in views.items() if view.retry_seconds is not None}
+
+    def old_views(self) -> str | None:
+        """The kinds that decisions should not rest on any more, and why; `None`: there are none."""
+        old = [
+            f"{snapshot.resource} ({snapshot.down_text})"
+            for snapshot in self.statistics()
+            if snapshot.view.is_old and not snapshot.resting
+        ]
+        return f"decisions could rest on a view older than {OLD_VIEW_SECONDS:.0f} s: {', '.join(old)}" if old else None
 
     def statistics(self) -> tuple[InformerStatistics, ...]:
         """A snapshot of each informer."""

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from kscheduler.api.manifest_yaml import LOADER, load_document
 from kscheduler.client.errors import ConfigurationError
 
 _LISTS = (("clusters", "cluster"), ("users", "user"), ("contexts", "context"))
@@ -32,8 +33,6 @@ _TEXTS = ("token", "username", "password")
 _USER_INFO = re.compile(r"//[^/?#]*@")
 _IDENTITY = ("client-certificate", "client-key")
 _AUTHORITY = ("certificate-authority", "certificate-authority-data")
-
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ def _read(path: str) -> dict[str, Any]:
 def _parse(path: str, body: bytes) -> dict[str, Any]:
     try:
         _refuse_deep(body)
-        tree = yaml.load(body, Loader=_Loader)  # noqa: S506  # a safe loader, the fast one where it exists
+        tree = load_document(body)
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         message = f"kubeconfig {path}: {_yaml_problem(error)}"
         raise ConfigurationError(message) from None
@@ -119,7 +118,7 @@ def _parse(path: str, body: bytes) -> dict[str, Any]:
 def _refuse_deep(body: bytes) -> None:
     """Raises `ValueError` for what is nested too deep: libyaml's composer recurses in C, and would end the process."""
     depth = 0
-    for event in yaml.parse(body, Loader=_Loader):
+    for event in yaml.parse(body, Loader=LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _MOST_NESTED:
             message = f"nested more than {_MOST_NESTED} deep"
