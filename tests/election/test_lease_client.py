@@ -18,7 +18,7 @@ OVER = StoredLease(RECORD, "1", {"name": "x", "namespace": "ns", "uid": "u"})
 
 
 def lease(version: str = "2", name: str = "x", **spec: object) -> str:
-    metadata = {"name": name, "namespace": "ns", "resourceVersion": version}
+    metadata = {"name": name, "namespace": "ns", "uid": "u", "resourceVersion": version}
     return json.dumps({"kind": "Lease", "metadata": metadata, "spec": RECORD.spec() | spec})
 
 
