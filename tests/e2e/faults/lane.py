@@ -124,14 +124,14 @@ class Lane:
         with self._played(fault, outcome):
             for name in before[:LEAVING]:
                 self._api.delete(f"{pods_path(self.sound)}/{name}", grace_seconds=0)
-            self._add_pods(self.sound, f"{number}-waits", 1, selector={"round": str(number)})
+            self._add_pods(self.sound, f"{number}-waits", 1, cpu="1m", selector={"round": str(number)})
             many = fault.hurt_pods > HURT
             self._add_pods(self.hurt, f"{number}-hurt", fault.hurt_pods, cpu="1m" if many else "1")
             sound = self._add_pods(self.sound, f"{number}-sound", SOUND)
             if fault.spares_others:
                 late = self._pending_after(SPARED_SECONDS, self.sound, sound)
                 outcome.complaints += [f"not bound beside the fault: {name}" for name in late]
-        left = PLACES - (BEFORE - LEAVING) - SOUND - 1 - (0 if many else fault.hurt_pods)
+        left = PLACES - (BEFORE - LEAVING) - SOUND - (0 if many else fault.hurt_pods)
         self._api.patch(f"/api/v1/nodes/{self.name}-0", {"metadata": {"labels": {"round": str(number)}}})
         self._add_pods(self.sound, f"{number}-after", left)
         self._heal(fault, outcome)

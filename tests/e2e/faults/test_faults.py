@@ -2,7 +2,7 @@
 
 The faults are data (`catalogue.py`), played by a proxy between kscheduler and the API server (`proxy.py`). Most of a
 fault's time is waiting, so they are played side by side, in lanes with a scheduler each (`lane.py`); a test asks what
-its fault has done. `outcomes.txt` in the run's temporary folder grows by a line for each.
+its fault has done. A file in the run's temporary folder grows by a line for each.
 
 pytest tests/e2e/faults --server embedded -k watches       a family
 KSCHEDULER_FAULTS=all pytest tests/e2e/faults               all of them on the real API server too
