@@ -206,7 +206,7 @@ BINDING_FAULTS = [
     Fault("bindings-slow-answers", BINDINGS, SlowAnswer(200), seconds=5),
     Fault("bindings-hang", BINDINGS, Hang(), seconds=5),
     Fault("bindings-applied-then-hang", BINDINGS, Applied(Hang()), seconds=5),
-    Fault("bindings-hang-for-ever", BINDINGS, Hang(for_ever=True), seconds=5, runs="long", heals_within=75),
+    Fault("bindings-hang-for-ever", BINDINGS, Hang(for_ever=True), seconds=5, is_long=True, heals_within=75),
     Fault("bindings-come-and-go", BINDINGS, Answer(503), seconds=6, on_off=(0.3, 0.3)),
     *family(
         "bindings-of-one-namespace",
@@ -272,7 +272,7 @@ WATCH_FAULTS = [
         "pod-watch-lost",
         Requests("watch", "pods", probability=0.3),
         {"events": EachEvent(lost)},
-        runs="long",
+        is_long=True,
         loses_events=True,
         heals_within=420,
     ),
@@ -352,13 +352,13 @@ LEASE_FAULTS = family(
     },
     elects=True,
     seconds=5,
-) + family("leases-for-25-s", LEASES, {"500": Answer(500), "hang": Hang()}, elects=True, seconds=25, runs="long")
+) + family("leases-for-25-s", LEASES, {"500": Answer(500), "hang": Hang()}, elects=True, seconds=25, is_long=True)
 EVERYTHING = Requests()
 SERVER_FAULTS = [
     Fault("server-unreachable", EVERYTHING, Unreachable(), seconds=5),
     Fault("server-silent", EVERYTHING, Unreachable(silently=True), seconds=5),
-    Fault("server-silent-with-watches-open", WATCHES, StallStream(passes_later=False), seconds=20, runs="long"),
-    Fault("watches-stall-for-ever", WATCHES, StallStream(for_ever=True), seconds=20, runs="long", heals_within=75),
+    Fault("server-silent-with-watches-open", WATCHES, StallStream(passes_later=False), seconds=20, is_long=True),
+    Fault("watches-stall-for-ever", WATCHES, StallStream(for_ever=True), seconds=20, is_long=True, heals_within=75),
     Fault("everything-503", EVERYTHING, Answer(503), open_watches="end", seconds=5),
     Fault("everything-401", EVERYTHING, Answer(401), open_watches="end", seconds=5),
     Fault("everything-an-html-page", EVERYTHING, page(), open_watches="end", seconds=5),
@@ -377,3 +377,42 @@ FAULTS = [
     *LEASE_FAULTS,
     *SERVER_FAULTS,
 ]
+
+ON_THE_REAL_ONE = frozenset(
+    {
+        "bindings-500",
+        "bindings-an-html-page",
+        "bindings-204",
+        "bindings-applied-then-reset",
+        "bindings-cut-in-a-chunk",
+        "bindings-some-of-each",
+        "bindings-applied-then-hang",
+        "bindings-retry-after-an-hour",
+        "bindings-of-one-namespace-hang",
+        "bindings-of-one-namespace-429",
+        "bindings-of-one-namespace-take-10-s-and-fail",
+        "watches-reset",
+        "watches-cut-within-a-chunk",
+        "watches-410-in-the-stream",
+        "watches-error-that-is-no-status",
+        "watches-not-json",
+        "pod-watch-unreadable",
+        "pod-watch-one-garbled",
+        "watches-opened-again-429-an-hour",
+        "watches-opened-again-hang",
+        "lists-429-forty-digits",
+        "lists-429-an-hour",
+        "lists-half-a-body",
+        "lists-of-nodes-one-nameless",
+        "lists-of-pods-one-unreadable",
+        "events-of-one-namespace-hang",
+        "status-204",
+        "evictions-an-html-page",
+        "leases-an-html-page",
+        "server-unreachable",
+        "server-silent",
+        "everything-429-an-hour",
+        "writes-an-html-page",
+    }
+)
+"""Those that are always played on both API servers; the others on the embedded one."""

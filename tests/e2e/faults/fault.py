@@ -229,5 +229,5 @@ class Fault:
     """With leader election; a process that ends, since it has lost its Lease, is started again."""
     told: str = ""
     """A regular expression of what log, metrics or readiness say while it lasts."""
-    runs: Literal["always", "real", "long"] = "always"
-    """`always`: on the embedded API server; `real`: on both; `long`: with KSCHEDULER_LONG=1 only."""
+    is_long: bool = False
+    """It takes minutes: played with KSCHEDULER_LONG=1 only."""

@@ -39,6 +39,8 @@ SPARED_SECONDS = 10.0
 AGREE_SECONDS = 15.0
 URGENT = "faults-urgent"
 FALSE_ALARMS = re.compile(r"cache_drift|store_drift")
+FALSE_NAMES = re.compile(r"does not speak HTTP|err\":\"0 : ")
+"""What no fault of the catalogue may be called: each of them comes from what speaks HTTP, or says nothing."""
 LANE = "lane"
 MOST_TOLD, MOST_LINES = 3, 30
 
@@ -181,6 +183,7 @@ class Lane:
         self.proxy.applied.clear()
         if "Traceback (most recent call last)" in text:
             yield f"a traceback: {text[text.index('Traceback') - 300 :][:3000]}"
+        yield from (f"a wrong name: {line}" for line in text.splitlines() if FALSE_NAMES.search(line))
         if not fault.loses_events:
             yield from (f"a false alarm: {line}" for line in text.splitlines() if FALSE_ALARMS.search(line))
             yield from self._differences(process, pods)
