@@ -16,6 +16,7 @@ from tests.e2e.faults.fault import (
     Fault,
     Hang,
     Injected,
+    Raw,
     Requests,
     Reset,
     SlowAnswer,
@@ -29,8 +30,9 @@ from tests.e2e.faults.proxy import EXPIRED
 HURT = "*-hurt"
 BINDINGS = Requests("create", "pods/binding")
 HURT_BINDINGS = Requests("create", "pods/binding", HURT)
-WATCHES = Requests("watch", "*")
-POD_WATCH = Requests("watch", "pods")
+WATCHES = Requests("watch|watchlist", "*")
+RELISTS = Requests("list|watchlist", "pods|nodes")
+POD_WATCH = Requests("watch|watchlist", "pods")
 EVENTS = Requests("*", "events")
 STATUS = Requests("patch|update", "pods/status")
 EVICTIONS = Requests("delete|create", "pods|pods/eviction")
@@ -174,6 +176,23 @@ def flipped_bytes(line: bytes) -> list[bytes]:
     return [line[:middle] + bytes([line[middle] ^ 0x80]) + line[middle + 1 :]]
 
 
+SUCCESS = b'{"kind":"Status","apiVersion":"v1","status":"Success"}'
+WIRE: dict[str, Action] = {
+    "another-protocol": Raw(b"SSH-2.0-OpenSSH_9.9\r\n"),
+    "a-tls-alert": Raw(b"\x15\x03\x01\x00\x02\x02\x46"),
+    "noughts": Raw(b"\0" * 4096),
+    "http-2": Raw(b"\0\0\x12\x04\0\0\0\0\0" + b"\0" * 18),
+    "a-code-that-is-no-number": Raw(b"HTTP/1.1 OK fine\r\nContent-Length: 0\r\n\r\n"),
+    "a-header-without-an-end": Raw(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 2_000_000),
+    "a-length-that-is-no-number": Raw(b"HTTP/1.1 201 Created\r\nContent-Length: many\r\n\r\n" + SUCCESS),
+    "a-negative-length": Raw(b"HTTP/1.1 201 Created\r\nContent-Length: -5\r\n\r\n" + SUCCESS),
+    "a-length-too-long": Raw(b"HTTP/1.1 201 Created\r\nContent-Length: 999999\r\n\r\n" + SUCCESS),
+    "a-chunk-size-that-is-none": Raw(b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n" + SUCCESS),
+    "more-than-its-length": Raw(b"HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\n" + SUCCESS * 9, closes=False),
+}
+"""Answers that are no HTTP, or break its rules."""
+
+
 # --- families -------------------------------------------------------------------------------------------------------
 
 
@@ -200,6 +219,7 @@ BINDING_FAULTS = [
     *family("bindings", BINDINGS, CODES),
     *family("bindings", BINDINGS, dict(WRONG_BODIES)),
     *family("bindings", BINDINGS, CUTS),
+    *family("bindings", BINDINGS, WIRE, speaks_http=False),
     *family("bindings-retry-after", BINDINGS, {name: throttled(text) for name, text in RETRY_AFTERS.items()}),
     *family("bindings-503-retry-after", BINDINGS, {"an-hour": throttled("3600", 503), "1": throttled("1", 503)}),
     Fault("bindings-some-of-each", Requests("create", "pods/binding", probability=0.3), Applied(Reset()), seconds=5),
@@ -262,15 +282,15 @@ WATCH_FAULTS = [
             "unknown-types": EachEvent(unknown_type),
         },
     ),
-    Fault("pod-watch-unreadable", Requests("watch", "pods"), EachEvent(unreadable_event)),
-    Fault("pod-watch-nameless", Requests("watch", "pods"), EachEvent(nameless_event)),
-    Fault("pod-watch-one-garbled", Requests("watch", "pods", first=1), EachEvent(flipped_bytes)),
-    Fault("node-watch-nameless", Requests("watch", "nodes"), EachEvent(nameless_event)),
-    Fault("node-watch-unreadable", Requests("watch", "nodes"), EachEvent(unreadable_event)),
+    Fault("pod-watch-unreadable", Requests("watch|watchlist", "pods"), EachEvent(unreadable_event)),
+    Fault("pod-watch-nameless", Requests("watch|watchlist", "pods"), EachEvent(nameless_event)),
+    Fault("pod-watch-one-garbled", Requests("watch|watchlist", "pods", first=1), EachEvent(flipped_bytes)),
+    Fault("node-watch-nameless", Requests("watch|watchlist", "nodes"), EachEvent(nameless_event)),
+    Fault("node-watch-unreadable", Requests("watch|watchlist", "nodes"), EachEvent(unreadable_event)),
     Fault("pod-watch-swapped", POD_WATCH, Swapped(), loses_events=True),
     *family(
         "pod-watch-lost",
-        Requests("watch", "pods", probability=0.3),
+        Requests("watch|watchlist", "pods", probability=0.3),
         {"events": EachEvent(lost)},
         is_long=True,
         loses_events=True,
@@ -292,9 +312,12 @@ REFUSALS: dict[str, Action] = {
     "hang": Hang(),
     "slow": Delay(2),
 }
-OPENING_FAULTS = family("watches-opened-again", WATCHES, REFUSALS, open_watches="end")
+OPENING_FAULTS = [
+    *family("watches-opened-again", WATCHES, REFUSALS, open_watches="end"),
+    *family("watches-opened-again", WATCHES, WIRE, open_watches="end", speaks_http=False),
+]
 LIST_FAULTS = [
-    *family("lists", Requests("list", "pods|nodes"), REFUSALS, open_watches="expire"),
+    *family("lists", RELISTS, REFUSALS, open_watches="expire"),
     *family(
         "lists",
         Requests("list", "pods|nodes"),
@@ -309,6 +332,7 @@ LIST_FAULTS = [
         },
         open_watches="expire",
     ),
+    *family("lists", RELISTS, WIRE, open_watches="expire", speaks_http=False),
     Fault("lists-of-pods-one-unreadable", Requests("list", "pods"), Edited(last_unreadable), open_watches="expire"),
     Fault("lists-of-pods-one-nameless", Requests("list", "pods"), Edited(last_nameless), open_watches="expire"),
     Fault("lists-of-nodes-one-unreadable", Requests("list", "nodes"), Edited(last_unreadable), open_watches="expire"),
@@ -416,3 +440,13 @@ ON_THE_REAL_ONE = frozenset(
     }
 )
 """Those that are always played on both API servers; the others on the embedded one."""
+
+ALIKE = (
+    *("-400", "-404", "-405", "-413", "-422", "-504"),
+    *("-negative", "-infinity", "-garbage", "-superscript", "-empty", "429-1"),
+    *("-a-list", "-null", "-another-kind", "-a-permanent-redirect", "-100-for-ever", "-304", "-a-redirect"),
+    *("-a-tls-alert", "-noughts", "-http-2", "-a-code-that-is-no-number", "-a-length-that-is-no-number"),
+    *("-a-negative-length", "-more-than-its-length", "-a-header-without-an-end", "-an-empty-body"),
+    *("-closed", "-cut-in-the-head", "-cut-in-the-body", "-a-number", "-an-empty-object", "-error-500"),
+)
+"""How the ids of faults end that are played with KSCHEDULER_FAULTS=all only: another of the family says nearly as much."""

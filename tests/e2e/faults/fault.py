@@ -12,8 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
+from urllib.parse import parse_qs
 
 JSON = "application/json"
+TRUE = ("1", "true")
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
@@ -22,19 +24,21 @@ class Request:
     """What a request asks for, in the words of the audit log."""
 
     verb: str
-    """get, list, watch, create, update, patch, delete."""
+    """get, list, watch, create, update, patch, delete; a watch that begins with all objects is a `watchlist`."""
     resource: str
     """`pods`, `pods/binding`, `leases`; of other paths than objects' the path."""
     namespace: str
     name: str
 
     @property
-    def is_read(self) -> bool:
-        return self.verb in ("get", "list", "watch")
+    def is_stream(self) -> bool:
+        return self.verb in ("watch", "watchlist")
 
 
-def parse(method: str, path: str, *, watches: bool) -> Request:
-    """The request of a method and a path without its query."""
+def parse(method: str, target: str) -> Request:
+    """The request of a method and a path with its query."""
+    path, _, query = target.partition("?")
+    parameters = parse_qs(query)
     parts = path.strip("/").split("/")
     rest = parts[3:] if parts[0] == "apis" else parts[2:] if parts[0] == "api" else []
     if not rest:
@@ -44,7 +48,9 @@ def parse(method: str, path: str, *, watches: bool) -> Request:
         namespace, rest = rest[1], rest[2:]
     name = rest[1] if len(rest) > 1 else ""
     resource = "/".join((rest[0], *rest[2:]))
-    reading = "watch" if watches else "get" if name else "list"
+    reading = "get" if name else "list"
+    if parameters.get("watch", ["0"])[0] in TRUE:
+        reading = "watchlist" if parameters.get("sendInitialEvents", ["0"])[0] in TRUE else "watch"
     return Request(VERBS.get(method, reading), resource, namespace, name)
 
 
@@ -105,6 +111,14 @@ class Applied:
     """The API server applies the request, and its answer is lost: `then` happens."""
 
     then: "Answer | Hang | Reset | Delay"
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """These bytes are the answer, whatever they are; the API server never hears of the request."""
+
+    data: bytes
+    closes: bool = True
 
 
 # --- to the answer --------------------------------------------------------------------------------------------------
@@ -190,6 +204,7 @@ Action = (
     | Hang
     | Reset
     | Applied
+    | Raw
     | CutAnswer
     | SlowAnswer
     | TwiceAnswered
@@ -227,6 +242,8 @@ class Fault:
     traffic: Literal["flow", "preemption"] = "flow"
     elects: bool = False
     """With leader election; a process that ends, since it has lost its Lease, is started again."""
+    speaks_http: bool = True
+    """False: what answers truly does not, and may be called so."""
     told: str = ""
     """A regular expression of what log, metrics or readiness say while it lasts."""
     is_long: bool = False

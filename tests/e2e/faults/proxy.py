@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from tests.e2e.faults import http1
 from tests.e2e.faults.fault import (
@@ -37,6 +37,7 @@ from tests.e2e.faults.fault import (
     Fault,
     Hang,
     Injected,
+    Raw,
     Request,
     Reset,
     SlowAnswer,
@@ -96,6 +97,10 @@ class FaultProxy:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(CALL_SECONDS)
 
+    def watched(self) -> set[str]:
+        """The resources whose watches are open."""
+        return {stream.request.resource for stream in tuple(self.streams)}
+
     def play(self, fault: Fault) -> None:
         """Begins the fault; returns when streams that are open already have met it."""
         self._call(lambda: self._begin(fault))
@@ -138,7 +143,11 @@ class FaultProxy:
     def action_for(self, request: Request) -> Action | None:
         """What is to be done to a request that has just come."""
         fault = self.fault
-        if fault is None or not fault.requests.match(request) or isinstance(fault.does, Unreachable):
+        if fault is None or isinstance(fault.does, Unreachable):
+            return None
+        if request.verb == "watchlist" and fault.requests.verb == "list" and fault.open_watches == "expire":
+            return Answer(400)  # as servers answer that do not know it, so that there are lists to be hurt
+        if not fault.requests.match(request):
             return None
         if isinstance(fault.does, STREAM_ACTIONS):
             return fault.does
@@ -217,9 +226,7 @@ class Connection:
             body = await http1.read_body(self._reader, head, has_body=False)
             await self._passes_now()
             method, target, _ = head.start.split(" ", 2)
-            parts = urlsplit(target)
-            watches = parse_qs(parts.query).get("watch", ["0"])[0] in ("1", "true")
-            request = parse(method, parts.path, watches=watches)
+            request = parse(method, target)
             action = self._proxy.action_for(request)
             if not await self._handle(request, head, body, action):
                 return
@@ -239,6 +246,11 @@ class Connection:
             case Answer():
                 self._write_answer(action)
                 return True
+            case Raw():
+                self._writer.write(action.data)
+                if action.closes:
+                    self._writer.close()
+                return not action.closes
             case Hang():
                 await self._hang(for_ever=action.for_ever)
                 return False
@@ -316,7 +328,7 @@ class Connection:
         above = self._above
         if above is None:
             return False
-        if request.verb == "watch" and response.code == 200:
+        if request.is_stream and response.code == 200:
             stream = Stream(self._proxy, request, self._writer, response)
             if isinstance(action, STREAM_ACTIONS) and self._proxy.fault is not None:
                 stream.meet(self._proxy.fault)

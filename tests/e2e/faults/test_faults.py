@@ -5,12 +5,13 @@ fault's time is waiting, so they are played side by side, in lanes with a schedu
 its fault has done. A file in the run's temporary folder grows by a line for each.
 
 pytest tests/e2e/faults --server embedded -k watches       a family
-KSCHEDULER_FAULTS=all pytest tests/e2e/faults               all of them on the real API server too
+KSCHEDULER_FAULTS=all pytest tests/e2e/faults               all of them, on the real API server too
 KSCHEDULER_LONG=1 pytest tests/e2e/faults                   those, too, that take minutes
 """
 
 import os
 import queue
+import random
 import textwrap
 import threading
 from collections.abc import Iterator
@@ -21,9 +22,9 @@ from typing import Self, cast
 import pytest
 
 from tests.controlplane.hollow_kubelets import HollowKubelets
-from tests.e2e.faults.catalogue import FAULTS, ON_THE_REAL_ONE
+from tests.e2e.faults.catalogue import ALIKE, FAULTS, ON_THE_REAL_ONE
 from tests.e2e.faults.fault import Fault
-from tests.e2e.faults.lane import Lane, Outcome, allow_urgent_pods
+from tests.e2e.faults.lane import Lane, Outcome, prepare
 from tests.e2e.recorder import Recorder
 from tests.e2e.servers import RealServer, Server
 
@@ -37,8 +38,11 @@ def why_not(fault: Fault, server: Server) -> str:
     """Why the fault is left out here; empty if it is not."""
     if fault.is_long and os.environ.get("KSCHEDULER_LONG") != "1":
         return "takes minutes: KSCHEDULER_LONG=1"
-    on_both = fault.id in ON_THE_REAL_ONE or os.environ.get("KSCHEDULER_FAULTS") == "all"
-    return "" if on_both or not isinstance(server, RealServer) else "on the embedded API server: KSCHEDULER_FAULTS=all"
+    if fault.id in ON_THE_REAL_ONE or os.environ.get("KSCHEDULER_FAULTS") == "all":
+        return ""
+    if isinstance(server, RealServer):
+        return "played on the embedded API server: KSCHEDULER_FAULTS=all"
+    return "others of its family are played: KSCHEDULER_FAULTS=all" if fault.id.endswith(ALIKE) else ""
 
 
 class Played:
@@ -50,8 +54,10 @@ class Played:
         self._recorder = recorder
         self._folder = folder
         self._lock = threading.Lock()
-        # One lane plays all that elect: the manifest's Role allows one Lease. The long ones begin first.
-        ordered = sorted(faults, key=lambda fault: (-fault.hurt_pods, -fault.heals_within, -fault.seconds))
+        # One lane plays all that elect: the manifest's Role allows one Lease. The long ones begin first. The others are
+        # mixed: what has just made watches back off would make the next of its kind slower.
+        mixed = random.Random(0).sample(faults, len(faults))
+        ordered = sorted(mixed, key=lambda fault: (-fault.hurt_pods, -fault.heals_within, -fault.seconds))
         self._of_leader, self._of_others = queue.Queue[Fault](), queue.Queue[Fault]()
         for fault in ordered:
             (self._of_leader if fault.elects else self._of_others).put(fault)
@@ -107,7 +113,7 @@ def played(
         if isinstance(item, pytest.Function) and "fault" in item.fixturenames
     ]
     faults = [fault for fault in dict.fromkeys(chosen) if not why_not(fault, server)]
-    allow_urgent_pods(server.api)
+    prepare(server.api)
     folder = tmp_path_factory.mktemp("faults")
     with (
         HollowKubelets(server.api),
