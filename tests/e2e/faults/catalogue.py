@@ -35,6 +35,7 @@ RELISTS = Requests("list|watchlist", "pods|nodes")
 POD_WATCH = Requests("watch|watchlist", "pods")
 EVENTS = Requests("*", "events")
 STATUS = Requests("patch|update", "pods/status")
+CLAIMS = Requests("update|patch", "resourceclaims|resourceclaims/status")
 EVICTIONS = Requests("delete|create", "pods|pods/eviction")
 LEASES = Requests("*", "leases")
 
@@ -358,6 +359,7 @@ WRITE_FAULTS = [
     *family("events", EVENTS, OTHER_WRITES),
     *family("status", STATUS, OTHER_WRITES),
     *family("evictions", EVICTIONS, OTHER_WRITES, traffic="preemption"),
+    *family("claims", CLAIMS, OTHER_WRITES, traffic="claims"),
     *family("events-of-one-namespace", Requests("*", "events", HURT), {"hang": Hang()}, hurt_pods=100, seconds=5),
 ]
 LEASE_FAULTS = family(
@@ -431,6 +433,8 @@ ON_THE_REAL_ONE = frozenset(
         "lists-of-pods-one-unreadable",
         "events-of-one-namespace-hang",
         "status-204",
+        "claims-applied-then-reset",
+        "claims-an-html-page",
         "evictions-an-html-page",
         "leases-an-html-page",
         "server-unreachable",
@@ -449,4 +453,4 @@ ALIKE = (
     *("-a-negative-length", "-more-than-its-length", "-a-header-without-an-end", "-an-empty-body"),
     *("-closed", "-cut-in-the-head", "-cut-in-the-body", "-a-number", "-an-empty-object", "-error-500"),
 )
-"""How the ids of faults end that are played with KSCHEDULER_FAULTS=all only: another of the family says nearly as much."""
+"""How the ids of faults end that are played with KSCHEDULER_FAULTS=all only: others of their families say as much."""

@@ -239,7 +239,8 @@ class Fault:
     """Pods of another namespace must be bound while it lasts."""
     loses_events: bool = False
     """Changes of the cluster are truly withheld, so that an alarm about drift is no false one."""
-    traffic: Literal["flow", "preemption"] = "flow"
+    traffic: Literal["flow", "preemption", "claims"] = "flow"
+    """What is made meanwhile: pods that need nothing else, pods that need others' room, pods with a device each."""
     elects: bool = False
     """With leader election; a process that ends, since it has lost its Lease, is started again."""
     speaks_http: bool = True

@@ -25,6 +25,7 @@ from tests.controlplane.process import Process, wait_until
 from tests.controlplane.rest import Api, ApiStatusError, Object
 from tests.e2e.audit import condition_text, name_of, overcommitted
 from tests.e2e.conftest import create_namespace
+from tests.e2e.faults.devices import Devices
 from tests.e2e.faults.fault import Fault
 from tests.e2e.faults.proxy import FaultProxy
 from tests.e2e.recorder import Recorder
@@ -85,6 +86,7 @@ class Lane:
         self._elects = False
         self._watched: set[str] = set()
         self._stack = ExitStack()
+        self._devices = Devices(self._api, self.name, self.hurt)
         self.proxy = FaultProxy(server.identity("kscheduler"))
 
     def __enter__(self) -> Self:
@@ -94,6 +96,7 @@ class Lane:
             create_namespace(self._server, namespace)
         for number in range(NODES):
             self._api.create("/api/v1/nodes", self._node(f"{self.name}-{number}"))
+            self._devices.publish(f"{self.name}-{number}", PODS_PER_NODE)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -132,8 +135,8 @@ class Lane:
             for name in before[:LEAVING]:
                 self._api.delete(f"{pods_path(self.sound)}/{name}", grace_seconds=0)
             self._add_pods(self.sound, f"{number}-waits", 1, cpu="1m", selector={"round": str(number)})
-            many = fault.hurt_pods > HURT
-            self._add_pods(self.hurt, f"{number}-hurt", fault.hurt_pods, cpu="1m" if many else "1")
+            many, claims = fault.hurt_pods > HURT, fault.traffic == "claims"
+            self._add_pods(self.hurt, f"{number}-hurt", fault.hurt_pods, "1m" if many else "1", claims=claims)
             sound = self._add_pods(self.sound, f"{number}-sound", SOUND)
             if fault.spares_others:
                 late = self._pending_after(SPARED_SECONDS, self.sound, sound)
@@ -182,6 +185,7 @@ class Lane:
         yield from (line for line in self._recorder.rebound() if self.name in line)
         nodes = self._api.items("/api/v1/nodes", labelSelector=f"{LANE}={self.name}")
         yield from overcommitted(nodes, pods)
+        yield from self._devices.given_twice()
         for name, count in self.proxy.applied.items():
             if count > 1:
                 yield f"pod {name} was bound {count} times"
@@ -278,10 +282,15 @@ class Lane:
         count: int,
         cpu: str = "1",
         selector: dict[str, str] | None = None,
+        *,
+        claims: bool = False,
         **spec: object,
     ) -> list[str]:
         names = [f"{prefix}-{number}" for number in range(count)]
         for name in names:
+            if claims:
+                self._devices.add_claim(namespace, name)
+                spec["resourceClaims"] = [{"name": "device", "resourceClaimName": name}]
             container = {"name": "main", "image": "registry.example/app:1", "resources": {"requests": {"cpu": cpu}}}
             whole = {
                 "schedulerName": self.name,
@@ -318,6 +327,7 @@ class Lane:
             time.sleep(0.05)
 
     def _clear(self) -> None:
+        self._devices.clear()
         for namespace in (self.sound, self.hurt):
             for kind in ("pods", "events"):
                 self._api.delete(f"/api/v1/namespaces/{namespace}/{kind}", grace_seconds=0)
@@ -327,6 +337,7 @@ class Lane:
         self._clear()
         for number in range(NODES):
             self._api.delete(f"/api/v1/nodes/{self.name}-{number}", missing_ok=True)
+            self._devices.withdraw(f"{self.name}-{number}")
         for namespace in (self.sound, self.hurt):
             self._api.delete(f"/api/v1/namespaces/{namespace}", missing_ok=True)
 
