@@ -1,4 +1,4 @@
-"""An API server that is away for longer than a leader's right to write: the process goes on, and reads nothing again."""
+"""An API server that is away for longer than a leader may write: the process goes on, and reads nothing again."""
 
 import time
 
