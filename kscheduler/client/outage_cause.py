@@ -19,7 +19,7 @@ from typing import Final
 
 import aiohttp
 
-from kscheduler.client.errors import APIError, CredentialsError, NotSentError
+from kscheduler.client.errors import APIError, CredentialsError, NotSentError, WrongAnswerError
 from kscheduler.client.http.http1 import CutResponseError, EncodedResponseError, MalformedResponseError, NotHTTPError
 from kscheduler.logs.clean import short_line
 
@@ -306,6 +306,12 @@ TABLE: Final = (
             MalformedResponseError, aiohttp.http_exceptions.HttpProcessingError, aiohttp.ClientPayloadError
         ),
         "something in between garbles HTTP or adds to it: look at proxies and load balancers, and at their headers",
+    ),
+    Symptom(
+        Cause.PROXY,
+        "a 2xx to a write without what was written: a page, an empty body, another object",
+        lambda seen: seen.has(WrongAnswerError),
+        "something answers for the API server without asking it: look at proxies and load balancers in between",
     ),
     Symptom(
         Cause.BROKEN,

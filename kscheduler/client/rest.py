@@ -3,8 +3,9 @@
 429 and 5xx with Retry-After are retried up to ten times after exactly the time the server asks for: such an answer
 means that nothing was applied. Reads are retried when the connection breaks; writes never are, because their outcome
 is unknown (`UnknownOutcomeError`). 401 renews the credentials once. Watches have connections of their own, so that they
-never take one from a bind. Requests go over our own connections (`http.pool`); watches, and everything that needs a
-proxy, go over aiohttp. Limits: HTTP/1.1; `retry_after` bounds how long is waited.
+never take one from a bind. A 2xx counts as success only if it is what the verb answers (`answers`). Requests go over
+our own connections (`http.pool`); watches, and everything that needs a proxy, go over aiohttp. Limits: HTTP/1.1;
+`retry_after` bounds how long is waited.
 """
 
 import asyncio
@@ -20,6 +21,7 @@ from yarl import URL
 
 from kscheduler.aio import REAL_CLOCK, Clock, TokenBucket
 from kscheduler.client.access.connection import Connection
+from kscheduler.client.answers import why_no_answer
 from kscheduler.client.errors import (
     APIError,
     ClientError,
@@ -29,6 +31,7 @@ from kscheduler.client.errors import (
     NotSentError,
     StalledError,
     UnknownOutcomeError,
+    WrongAnswerError,
     status_of,
 )
 from kscheduler.client.failure_text import failure_text
@@ -277,6 +280,9 @@ class APIClient:
         finally:
             self._counters.count(code, request.method, time.perf_counter() - began)
         if code < 300:
+            wrong = why_no_answer(request, code, response.body)
+            if wrong is not None:
+                raise self._wrong_answer(wrong, request)
             self._reachability.succeeded(self._clock.monotonic())
             return response.body
         raise self._refusal(code, response.headers, response.body, request.method, request.target)
@@ -285,6 +291,12 @@ class APIClient:
         failure = network_error(error, method, target)
         if not self._is_closed:
             self._reachability.failed(error, self._clock.monotonic(), str(failure))
+        return failure
+
+    def _wrong_answer(self, wrong: str, request: HttpRequest) -> WrongAnswerError:
+        text = f"{request.method} {request.target.partition('?')[0]}: {wrong}"
+        failure = WrongAnswerError(text)
+        self._reachability.failed(failure, self._clock.monotonic(), text)
         return failure
 
     def _refusal(self, code: int, headers: Mapping[str, str], body: bytes, method: str, target: str) -> APIError:

@@ -11,7 +11,8 @@ API server has said for `SURE_SECONDS` that it has no such resource.
 
 import asyncio
 import random
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -51,6 +52,14 @@ class _ResourceList(msgspec.Struct):
 _discovery = msgspec.json.Decoder(_ResourceList)
 
 
+@dataclass(frozen=True, slots=True)
+class KnownState:
+    """What an informer knows: enough to go on watching from there, without a list."""
+
+    objects: Sequence[Any]
+    resource_version: str
+
+
 class InformerFactory:
     """Owns the informers of a process."""
 
@@ -65,12 +74,15 @@ class InformerFactory:
         list_consistency: Literal["consistent", "cache"] = "consistent",
         watch_list: bool = True,
         may_be_absent: Collection[Kind] = (),
+        views: Mapping[str, KnownState] | None = None,
     ) -> None:
-        """`may_be_absent`: kinds that are of no concern where the API server does not serve them.
+        """`may_be_absent`: kinds that are of no concern where the API server does not serve them. `views`: where to
+        begin, by resource; from the `views` of another factory.
 
         `transforms` (by plural) replace the defaults; `list_consistency` applies to the very first list only.
         """
         self._client = client
+        self._views = dict(views or {})
         self._may_be_absent = frozenset(kind.resource for kind in may_be_absent)
         self._clock = clock
         self._rng = rng or random.Random()  # noqa: S311  # spreads load, protects nothing
@@ -116,8 +128,14 @@ class InformerFactory:
         )
 
     async def _keep(self, informer: Informer[Any], reflector: Reflector[Any]) -> None:
-        if not await self._exists(informer.kind):
+        view = self._views.pop(informer.kind.resource, None)
+        if view is not None:
+            await informer.replace(view.objects, ())
+            informer.resource_version = view.resource_version
+            reflector.progress.resume(view.resource_version)
+        elif not await self._exists(informer.kind):
             await self._rest(informer)
+        del view  # the objects of long ago are not to be kept
         while True:
             try:
                 await reflector.run()
@@ -180,6 +198,20 @@ class InformerFactory:
     async def _all_synced(self) -> None:
         for informer in self._informers.values():
             await informer.wait_until_synced()
+
+    def views(self) -> dict[str, KnownState]:
+        """What each informer knows now, of those that would go on by a watch. To be called when `run` has ended.
+
+        Where an object could not be read, or a list was under way, only a list shows what is there.
+        """
+        found = {}
+        for resource, informer in self._informers.items():
+            reflector = self._reflectors.get(resource)
+            version = reflector.progress.resumes_at if reflector is not None else ""
+            known = informer.statistics()
+            if version and known.synced and not known.resting and not known.undecodable:
+                found[resource] = KnownState(informer.store.list(), version)
+        return found
 
     def problems(self) -> dict[str, str]:
         """What keeps informers from listing or watching now, by resource; resting informers are left out."""

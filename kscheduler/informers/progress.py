@@ -200,6 +200,15 @@ class Progress:
         self.list_reason = reason
         return NextStep(reason)
 
+    @property
+    def resumes_at(self) -> str:
+        """The version at which the next watch begins; empty: a list is needed."""
+        return "" if self._must_list else self.resource_version
+
+    def resume(self, resource_version: str) -> None:
+        """The store is already the state at this version: watch."""
+        self.listed(resource_version)
+
     def start_over(self) -> None:
         """Forget everything: the API was gone."""
         self.resource_version = ""
