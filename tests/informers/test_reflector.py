@@ -560,3 +560,21 @@ async def test_a_list_of_another_kind_is_no_list() -> None:
         assert await harness.reasons(3) == ["listed", "expired", "garbled"]
         assert harness.names() == {"a"}
         assert "NodeList" in harness.informer.problem
+
+
+async def test_after_a_watch_that_worked_the_next_failure_is_waited_out_shortly() -> None:
+    """A fault each minute must not make every one of them last as long as the sixth of a long outage."""
+    failed = [refusal(500)] * 6
+
+    async def open_for_six_seconds() -> None:
+        await asyncio.sleep(0.05)
+        await harness.clock.advance(6.0)
+
+    good = lines(event("ADDED", pod("b", "11")), then=open_for_six_seconds)
+    async with bench(*failed, pod_list(pod("a"), version="10"), good, refusal(500), stall) as harness:
+        running = asyncio.create_task(harness.reflector.run())
+        waits = [await harness.clock.run_to_next() for _ in range(6)]
+        assert waits[-1] >= 15.0
+        await harness.informer.wait_until_synced()
+        assert await harness.clock.next_sleep() < 1.6
+        running.cancel()
