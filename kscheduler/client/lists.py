@@ -18,7 +18,7 @@ from kscheduler.api.codec import UndecodableError
 from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.client.errors import text_of
-from kscheduler.client.watch import SHOWN, IdentityCheck, Undecodable, tree_of, undecodable
+from kscheduler.client.watch import NOT_TEXT, SHOWN, IdentityCheck, Undecodable, is_text, tree_of, undecodable
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -94,8 +94,10 @@ class ListDecoder(Generic[T]):
         """Decode a whole page at once. Raises `UndecodableError` if the body is not a list."""
         with collector_paused():
             try:
-                page: Any = self._strict.decode(body)
+                page: Any = self._strict.decode(body) if is_text(body) else None
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                page = None
+            if page is None:
                 unread = self.split(body)
                 items, bad = self.decode_items(unread.items)
                 return ListPage(items, bad, unread.resource_version, unread.continue_token)
@@ -145,6 +147,8 @@ class ListDecoder(Generic[T]):
         bodies: _Bodies[T] = _Bodies()
         for item in items:
             try:
+                if not is_text(bytes(item)):
+                    raise UndecodableError(NOT_TEXT)  # noqa: TRY301  # as the decoder says it
                 bodies.items.append(self._item.decode(item))
             except UndecodableError as error:
                 bodies.undecodable.append(undecodable(tree_of(item), "LISTED", str(error)))
