@@ -24,7 +24,7 @@ from kscheduler.client.errors import StatusAnswer, text_of
 
 T = TypeVar("T", bound=KubeObject)
 
-_REPLACED: Final = "\ufffd"
+REPLACED: Final = "\ufffd"
 """In place of bytes that are no UTF-8."""
 NOT_TEXT: Final = "it has bytes that are no UTF-8"
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -220,7 +220,7 @@ def _mapping(tree: Any, key: str) -> dict[Any, Any]:
 def _text(tree: dict[Any, Any], key: str) -> str:
     """The text under a key; empty if it is none or was garbled: half a name is another object's."""
     value = tree.get(key)
-    return value if isinstance(value, str) and _REPLACED not in value else ""
+    return value if isinstance(value, str) and REPLACED not in value else ""
 
 
 def tree_of(document: bytes | msgspec.Raw) -> Any:
