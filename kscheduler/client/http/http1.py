@@ -49,6 +49,8 @@ class HttpRequest(NamedTuple):
     body: bytes = b""
     content_type: str = ""
     accept: str = "application/json"
+    tenant: str = ""
+    """The namespace on whose behalf it is made, where the target names none; it is not sent."""
 
 
 def header_lines(fields: Mapping[str, str]) -> bytes:
