@@ -132,6 +132,8 @@ class SharedPlaces:
         self._held: dict[int, tuple[Any, float, int]] = {}
         """By identity, in the order in which they began: the work, since when, and the room's number."""
         self._beside: dict[int, tuple[_Slow, float]] = {}
+        self.beside = 0
+        """How many pieces of work go on beside the places."""
         self._late: set[int] = set()
         """Of those beside, the ones that are late already, or have said so."""
         self.slow: dict[Hashable, _Slow] = {}
@@ -194,6 +196,7 @@ class SharedPlaces:
                 self._admit()
             return True
         slow, began = self._beside.pop(id(work))
+        self.beside -= 1
         slow.beside -= 1
         slow.used_at = now
         is_late = id(work) in self._late or now - began > self.late_seconds()
@@ -205,7 +208,7 @@ class SharedPlaces:
             self._recover(slow)
         else:
             self._next_turn(slow)
-        if len(self._beside) == MOST_BESIDE - 1:
+        if self.beside == MOST_BESIDE - 1:
             for other in list(self.slow.values()):
                 self._next_turn(other)
         return False
@@ -220,13 +223,14 @@ class SharedPlaces:
                 self._late.add(id(work))
             return False
         owner = self._owner_of(work)
-        if owner is None or len(self._beside) >= MOST_BESIDE:
+        if owner is None or self.beside >= MOST_BESIDE:
             return False
         del self._held[id(work)]
         slow = self._slow_from_now(owner)
         slow.beside += 1
         slow.on_time = 0
         self._beside[id(work)] = slow, held[1]
+        self.beside += 1
         self._late.add(id(work))
         self.room.end(held[2])
         self._admit()
@@ -288,11 +292,6 @@ class SharedPlaces:
             if slow.beside or slow.line
         )
 
-    @property
-    def beside(self) -> int:
-        """How many pieces of work go on beside the places."""
-        return len(self._beside)
-
     def is_slow(self, owner: Hashable) -> bool:
         """Whether work of this owner goes beside the places."""
         return owner in self.slow
@@ -318,11 +317,12 @@ class SharedPlaces:
 
     def _begin_beside(self, work: Any, slow: _Slow) -> bool:
         now = self._clock.monotonic()
-        if slow.beside >= self._turns or len(self._beside) >= MOST_BESIDE or now < slow.resume_at:
+        if slow.beside >= self._turns or self.beside >= MOST_BESIDE or now < slow.resume_at:
             return False
         slow.beside += 1
         slow.used_at = now
         self._beside[id(work)] = slow, now
+        self.beside += 1
         return True
 
     def _next_turn(self, slow: _Slow) -> None:

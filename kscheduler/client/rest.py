@@ -111,7 +111,8 @@ class APIClient:
         self._headers = dict(headers or {})
         self._timeout = timeout_seconds
         self._max_connections = max_connections
-        self.places = SharedPlaces(FixedRoom(max_connections), clock, owner_of_request)
+        self._room = FixedRoom(max_connections)
+        self.places = SharedPlaces(self._room, clock, owner_of_request)
         """Of requests in flight. Those of a namespace that hang take none from the others."""
         self._counters = RESTCounters()
         self._transport: Transport | None = None
@@ -138,12 +139,12 @@ class APIClient:
             await watches.close()
 
     def allow(self, max_connections: int) -> None:
-        """Bound requests in flight by another number; those that have begun are counted by the bound before.
+        """Bound requests in flight by another number.
 
         Limit: behind a proxy the open session keeps its bound, too, until the client is made anew.
         """
         self._max_connections = max_connections
-        self.places.room = FixedRoom(max_connections)
+        self._room.places = max_connections
 
     def statistics(self) -> RESTStatistics:
         """Counts of requests and answers since the start."""

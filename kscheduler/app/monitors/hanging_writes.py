@@ -55,6 +55,7 @@ class HangingWritesMonitor:
         self._workers = workers
         self._others = tuple(others)
         self._clock = clock
+        self.long_seconds = LONG_SECONDS
         self._told: dict[tuple[str, str], tuple[float, float]] = {}
         """By namespace and kind: when it was told last, and since when it lasts. Ends with it."""
 
@@ -69,7 +70,7 @@ class HangingWritesMonitor:
         found = [self._of_bindings(slow) for slow in self._workers.places.statistics()]
         for places in self._others:
             found += [one for slow in places.statistics() if (one := _of_request(slow)) is not None]
-        long = [one for one in found if one.seconds >= LONG_SECONDS]
+        long = [one for one in found if one.seconds >= self.long_seconds]
         return sorted(long, key=lambda one: (-one.unanswered - one.waiting, one.namespace, one.write))
 
     def look(self) -> None:

@@ -303,6 +303,7 @@ class EventRecorder:
 
     async def _send_or_line_up(self, work: _NewEvent | Series) -> None:
         if self.places.begin_now(work) and self.places.holds(work):
+            self._staff()
             if not await self._send(work):
                 self._stuck -= 1
         elif self.places.has_begun(work) or self._lined.statistics().running < self._queue_size // 4:
@@ -343,7 +344,10 @@ class EventRecorder:
 
     def _staff(self) -> None:
         """See to it that somebody sends what is queued, if there is room: wake a worker, or let another stand in."""
-        if not self._queued or not self.has_room():
+        if not self._queued:
+            return
+        if not self.has_room():
+            self.places.expect_late()
             return
         if self._idle_workers:
             self._filled.set()

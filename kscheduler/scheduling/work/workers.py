@@ -122,6 +122,7 @@ class Workers:
             if not parked.done():
                 parked.set_result(None)
                 return
+        self.places.expect_late()  # all are busy, or wait for answers
 
     async def run(self) -> None:
         """Work until cancelled. A worker that is cancelled in the middle of a bind leaves its outcome unknown."""
@@ -235,14 +236,18 @@ class Workers:
         elif attempt.extenders is not None and self._scheduler.is_bound_outside(attempt):
             self._leave_turn(attempt)
             self._outside.spawn(attempt.queued.key, self._beside(attempt, self._scheduler.bind_outside))
-        elif not self.places.slow:
+        elif not (self.places.slow or self.places.beside):
             self.places.hold(attempt.queued)
             return await self._bind(attempt)
-        elif not self.places.is_slow(_namespace_of(attempt.queued)) and self.places.begin_now(attempt.queued):
+        elif not self._is_slow(attempt.queued) and self.places.begin_now(attempt.queued):
             return await self._bind(attempt)
         else:
             self._late.spawn(attempt.queued.key, self._bind_in_turn(attempt))
         return True
+
+    def _is_slow(self, queued: QueuedPodInfo) -> bool:
+        """Whether the pod is bound beside the places, or has begun so."""
+        return self.places.is_slow(_namespace_of(queued)) or self.places.has_begun(queued)
 
     async def _bind_in_turn(self, attempt: Attempt) -> None:
         """Bind when there is a place, or a turn of a slow namespace. Its node is held meanwhile."""
@@ -308,7 +313,7 @@ class Workers:
         self._journal.decided(queued, attempt)
         if attempt is not None:
             self._under_way[id(attempt)] = attempt
-        elif self.places.slow and self.places.has_begun(queued):
+        elif self.places.beside and self.places.has_begun(queued):
             self.places.end(queued)  # no node, or nobody needs it any more
         return attempt
 
