@@ -168,6 +168,7 @@ class Parts:
         self.removed_profiles = RemovedProfiles(self.assembly.profiles, pods, self.clock.monotonic)
         self.truth.dump.at_permit = self.permit_waits.by_pod
         self.truth.dump.in_line = self.assembly.scheduler.lines.in_line
+        self.truth.dump.behind_slow = self.workers.standing.all
         self.overfill = self._build_overfill_keeping(repairs=options.repairs_overfilled_nodes)
         self.assembly.on_quarantine = self._quarantine_soon
         limit = limit_with_alarm(options.memory_alarm, cgroup_limit)

@@ -558,7 +558,8 @@ async def test_a_binding_that_the_watch_does_not_show_again_and_again_counts_as_
     """Or a pod that the API server does not have any more."""
     bound_in_vain(world)
     gone = APIError(StatusAnswer(code=404, kind="Status"))
-    for number, answer in enumerate([make_pod("pending", node="b"), make_pod("pending", node="b"), gone]):
+    answers: list[Pod | Exception] = [make_pod("pending", node="b"), make_pod("pending", node="b"), gone]
+    for number, answer in enumerate(answers):
         world.served = [answer]
         await checked(world)
         assert world.check.statistics().unmended == number
