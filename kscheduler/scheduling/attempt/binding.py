@@ -38,8 +38,6 @@ from kscheduler.scheduling.taken_pods import TakenPods
 MOST_SERVER_ERRORS: Final = 3
 """5xx answers to one Binding after which a pod that is still without a node gives up this node."""
 
-LONGEST_RETRY_AFTER_SECONDS: Final = 60.0
-"""The longest Retry-After that is respected: a worker and a node's room are held meanwhile."""
 _REFUSALS: Final = frozenset({400, 403, 413, 422})
 _NO_RIGHTS: Final = re.compile(r"\bcannot \w+ resource ")
 """The text of an RBAC refusal. It concerns all pods, so they are tried again soon, for when the role is corrected."""
@@ -174,9 +172,8 @@ def _error_of(failure: ClientError) -> Status:
 
 
 def _retry_after_seconds(failure: ClientError) -> float:
-    """The server's Retry-After, up to a minute; 0 without one."""
-    retry_after = (failure.retry_after_seconds or 0.0) if isinstance(failure, APIError) else 0.0
-    return min(retry_after, LONGEST_RETRY_AFTER_SECONDS)
+    """The server's Retry-After, which `client.retry_after` has bounded; 0 without one."""
+    return (failure.retry_after_seconds or 0.0) if isinstance(failure, APIError) else 0.0
 
 
 def _is_answered_badly(failure: ClientError) -> bool:

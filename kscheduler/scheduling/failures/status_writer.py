@@ -32,6 +32,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
 from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.client.errors import APIError, ClientError, CredentialsError, NotSentError
+from kscheduler.client.retry_after import LONGEST_RETRY_AFTER_SECONDS
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.logs.throttle import Throttle
@@ -48,8 +49,6 @@ _LONGEST_PAUSE_SECONDS: Final = 30.0
 _REMEMBERED_ANSWERS: Final = 256
 """Answers that the watch does not show yet; if there are more, requests may be repeated, but memory is bounded."""
 _SECONDS_BETWEEN_WARNINGS: Final = 10.0
-LONGEST_RETRY_AFTER_SECONDS: Final = 60.0
-"""The longest Retry-After that is respected."""
 SHARED_SECONDS: Final = 5.0
 """429s to two namespaces within this time are the server's."""
 

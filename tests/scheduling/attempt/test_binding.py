@@ -16,8 +16,9 @@ from kscheduler.client.errors import (
     WrongAnswerError,
 )
 from kscheduler.client.errors import StatusAnswer as WireStatus
+from kscheduler.client.retry_after import LONGEST_RETRY_AFTER_SECONDS
 from kscheduler.framework.status import Code, Fault, Status
-from kscheduler.scheduling.attempt.binding import LONGEST_RETRY_AFTER_SECONDS, BindingWriter
+from kscheduler.scheduling.attempt.binding import BindingWriter
 from kscheduler.scheduling.observations import Observations
 from tests.builders import make_pod
 
@@ -181,7 +182,7 @@ async def test_throttling_is_told_to_the_limit() -> None:
     assert reported == ["default", "default"]
 
 
-async def test_a_worker_is_held_for_a_minute_at_most_however_long_the_server_wants() -> None:
+async def test_a_worker_is_held_for_half_a_minute_at_most_however_long_the_server_wants() -> None:
     """A proxy that says `Retry-After: 86400` would have kept the pod, its node and the worker for a day."""
     asked = APIError(WireStatus(code=429, message="busy"), retry_after_seconds=86_400.0)
     status, _, clock = await bound([asked, None], [])
