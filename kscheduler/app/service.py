@@ -135,6 +135,7 @@ class App:
                 BackgroundService("long-lived objects", LongLived(self.parts.clock).run),
                 BackgroundService("loop-lag", self.surface.loop_lag.run),
                 BackgroundService("memory", self.parts.memory.run),
+                BackgroundService("hanging-writes", self.parts.hanging_writes.run),
                 BackgroundService(
                     "events", self.parts.recorder.run, lambda: self.parts.recorder.flush(FLUSH_EVENTS_SECONDS)
                 ),

@@ -120,6 +120,10 @@ class Scheduler:
         finally:
             self.lines.decided(queued)
 
+    def let_go(self, queued: QueuedPodInfo) -> bool:
+        """End the attempt of a pod that stood in line and is gone, or needs no node any more; whether it was so."""
+        return self._skipping.lets_go(queued)
+
     def decide_group(self, group: QueuedPodGroup) -> list[Attempt] | GroupConsultation:
         """Find nodes for a group's members and reserve them. The attempts of those that have one now; maybe none.
 
