@@ -51,6 +51,11 @@ class QueuedPodInfo:
         """`namespace/name`."""
         return self.pod.key
 
+    @property
+    def is_costly(self) -> bool:
+        """Whether deciding about it may take long: it has very many entries, or has already taken too long."""
+        return self.overruns > 0 or self.pod.is_costly
+
     def forgive(self, old: Pod, new: Pod) -> bool:
         """Reset refusals, bugs and overruns if its owner has changed the pod; whether that shortens its wait."""
         if not (self.refusals or self.bugs or self.overruns) or not _is_edited(old, new):

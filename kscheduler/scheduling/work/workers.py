@@ -140,6 +140,8 @@ class Workers:
             self._journal.begins()
             self._queue.flush_backoff(self._clock.time())
             self._journal.flushed_backoff()
+            if self._queue.has_ready():
+                self.wake()  # a costly pod may go now, and nobody tells
             self._scheduler.lines.look()
             if self._clock.monotonic() >= next_net:
                 self._queue.flush_unschedulable(self._clock.time())

@@ -430,6 +430,10 @@ class SchedulingQueue:
         """Whether `pop_next` would return something."""
         return self._places.has_ready()
 
+    def costly_tried(self, seconds: float) -> None:
+        """The decision about a pod or group that costs much took so long: the next one waits for it."""
+        self._places.costly_turns.tried(seconds)
+
     def done(self, uid: str) -> None:
         """End an attempt that found a node, or whose pod need not be scheduled any more."""
         self._in_flight.done(uid)
@@ -458,7 +462,11 @@ class SchedulingQueue:
             self._in_flight.done(queued.pod.uid)
 
     def flush_backoff(self, now: float) -> None:
-        """Move the pods whose back-off is over to the active queue. PreEnqueue has admitted them before."""
+        """Once a second: move the pods whose back-off is over to the active queue. PreEnqueue has admitted them before.
+
+        Pods that cost much get a part of the second.
+        """
+        self._places.costly_turns.second_passed()
         while ripe := [head for head in self._places.heads_of_backoff() if not is_backing_off(head, now)]:
             for element in ripe:
                 self._places.take_out(element)
@@ -593,7 +601,8 @@ class SchedulingQueue:
         if bundle is not None and self._policy.class_of(pod) != bundle.key:
             self._places.go_alone(queued)
         elif bundle is None and place in (ACTIVE, BACKOFF):
-            self._places.put(queued, place)  # its order may have changed
+            self._places.remove(queued.key)
+            self._places.put(queued, place)  # its order may have changed, or what it costs
         elif place == GATED and not is_own_write(before, pod.pod):
             self._places.gated.renew(queued)
 
