@@ -39,6 +39,7 @@ from typing import Final
 from kscheduler.config.durations import format_duration
 from kscheduler.framework import per_node
 from kscheduler.framework.status import DECISION_TIME, DecisionEndedError
+from kscheduler.unused_signals import is_free
 
 LOOK_AGAIN_SECONDS: Final = 0.001
 """When the handler looks again if it found kscheduler's own code running."""
@@ -147,9 +148,7 @@ class BudgetAlarm:
     def _install(self) -> bool:
         """Whether SIGALRM is ours: nobody else handles it, and nobody else has set the timer."""
         if self._is_installed is None:
-            self._is_installed = (
-                signal.getsignal(signal.SIGALRM) is signal.SIG_DFL and signal.getitimer(signal.ITIMER_REAL)[0] == 0.0
-            )
+            self._is_installed = is_free(signal.SIGALRM) and signal.getitimer(signal.ITIMER_REAL)[0] == 0.0
             if self._is_installed:
                 signal.signal(signal.SIGALRM, self._on_alarm)
                 os.register_at_fork(after_in_child=self._timer_is_off)  # a copy inherits the handler, and no timer
