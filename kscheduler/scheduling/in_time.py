@@ -36,7 +36,7 @@ from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.nodes.patience import Patience
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.pod_weight import largest_parts
-from kscheduler.framework.status import DECISION_TIME, DecisionEndedError, Fault, error
+from kscheduler.framework.status import DECISION_ENDED, DECISION_TIME, DecisionEndedError, Fault, error
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.sampling import NodeSampler
 from kscheduler.scheduling.cycle.schedule import schedule
@@ -114,6 +114,7 @@ def schedule_in_time(
     seconds = COSTLY_SECONDS if is_costly else LONGEST_SECONDS
     if is_costly and used_seconds >= seconds:
         return _ended(profile, pod, cache, seconds)
+    DECISION_TIME.pod = pod
     decision = ALARM.begin_decision(seconds, _may_end)
     try:
         record = schedule(profile, pod, cache, stopwatch, sampler, known, answers, within, patience, group)
@@ -122,6 +123,7 @@ def schedule_in_time(
     finally:
         ALARM.end(decision)
         DECISION_TIME.is_up = False
+        DECISION_TIME.pod = None
     if record is not None and not decision.interrupts:
         return record
     if known is not None:
@@ -133,7 +135,7 @@ def _ended(profile: Profile, pod: PodInfo, cache: Cache, seconds: float) -> Sche
     """The record of a decision that was ended. What was found until then is not used, whatever it is."""
     record = SchedulingRecord(pod, profile.name, num_all_nodes=len(cache.nodes))
     text = (
-        f"the decision about this pod was ended after {shown_seconds(seconds)} of processor time, so that others need "
+        f"{DECISION_ENDED} after {shown_seconds(seconds)} of processor time, so that others need "
         f"not wait for it: {largest_parts(pod.pod)}"
     )
     record.status = error(text, fault=Fault.OVER_BUDGET)

@@ -28,7 +28,7 @@ from kscheduler.framework import events
 from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.framework.events import ClusterEvent, Resource
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo, newly_queued
 from kscheduler.state.queue.backoff import is_backing_off
 from kscheduler.state.queue.bundles import Bundle, Element
 from kscheduler.state.queue.entrance import Entrance
@@ -226,7 +226,7 @@ class SchedulingQueue:
     def add(self, pod: PodInfo, now: float) -> None:
         """Add a new pod without a node."""
         self.delete(pod.key)
-        self._arrive(QueuedPodInfo(pod, timestamp=now), events.UNSCHEDULABLE_POD_ADD.label, now)
+        self._arrive(newly_queued(pod, now), events.UNSCHEDULABLE_POD_ADD.label, now)
 
     def _arrive(self, queued: QueuedPodInfo, label: str, now: float) -> None:
         """A pod that waits nowhere yet: alone, or with its group."""
@@ -255,7 +255,7 @@ class SchedulingQueue:
             self._renew(*found, pod)
             self._react(*found, changes, old, now)
         elif has_changed:
-            self._arrive(QueuedPodInfo(pod, timestamp=now), events.UNSCHEDULABLE_POD_UPDATE.label, now)
+            self._arrive(newly_queued(pod, now), events.UNSCHEDULABLE_POD_UPDATE.label, now)
 
     def delete(self, key: str) -> None:
         """Remove a pod that is gone or has been given a node by another scheduler."""

@@ -6,6 +6,7 @@ import pytest
 
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.pods.pod_weight import COSTLY, largest_parts, weight_of
+from kscheduler.framework.status import DECISION_ENDED
 from kscheduler.state.queue.backoff import BackoffPolicy
 from kscheduler.state.queue.hints import HintTable
 from kscheduler.state.queue.places import CostlyTurns
@@ -77,6 +78,16 @@ def test_a_pod_whose_decision_was_ended_waits_with_the_costly_ones_until_it_is_e
     assert queue.find(queued.key) == (ACTIVE, queued)
     queue.flush_backoff(NOW + 20)
     assert names(queue) == ["unknown shape", "sound"], "its turn of the second"
+
+
+def test_a_new_leader_tries_the_pod_last_that_held_up_the_one_before(queue: SchedulingQueue) -> None:
+    """It reads that from the condition, which the leader before has written."""
+    message = f"{DECISION_ENDED} after 2s of processor time"
+    condition = {"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": message}
+    queue.add(pod_info("held it up", priority=9, status={"conditions": [condition]}), NOW)
+    queue.add(pod_info("sound"), NOW)
+    queue.add(pod_info("rejected", status={"conditions": [{**condition, "message": "0/1 nodes"}]}), NOW)
+    assert names(queue) == ["sound", "rejected", "held it up"]
 
 
 def test_an_idle_scheduler_takes_no_costly_pod_out_of_back_off(queue: SchedulingQueue) -> None:
