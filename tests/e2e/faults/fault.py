@@ -249,3 +249,5 @@ class Fault:
     """A regular expression of what log, metrics or readiness say while it lasts."""
     is_long: bool = False
     """It takes minutes: played with KSCHEDULER_LONG=1 only."""
+    is_rare: bool = False
+    """Others say nearly as much: played with KSCHEDULER_FAULTS=all only."""
