@@ -333,7 +333,10 @@ REFUSALS: dict[str, Action] = {
     "hang": Hang(),
     "slow": Delay(2),
 }
-WATCH_DOWN = r'kscheduler_watch_down_seconds\{resource="pods",reason="[^"]+"\} [1-9]'
+WATCH_DOWN = (
+    r'kscheduler_watch_down_seconds\{reason="[^"]+",resource="pods"\} [1-9]',
+    r"\bpods: list or watch fails: no watch for \d+ s: .*tried again",
+)
 OPENING_FAULTS = [
     *family("watches-opened-again", WATCHES, REFUSALS, open_watches="end"),
     *family(
