@@ -39,8 +39,9 @@ BEFORE_SECONDS = 20.0
 SPARED_SECONDS = 10.0
 """For pods of others while a fault hurts one namespace; without a fault it takes them a tenth of a second."""
 AGREE_SECONDS = 15.0
-PATIENCE_SECONDS = 15.0
-"""After its time a fault stays so long at most, until it has met something and what it must make known is known."""
+PATIENCE_SECONDS = 40.0
+"""After its time a fault stays so long at most, until it has met something and what it must make known is known.
+Watches back off for up to 36 s."""
 URGENT = "faults-urgent"
 FALSE_ALARMS = re.compile(r"cache_drift|store_drift")
 FALSE_NAMES = re.compile(r"does not speak HTTP|err\":\"0 : ")
