@@ -250,6 +250,14 @@ BINDING_FAULTS = [
     Fault("bindings-hang-for-ever", BINDINGS, Hang(for_ever=True), seconds=5, is_long=True, heals_within=75),
     Fault("bindings-come-and-go", BINDINGS, Answer(503), seconds=6, on_off=(0.3, 0.3)),
     *family(
+        "bindings-that-hang-are-told",
+        HURT_BINDINGS,
+        {"hang": Hang(), "take-20-s-and-fail": Delay(20, Answer(500))},
+        hurt_pods=100,
+        seconds=5,
+        told=(r'"writes_hang".*"namespace":"[\w-]+-hurt"',),
+    ),
+    *family(
         "bindings-of-one-namespace",
         HURT_BINDINGS,
         {
