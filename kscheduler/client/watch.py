@@ -68,6 +68,8 @@ class Undecodable:
     node_name: str
     """`spec.nodeName`, if it is a string: an unreadable pod may still occupy a node's resources."""
     error: str
+    is_node_known: bool = True
+    """False where `spec` or its `nodeName` cannot be read at all, so that an empty `node_name` says nothing."""
 
     @property
     def key(self) -> str:
@@ -209,6 +211,9 @@ def undecodable(tree: Any, event_type: str, error: str) -> Undecodable:
         resource_version=_text(metadata, "resourceVersion"),
         node_name=_text(spec, "nodeName"),
         error=error,
+        is_node_known=isinstance(tree, dict)
+        and tree.get("spec", {}) == spec
+        and isinstance(spec.get("nodeName", ""), str),
     )
 
 
