@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from kscheduler.api.devices import Device, DeviceClass, DeviceSelector
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
+from kscheduler.bounded.weights import weight_of
 from kscheduler.devices.errors import AllocationError
 from kscheduler.devices.features import AllocatorFeatures
 from kscheduler.devices.pools import PoolDevice
 from kscheduler.devices.selectors import SelectorCompileError, SelectorRuntimeError
 
 _KEPT_SELECTIONS: Final = 64
+_KEPT_BYTES: Final = 16 * 2**20
 _MOST_ANSWERS: Final = 1 << 18
 """Of one selection, a hundred bytes each; then they are asked for anew."""
 
@@ -45,8 +47,8 @@ class Selections:
     def __init__(self, compiler: Compiler, features: AllocatorFeatures) -> None:
         self._compiler = compiler
         self._features = features
-        self._kept: RecentlyUsed[tuple[Expressions, Expressions], dict[int, tuple[Device, bool]]] = RecentlyUsed(
-            _KEPT_SELECTIONS
+        self._kept: RecentlyUsed[tuple[Expressions, Expressions], dict[int, tuple[Device, bool]]] = (
+            RecentlyUsedByWeight(_KEPT_SELECTIONS, _KEPT_BYTES, lambda key, _: weight_of(key))
         )
 
     def of(self, device_class: DeviceClass, selectors: Sequence[DeviceSelector], claim: str) -> "DeviceSelection":

@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any, Literal
 
 from kscheduler.api.devices import Device, DeviceAttribute
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
+from kscheduler.bounded.weights import weight_of
 from kscheduler.cel import types
 from kscheduler.cel.checking.declarations import QUANTITY
 from kscheduler.cel.environment import (
@@ -37,8 +38,15 @@ COST_LIMIT = 1_000_000
 COMPILED_KEPT = 256
 """Expressions that a compiler keeps: some kilobytes each (kube-scheduler keeps ten)."""
 
+COMPILED_BYTES = 16 * 2**20
+"""Of long ones."""
+_BYTES_PER_CHARACTER = 100
+"""Of an expression, with its types and its program."""
+
 DEVICES_KEPT = 8192
 """Devices whose attributes stay ready to be asked about: about two kilobytes each."""
+DEVICES_BYTES = 16 * 2**20
+"""Of devices with many attributes."""
 
 _HINT = (
     ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional "
@@ -260,8 +268,12 @@ class SelectorCompiler:
         self._lists = list_attributes or self._rules.always_reads_lists
         self._attribute_type = types.DYN if self._lists else types.ANY
         self._environment = _environment(self._rules.language, self._attribute_type)
-        self._compiled: RecentlyUsed[str, CompiledSelector] = RecentlyUsed(COMPILED_KEPT)
-        self._devices: RecentlyUsed[tuple[str, int], tuple[Device, _Prepared]] = RecentlyUsed(DEVICES_KEPT)
+        self._compiled: RecentlyUsed[str, CompiledSelector] = RecentlyUsedByWeight(
+            COMPILED_KEPT, COMPILED_BYTES, lambda expression, _: _BYTES_PER_CHARACTER * len(expression)
+        )
+        self._devices: RecentlyUsed[tuple[str, int], tuple[Device, _Prepared]] = RecentlyUsedByWeight(
+            DEVICES_KEPT, DEVICES_BYTES, lambda _, entry: weight_of(entry[0])
+        )
 
     def compile(self, expression: str) -> CompiledSelector:
         """Raises `SelectorCompileError`."""

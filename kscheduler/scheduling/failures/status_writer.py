@@ -27,7 +27,8 @@ from kscheduler.aio.tasks import TaskSet
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
+from kscheduler.bounded.weights import weight_of
 from kscheduler.client.errors import APIError, ClientError, CredentialsError, NotSentError
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
@@ -44,6 +45,8 @@ MOST_TRIES: Final = 12
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 _REMEMBERED_ANSWERS: Final = 256
 """Answers that the watch does not show yet; if there are more, requests may be repeated, but memory is bounded."""
+_ANSWERS_BYTES: Final = 2 * 2**20
+"""Of large pods among them."""
 _SECONDS_BETWEEN_WARNINGS: Final = 10.0
 
 
@@ -94,7 +97,9 @@ class StatusWriter:
         self._is_busy = is_busy
         self._on_call = on_call
         self._patches = PendingPatches(self._newest, clock.monotonic())
-        self._answers: RecentlyUsed[str, Pod] = RecentlyUsed(_REMEMBERED_ANSWERS)
+        self._answers: RecentlyUsed[str, Pod] = RecentlyUsedByWeight(
+            _REMEMBERED_ANSWERS, _ANSWERS_BYTES, lambda _, answer: weight_of(answer)
+        )
         self._requests = TaskSet("status", clock)
         self._changed = asyncio.Event()
         self._answered = asyncio.Event()
