@@ -10,7 +10,6 @@ the queue what a parked pod waits for.
 What follows from the configuration is a `Ruleset`. Another one can be drafted at any time, and adopted in one step.
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -69,19 +68,6 @@ WHY_GONE: Final = "the configuration has changed, or it is quarantined"
 
 def _wait_for_nobody() -> None:
     """Nobody exchanges profiles: in what-if and in benchmarks, plugins are never quarantined."""
-
-
-def _log_held_back(profile: str, plugin: str, namespace: str, seconds: float, failure: BaseException) -> None:
-    """A plugin took too long for pods of one namespace, again and again."""
-    _log.warning(
-        "plugin_held_back",
-        plugin=plugin,
-        profile=profile,
-        namespace=namespace,
-        seconds=seconds,
-        err=cause_of(failure),
-        then="its pods are not judged by the plugin until then; other namespaces are",
-    )
 
 
 def _move_nobody(event: ClusterEvent, old: KubeObject | None, new: KubeObject | None) -> None:
@@ -145,8 +131,6 @@ class Assembly:
         """Called when `draft_quarantines` may have something to draft; to be adopted after the decision."""
         self._alarms: dict[tuple[str, str], Alarm] = {}
         """By profile and plugin: when an open circuit is tried again."""
-        self.circuit_changes: Counter[tuple[str, str, State]] = Counter()
-        """By plugin, profile and state: how often the plugin's circuit has come into it."""
         self._move_pods: Callable[[ClusterEvent, KubeObject | None, KubeObject | None], None] = _move_nobody
         self.profiles: dict[str, Profile] = {}
         handle = handle_over(
@@ -221,7 +205,7 @@ class Assembly:
         for profile in profiles.values():
             if profile.supervisor is not None:
                 profile.supervisor.on_change = partial(self._note_change, profile.supervisor)
-                profile.supervisor.on_held_back = partial(_log_held_back, profile.name)
+                profile.supervisor.on_held_back = partial(self._note_held_back, profile.name)
                 profile.supervisor.on_asked = partial(self._look_again, profile.supervisor)
         classes = pod_classes(profiles, self.cache.nominator) if self.has_classes else PodClasses()
         judges = judges_of(
@@ -240,11 +224,26 @@ class Assembly:
         """A plugin's circuit has changed, perhaps in the middle of a decision: profiles are exchanged after it."""
         if not self._is_in_force(supervisor):
             return  # an attempt that began under a configuration before this one
-        self.circuit_changes[quarantine.plugin, quarantine.profile, quarantine.state] += 1
+        self.ports.observations.plugin_circuit_changed(quarantine.plugin, quarantine.profile, quarantine.state.value)
         announce_change(quarantine, pod, self.reporter)
         if quarantine.state is State.OPEN:
             self.on_quarantine()
             self._look_again(supervisor, quarantine.plugin, supervisor.circuits[quarantine.plugin].seconds_to_trial())
+
+    def _note_held_back(
+        self, profile: str, plugin: str, namespace: str, seconds: float, failure: BaseException
+    ) -> None:
+        """A plugin took too long for pods of one namespace, again and again."""
+        self.ports.observations.plugin_was_held_back(plugin, profile)
+        _log.warning(
+            "plugin_held_back",
+            plugin=plugin,
+            profile=profile,
+            namespace=namespace,
+            seconds=seconds,
+            err=cause_of(failure),
+            then="until then its pods are not judged by the plugin; those of other namespaces are",
+        )
 
     def _look_again(self, supervisor: Supervisor, plugin: str, seconds: float) -> None:
         """In so many seconds, an open circuit is due to be tried."""

@@ -91,9 +91,9 @@ async def test_who_answers_nobody_is_quarantined_by_its_policy_and_heals_by_itse
     }
     assert {line["log_level"] for line in opened} == {"error"}
     assert [line["event"] for line in lines if line["event"].startswith("plugin_answers_again")]
-    changes = cluster.assembly.circuit_changes
-    assert changes["Hostile", "kscheduler", State.CLOSED] == 1
-    assert changes["Hostile", "kscheduler", State.OPEN] == changes["Hostile", "kscheduler", State.HALF_OPEN] >= 1
+    changes = cluster.observations.plugin_circuit_changes
+    assert changes["Hostile", "kscheduler", "closed"] == 1
+    assert changes["Hostile", "kscheduler", "open"] == changes["Hostile", "kscheduler", "half-open"] >= 1
 
 
 def _is_dealt_with(cluster: PluginCluster, method: str, policy: str) -> None:
