@@ -226,8 +226,9 @@ class Assembly:
             return  # an attempt that began under a configuration before this one
         self.ports.observations.plugin_circuit_changed(quarantine.plugin, quarantine.profile, quarantine.state.value)
         announce_change(quarantine, pod, self.reporter)
-        if quarantine.state is State.OPEN:
+        if quarantine.state is not State.HALF_OPEN:  # that is brought about by `draft_quarantines` itself
             self.on_quarantine()
+        if quarantine.state is State.OPEN:
             self._look_again(supervisor, quarantine.plugin, supervisor.circuits[quarantine.plugin].seconds_to_trial())
 
     def _note_held_back(
@@ -275,7 +276,7 @@ class Assembly:
             supervisor = profile.supervisor
             if supervisor is not None:
                 supervisor.half_open_what_is_due()
-                now = with_quarantines(profile, supervisor.open_quarantines())
+                now = with_quarantines(profile, supervisor.quarantines.values())
                 if now is not profile:
                     changed[profile.name] = now
         return self._ruleset_of(self.config, self.registry, {**self.profiles, **changed}) if changed else None

@@ -116,6 +116,8 @@ def queue_policy(
         hints_alike=hints_alike,
         gated_pods_wait_for_the_flush=first.behaviours.gated_pods_wait_for_the_flush,
         stopped=frozenset(name for name, profile in profiles.items() if profile.failing is not None),
+        parked_by={name: plugin for name, profile in profiles.items() if (plugin := profile.parking_plugin)},
+        on_trial=frozenset(name for name, profile in profiles.items() if profile.on_trial),
     )
 
 

@@ -27,12 +27,15 @@ P = TypeVar("P")
 _log = get_logger(__name__)
 
 
-def with_quarantines(profile: Profile, quarantines: Sequence[Quarantine]) -> Profile:
-    """The profile with these quarantines and no others; the same object if it has just these."""
-    if [each.plugin for each in profile.quarantines] == [each.plugin for each in quarantines]:
-        return profile
-    whole = profile if profile.whole is None else profile.whole
-    for quarantine in quarantines:
+def with_quarantines(profile: Profile, quarantines: Collection[Quarantine]) -> Profile:
+    """The profile with these quarantines, open and half-open, and no others; the same object if it has just these."""
+    opened = [each for each in quarantines if each.state is State.OPEN]
+    tried = [each for each in quarantines if each.state is State.HALF_OPEN and each.on_failure is OnFailure.FAIL]
+    on_trial = tuple(each.plugin for each in tried)
+    if [each.plugin for each in profile.quarantines] == [each.plugin for each in opened]:
+        return profile if profile.on_trial == on_trial else replace(profile, on_trial=on_trial)
+    whole = replace(profile if profile.whole is None else profile.whole, on_trial=on_trial)
+    for quarantine in opened:
         whole = quarantined(whole, quarantine)
     return whole
 

@@ -203,10 +203,6 @@ class Supervisor:
             self._change(replace(self.quarantines[plugin], state=State.HALF_OPEN), None)
         return bool(due)
 
-    def open_quarantines(self) -> list[Quarantine]:
-        """Of the plugins that are not called."""
-        return [quarantine for quarantine in self.quarantines.values() if quarantine.state is State.OPEN]
-
     def _opened(self, plugin: str, point: str, circuit: Circuit, pod: PodInfo | None, failure: BaseException) -> None:
         now, known = self._now(), self.quarantines.get(plugin)
         at = now + circuit.seconds_to_trial()

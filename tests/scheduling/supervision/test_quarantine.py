@@ -184,8 +184,8 @@ WRONG_POINTS = {
     "shape": (lambda rows: np.zeros(len(rows) + 1, dtype=np.int64), "array of shape"),
     "out of range": (_full(101), "101 points"),
     "nothing": (lambda _rows: None, "answered None"),
-    "loops": (_loops, "ended at its time budget of 20ms"),
-    "sleeps": (_sleeps, "ended at its time budget of 20ms"),
+    "loops": (_loops, "ended at its time budget of 100ms"),
+    "sleeps": (_sleeps, "ended at its time budget of 100ms"),
 }
 
 
@@ -193,7 +193,7 @@ WRONG_POINTS = {
 async def test_wrong_points_and_endless_calls_are_failures(way: str) -> None:
     answer, cause = WRONG_POINTS[way]
     plugin = Scores(answer)
-    cluster = PluginCluster(plugin, settings={"timeBudget": "20ms", "onFailure": "Ignore"})
+    cluster = PluginCluster(plugin, settings={"timeBudget": "100ms", "onFailure": "Ignore"})
     cluster.add(*(make_pod("p", namespace=f"n{number}", uid=f"u{number}") for number in range(10)))
     async with cluster.running():
         await cluster.advance(5.0)
@@ -266,3 +266,30 @@ async def test_a_profile_without_plugins_of_users_has_no_supervisor() -> None:
     other = cluster.profiles["other"]
     assert other.supervisor is None
     assert all(type(plugin).__module__.startswith("kscheduler.plugins.") for plugin in other.instances)
+
+
+async def test_a_trial_moves_one_pod_of_each_namespace_and_the_others_stay_parked() -> None:
+    """A hundred thousand pods behind a broken plugin must not be tried, and told, each time that it is."""
+    plugin = hostile("filter", "raises", to_all=True)
+    cluster = PluginCluster(plugin, settings={"onFailure": "Fail"})
+    pods = [make_pod(f"p{number}", namespace=f"n{number % 4}", uid=f"u{number}") for number in range(200)]
+    with structlog.testing.capture_logs():
+        cluster.add(*pods)
+        async with cluster.running():
+            await cluster.advance(2.0)
+            attempts = _attempts(cluster)
+            for _ in range(8):  # 10, 20, 40, 80 s
+                await cluster.advance(20.0)
+            assert lost(cluster) == []
+            trials = cluster.observations.plugin_circuit_changes["Hostile", "kscheduler", "half-open"]
+            assert trials >= 3
+            assert _attempts(cluster) - attempts <= 12 * trials
+            plugin.is_sound = True
+            for _ in range(20):
+                await cluster.advance(31.0)
+            assert len(cluster.writer.bound) == 200
+
+
+def _attempts(cluster: PluginCluster) -> int:
+    found = [cluster.queue.find(key) for key in cluster.store]
+    return sum(each[1].attempts for each in found if each is not None)  # type: ignore[union-attr]  # no groups here
