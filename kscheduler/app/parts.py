@@ -11,6 +11,7 @@ while this process does not lead; only an extender that binds writes by itself, 
 import asyncio
 import socket
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Final
@@ -31,7 +32,7 @@ from kscheduler.api.kinds import (
     Kind,
 )
 from kscheduler.app.extender_connections import ExtenderConnections
-from kscheduler.app.leadership import Leadership, fence_of
+from kscheduler.app.leadership import EarlierTerm, Leadership, fence_of
 from kscheduler.app.monitors.api_server_monitor import APIServerMonitor
 from kscheduler.app.monitors.memory_watch import MemoryWatch, cgroup_limit, limit_with_alarm, resident_bytes
 from kscheduler.app.options import Options
@@ -93,8 +94,9 @@ CONNECTIONS_BESIDE_BINDS: Final = 32
 class Parts:
     """All parts of a service, built and connected, but not running yet."""
 
-    def __init__(self, options: Options, connection: Connection) -> None:
-        """Raises `ConfigError` where a profile cannot be built."""
+    def __init__(self, options: Options, connection: Connection, earlier: EarlierTerm | None = None) -> None:
+        """`earlier`: of this process, which has lost its lease. Raises `ConfigError` if a profile cannot be built."""
+        self._options = options
         self._configuration = options.config.configuration
         self.origins = options.origins
         """Where the plugins in force were loaded from."""
@@ -103,9 +105,13 @@ class Parts:
         self.pod_log = PodLog()
         self.taken = TakenPods(self.observations, self.clock)
         self.limit = AdaptiveLimit(self._configuration.parallelism, self._most_workers)
-        self.reachability = APIServerReachability(host_of(connection.base_url), self.clock.monotonic())
+        host, now = host_of(connection.base_url), self.clock.monotonic()
+        self.reachability = earlier.reachability if earlier is not None else APIServerReachability(host, now)
         fence = fence_of(options)
-        self.leadership = Leadership(options, connection, self.reachability, fence) if fence is not None else None
+        elector = earlier.elector if earlier is not None else None
+        self.leadership = (
+            Leadership(options, connection, self.reachability, fence, elector) if fence is not None else None
+        )
         self.client = self._build_client(options, connection)
         self.plugin_client = self._build_plugin_client(connection)
         self.event_client = APIClient(connection, clock=self.clock, reachability=self.reachability)
@@ -119,7 +125,12 @@ class Parts:
         """The kinds of pod groups that are followed, by resource."""
         kinds = (*WATCHED, *self.group_kinds.values())
         self.informers = InformerFactory(
-            self.client, kinds, transforms=annotated, clock=self.clock, may_be_absent=(DEVICE_TAINT_RULES,)
+            self.client,
+            kinds,
+            transforms=annotated,
+            clock=self.clock,
+            may_be_absent=(DEVICE_TAINT_RULES,),
+            views=earlier.views if earlier is not None else None,
         )
         self.catch_up = CatchUp(self.client, self.informers, PODS, self.clock)
         self.api_server_monitor = APIServerMonitor(self.reachability, self.event_client, self.informers, self.clock)
@@ -170,6 +181,15 @@ class Parts:
         self.assembly.on_quarantine = self._quarantine_soon
         limit = limit_with_alarm(options.memory_alarm, cgroup_limit)
         self.memory = MemoryWatch(resident_bytes, limit, self._plugins_of_users, self.clock)
+
+    def end_of_term(self) -> EarlierTerm:
+        """What the next term begins with. To be called after a lost lease, when everything has ended."""
+        assert self.election is not None  # noqa: S101  # it has lost its lease
+        config, registry = self.assembly.config, self.assembly.registry
+        options = replace(self._options, config=config, registry=registry, origins=self.origins)
+        # A follower that is to hold no cache would hold these objects until it leads.
+        views = {} if config.configuration.delay_cache_until_active else self.informers.views()
+        return EarlierTerm(options, self.election.next_term(), views, self.reachability)
 
     def unserved_groups(self) -> tuple[str, ...]:
         """Kinds of pod groups that are followed and that the API server does not have."""

@@ -298,6 +298,7 @@ class Surface:
                 "api-server": self._api_server_problem,
                 **usable,
                 "sched-handler-sync": self._sync_problem,
+                "watches": self._parts.informers.old_views,
                 "shutdown": self._shutdown_problem,
             },
             self._notes,
@@ -409,6 +410,7 @@ class Surface:
         if self._parts.election is not None:
             yield self._parts.election.note()
         yield from self._parts.server_version.notes()
+        yield from self._parts.reachability.notes(self._parts.clock.monotonic())
         yield from self._reloader.notes()
         yield from self._parts.removed_profiles.notes()
         yield from self._parts.extenders.notes()
@@ -426,7 +428,7 @@ class Surface:
         follows_rules = self._parts.assembly.config.gates.enabled("DRADeviceTaintRules")
         for informer in self._parts.informer_statistics():
             if informer.synced and informer.problem and not informer.resting:
-                yield f"{informer.resource}: list or watch fails: {informer.problem}"
+                yield f"{informer.resource}: list or watch fails: {informer.down_text or informer.problem}"
             # Without their gate, taint rules do not count.
             if informer.resting and (follows_rules or informer.resource != DEVICE_TAINT_RULES.resource):
                 wait = ", and pods of such groups wait" if informer.resource in self._parts.group_kinds else ""

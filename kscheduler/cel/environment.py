@@ -24,6 +24,7 @@ from kscheduler.cel.planning.frame import CostLimitError, Frame
 from kscheduler.cel.planning.planner import ExpressionPlanner
 from kscheduler.cel.planning.rules import EvaluationRules
 from kscheduler.cel.source import NO_LOCATION, Issues, SourceText
+from kscheduler.cel.steps import TooManyStepsError, limited, spend
 from kscheduler.cel.syntax.nodes import SyntaxNode
 from kscheduler.cel.syntax.parser import DEEPEST, SyntaxProblemError, TooDeepError, parse
 from kscheduler.cel.syntax.tree import Tree
@@ -31,6 +32,12 @@ from kscheduler.cel.syntax.visitor import Visitor
 from kscheduler.cel.types import Type
 from kscheduler.cel.values.kinds import ErrorValue, PanicError
 
+MOST_STEPS = 2_000_000
+"""What a compilation may take: a second of work. An expression as long as the API server takes needs a fifth, unless it
+is made to need more.
+"""
+_FREE_STEPS, _STEPS_PER_COST = 2_000, 5
+"""What an evaluation may do that CEL's cost does not count: as much work as the cost that it may have."""
 _LONGEST = 100_000
 _FRAMES = 40_000
 """Python frames that the deepest expression needs, with room to spare."""
@@ -42,6 +49,10 @@ _SHALLOW = 40
 
 class CompileError(ValueError):
     """An expression cannot be compiled."""
+
+
+class CompileBudgetError(CompileError):
+    """An expression takes more steps to compile than it may."""
 
 
 class EvaluationError(ValueError):
@@ -83,10 +94,11 @@ class Program:
         """The value and its cost. Raises `EvaluationError`."""
         frame = Frame(variables, self._slots, limit)
         try:
-            value = self._run(frame)
-        except CostLimitError:
+            with limited(_FREE_STEPS + limit * _STEPS_PER_COST):
+                value = self._run(frame)
+        except (CostLimitError, TooManyStepsError):
             message = "operation cancelled: actual cost limit exceeded"
-            raise EvaluationError(message, frame.cost) from None
+            raise EvaluationError(message, max(frame.cost, limit + 1)) from None
         except PanicError as panic:
             message = f"internal error: {panic}"
             raise EvaluationError(message, frame.cost) from None
@@ -115,12 +127,17 @@ class Environment:
         }
         self._dispatcher = Dispatcher(self._functions, implementations)
 
-    def compile(self, text: str, refusal: Callable[[Type], str]) -> Program:
-        """`refusal` says what is wrong with a result type, or nothing. Raises `CompileError`."""
-        with deep_calls():
-            return self._compile(text, refusal)
+    def compile(self, text: str, refusal: Callable[[Type], str], most_steps: int = MOST_STEPS) -> Program:
+        """`refusal` says what is wrong with a result type, or nothing. Raises `CompileError`, `CompileBudgetError`."""
+        try:
+            with deep_calls(), limited(most_steps):
+                return self._compile(text, refusal)
+        except TooManyStepsError:
+            message = f"the expression takes more than {most_steps:,} steps to compile"
+            raise CompileBudgetError(message) from None
 
     def _compile(self, text: str, refusal: Callable[[Type], str]) -> Program:
+        spend(len(text))
         source = SourceText(text)
         issues = Issues(source)
         visitor = Visitor(source, issues, quoted_fields=self._rules.quoted_fields)
@@ -145,6 +162,7 @@ class Environment:
 
 def _refuse(issues: Issues) -> None:
     if issues.count:
+        spend(len(issues.found) * len(issues.source.text) // 50)  # each is shown with its line
         message = f"compilation failed: {issues.shown()}"
         raise CompileError(message)
 

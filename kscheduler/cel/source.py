@@ -1,10 +1,13 @@
 """SourceText text with its lines, and how an error points into it."""
 
+import re
+from bisect import bisect_right
 from dataclasses import dataclass, field
 
 NO_LOCATION = (-1, -1)
 """Line and column of an error that has no place."""
 
+_NARROW, _WIDE = re.compile(r"[\x00-\x7f]"), re.compile(r"[^\x00-\x7f]")
 _LONGEST_SNIPPET = 16384
 _MOST_ISSUES = 100
 
@@ -20,12 +23,8 @@ class SourceText:
         """Line (from 1) and column (from 0) of an offset; offsets behind the end are in the last line."""
         if not self.text:
             return 1, -1
-        line = 0
-        for start in self._line_starts[1:]:
-            if start > offset:
-                break
-            line += 1
-        return line + 1, offset - self._line_starts[line]
+        line = max(bisect_right(self._line_starts, offset), 1)
+        return line, offset - self._line_starts[line - 1]
 
     def offset(self, line: int, column: int) -> int:
         """The offset of a line (from 1) and a column (from 0); -1 for a line that is not there."""
@@ -36,7 +35,8 @@ class SourceText:
         if not 0 < line <= len(self._line_starts) or not self.text:
             return None
         start = self._line_starts[line - 1]
-        return self.text[start:].split("\n", 1)[0]
+        end = self._line_starts[line] - 1 if line < len(self._line_starts) else None
+        return self.text[start:end]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Issue:
         if snippet is None or len(snippet.encode("utf-8", "surrogatepass")) > _LONGEST_SNIPPET:
             return text
         snippet = snippet.replace("\t", " ")
-        dots = "".join("." if letter.isascii() else "．" for letter in snippet[: max(column, 0)])
+        dots = _WIDE.sub("．", _NARROW.sub(".", snippet[: max(column, 0)]))
         mark = "^" if column >= len(snippet) or snippet[max(column, 0)].isascii() else "＾"
         return f"{text}\n | {snippet}\n | {dots}{mark}"
 

@@ -1,26 +1,49 @@
 """Types, as the checker compares and shows them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
+
+from kscheduler.cel.steps import spend
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Type:
-    """A type: its kind, its name, and the types it is made of. `nullable`: a wrapper, that null may stand for."""
+    """A type: its kind, its name, and the types it is made of. `nullable`: a wrapper, that null may stand for.
+
+    Its parts may be shared, so as a tree it may be far larger than what is kept of it: whoever walks over one spends
+    steps, or asks `size` first.
+    """
 
     kind: str
     name: str
     params: "tuple[Type, ...]" = ()
     nullable: bool = False
+    has_parameters: bool = field(init=False)
+    """Whether a parameter of types occurs in it."""
+    size: int = field(init=False)
+    """How many parts it has as a tree, itself included."""
+    shape: int = field(init=False)
+    """A hash: types that are the same have the same one."""
+
+    def __post_init__(self) -> None:
+        params = self.params
+        assign = object.__setattr__
+        assign(self, "has_parameters", self.kind == "param" or any(param.has_parameters for param in params))
+        assign(self, "size", 1 + sum(param.size for param in params))
+        assign(self, "shape", hash((self.kind, self.name, *(param.shape for param in params))))
 
     def __str__(self) -> str:
-        """As the result type of an expression is shown: `list(int)`."""
+        """As the result type of an expression is shown: `list(int)`. Raises `TooManyStepsError`."""
+        spend(self.size)
+        return self._written()
+
+    def _written(self) -> str:
         if self.kind == "param":
             return f"<{self.name}>"
         if not self.params:
             return self.declared_name
-        return f"{self.declared_name}({', '.join(str(param) for param in self.params)})"
+        return f"{self.declared_name}({', '.join(param._written() for param in self.params)})"
 
     @property
     def declared_name(self) -> str:
@@ -28,7 +51,11 @@ class Type:
         return f"wrapper({self.name})" if self.nullable else self.name
 
     def shown(self) -> str:
-        """As error texts show it."""
+        """As error texts show it. Raises `TooManyStepsError`."""
+        spend(self.size)
+        return self._shown()
+
+    def _shown(self) -> str:
         short = _SHORT.get(self.kind)
         if short is not None:
             return short
@@ -36,17 +63,7 @@ class Type:
             return self.name
         if not self.params:
             return self.declared_name
-        return f"{self.name}({', '.join(param.shown() for param in self.params)})"
-
-    def same(self, other: "Type", *, names: bool = True) -> bool:
-        """Whether both are exactly the same type; without `names`, parameters may have other names."""
-        if self is other:
-            return True
-        if self.kind != other.kind or len(self.params) != len(other.params):
-            return False
-        if (names or self.kind != "param") and self.name != other.name:
-            return False
-        return all(mine.same(theirs, names=names) for mine, theirs in zip(self.params, other.params, strict=True))
+        return f"{self.name}({', '.join(param._shown() for param in self.params)})"
 
     @property
     def is_dyn(self) -> bool:
@@ -54,14 +71,12 @@ class Type:
         return self.kind in ("dyn", "any")
 
     def takes(self, other: "Type") -> bool:
-        """Whether a value of the other type can be assigned, parameters of types aside."""
+        """Whether a value of the other type, which is made of no others, can be assigned."""
         if self is other or self.kind in ("dyn", "any", "param"):
             return True
         if self.nullable and other.kind == "null":
             return True
-        if self.kind != other.kind or self.name != other.name or len(self.params) != len(other.params):
-            return False
-        return all(mine.takes(theirs) for mine, theirs in zip(self.params, other.params, strict=True))
+        return self.kind == other.kind and self.name == other.name and not self.params
 
 
 _SHORT: Final = {

@@ -278,7 +278,7 @@ class SelectorCompiler:
 
     def _check_result(self, described: types.Type) -> str:
         if self._rules.wants_the_type_of_attributes:
-            fine = described.kind == "bool" or described.same(self._attribute_type)
+            fine = described.kind in ("bool", self._attribute_type.kind)
         else:
             fine = described is types.BOOL or described is types.ANY or (self._lists and described is types.DYN)
         return "" if fine else f"must evaluate to bool or the unknown type, not {described}"

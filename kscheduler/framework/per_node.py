@@ -47,7 +47,7 @@ from kscheduler.framework.plugin import (
 )
 from kscheduler.framework.plugin_answers import PartialAnswerError, WrongAnswerError, probes, shown
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.status import Status
+from kscheduler.framework.status import DecisionEndedError, Status
 
 __all__ = [
     "KeptPerNodeFilter",
@@ -268,6 +268,8 @@ def _called(function: Callable[[PodInfo, NodeInfo], object], pod: PodInfo, node:
     """The function's answer for a node; an exception goes on to the plugin runtime, with the node's name."""
     try:
         return function(pod, node)
+    except DecisionEndedError:
+        raise
     except BaseException as failure:
         failure.add_note(f"asked about node {node.name}")
         if not isinstance(failure, Exception):

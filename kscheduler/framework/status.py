@@ -59,8 +59,32 @@ class Fault(Enum):
     """A plugin is called no more, and its profile schedules no pod: only another configuration, or a reload, helps."""
     GONE = "gone"
     """No fault: the object to be written is gone; the API server says so before the watch does."""
+    OVER_BUDGET = "over budget"
+    """Deciding took too long and was ended: whoever wrote the pod has put too much into it."""
     CLAIM = "claim"
     """What a claim, its class or a device says cannot be evaluated: whoever wrote it must change it."""
+
+
+class DecisionEndedError(BaseException):
+    """A decision has used up its time and is ended where it stands; whoever began it says what follows.
+
+    No `Exception`, and no failure of the plugin that happened to run: nobody between may catch it.
+    """
+
+
+class DecisionTime:
+    """Whether the time of the decision under way is used up. The timer can end a decision only where nothing is half
+    changed; what it finds in the middle of the state, again and again, ends at the next door of the state.
+    """
+
+    __slots__ = ("is_up",)
+
+    def __init__(self) -> None:
+        self.is_up = False
+
+
+DECISION_TIME = DecisionTime()
+"""Of this process: decisions are made one after the other."""
 
 
 class StatusError(Exception):

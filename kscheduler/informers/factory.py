@@ -7,7 +7,8 @@ with no objects.
 
 import asyncio
 import random
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -19,7 +20,9 @@ from kscheduler.client.errors import APIError, ClientError
 from kscheduler.client.rest import APIClient
 from kscheduler.informers.informer import Informer, InformerStatistics
 from kscheduler.informers.reflector import AbsentError, Reflector
+from kscheduler.informers.rereading import Rereader
 from kscheduler.informers.transform import Transform
+from kscheduler.informers.view_age import OLD_VIEW_SECONDS
 from kscheduler.logs import get_logger
 
 log = get_logger(__name__)
@@ -39,6 +42,14 @@ class _ResourceList(msgspec.Struct):
 _discovery = msgspec.json.Decoder(_ResourceList)
 
 
+@dataclass(frozen=True, slots=True)
+class KnownState:
+    """What an informer knows: enough to go on watching from there, without a list."""
+
+    objects: Sequence[Any]
+    resource_version: str
+
+
 class InformerFactory:
     """Owns the informers of a process."""
 
@@ -53,12 +64,15 @@ class InformerFactory:
         list_consistency: Literal["consistent", "cache"] = "consistent",
         watch_list: bool = True,
         may_be_absent: Collection[Kind] = (),
+        views: Mapping[str, KnownState] | None = None,
     ) -> None:
-        """`may_be_absent`: kinds that are of no concern where the API server does not serve them.
+        """`may_be_absent`: kinds that are of no concern where the API server does not serve them. `views`: where to
+        begin, by resource; from the `views` of another factory.
 
         `transforms` (by plural) replace the defaults; `list_consistency` applies to the very first list only.
         """
         self._client = client
+        self._views = dict(views or {})
         self._may_be_absent = frozenset(kind.resource for kind in may_be_absent)
         self._clock = clock
         self._rng = rng or random.Random()  # noqa: S311  # spreads load, protects nothing
@@ -86,11 +100,15 @@ class InformerFactory:
         """Keep all informers up to date until cancelled."""
         async with asyncio.TaskGroup() as group:
             for informer in self._informers.values():
+                reflector = self._reflectors[informer.kind.resource] = self._reflector(informer)
+                rereader = Rereader(self._client, informer, reflector.relist, self._clock)
                 name = f"informer {informer.kind.resource}"
-                group.create_task(until_cancelled(name, self._keep(informer)), name=name)
+                group.create_task(until_cancelled(name, self._keep(informer, reflector)), name=name)
+                name = f"unreadable {informer.kind.resource}"
+                group.create_task(until_cancelled(name, rereader.run()), name=name)
 
-    async def _keep(self, informer: Informer[Any]) -> None:
-        reflector: Reflector[Any] = Reflector(
+    def _reflector(self, informer: Informer[Any]) -> Reflector[Any]:
+        return Reflector(
             self._client,
             informer,
             clock=self._clock,
@@ -98,9 +116,16 @@ class InformerFactory:
             consistent=self._consistent,
             watch_list=self._watch_list,
         )
-        self._reflectors[informer.kind.resource] = reflector
-        if not await self._exists(informer.kind):
+
+    async def _keep(self, informer: Informer[Any], reflector: Reflector[Any]) -> None:
+        view = self._views.pop(informer.kind.resource, None)
+        if view is not None:
+            await informer.replace(view.objects, ())
+            informer.resource_version = view.resource_version
+            reflector.progress.resume(view.resource_version)
+        elif not await self._exists(informer.kind):
             await self._rest(informer)
+        del view  # the objects of long ago are not to be kept
         while True:
             try:
                 await reflector.run()
@@ -150,6 +175,20 @@ class InformerFactory:
         for informer in self._informers.values():
             await informer.wait_until_synced()
 
+    def views(self) -> dict[str, KnownState]:
+        """What each informer knows now, of those that would go on by a watch. To be called when `run` has ended.
+
+        Where an object could not be read, or a list was under way, only a list shows what is there.
+        """
+        found = {}
+        for resource, informer in self._informers.items():
+            reflector = self._reflectors.get(resource)
+            version = reflector.progress.resumes_at if reflector is not None else ""
+            known = informer.statistics()
+            if version and known.synced and not known.resting and not known.undecodable:
+                found[resource] = KnownState(informer.store.list(), version)
+        return found
+
     def problems(self) -> dict[str, str]:
         """What keeps informers from listing or watching now, by resource; resting informers are left out."""
         return {
@@ -157,6 +196,20 @@ class InformerFactory:
             for informer in self._informers.values()
             if informer.problem and not informer.resting
         }
+
+    def retries(self) -> dict[str, float]:
+        """Seconds until list or watch is tried again, by resource, of those that wait for that."""
+        views = {informer.kind.resource: informer.view.statistics() for informer in self._informers.values()}
+        return {resource: view.retry_seconds for resource, view in views.items() if view.retry_seconds is not None}
+
+    def old_views(self) -> str | None:
+        """The kinds that decisions should not rest on any more, and why; `None`: there are none."""
+        old = [
+            f"{snapshot.resource} ({snapshot.down_text})"
+            for snapshot in self.statistics()
+            if snapshot.view.is_old and not snapshot.resting
+        ]
+        return f"decisions could rest on a view older than {OLD_VIEW_SECONDS:.0f} s: {', '.join(old)}" if old else None
 
     def statistics(self) -> tuple[InformerStatistics, ...]:
         """A snapshot of each informer."""

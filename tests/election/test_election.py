@@ -174,7 +174,7 @@ async def test_a_renewal_that_succeeds_after_a_write_was_held_back_does_not_brin
         with pytest.raises(LeaseLostError, match="POST binding was held back"):
             await keep
     assert one.election.has_lost
-    assert one.election.problem() == "lease ns/x was lost: this process ends"
+    assert one.election.problem() == "lease ns/x was lost: what this process has begun as its leader ends"
     requests = len(server.requests)
     await one.election.release()
     assert len(server.requests) == requests

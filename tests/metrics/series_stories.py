@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
+import msgspec
 
 from kscheduler.aio import Clock
 from kscheduler.aio.clock import REAL_CLOCK
@@ -33,6 +34,7 @@ from kscheduler.app import App, Options, source_of
 from kscheduler.client.errors import FencedError
 from kscheduler.client.reachability import ReachabilityStatistics
 from kscheduler.client.rest import MERGE
+from kscheduler.client.watch import WatchEvent
 from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from kscheduler.config.loader import default_configuration, from_tree, load_file
 from kscheduler.config.overrides import with_settings
@@ -699,14 +701,30 @@ async def the_api_server_fails_and_refuses_us(world: World) -> None:
     await world.until_true(lambda: now().unauthorized_seconds > 0)
 
 
-@story("kscheduler_undecodable_objects", "kscheduler_watch_restarts_total")
+@story(
+    "kscheduler_objects_reread_total",
+    "kscheduler_undecodable_objects",
+    "kscheduler_watch_down_seconds",
+    "kscheduler_watch_events_out_of_order_total",
+    "kscheduler_watch_restarts_total",
+    "kscheduler_watch_retry_seconds",
+)
 async def an_object_cannot_be_read_and_watches_end(world: World) -> None:
     broken = pod_tree("odd")
     broken["spec"]["nodeSelector"] = 5
     put(world.server, "pods", broken)
     informer = world.app.parts.informers.informer(PODS)
     await world.until_true(lambda: bool(informer.statistics().undecodable))
+    await asyncio.sleep(0.1)  # a moment in which pages are taken
+    world.server.faults.add(InjectedFault("lose_event", path="/api/v1/pods", count=1))
+    put(world.server, "pods", pod_tree("odd"))
+    await world.until_true(lambda: bool(informer.statistics().reread["read"]))
+    late = msgspec.structs.replace(informer.store.list()[0].metadata, resource_version="1")
+    informer.apply(WatchEvent("MODIFIED", msgspec.structs.replace(informer.store.list()[0], metadata=late)))
+    world.server.faults.add(InjectedFault("answer", code=429, retry_after_seconds=1))
     world.server.faults.drop_watches()
+    await asyncio.sleep(0.2)
+    world.server.faults.clear()
 
 
 class Clumsy:

@@ -4,10 +4,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kscheduler.cel import types
-from kscheduler.cel.checking.assignment import Mapping, all_assignable, assignable, most_general, substituted
+from kscheduler.cel.checking.assignment import Assignment, Comparisons, instance
 from kscheduler.cel.checking.declarations import Function, Functions, Overload
 from kscheduler.cel.checking.names import Names
 from kscheduler.cel.source import Issues
+from kscheduler.cel.steps import spend
 from kscheduler.cel.syntax.maker import Numbering
 from kscheduler.cel.syntax.nodes import (
     Call,
@@ -55,7 +56,8 @@ class Checker:
     def __init__(self, names: Names, functions: Functions, numbering: Numbering, issues: Issues) -> None:
         self._names, self._functions = names, functions
         self._numbering, self._issues = numbering, issues
-        self._mapping: Mapping = {}
+        self._comparisons = Comparisons()
+        self._assignment = Assignment(self._comparisons)
         self._parameters = 0
         self._checked = Checked()
 
@@ -63,7 +65,7 @@ class Checker:
         """The types of all parts; parameters that nothing decides are dyn."""
         self._check(node)
         for number, described in self._checked.types.items():
-            self._checked.types[number] = substituted(self._mapping, described, to_dyn=True)
+            self._checked.types[number] = self._assignment.substituted(described, to_dyn=True)
         return self._checked
 
     def _report(self, number: int, message: str) -> None:
@@ -76,14 +78,10 @@ class Checker:
         self._checked.types[node.id] = described
 
     def _assignable(self, one: Type, other: Type) -> bool:
-        mapping = assignable(self._mapping, one, other)
-        if mapping is None:
-            return False
-        self._mapping = mapping
-        return True
+        return self._assignment.fits(one, other)
 
     def _substituted(self, described: Type) -> Type:
-        return substituted(self._mapping, described, to_dyn=False)
+        return self._assignment.substituted(described)
 
     def _parameter(self) -> Type:
         self._parameters += 1
@@ -128,6 +126,7 @@ class Checker:
 
     def _select(self, node: Select) -> None:
         parts = _qualifiers(node)
+        spend(len(parts))
         meaning = self._names.qualified(parts) if parts else None
         if meaning is not None:
             self._set(node, meaning.type)
@@ -219,18 +218,16 @@ class Checker:
             if overload.member != (target is not None):
                 continue
             wanted, given = self._instance(overload)
-            mapping = all_assignable(self._mapping, args, wanted)
-            if mapping is None:
+            if not self._assignment.all_fit(args, wanted):
                 continue
-            self._mapping = mapping
             names.append(overload.name)
             found = self._substituted(given)
             if result is None:
                 result = found
-            elif not result.is_dyn and not found.same(result):
+            elif not result.is_dyn and not self._comparisons.same(found, result):
                 result = types.DYN
         if result is None:
-            shown = [substituted(self._mapping, arg, to_dyn=True).shown() for arg in args]
+            shown = [self._assignment.substituted(arg, to_dyn=True).shown() for arg in args]
             signature = f"{shown[0]}.({', '.join(shown[1:])})" if target else f"({', '.join(shown)})"
             self._report(node.id, f"found no matching overload for '{function.name}' applied to '{signature}'")
         return result, tuple(names)
@@ -247,15 +244,16 @@ class Checker:
         """The parameters and the result of an overload, its type parameters new ones."""
         if not overload.params:
             return [*overload.args], overload.result
-        new: Mapping = {name: self._parameter() for name in overload.params}
-        args = [substituted(new, arg, to_dyn=False) for arg in overload.args]
-        return args, substituted(new, overload.result, to_dyn=False)
+        new = {name: self._parameter() for name in overload.params}
+        return [instance(arg, new) for arg in overload.args], instance(overload.result, new)
 
     def _join(self, previous: Type | None, current: Type) -> Type:
         """The type of both; dyn if they have none in common (that literals are of one type is a later check)."""
         if previous is None:
             return current
-        return most_general(previous, current) if self._assignable(previous, current) else types.DYN
+        if not self._assignable(previous, current):
+            return types.DYN
+        return self._assignment.most_general(previous, current)
 
     def _optional_value(self, node: SyntaxNode, described: Type) -> Type:
         unwrapped, is_optional = unwrap_optional(described)

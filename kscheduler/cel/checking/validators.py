@@ -2,10 +2,10 @@
 format.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 from kscheduler.cel import types
+from kscheduler.cel.checking.assignment import Comparisons
 from kscheduler.cel.checking.checker import Checked
 from kscheduler.cel.functions.regexes import RegexError, compiled
 from kscheduler.cel.functions.string_format import Clause, FormatError, formatted, unfit
@@ -32,7 +32,7 @@ _ALLOWED = {
 def validate(node: SyntaxNode, checked: Checked, numbering: Numbering, issues: Issues) -> None:
     """Add what is wrong to the issues."""
     validator = _Validator(checked, numbering, issues)
-    nodes = list(_walk(node, in_format=False))
+    nodes = _all_nodes(node)
     for part, in_format in nodes:
         if isinstance(part, ListNode) and not in_format:
             validator.list(part)
@@ -48,12 +48,16 @@ def validate(node: SyntaxNode, checked: Checked, numbering: Numbering, issues: I
         validator.format(call)
 
 
-def _walk(node: SyntaxNode, *, in_format: bool) -> Iterator[tuple[SyntaxNode, bool]]:
-    """All nodes, and whether they are within a call of `format`, where literals may be mixed."""
-    yield node, in_format
-    inside = in_format or (isinstance(node, Call) and node.function == "format")
-    for child in children(node):
-        yield from _walk(child, in_format=inside)
+def _all_nodes(node: SyntaxNode) -> list[tuple[SyntaxNode, bool]]:
+    """All nodes in order, and whether they are within a call of `format`, where literals may be mixed."""
+    found: list[tuple[SyntaxNode, bool]] = []
+    waiting = [(node, False)]
+    while waiting:
+        part, in_format = waiting.pop()
+        found.append((part, in_format))
+        inside = in_format or (isinstance(part, Call) and part.function == "format")
+        waiting += [(child, inside) for child in reversed(children(part))]
+    return found
 
 
 class _Validator:
@@ -61,6 +65,7 @@ class _Validator:
         self._types = checked.types
         self._references = checked.references
         self._numbering, self._issues = numbering, issues
+        self._comparisons = Comparisons()
 
     def _report(self, number: int, message: str) -> None:
         self._issues.add(self._numbering.location(number), message)
@@ -76,7 +81,7 @@ class _Validator:
                 described = described.params[0] if described.params else types.DYN
             if first is None:
                 first = described
-            elif not first.same(described, names=False):
+            elif not self._comparisons.same(first, described):
                 self._mismatch(element.id, first, described)
                 return
 
@@ -90,9 +95,9 @@ class _Validator:
             if keys is None or values is None:
                 keys, values = key, value
                 continue
-            if not keys.same(key, names=False):
+            if not self._comparisons.same(keys, key):
                 self._mismatch(entry.key.id, keys, key)
-            if not values.same(value, names=False):
+            if not self._comparisons.same(values, value):
                 self._mismatch(entry.value.id, values, value)
 
     def literal(self, call: Call) -> None:

@@ -1,13 +1,25 @@
 """Regular expressions of RE2, refused in the words of Go's regexp."""
 
 import re
-from functools import lru_cache
-from typing import Any
+from threading import Lock
+from typing import Any, Final
 
 import re2
 
-_CACHED = 256
-"""Expressions that stay compiled: a few kilobytes each."""
+from kscheduler.bounded.within_budget import WithinBudget
+from kscheduler.cel.steps import afford, spend
+
+_MOST_KEPT, _MOST_KEPT_BYTES = 256, 16 << 20
+"""Expressions that stay compiled: a few kilobytes each, some megabytes where one repeats a large class of letters."""
+_BYTES_PER_INSTRUCTION: Final = 24
+_SMALL_BYTES: Final = 256 << 10
+"""Memory that an expression may have at first: RE2 gives up after two milliseconds where that is not enough."""
+_LARGE_BYTES: Final = 8 << 20
+"""RE2's default."""
+_MOST_INSTRUCTIONS: Final = 500_000
+"""Of a program in so much memory. To make one is about a step: the largest takes a quarter of a second."""
+_LOOKS_PER_STEP: Final = 64
+_TOO_LARGE: Final = "pattern too large - compile failed"
 
 _WORDS = {
     "invalid character class": "invalid character class",
@@ -24,6 +36,9 @@ _WORDS = {
     "trailing \\": "trailing backslash at end of expression",
     "unexpected )": "unexpected )",
 }
+_kept: WithinBudget[str, Any] = WithinBudget(_MOST_KEPT_BYTES, _MOST_KEPT)
+_kept_lock = Lock()
+"""Long evaluations run in threads."""
 _SINGLE_BYTE = re.compile(r"\\(?:\\|Q.*?(?:\\E|$)|[^C])|\\C", re.DOTALL)
 
 
@@ -35,32 +50,74 @@ def _error(words: str, what: str) -> RegexError:
     return RegexError(f"error parsing regexp: {words}: `{what}`")
 
 
-@lru_cache(maxsize=_CACHED)
 def compiled(text: str) -> Any:
-    """The expression, compiled. Raises `RegexError`."""
-    options = re2.Options()
-    options.log_errors = False
+    """The expression, compiled. Raises `RegexError`, `TooManyStepsError`."""
+    with _kept_lock:
+        known = _kept.take(text)
+        if known is not None:
+            _kept.put(text, known, _weight(text, known))
+            return known
+    pattern = _compiled(text)
+    with _kept_lock:
+        _kept.put(text, pattern, _weight(text, pattern))
+    return pattern
+
+
+def _weight(text: str, pattern: Any) -> int:
+    return len(text) + _BYTES_PER_INSTRUCTION * int(pattern._regexp.ProgramSize())
+
+
+def _compiled(text: str) -> Any:
+    spend(len(text))
     try:
-        pattern = re2.compile(text, options=options)
+        pattern = _within(text, _SMALL_BYTES)
     except re2.error as error:
-        message = error.args[0] if error.args else ""
-        shown = message.decode() if isinstance(message, bytes) else str(message)
-        words, _, what = shown.partition(": ")
-        raise _error(_WORDS.get(words, words), what) from None
+        if _text_of(error) != _TOO_LARGE:
+            raise _said(error) from None
+        # What it takes is known only afterwards, so there must be room for the largest.
+        afford(_MOST_INSTRUCTIONS)
+        try:
+            pattern = _within(text, _LARGE_BYTES)
+        except re2.error as too_large:
+            raise _said(too_large) from None
+    spend(int(pattern._regexp.ProgramSize()))
     # RE2 knows \C, a single byte; Go does not.
     if any(match.group() == "\\C" for match in _SINGLE_BYTE.finditer(text)):
         raise _error("invalid escape sequence", "\\C")
     return pattern
 
 
+def _within(text: str, most_bytes: int) -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = most_bytes
+    return re2.compile(text, options=options)
+
+
+def _said(error: Exception) -> RegexError:
+    words, _, what = _text_of(error).partition(": ")
+    return _error(_WORDS.get(words, words), what)
+
+
+def _text_of(error: Exception) -> str:
+    message = error.args[0] if error.args else ""
+    return message.decode() if isinstance(message, bytes) else str(message)
+
+
+def _search(regex: Any, text: str, start: int = 0) -> Any:
+    """The first occurrence. RE2 may look at each instruction for each letter, which it does many times in a step."""
+    spend((len(text) - start) * int(regex._regexp.ProgramSize()) // _LOOKS_PER_STEP)
+    return regex.search(text, start)
+
+
 def matches(text: str, pattern: str) -> bool:
     """Whether the pattern occurs. Raises `RegexError`."""
-    return compiled(pattern).search(text) is not None
+    return _search(compiled(pattern), text) is not None
 
 
 def find(text: str, pattern: str) -> str:
     """The first occurrence, empty without one. Raises `RegexError`."""
-    found = compiled(pattern).search(text)
+    found = _search(compiled(pattern), text)
     return found.group() if found else ""
 
 
@@ -70,7 +127,7 @@ def find_all(text: str, pattern: str, most: int) -> list[str]:
     found: list[str] = []
     at, previous = 0, -1
     while at <= len(text) and (most < 0 or len(found) < most):
-        match = regex.search(text, at)
+        match = _search(regex, text, at)
         if match is None:
             break
         start, end = match.span()

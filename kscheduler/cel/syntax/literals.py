@@ -6,6 +6,8 @@ _SIMPLE = {
 }  # fmt: skip
 _HEX_DIGITS = {"x": 2, "X": 2, "u": 4, "U": 8}
 _BAD = "unable to unescape string"
+_MOST_DIGITS = 20
+"""Of a number within 64 bits, zeros before it aside."""
 _LARGEST_CODE_POINT = 0x10FFFF
 
 
@@ -17,6 +19,8 @@ def integer(text: str, *, signed: bool) -> int:
     """An int or uint, in decimal or with `0x`. Raises `LiteralError`."""
     negative = text.startswith("-")
     digits = text.removeprefix("-")
+    if len(digits.lstrip("0x")) > _MOST_DIGITS:
+        raise LiteralError  # Python refuses to read some, and takes long for others
     value = int(digits, 16 if digits.startswith("0x") else 10)
     value = -value if negative else value
     least, beyond = (-(2**63), 2**63) if signed else (0, 2**64)

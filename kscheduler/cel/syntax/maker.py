@@ -3,6 +3,7 @@
 from typing import Any
 
 from kscheduler.cel.source import NO_LOCATION, Issues, SourceText
+from kscheduler.cel.steps import STEPS_PER_NODE, spend
 from kscheduler.cel.syntax.nodes import (
     Call,
     Entry,
@@ -35,7 +36,8 @@ class Numbering:
         self._next = 1
 
     def take(self, offset: int) -> int:
-        """A new number for what stands at `offset`."""
+        """A new number for what stands at `offset`. Raises `TooManyStepsError`."""
+        spend(STEPS_PER_NODE)
         number = self._next
         self.offsets[number] = offset
         self._next += 1

@@ -4,9 +4,11 @@ error.
 The depths are those of CEL's parser, which counts how often each rule of its grammar is entered within itself.
 """
 
+from kscheduler.cel.steps import spend
 from kscheduler.cel.syntax.tree import Token, Tree
 from kscheduler.cel.syntax.words import UnknownWordError, split
 
+_STEPS_PER_WORD = 20
 DEEPEST = 250
 """How often a rule may be entered within itself."""
 
@@ -26,11 +28,12 @@ class TooDeepError(ValueError):
 
 
 def parse(text: str) -> Tree:
-    """Raises `SyntaxProblemError` or `TooDeepError`."""
+    """Raises `SyntaxProblemError`, `TooDeepError`, `TooManyStepsError`."""
     try:
         kinds, words = split(text)
     except UnknownWordError as unknown:
         raise SyntaxProblemError(str(unknown)) from None
+    spend(_STEPS_PER_WORD * len(words))
     reader = _Reader(kinds, words)
     tree = reader.expr()
     if reader.kind != "end":

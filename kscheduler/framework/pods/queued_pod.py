@@ -39,6 +39,8 @@ class QueuedPodInfo:
     """It was moved by the safety net and not by an event: a hint is missing."""
     flushed_at: float = 0.0
     """When the safety net last looked at it, where that is remembered."""
+    overruns: int = 0
+    """Attempts in a row in which deciding took too long and was ended; leads to a longer back-off."""
     gate_reasons: tuple[str, ...] = ()
     """Why the gating plugin keeps it out, as PreEnqueue has answered last; no condition tells it."""
     told_gates: frozenset[str] = frozenset()
@@ -50,10 +52,10 @@ class QueuedPodInfo:
         return self.pod.key
 
     def forgive(self, old: Pod, new: Pod) -> bool:
-        """Reset refusals and bugs if its owner has changed the pod; whether that shortens its wait."""
-        if not (self.refusals or self.bugs) or not _is_edited(old, new):
+        """Reset refusals, bugs and overruns if its owner has changed the pod; whether that shortens its wait."""
+        if not (self.refusals or self.bugs or self.overruns) or not _is_edited(old, new):
             return False
-        self.refusals = self.bugs = 0
+        self.refusals = self.bugs = self.overruns = 0
         return True
 
 

@@ -27,7 +27,6 @@ from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt.judges import Judges
 from kscheduler.scheduling.attempt.skipping import PodSkipping
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
-from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.cycle.visiting_ties import TieBreakingSampler
 from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
@@ -37,6 +36,7 @@ from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, M
 from kscheduler.scheduling.groups.group_outcome import group_condition, member_verdict
 from kscheduler.scheduling.groups.group_preemption import run_group_post_filter
 from kscheduler.scheduling.groups.member_answers import AT_A_TIME, MemberAnswers, first_answers
+from kscheduler.scheduling.in_time import schedule_in_time
 from kscheduler.scheduling.observations import GroupAttemptResult
 from kscheduler.scheduling.pod_log.lines import OUTCOMES
 from kscheduler.scheduling.profile import Profile
@@ -273,7 +273,8 @@ class GroupAttempts:
         alone = self._without_post_filter(tried.profile)
         engine = judges.engines.get(name) if by_class else None
         sampler, answers = self._sampler(tried.profile), tried.answers.of(pod)
-        record = schedule(alone, pod, self._context.cache, stopwatch, sampler, engine, answers, rows, group=trial)
+        clock, cache = self._context.clock, self._context.cache
+        record = schedule_in_time(clock, alone, pod, cache, stopwatch, sampler, engine, answers, rows, group=trial)
         tried.answers.check(record)
         tried.seconds[pod.uid] = self._now() - began
         return record

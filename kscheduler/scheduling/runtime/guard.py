@@ -6,7 +6,8 @@ A `PluginCall` is one kind of call (`points` has the table). It can call a plugi
     call_and_report    anywhere else: the call is timed, and a failure is reported at once
     run                as `call_and_report`, for a coroutine: its steps are timed, its waits are not
 
-All three raise `PluginFailure` and nothing else, whatever the plugin does: raise any exception (also `SystemExit` and a
+All three raise `PluginFailure` and nothing else (but for `DecisionEndedError`, which ends the whole decision and is no
+plugin's failure), whatever the plugin does: raise any exception (also `SystemExit` and a
 cancelled future), or return a value of the wrong type. What happens to the pod then is the call's `Fate`.
 """
 
@@ -21,7 +22,7 @@ from kscheduler.client.errors import ClientError
 from kscheduler.framework.plugin_answers import with_place, words_of
 from kscheduler.framework.plugin_listener import SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.status import Fault, Status, StatusError, error
+from kscheduler.framework.status import DecisionEndedError, Fault, Status, StatusError, error
 from kscheduler.scheduling.runtime.steps import Steps
 from kscheduler.scheduling.runtime.timing import CallTimer
 
@@ -134,6 +135,8 @@ class PluginCall(Generic[A]):
             return self._check(answer, arguments)
         except StatusError as answer:
             raise self.failed(plugin, str(answer), answer.fault) from None
+        except DecisionEndedError:
+            raise
         except BaseException as failure:
             raise self._failure(plugin, failure) from failure
 
@@ -147,6 +150,8 @@ class PluginCall(Generic[A]):
             if answer is self._usual:
                 return answer  # type: ignore[no-any-return]
             return self._check(answer, arguments)
+        except DecisionEndedError:
+            raise
         except BaseException as failure:
             listener.failed(plugin, self.label, pod, failure, self.fate.then)
             raise self._failure(plugin, failure) from failure
@@ -190,6 +195,8 @@ class PluginCall(Generic[A]):
             return True
         try:
             self._check(answer, arguments)
+        except DecisionEndedError:
+            raise
         except BaseException:  # noqa: BLE001  an answer is of a plugin's own classes
             return False
         return True

@@ -45,6 +45,7 @@ class QueuedPodGroup:
     pending_plugins: ClassVar[frozenset[str]] = frozenset()
     """Members have plugins that rejected them; a rejected group waits for the end of its back-off, not for events."""
     refusals: ClassVar[int] = 0
+    overruns: ClassVar[int] = 0
     bugs: ClassVar[int] = 0
 
     def __len__(self) -> int:

@@ -405,7 +405,7 @@ class SchedulingQueue:
         Failures in a row are forgiven: what raised or was quarantined may be mended.
         """
         queued.pod.signature = None
-        queued.refusals = queued.bugs = 0
+        queued.refusals = queued.bugs = queued.overruns = 0
         queued.unschedulable_plugins -= {queued.gating_plugin}
         queued.gating_plugin, queued.gate_failed, queued.was_flushed = "", False, False
         queued.backoff_expiration = self._policy.backoff.expiration(queued)

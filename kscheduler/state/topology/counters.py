@@ -23,6 +23,7 @@ from kscheduler.framework.cluster.topology import CountColumn, DomainSums, HeldT
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.pod_match import PodMatch
+from kscheduler.framework.status import DECISION_TIME, DecisionEndedError
 from kscheduler.state.topology.columns import BUDGET_BYTES, RecentColumns
 from kscheduler.state.topology.groups import PodGroups
 from kscheduler.state.topology.held_terms import HeldTerms, TermsOfOneKind
@@ -66,7 +67,13 @@ class TopologyCounts:
     # --- queries ------------------------------------------------------------------------------------------------------
 
     def matching(self, match: PodMatch) -> CountColumn:
-        """The number of matching pods: int64, an entry per row of the table. Shared: do not write."""
+        """The number of matching pods: int64, an entry per row of the table. Shared: do not write.
+
+        The first question about a set looks at all groups, and a pod may ask thousands: so this is where a decision
+        that has no time left ends. Raises `DecisionEndedError`.
+        """
+        if DECISION_TIME.is_up:
+            raise DecisionEndedError
         self._fit()
         column = self._columns.use(match)
         if column is None:

@@ -292,4 +292,4 @@ async def test_a_trial_moves_one_pod_of_each_namespace_and_the_others_stay_parke
 
 def _attempts(cluster: PluginCluster) -> int:
     found = [cluster.queue.find(key) for key in cluster.store]
-    return sum(each[1].attempts for each in found if each is not None)  # type: ignore[union-attr]  # no groups here
+    return sum(each[1].attempts for each in found if each is not None)

@@ -11,6 +11,9 @@ from antlr4.error.ErrorStrategy import DefaultErrorStrategy
 from antlr4.IntervalSet import IntervalSet
 from antlr4.Token import Token
 
+from kscheduler.cel.steps import spend
+
+_STEPS_PER_LOOK = 40
 _MOST_RECOVERIES = 30
 _MOST_SKIPPED = 256
 _STARTS = frozenset(
@@ -37,6 +40,7 @@ class GoRecovery(DefaultErrorStrategy):  # type: ignore[misc]
 
     def sync(self, recognizer: Any) -> None:
         """Look whether the next word fits, before a choice is made."""
+        spend(_STEPS_PER_LOOK)
         if self.inErrorRecoveryMode(recognizer):
             return
         state = recognizer._interp.atn.states[recognizer.state]

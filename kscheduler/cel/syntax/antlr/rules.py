@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from antlr4 import CommonTokenStream, Parser, RecognitionException
-from antlr4.atn.ParserATNSimulator import ParserATNSimulator
 from antlr4.error.Errors import NoViableAltException
 
-from kscheduler.cel.syntax.antlr.automata import automaton, grammar
+from kscheduler.cel.syntax.antlr.automata import CountingParser, automaton, grammar
 from kscheduler.cel.syntax.antlr.contexts import Context
 
 (START, EXPR, OR, AND, RELATION, CALC, UNARY, MEMBER, PRIMARY, EXPR_LIST, LIST_INIT, FIELDS, OPT_FIELD, ENTRIES,
@@ -42,7 +41,7 @@ class CelRules(Parser):  # type: ignore[misc]
         self.literalNames, self.symbolicNames = stored["literals"], stored["symbols"]
         self.ruleNames, self.grammarFileName = stored["rules"], "CEL.g4"
         self.atn, decisions, contexts = automaton("parser")
-        self._interp = ParserATNSimulator(self, self.atn, decisions, contexts)
+        self._interp = CountingParser(self, self.atn, decisions, contexts)
         self._predicates = None
 
     def sempred(self, _context: Any, rule: int, predicate: int) -> bool:
