@@ -11,11 +11,12 @@ for each of a hundred thousand pods. The idea is the circuit breaker's:
       |    the call was answered                       a pod of another namespace    v        |
       +-------------------------------------------------------------------------- HALF_OPEN --+
 
-"Nothing right in between" is judged at one extension point, over all pods: as long as the plugin answers anybody there,
-each failure is its pod's own. While the circuit is open, the profile is another one (`scheduling.quarantined_profiles`,
-where the word is quarantine). In HALF_OPEN one call decides. It is made for a pod of a namespace that has not failed
-since the circuit opened, if one comes within `GRACE_SECONDS`: else who always fails and is always first would keep the
-circuit open for all others. For the same reason a pod of a namespace that has not failed yet ends the back-off.
+"Nothing right in between" is judged at one extension point, over all pods: as long as the plugin answers anybody
+there, each failure is its pod's own (and after failures a right answer counts for `ANSWERS_SECONDS`). While the circuit
+is open, the profile is another one (`scheduling.quarantined_profiles`, where the word is quarantine). In HALF_OPEN one
+call decides. It is made for a pod of a namespace that has not failed since the circuit opened, if one comes within
+`GRACE_SECONDS`: else who always fails and is always first would keep the circuit open for all others. For the same
+reason a pod of a namespace that has not failed yet ends the back-off.
 
 A call over its time budget holds up everybody, so a namespace whose pods do this `STRIKES` times is *held back*: the
 plugin is not called for its pods for 10 s, then for one call; after a further overrun for 20 s, 40 s ... 5 min. Other
@@ -44,6 +45,9 @@ BETWEEN_TRIALS_SECONDS: Final = 1.0
 """At least, however many namespaces have pods that were not tried."""
 FORGOTTEN_AFTER_SECONDS: Final = 600.0
 """Without a further overrun, a namespace begins anew."""
+ANSWERS_SECONDS: Final = 60.0
+"""So long after a right answer that followed failures, no failures open the circuit: else the pods of two namespaces
+that always fail would open it again and again, between two pods of others."""
 NOT_CALLED_SECONDS: Final = 60.0
 """If the plugin is not called where it had failed, right answers elsewhere close a half-open circuit after this."""
 _MOST_NAMESPACES: Final = 10_000
@@ -97,7 +101,7 @@ class Circuit:
 
     __slots__ = (
         *("is_watched", "opened_at", "state", "tried_again_at", "_failed_namespaces", "_grace_ends"),
-        *("_holds", "_last_trial", "_now", "_openings", "_streaks"),
+        *("_holds", "_last_answers", "_last_trial", "_now", "_openings", "_streaks"),
     )
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -112,6 +116,8 @@ class Circuit:
         """When an open circuit is tried again."""
         self._streaks: RecentlyUsed[str, _Streak] = RecentlyUsed(_MOST_POINTS)
         self._holds: RecentlyUsed[str, _Hold] = RecentlyUsed(_MOST_NAMESPACES)
+        self._last_answers: RecentlyUsed[str, float] = RecentlyUsed(_MOST_POINTS)
+        """By extension point, when a watched circuit was told of the last right answer there."""
         self._openings = 0
         """In a row: the back-off grows with them."""
         self._failed_namespaces: RecentlyUsed[str, bool] = RecentlyUsed(_MOST_NAMESPACES)
@@ -143,6 +149,7 @@ class Circuit:
     def answered(self, point: str) -> bool:
         """The plugin has given a right answer. Returns whether that has closed the circuit."""
         self._streaks.pop(point, None)
+        self._last_answers[point] = self._now()
         closes = self.state is State.HALF_OPEN and (
             point == self.opened_at or self._now() >= self._last_trial + NOT_CALLED_SECONDS
         )
@@ -169,7 +176,13 @@ class Circuit:
                 streak.uids.add(caller.uid)
             streak.namespaces.add(caller.namespace)
         # what is about no pod has no namespace: `refresh` counts by its calls
-        is_enough = len(streak.uids) >= STRIKES and (caller.namespace == NOBODY or len(streak.namespaces) >= SEVERAL)
+        answered = self._last_answers.get(point)
+        is_recent = answered is not None and self._now() - answered < ANSWERS_SECONDS
+        is_enough = (
+            not is_recent
+            and len(streak.uids) >= STRIKES
+            and (caller.namespace == NOBODY or len(streak.namespaces) >= SEVERAL)
+        )
         if is_enough:
             self._open(point, tuple(streak.namespaces))
         self._watch()
