@@ -8,12 +8,13 @@ import pytest
 import structlog
 
 from kscheduler.framework.nodes.node_info import NodeInfo
-from kscheduler.framework.per_node import PerNodeFactory
+from kscheduler.framework.per_node import PerNodeFactory, plugin
 from kscheduler.framework.plugin import Plugin, Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import StatusError
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.schedule import schedule
+from kscheduler.testing import Cluster
 from tests.builders import make_node, make_pod
 from tests.scheduling.runtime.plugin_cluster import PluginCluster
 
@@ -408,3 +409,16 @@ async def test_a_thousand_hostile_pods_stop_no_pod_of_another_namespace(kind: An
                 assert cluster.assembly.quarantines() == []
             overruns = sum(cluster.observations.plugin_overruns.values())
             assert overruns <= 20, "the namespace is held back: its slow pods do not eat the loop"
+
+
+def test_explain_says_which_plugin_gave_no_points_and_why() -> None:
+    cluster = Cluster(*(make_node(name, metadata={"annotations": {"cost": cost}}) for name, cost in COSTS.items()))
+
+    @plugin("PreferCheap")
+    def score(pod: PodInfo, node: NodeInfo) -> int:
+        return price(node)
+
+    cluster.enable(score, weight=50)
+    assert cluster.node_for(make_pod("web")) == CHEAP
+    expected = f"plugin PreferCheap gives no points to 1 of 4 nodes ({BAD}): for node {BAD} it raised ValueError: "
+    assert expected in " ".join(cluster.explain(make_pod("web")).split())
