@@ -167,6 +167,8 @@ class Workers:
             self._journal.begins()
             self._queue.flush_backoff(self._clock.time())
             self._journal.flushed_backoff()
+            if self._queue.has_ready():
+                self.wake()  # a costly pod may go now, and nobody tells
             self._scheduler.lines.look()
             if self.places.slow:
                 self.places.look()
