@@ -28,7 +28,7 @@ from tests.e2e.faults.lane import Lane, Outcome, prepare
 from tests.e2e.recorder import Recorder
 from tests.e2e.servers import RealServer, Server
 
-LANES = 4
+LANES = 5
 LONGEST_SECONDS = 600.0
 
 pytestmark = pytest.mark.usefixtures("only_kscheduler")
