@@ -74,6 +74,8 @@ class _Tried:
     seconds: dict[str, float]
     """By UID of a member: how long deciding about it took."""
     answers: MemberAnswers
+    costly_seconds: float = 0.0
+    """How long the decisions about members that cost much have taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +230,8 @@ class GroupAttempts:
             return None
         for each in placements:
             self._observe_placements(tried, each)
+        if tried.costly_seconds:
+            self._context.queue.costly_tried(tried.costly_seconds)
         return result
 
     def _act_on(self, tried: _Tried, members: Sequence[QueuedPodInfo], result: GroupResult) -> list[Attempt]:
@@ -273,8 +277,12 @@ class GroupAttempts:
         alone = self._without_post_filter(tried.profile)
         engine = judges.engines.get(name) if by_class else None
         sampler, answers = self._sampler(tried.profile), tried.answers.of(pod)
-        clock, cache = self._context.clock, self._context.cache
-        record = schedule_in_time(clock, alone, pod, cache, stopwatch, sampler, engine, answers, rows, group=trial)
+        clock, cache, used = self._context.clock, self._context.cache, tried.costly_seconds
+        record = schedule_in_time(
+            clock, alone, pod, cache, stopwatch, sampler, engine, answers, rows, group=trial, used_seconds=used
+        )
+        if pod.is_costly:
+            tried.costly_seconds += self._now() - began
         tried.answers.check(record)
         tried.seconds[pod.uid] = self._now() - began
         return record
