@@ -22,7 +22,7 @@ from typing import Self, cast
 import pytest
 
 from tests.controlplane.hollow_kubelets import HollowKubelets
-from tests.e2e.faults.catalogue import ALIKE, FAULTS, ON_THE_REAL_ONE
+from tests.e2e.faults.catalogue import FAULTS, ON_THE_REAL_ONE
 from tests.e2e.faults.fault import Fault
 from tests.e2e.faults.lane import Lane, Outcome, prepare
 from tests.e2e.recorder import Recorder
@@ -42,7 +42,7 @@ def why_not(fault: Fault, server: Server) -> str:
         return ""
     if isinstance(server, RealServer):
         return "played on the embedded API server: KSCHEDULER_FAULTS=all"
-    return "others of its family are played: KSCHEDULER_FAULTS=all" if fault.id.endswith(ALIKE) else ""
+    return "others say nearly as much: KSCHEDULER_FAULTS=all" if fault.is_rare else ""
 
 
 class Played:
