@@ -40,7 +40,8 @@ from kscheduler.app.options import Options
 from kscheduler.app.removed_profiles import RemovedProfiles
 from kscheduler.app.server_version import ServerVersion
 from kscheduler.assembly import Adoption, Assembly, Ports, Ruleset, group_apis
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
+from kscheduler.bounded.weights import weight_of
 from kscheduler.client.access.connection import Connection, host_of
 from kscheduler.client.errors import APIError
 from kscheduler.client.events.recorder import EventRecorder
@@ -88,6 +89,7 @@ MOST_WORKERS_PER_PARALLELISM: Final = 4
 CONNECTIONS_OF_PLUGINS: Final = 8
 """For what plugins ask the API server by themselves."""
 MOST_ASKED_PODS: Final = 64
+_TEMPLATES_BYTES: Final = 8 * 2**20
 """Whose claim templates are kept: more than are asked about at a time."""
 CONNECTIONS_BESIDE_BINDS: Final = 32
 """For conditions, evictions, volumes and lists: a storm of such requests must not delay the binds."""
@@ -137,8 +139,8 @@ class Parts:
         self.catch_up = CatchUp(self.client, self.informers, PODS, self.clock)
         self.api_server_monitor = APIServerMonitor(self.reachability, self.event_client, self.informers, self.clock)
         self.server_version = ServerVersion(self.client, self.clock)
-        self.claim_templates: RecentlyUsed[str, Mapping[str, ResourceClaimTemplate | None]] = RecentlyUsed(
-            MOST_ASKED_PODS
+        self.claim_templates: RecentlyUsed[str, Mapping[str, ResourceClaimTemplate | None]] = RecentlyUsedByWeight(
+            MOST_ASKED_PODS, _TEMPLATES_BYTES, lambda _, templates: weight_of(templates)
         )
         """Those that pods name which somebody has asked about, as they were then: nobody watches them."""
         self.exchanging = asyncio.Lock()

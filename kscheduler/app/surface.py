@@ -418,7 +418,7 @@ class Surface:
         yield from self._parts.assembly.scheduler.lines.notes()
         yield from self._parts.permit_waits.notes()
         yield from self._parts.incomplete_waits.notes()
-        yield from (quarantine.message for quarantine in self._parts.assembly.quarantines())
+        yield from (quarantine.note for quarantine in self._parts.assembly.quarantines())
         yield from self._parts.memory.notes()
         yield from self._parts.hanging_writes.notes()
         yield from self._parts.refreshed.notes()

@@ -18,7 +18,8 @@ from typing import Final
 
 from kscheduler.api.core import Container, ContainerStatus, Pod, ResourceList, ResourceRequirements
 from kscheduler.api.quantity import MAX_INT64, nano_value
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
+from kscheduler.bounded.weights import weight_of
 
 Requests = Mapping[str, int]
 """Resource name to amount: cpu in thousandths, everything else in units."""
@@ -90,7 +91,14 @@ class _Sums:
 
 _KEPT_SUMS: Final = 2048
 """Half a kilobyte each, plus the containers that an entry holds."""
-_sums: RecentlyUsed[tuple[int, int, Resizing], _Sums] = RecentlyUsed(_KEPT_SUMS)
+_SUMS_BYTES: Final = 4 * 2**20
+
+
+def _weight(_: tuple[int, int, Resizing], sums: _Sums) -> int:
+    return weight_of((sums.containers, sums.statuses))
+
+
+_sums: RecentlyUsed[tuple[int, int, Resizing], _Sums] = RecentlyUsedByWeight(_KEPT_SUMS, _SUMS_BYTES, _weight)
 """By the identity of both, and the rule: informers share the containers of like pods."""
 
 

@@ -30,7 +30,8 @@ from kscheduler.aio.tasks import TaskSet
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
+from kscheduler.bounded.weights import weight_of
 from kscheduler.client.errors import APIError, ClientError, CredentialsError, NotSentError
 from kscheduler.client.retry_after import LONGEST_RETRY_AFTER_SECONDS
 from kscheduler.logs import get_logger
@@ -48,6 +49,8 @@ MOST_TRIES: Final = 12
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 _REMEMBERED_ANSWERS: Final = 256
 """Answers that the watch does not show yet; if there are more, requests may be repeated, but memory is bounded."""
+_ANSWERS_BYTES: Final = 2 * 2**20
+"""Of large pods among them."""
 _SECONDS_BETWEEN_WARNINGS: Final = 10.0
 SHARED_SECONDS: Final = 5.0
 """429s to two namespaces within this time are the server's."""
@@ -100,7 +103,9 @@ class StatusWriter:
         self._is_busy = is_busy
         self._on_call = on_call
         self._patches = PendingPatches(self._newest, clock.monotonic())
-        self._answers: RecentlyUsed[str, Pod] = RecentlyUsed(_REMEMBERED_ANSWERS)
+        self._answers: RecentlyUsed[str, Pod] = RecentlyUsedByWeight(
+            _REMEMBERED_ANSWERS, _ANSWERS_BYTES, lambda _, answer: weight_of(answer)
+        )
         self._room = FixedRoom(WORKERS)
         self.places = SharedPlaces(self._room, clock, _namespace_of, on_room=self._look_again)
         self._refused_last = "", float("-inf")

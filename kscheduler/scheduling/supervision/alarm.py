@@ -39,6 +39,7 @@ from typing import Final
 from kscheduler.config.durations import format_duration
 from kscheduler.framework import per_node
 from kscheduler.framework.status import DECISION_TIME, DecisionEndedError
+from kscheduler.scheduling.supervision.circuit import Caller
 from kscheduler.unused_signals import is_free
 
 LOOK_AGAIN_SECONDS: Final = 0.001
@@ -54,6 +55,11 @@ _SHARED: Final = frozenset(("asyncio", "weakref", "_weakrefset"))
 
 class TimeBudgetError(BaseException):
     """A plugin's call has exceeded its time budget. No `Exception`: an `except Exception` must not swallow it."""
+
+    def __init__(self, text: str, caller: Caller | None = None) -> None:
+        super().__init__(text)
+        self.caller = caller
+        """Who the call was made for."""
 
 
 class RunningCall:

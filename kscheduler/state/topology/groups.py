@@ -7,6 +7,7 @@ further; it is built when the label is first used, like the columns of node labe
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from kscheduler.api.selectors import Operator, Requirement
 from kscheduler.bounded.recently_used import RecentlyUsed
@@ -18,6 +19,8 @@ _KEPT_POSTINGS = 16
 """Label keys per namespace with a posting list."""
 
 _KEPT_FLAT = 1024
+_MOST_REMEMBERED: Final = 64
+"""Keys and values of the labels that are remembered; pods with more flatten theirs each time."""
 _Key = tuple[str, ...]
 _Posting = dict[str, dict[_Key, "PodGroup"]]
 
@@ -172,6 +175,8 @@ def _flattened(labels: Mapping[str, str]) -> _Key:
     if known is not None and known[0] is labels:
         return known[1]
     flat = tuple([part for item in sorted(labels.items()) for part in item])
+    if len(flat) > _MOST_REMEMBERED:
+        return flat
     if len(_flat) >= _KEPT_FLAT:
         _flat.clear()  # all at once: pods with unique labels pass here only once, so eviction must be cheap
     _flat[id(labels)] = labels, flat
