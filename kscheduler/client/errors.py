@@ -96,6 +96,8 @@ _REASONS = {
     503: "ServiceUnavailable",
     504: "Timeout",
 }
+_OVERLOADED = "Too many requests, please try again later"
+"""The plain text of `k8s.io/apiserver/pkg/server/filters`."""
 _LONGEST_TEXT = 512
 _LONGEST_PAGE = 8 * 1024
 _PAGE = "an HTML page"
@@ -159,6 +161,13 @@ class APIError(ClientError):
     def is_too_many_requests(self) -> bool:
         """429: certainly not applied."""
         return self.code == 429
+
+    @property
+    def is_overload(self) -> bool:
+        """429 of the API server's own priority and fairness, in its words: it has too many requests of anybody's. A
+        webhook's or a quota's 429 is a Status, and may be meant for one namespace only.
+        """
+        return self.is_too_many_requests and not self.is_status and self.message.startswith(_OVERLOADED)
 
     @property
     def is_unauthorized(self) -> bool:

@@ -425,7 +425,7 @@ DOOR = {"is_open": False}
 def filter(pod: PodInfo, node: NodeInfo) -> str | None:  # noqa: A001  # the name says which extension point it is
     if pod.pod.metadata.name == "bug":
         raise RuntimeError("a bug in a plugin")
-    if pod.pod.metadata.name == "slow":
+    if pod.pod.metadata.name.startswith("slow"):
         time.sleep(1.2 * SLOW_CALL_SECONDS)  # what is told is that the event loop was held
     return None if DOOR["is_open"] else "the door is shut"
 
@@ -482,12 +482,25 @@ def with_a_short_budget() -> Options:
     return Options(config, serving=HTTPServing.plain_on_loopback(), registry=registry)
 
 
-@story("kscheduler_plugin_overruns_total", "kscheduler_plugin_quarantined", options=with_a_short_budget)
-async def a_plugin_exceeds_its_time_budget_three_times(world: World) -> None:
+@story(
+    "kscheduler_plugin_overruns_total",
+    "kscheduler_plugin_quarantined",
+    "kscheduler_plugin_circuit_changes_total",
+    options=with_a_short_budget,
+)
+async def a_plugin_exceeds_its_time_budget_for_three_namespaces(world: World) -> None:
     put(world.server, "nodes", node_tree("node"))
     for namespace in ("a", "b", "c"):
         put(world.server, "pods", pod_tree("slow", namespace=namespace, uid=namespace))
     await world.until_true(lambda: bool(world.app.parts.assembly.quarantines()))
+
+
+@story("kscheduler_plugin_holds_total", options=with_a_short_budget)
+async def a_plugin_exceeds_its_time_budget_for_one_namespace(world: World) -> None:
+    put(world.server, "nodes", node_tree("node"))
+    for name in ("a", "b", "c"):
+        put(world.server, "pods", pod_tree("slow-" + name))
+    await world.until_true(lambda: bool(world.app.parts.observations.plugin_holds))
 
 
 class Fetching(Plugin):
@@ -656,6 +669,14 @@ async def events_queue_up_and_are_tried_again(world: World) -> None:
     for number in range(30):
         put(world.server, "pods", pod_tree(f"p{number}"))
     await until(world.server, lambda: bool(node_of(world.server, "p29")))
+
+
+@story("kscheduler_hanging_writes")
+async def bindings_hang(world: World) -> None:
+    world.app.parts.hanging_writes.long_seconds = 0.1
+    world.server.faults.add(InjectedFault("delay", method="POST", path="*/binding", seconds=3.0, count=1))
+    put(world.server, "nodes", node_tree("node"))
+    put(world.server, "pods", pod_tree("p"))
 
 
 @story("kscheduler_rest_client_retries_total", "kscheduler_rest_client_throttled_total")

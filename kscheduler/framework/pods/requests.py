@@ -179,14 +179,15 @@ def _container_nanos(pod: Pod, request_of: RequestOf, defaults: Mapping[str, int
     sidecars: Nanos = {}
     most: Nanos = {}
     for container in spec.init_containers:
-        level = request(container)
+        # While it starts, the sidecars before it run. Only its own resources can exceed the peak so far: looking at
+        # those of all sidecars each time would be quadratic in a pod with thousands of them.
+        own = request(container)
         if container.restart_policy == "Always":
-            add_amounts(total, level)
-            add_amounts(sidecars, level)
-            level = sidecars
+            add_amounts(total, own)
+            add_amounts(sidecars, own)
+            raise_amounts(most, {name: sidecars[name] for name in own})
         else:
-            add_amounts(level, sidecars)
-        raise_amounts(most, level)
+            raise_amounts(most, {name: amount + sidecars.get(name, 0) for name, amount in own.items()})
     raise_amounts(total, most)
     return total
 

@@ -252,9 +252,9 @@ class ClassEngine:
             skips_score = _skips(plugin, status)
             tally.evaluated(PRE_SCORE.label, plugin.name, nodes=0 if skips_score else 1)
         if plugin in profile.filter and not answers.skips_filter:
-            answers.filter = FilterColumn(plugin, profile.traits[plugin.name], answers.state, nodes)
+            answers.filter = FilterColumn(plugin, profile.traits[plugin.name], answers.state, nodes, profile.listener)
         if not skips_score and any(scoring.plugin is plugin for scoring in profile.score):
-            answers.score = ScoreColumn(plugin, profile.traits[plugin.name], answers.state, nodes)
+            answers.score = ScoreColumn(plugin, profile.traits[plugin.name], answers.state, nodes, profile.listener)
         self._answers[plugin.name, signature] = answers
         return answers
 

@@ -43,6 +43,10 @@ class Fate(Enum):
 
     ATTEMPT_FAILS = "the attempt ends with an Error that names the plugin, what others have reserved is given back"
     """The pod is tried again with back-off. In a dry run, the Error is what the caller of the dry run gets."""
+    NO_POINTS = (
+        "nodes get no points from the plugin, and the others place the pod; of an in-tree plugin, the attempt ends"
+    )
+    """See `left_out`: which nodes, and why none of them where the failure is about the pod."""
     STAYS_TURNED_DOWN = "no room is made for the pod; its message names the plugin"
     KEPT_OUT = "the pod is gated", "the pod is kept out of the queue and asked about again within 30 s"
     SORTED_BEHIND = "its key is of no use", "the pod is sorted behind all others, by priority and time"
@@ -184,6 +188,14 @@ class PluginCall(Generic[A]):
             if not isinstance(failure, OUTSIDE):
                 listener.failed(plugin, self.label, pod, failure, self.fate.then)
             raise self._failure(plugin, failure) from failure
+
+    def takes(self, answer: Any, arguments: tuple[Any, ...]) -> bool:
+        """Whether the answer passes the check."""
+        try:
+            self.call("", lambda *_: answer, *arguments)
+        except PluginFailure:
+            return False
+        return True
 
     def failed(self, plugin: str, words: str, fault: Fault = Fault.PASSING) -> PluginFailure:
         """The failure of a plugin that returned an Error with these words."""

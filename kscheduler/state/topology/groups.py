@@ -13,6 +13,7 @@ from kscheduler.api.selectors import Operator, Requirement
 from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.pod_match import PodMatch
+from kscheduler.framework.status import DECISION_TIME, DecisionEndedError
 
 _KEPT_POSTINGS = 16
 """Label keys per namespace with a posting list."""
@@ -95,13 +96,20 @@ class PodGroups:
                 del self._namespaces[name]
 
     def belonging_to(self, match: PodMatch, namespace: str) -> Iterator[PodGroup]:
-        """The groups of a namespace that are in the set; the caller checks that the set covers the namespace."""
+        """The groups of a namespace that are in the set; the caller checks that the set covers the namespace.
+
+        Raises `DecisionEndedError` where the decision that asks has no time left.
+        """
         found = self._namespaces.get(namespace)
         if found is None:
             return
         narrowing = narrowest(match)
         groups = found.groups.values() if narrowing is None else found.having(narrowing)
         for group in groups:
+            if (
+                DECISION_TIME.is_up
+            ):  # one set may have thousands of selectors; nothing is kept of a question before its end
+                raise DecisionEndedError
             if group.belongs_to(match):
                 yield group
 
