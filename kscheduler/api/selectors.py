@@ -109,6 +109,11 @@ class Selector:
         return True
 
     @property
+    def size(self) -> int:
+        """How many requirements and values it has: what it takes in memory follows from that."""
+        return sum([1 + len(requirement.values) for requirement in self.requirements])
+
+    @property
     def is_empty(self) -> bool:
         """Whether there are no requirements (so that it matches everything, unless it is `NOTHING`)."""
         return not self.requirements

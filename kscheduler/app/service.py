@@ -35,6 +35,8 @@ from kscheduler.app.surface import Surface, token_of
 from kscheduler.app.terms import run_in_terms
 from kscheduler.client.access.connection import Connection, load_connection
 from kscheduler.client.failure_text import failure_text
+from kscheduler.client.outage_cause import Cause, cause_of_failure
+from kscheduler.client.reachability import LINE_SECONDS
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.reading.lines import with_lines
 from kscheduler.config.unhonoured import unhonoured
@@ -43,6 +45,7 @@ from kscheduler.loading import Configured
 from kscheduler.logs import configure as configure_logs
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.logs.throttle import Throttle
 from kscheduler.scheduling.extenders.addresses import unusable_extenders
 from kscheduler.server import Server
 from kscheduler.server.serving import LOOPBACK
@@ -132,6 +135,7 @@ class App:
                 BackgroundService("long-lived objects", LongLived(self.parts.clock).run),
                 BackgroundService("loop-lag", self.surface.loop_lag.run),
                 BackgroundService("memory", self.parts.memory.run),
+                BackgroundService("hanging-writes", self.parts.hanging_writes.run),
                 BackgroundService(
                     "events", self.parts.recorder.run, lambda: self.parts.recorder.flush(FLUSH_EVENTS_SECONDS)
                 ),
@@ -372,7 +376,21 @@ def _log_slow_plugin(command: str, seconds: float) -> None:
     _log.warning("exec_plugin_is_slow", command=command, seconds=seconds, advice=advice)
 
 
+_accept_lines: Final = Throttle(LINE_SECONDS)
+
+
 def _on_forgotten_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Count the failure of a task that nothing awaits; asyncio logs it."""
+    """Count the failure of a task that nothing awaits; asyncio logs it.
+
+    Without file descriptors or memory asyncio fails to accept connections each second. That is no bug of a task, and is
+    worth a line a minute with its right name.
+    """
+    failure = context.get("exception")
+    if isinstance(failure, OSError):
+        diagnosed = cause_of_failure(failure, failure_text(failure))
+        if diagnosed.cause in (Cause.DESCRIPTORS, Cause.MEMORY):
+            if _accept_lines.admits(loop.time()):
+                _log.error("out_of_resources", cause=diagnosed.cause, err=diagnosed.text, advice=diagnosed.advice)
+            return
     count_caught(Boundary.TASK)
     loop.default_exception_handler(context)

@@ -207,6 +207,7 @@ class Surface:
                 truth_source(self._parts.truth.check.statistics, self._parts.truth.audits.statistics),
                 self.loop_lag.samples,
                 self._parts.memory.samples,
+                self._parts.hanging_writes.samples,
                 self.questions.samples,
                 *self._recorder_source(),
                 plugin_data_source(self._parts.refreshed.results, self._parts.refreshed.ages),
@@ -419,6 +420,7 @@ class Surface:
         yield from self._parts.incomplete_waits.notes()
         yield from (quarantine.note for quarantine in self._parts.assembly.quarantines())
         yield from self._parts.memory.notes()
+        yield from self._parts.hanging_writes.notes()
         yield from self._parts.refreshed.notes()
         yield from self._parts.overfill.notes()
         if self._parts.flight_recorder is not None:

@@ -68,28 +68,52 @@ class Term(Protocol):
 Begin = Callable[[Options, EarlierTerm | None], Term]
 
 
-async def run_in_terms(begin: Begin, options: Options, stop: signals.Stop) -> None:
-    """Run terms one after the other until `stop` is set. Raises what a term fails with that no other may follow."""
-    earlier = await _run_one(begin(options, None), stop)
-    while earlier is not None:
-        gc.collect()  # the parts of a term refer to each other, and are as large as the cluster
-        _log.info("following_again", identity=earlier.elector.identity, kept=sorted(earlier.views))
-        term, earlier = begin(earlier.options, earlier), None
-        earlier = await _run_one(term, stop)
-        del term
+class Terms:
+    """Runs one term after the other; a signal concerns the one that runs. Implements `signals.Reloads`."""
 
+    def __init__(self, begin: Begin, options: Options) -> None:
+        """Raises `ConfigError` where the first term cannot be built."""
+        self._begin = begin
+        self._term: Term | None = begin(options, None)
+        """`None` between two terms: nothing may keep the parts of the one before."""
+        self.is_on = self._term.reloader.is_on
 
-async def _run_one(term: Term, stop: signals.Stop) -> EarlierTerm | None:
-    """Run a term; what the next one begins with, or `None` at the end of all."""
-    own = asyncio.all_tasks()  # also those of a program that runs a scheduler beside other things
-    try:
-        with signals.calling(term.ask_for_dump, signal.SIGUSR2), signals.reloading(term.reloader, stop):
+    def ask(self) -> None:
+        """Read the configuration again. Between two terms there is nothing to do: the next one begins with that."""
+        if self._term is not None:
+            self._term.reloader.ask()
+
+    def ask_for_dump(self) -> None:
+        """Log cache and queue."""
+        if self._term is not None:
+            self._term.ask_for_dump()
+
+    async def run(self, stop: signals.Stop) -> None:
+        """Run until `stop` is set. Raises what a term fails with that no other may follow."""
+        while (earlier := await self._run_one(stop)) is not None:
+            self._term = None
+            gc.collect()  # the parts of a term refer to each other, and are as large as the cluster
+            _log.info("following_again", identity=earlier.elector.identity, kept=sorted(earlier.views))
+            self._term = self._begin(earlier.options, earlier)
+
+    async def _run_one(self, stop: signals.Stop) -> EarlierTerm | None:
+        """Run a term; what the next one begins with, or `None` at the end of all."""
+        term, own = self._term, asyncio.all_tasks()  # also those of a program that runs a scheduler beside other things
+        assert term is not None  # noqa: S101  # tells the type checker what `run` sees to
+        try:
             await term.run(stop)
-    except LeaseLostError as lost:
-        if stop.is_set() or not lost.may_follow:
-            raise
-        if left := await end_others(END_SECONDS, own):
-            _log.warning("tasks_not_ended", tasks=left, seconds=END_SECONDS, exit_code=1)
-            raise
-        return term.end_of_term()
-    return None
+        except LeaseLostError as lost:
+            if stop.is_set() or not lost.may_follow:
+                raise
+            if left := await end_others(END_SECONDS, own):
+                _log.warning("tasks_not_ended", tasks=left, seconds=END_SECONDS, exit_code=1)
+                raise
+            return term.end_of_term()
+        return None
+
+
+async def run_in_terms(begin: Begin, options: Options, stop: signals.Stop) -> None:
+    """Run terms until `stop` is set, and handle signals that are about the term that runs; inside of `ending`."""
+    terms = Terms(begin, options)
+    with signals.calling(terms.ask_for_dump, signal.SIGUSR2), signals.reloading(terms, stop):
+        await terms.run(stop)

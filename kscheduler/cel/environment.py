@@ -36,7 +36,7 @@ MOST_STEPS = 2_000_000
 """What a compilation may take: a second of work. An expression as long as the API server takes needs a fifth, unless it
 is made to need more.
 """
-_FREE_STEPS, _STEPS_PER_COST = 2_000, 5
+_FREE_STEPS, _STEPS_PER_COST = 2_000, 2
 """What an evaluation may do that CEL's cost does not count: as much work as the cost that it may have."""
 _LONGEST = 100_000
 _FRAMES = 40_000
@@ -84,9 +84,11 @@ class LanguageRules:
 class Program:
     """A compiled expression."""
 
-    def __init__(self, run: Run, slots: int, result: Type, *, deep: bool) -> None:
+    def __init__(self, run: Run, slots: int, result: Type, *, nodes: int, deep: bool) -> None:
         self._run, self._slots = run, slots
         self.result_type = result
+        self.nodes = nodes
+        """Of the syntax tree that it was made from."""
         self.deep = deep
         """Whether the evaluation, and what is made of its value, may need `deep_calls`."""
 
@@ -157,7 +159,9 @@ class Environment:
         except PlanError as error:
             message = f"program instantiation failed: {error}"
             raise CompileError(message) from None
-        return Program(run, planner.slots, checked.types[node.id], deep=sum(map(text.count, _NESTING)) > _SHALLOW)
+        deep = sum(map(text.count, _NESTING)) > _SHALLOW
+        nodes = len(visitor.numbering.offsets)
+        return Program(run, planner.slots, checked.types[node.id], nodes=nodes, deep=deep)
 
 
 def _refuse(issues: Issues) -> None:

@@ -30,12 +30,15 @@ _left = _Left()
 
 @contextmanager
 def limited(most: int) -> Iterator[None]:
-    """What runs within may spend so many steps. Raises `TooManyStepsError` from within."""
-    before, _left.steps = _left.steps, most
+    """What runs within may spend so many steps, and no more than are left to what it is part of. Raises
+    `TooManyStepsError` from within.
+    """
+    before = _left.steps
+    _left.steps = least = min(most, before)
     try:
         yield
     finally:
-        _left.steps = before
+        _left.steps = before - (least - _left.steps)
 
 
 def spend(steps: int = 1) -> None:

@@ -3,7 +3,7 @@
 - `APIError`: the server answered and refused. Nothing was applied.
 - `NotSentError`: the request never reached a server. Nothing was applied; trying again is safe.
 - `UnknownOutcomeError`: a write was sent and no answer came. It may have been applied: read before trying again.
-  `WrongAnswerError`: something came that is not what an API server answers, which proves as little.
+  `ForeignAnswerError`: something came that is not what an API server answers, which proves as little.
 - `NetworkError`: a read got no answer. (The two above are subclasses.)
 """
 
@@ -36,7 +36,7 @@ class UnknownOutcomeError(NetworkError):
     """A write was sent and its answer was lost; it may or may not have been applied."""
 
 
-class WrongAnswerError(UnknownOutcomeError):
+class ForeignAnswerError(UnknownOutcomeError):
     """The answer was a 2xx, but not what an API server answers: something in between has answered, and of a write
     nobody knows whether it was applied. For a read it means that nothing was read.
     """
@@ -96,6 +96,8 @@ _REASONS = {
     503: "ServiceUnavailable",
     504: "Timeout",
 }
+_OVERLOADED = "Too many requests, please try again later"
+"""The plain text of `k8s.io/apiserver/pkg/server/filters`."""
 _LONGEST_TEXT = 512
 _LONGEST_PAGE = 8 * 1024
 _PAGE = "an HTML page"
@@ -159,6 +161,13 @@ class APIError(ClientError):
     def is_too_many_requests(self) -> bool:
         """429: certainly not applied."""
         return self.code == 429
+
+    @property
+    def is_overload(self) -> bool:
+        """429 of the API server's own priority and fairness, in its words: it has too many requests of anybody's. A
+        webhook's or a quota's 429 is a Status, and may be meant for one namespace only.
+        """
+        return self.is_too_many_requests and not self.is_status and self.message.startswith(_OVERLOADED)
 
     @property
     def is_unauthorized(self) -> bool:

@@ -18,7 +18,7 @@ from kscheduler.api.codec import UndecodableError
 from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.client.errors import text_of
-from kscheduler.client.watch import SHOWN, IdentityCheck, Undecodable, tree_of, undecodable
+from kscheduler.client.watch import NOT_TEXT, REPLACED, SHOWN, IdentityCheck, Undecodable, is_text, tree_of, undecodable
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -94,8 +94,10 @@ class ListDecoder(Generic[T]):
         """Decode a whole page at once. Raises `UndecodableError` if the body is not a list."""
         with collector_paused():
             try:
-                page: Any = self._strict.decode(body)
+                page: Any = self._strict.decode(body) if is_text(body) else None
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                page = None
+            if page is None:
                 unread = self.split(body)
                 items, bad = self.decode_items(unread.items)
                 return ListPage(items, bad, unread.resource_version, unread.continue_token)
@@ -124,6 +126,9 @@ class ListDecoder(Generic[T]):
         except UndecodableError as error:
             raise UndecodableError(f"the answer is no {self._kind.name}List: {_what_came(body, str(error))}") from None
         self._check(raw)
+        # Garbled bytes in an item cost that item; around the items they may have cost a continue token.
+        if not is_text(body) and _replaced(body) > sum(map(_replaced, map(bytes, raw.items or []))):
+            raise UndecodableError(f"the answer is no {self._kind.name}List: {NOT_TEXT}")
         return UnreadPage(raw.items or [], raw.metadata.resource_version, raw.metadata.continue_token)
 
     def _check(self, page: Any) -> None:
@@ -145,6 +150,8 @@ class ListDecoder(Generic[T]):
         bodies: _Bodies[T] = _Bodies()
         for item in items:
             try:
+                if not is_text(bytes(item)):
+                    raise UndecodableError(NOT_TEXT)  # noqa: TRY301  # as the decoder says it
                 bodies.items.append(self._item.decode(item))
             except UndecodableError as error:
                 bodies.undecodable.append(undecodable(tree_of(item), "LISTED", str(error)))
@@ -161,6 +168,11 @@ class ListDecoder(Generic[T]):
 
     def _problem(self, item: T) -> str:
         return self._identity.problem(item.metadata) if self._is_watched else ""
+
+
+def _replaced(document: bytes) -> int:
+    """How many places of a document are no UTF-8."""
+    return document.decode(errors="replace").count(REPLACED)
 
 
 def _what_came(body: bytes, error: str) -> str:

@@ -20,6 +20,7 @@ import aiohttp
 from yarl import URL
 
 from kscheduler.aio import REAL_CLOCK, Clock, TokenBucket
+from kscheduler.aio.shared_places import FixedRoom, SharedPlaces
 from kscheduler.client.access.connection import Connection
 from kscheduler.client.answers import why_no_answer
 from kscheduler.client.errors import (
@@ -27,11 +28,11 @@ from kscheduler.client.errors import (
     ClientError,
     CredentialsError,
     FencedError,
+    ForeignAnswerError,
     NetworkError,
     NotSentError,
     StalledError,
     UnknownOutcomeError,
-    WrongAnswerError,
     status_of,
 )
 from kscheduler.client.failure_text import failure_text
@@ -48,6 +49,7 @@ from kscheduler.client.http.transport import (
     open_session,
 )
 from kscheduler.client.reachability import APIServerReachability
+from kscheduler.client.resource_path import owner_of_request
 from kscheduler.client.rest_statistics import RESTCounters, RESTStatistics
 from kscheduler.client.retry_after import retry_after_of
 from kscheduler.logs.clean import short_line
@@ -93,7 +95,8 @@ class APIClient:
         guard: WriteGuard | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """`max_connections` bounds reads and writes in flight, not watches. `bucket` `None` means no rate limit.
+        """`max_connections` bounds reads and writes in flight that are on time, not watches: what hangs goes on beside
+        them, bounded as well (`aio.shared_places`). `bucket` `None` means no rate limit.
 
         Every outcome is reported to `reachability`; clients of one API server may share it.
 
@@ -113,7 +116,9 @@ class APIClient:
         self._headers = dict(headers or {})
         self._timeout = timeout_seconds
         self._max_connections = max_connections
-        self._slots = asyncio.Semaphore(max_connections)
+        self._room = FixedRoom(max_connections)
+        self.places = SharedPlaces(self._room, clock, owner_of_request)
+        """Of requests in flight. Those of a namespace that hang take none from the others."""
         self._counters = RESTCounters()
         self._transport: Transport | None = None
         self._watches: aiohttp.ClientSession | None = None
@@ -140,12 +145,12 @@ class APIClient:
             await watches.close()
 
     def allow(self, max_connections: int) -> None:
-        """Bound requests in flight by another number; those that have begun are counted by the bound before.
+        """Bound requests in flight by another number.
 
         Limit: behind a proxy the open session keeps its bound, too, until the client is made anew.
         """
         self._max_connections = max_connections
-        self._slots = asyncio.Semaphore(max_connections)
+        self._room.places = max_connections
 
     def statistics(self) -> RESTStatistics:
         """Counts of requests and answers since the start."""
@@ -208,9 +213,11 @@ class APIClient:
         *,
         retries: int = RETRIES,
         timeout_seconds: float | None = None,
+        tenant: str = "",
     ) -> bytes:
-        """Change in part."""
-        return await self._request(HttpRequest("PATCH", path, body, content_type), retries, timeout_seconds)
+        """Change in part. `tenant`: the namespace on whose behalf an object without one is changed."""
+        request = HttpRequest("PATCH", path, body, content_type, tenant=tenant)
+        return await self._request(request, retries, timeout_seconds)
 
     async def delete(
         self, path: str, body: bytes = b"", *, retries: int = RETRIES, timeout_seconds: float | None = None
@@ -233,7 +240,9 @@ class APIClient:
 
     async def _authenticated(self, request: HttpRequest, timeout_seconds: float) -> bytes:
         """Send once, and a second time with new credentials if the server refuses the old ones."""
-        async with self._slots:
+        if not self.places.begin_now(request):
+            await self.places.begin(request)
+        try:
             identity = await self._admitted(request.method)
             try:
                 return await self._attempt(request, identity, timeout_seconds)
@@ -241,6 +250,8 @@ class APIClient:
                 if not error.is_unauthorized or not await self.connection.refresh(identity):
                     raise
             return await self._attempt(request, await self._admitted(request.method), timeout_seconds)
+        finally:
+            self.places.end(request)
 
     async def _admitted(self, method: str) -> Mapping[str, str]:
         """Wait for the rate limit; returns the headers that authenticate."""
@@ -293,9 +304,9 @@ class APIClient:
             self._reachability.failed(error, self._clock.monotonic(), str(failure))
         return failure
 
-    def _wrong_answer(self, wrong: str, request: HttpRequest) -> WrongAnswerError:
+    def _wrong_answer(self, wrong: str, request: HttpRequest) -> ForeignAnswerError:
         text = f"{request.method} {request.target.partition('?')[0]}: {wrong}"
-        failure = WrongAnswerError(text)
+        failure = ForeignAnswerError(text)
         self._reachability.failed(failure, self._clock.monotonic(), text)
         return failure
 

@@ -7,7 +7,8 @@ events may have been missed, and the stream must be opened again.
 
 What decodes is not yet an object of the kind: JSON that lost a name on its way would be a node called "". So an object
 without name, UID or version, of another kind, without the namespace that its kind has or with one that it has not is
-undecodable, too. That costs a watch 0.3 us per event.
+undecodable, too. So is one with bytes that are no UTF-8: a decoder does not look at what it skips, and a field whose
+name was garbled would be one that was left out (a pod without its node). Both cost half a microsecond per event.
 """
 
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ from kscheduler.client.errors import StatusAnswer, text_of
 
 T = TypeVar("T", bound=KubeObject)
 
+REPLACED: Final = "\ufffd"
+"""In place of bytes that are no UTF-8."""
+NOT_TEXT: Final = "it has bytes that are no UTF-8"
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 """The annotation of the bookmark that ends the initial events of a WatchList."""
 SHOWN: Final = 200
@@ -64,6 +68,8 @@ class Undecodable:
     node_name: str
     """`spec.nodeName`, if it is a string: an unreadable pod may still occupy a node's resources."""
     error: str
+    is_node_known: bool = True
+    """False where `spec` or its `nodeName` cannot be read at all, so that an empty `node_name` says nothing."""
 
     @property
     def key(self) -> str:
@@ -94,6 +100,8 @@ class WatchDecoder(Generic[T]):
 
     def feed(self, line: bytes) -> Decoded[T]:
         """Decode a line; never raises, whatever a server may send."""
+        if not line.isascii() and not is_text(line):
+            return _read_leniently(line, NOT_TEXT)
         try:
             event = self._strict.decode(line)
         except UndecodableError as error:
@@ -116,6 +124,17 @@ class WatchDecoder(Generic[T]):
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return "nothing with a readable kind"
         return named if named not in ("", self._kind.name) else ""
+
+
+def is_text(document: bytes) -> bool:
+    """Whether a document is UTF-8 throughout, also where no decoder looks."""
+    if document.isascii():
+        return True
+    try:
+        document.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 class IdentityCheck:
@@ -192,6 +211,9 @@ def undecodable(tree: Any, event_type: str, error: str) -> Undecodable:
         resource_version=_text(metadata, "resourceVersion"),
         node_name=_text(spec, "nodeName"),
         error=error,
+        is_node_known=isinstance(tree, dict)
+        and tree.get("spec", {}) == spec
+        and isinstance(spec.get("nodeName", ""), str),
     )
 
 
@@ -201,8 +223,9 @@ def _mapping(tree: Any, key: str) -> dict[Any, Any]:
 
 
 def _text(tree: dict[Any, Any], key: str) -> str:
+    """The text under a key; empty if it is none or was garbled: half a name is another object's."""
     value = tree.get(key)
-    return value if isinstance(value, str) else ""
+    return value if isinstance(value, str) and REPLACED not in value else ""
 
 
 def tree_of(document: bytes | msgspec.Raw) -> Any:

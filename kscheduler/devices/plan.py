@@ -136,7 +136,7 @@ class Planner:
         if device_class is None:
             missing = f'deviceclass.resource.k8s.io "{wanted.class_name}" not found'
             raise AllocationError(f"{where}: could not retrieve device class {wanted.class_name}: {missing}")
-        selection = self._selections.of(device_class, wanted.selectors, claim.key)
+        selection = self._selections.of(device_class, wanted.selectors, claim.key, wanted.full_name)
         request = Request(wanted, device_class, selection, min(wanted.count, _UNBOUNDED))
         if wanted.mode == ALL:
             request.devices = self._all_devices(request, where, pools, node)

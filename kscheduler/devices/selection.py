@@ -9,15 +9,19 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from kscheduler.api.devices import Device, DeviceClass, DeviceSelector
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
+from kscheduler.bounded.weights import weight_of
 from kscheduler.devices.errors import AllocationError
 from kscheduler.devices.features import AllocatorFeatures
 from kscheduler.devices.pools import PoolDevice
-from kscheduler.devices.selectors import SelectorCompileError, SelectorRuntimeError
+from kscheduler.devices.selectors import SelectorBudgetError, SelectorCompileError, SelectorRuntimeError
 
 _KEPT_SELECTIONS: Final = 64
-_MOST_ANSWERS: Final = 1 << 18
-"""Of one selection, a hundred bytes each; then they are asked for anew."""
+_KEPT_BYTES: Final = 16 * 2**20
+_MOST_ANSWERS: Final = 1 << 19
+"""Of all selections, a hundred bytes each; those that were used longest ago are asked for anew."""
+_LONGEST_TEXT: Final = 8_192
+"""Of a compile error, which shows a long expression once for each mistake: the pod's status is written with it."""
 
 
 class DevicePredicate(Protocol):
@@ -45,22 +49,26 @@ class Selections:
     def __init__(self, compiler: Compiler, features: AllocatorFeatures) -> None:
         self._compiler = compiler
         self._features = features
-        self._kept: RecentlyUsed[tuple[Expressions, Expressions], dict[int, tuple[Device, bool]]] = RecentlyUsed(
-            _KEPT_SELECTIONS
+        self._kept: RecentlyUsed[tuple[Expressions, Expressions], dict[int, tuple[Device, bool]]] = (
+            RecentlyUsedByWeight(_KEPT_SELECTIONS, _KEPT_BYTES, lambda key, _: weight_of(key))
         )
 
-    def of(self, device_class: DeviceClass, selectors: Sequence[DeviceSelector], claim: str) -> "DeviceSelection":
-        """`claim`: `namespace/name`, for error texts."""
+    def of(
+        self, device_class: DeviceClass, selectors: Sequence[DeviceSelector], claim: str, request: str
+    ) -> "DeviceSelection":
+        """`claim`: `namespace/name`; `request`: its name: for error texts."""
         by_class, by_request = _expressions(device_class.spec.selectors), _expressions(selectors)
         known = self._kept.use((by_class, by_request))
         if known is None:
             known = self._kept[by_class, by_request] = {}
+        while len(self._kept) > 1 and sum(map(len, self._kept.values())) > _MOST_ANSWERS:
+            self._kept.popitem(last=False)
         return DeviceSelection(
             self._compiler,
             self._features,
             known,
-            (f"class {device_class.metadata.name}", by_class),
-            (f"claim {claim}", by_request),
+            (f"class {device_class.metadata.name}", "", by_class),
+            (f"claim {claim}", f", request {request}", by_request),
         )
 
 
@@ -72,7 +80,7 @@ class DeviceSelection:
         compiler: Compiler,
         features: AllocatorFeatures,
         known: dict[int, tuple[Device, bool]],
-        *parts: tuple[str, Expressions],
+        *parts: tuple[str, str, Expressions],
     ) -> None:
         self._compiler = compiler
         self._features = features
@@ -86,16 +94,19 @@ class DeviceSelection:
         entry = self._known.get(id(found.device))
         if entry is not None and entry[0] is found.device:
             return entry[1]
-        passes = all(self._passes(where, expressions, found) for where, expressions in self._parts)
+        passes = all(self._passes(*part, found) for part in self._parts)
         self._known[id(found.device)] = found.device, passes
         return passes
 
-    def _passes(self, where: str, expressions: Expressions, found: PoolDevice) -> bool:
+    def _passes(self, where: str, request: str, expressions: Expressions, found: PoolDevice) -> bool:
         for number, expression in enumerate(expressions):
             try:
                 selector = self._compiler.compile(expression)
+            except SelectorBudgetError as problem:  # no error of kube-scheduler, whose texts name no request
+                message = f"{where}{request}: selector #{number}: CEL compile error: {problem}"
+                raise AllocationError(message) from None
             except SelectorCompileError as problem:
-                message = f"{where}: selector #{number}: CEL compile error: {problem}"
+                message = f"{where}: selector #{number}: CEL compile error: {_shortened(str(problem))}"
                 raise AllocationError(message) from None
             try:
                 if not selector.matches(found.id.driver, found.device):
@@ -105,6 +116,11 @@ class DeviceSelection:
                 message = f"{where}: selector #{number}{on_device}: CEL runtime error: {problem}"
                 raise AllocationError(message) from None
         return True
+
+
+def _shortened(text: str) -> str:
+    beyond = len(text) - _LONGEST_TEXT
+    return text if beyond <= 0 else f"{text[:_LONGEST_TEXT]} ... and {beyond:,} more characters"
 
 
 def _expressions(selectors: Sequence[DeviceSelector]) -> Expressions:

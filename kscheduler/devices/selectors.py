@@ -12,10 +12,12 @@ from functools import partial
 from typing import Any, Literal
 
 from kscheduler.api.devices import Device, DeviceAttribute
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded.within_budget import WithinBudget
 from kscheduler.cel import types
 from kscheduler.cel.checking.declarations import QUANTITY
 from kscheduler.cel.environment import (
+    MOST_STEPS,
+    CompileBudgetError,
     CompileError,
     Environment,
     EvaluationError,
@@ -34,11 +36,14 @@ Release = Literal["1.36", "1.37"]
 COST_LIMIT = 1_000_000
 """What one evaluation may cost, `CELSelectorExpressionMaxCost` of resource.k8s.io."""
 
-COMPILED_KEPT = 256
-"""Expressions that a compiler keeps: some kilobytes each (kube-scheduler keeps ten)."""
+COMPILED_KEPT, COMPILED_BYTES = 256, 32 << 20
+"""Expressions that a compiler keeps: some kilobytes each, if they are as people write them (kube-scheduler keeps ten).
+"""
+_BYTES_PER_NODE = 1_000
 
-DEVICES_KEPT = 8192
+DEVICES_KEPT, DEVICES_BYTES = 8192, 32 << 20
 """Devices whose attributes stay ready to be asked about: about two kilobytes each."""
+_BYTES_PER_VALUE = 160
 
 _HINT = (
     ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional "
@@ -52,6 +57,10 @@ class SelectorError(ValueError):
 
 class SelectorCompileError(SelectorError):
     """The expression is not one that can be evaluated; the text is what follows `CEL compile error: `."""
+
+
+class SelectorBudgetError(SelectorCompileError):
+    """The expression takes more steps to compile than it may."""
 
 
 class SelectorRuntimeError(SelectorError):
@@ -153,7 +162,7 @@ class _DeviceValue(StringMap):
 class _Prepared:
     """What is the same in all evaluations of a device."""
 
-    __slots__ = ("capacities", "fields")
+    __slots__ = ("capacities", "fields", "weight")
 
     def __init__(self, driver: str, device: Device, *, lists: bool) -> None:
         attributes: dict[str, dict[str, Any]] = {}
@@ -170,6 +179,12 @@ class _Prepared:
             "attributes": _Domains({domain: StringMap(values) for domain, values in attributes.items()}),
             "capacity": None,
         }
+
+        values = sum(
+            len(value) if isinstance(value, list) else 1 for each in attributes.values() for value in each.values()
+        )
+        self.weight = 1_000 + _BYTES_PER_VALUE * (values + len(device.capacity))
+        """About how many bytes it takes."""
 
     def variable(self) -> _DeviceValue:
         """The variable for one evaluation."""
@@ -211,6 +226,11 @@ class CompiledSelector:
     def __init__(self, expression: str, program: Program, compiler: "SelectorCompiler") -> None:
         self.expression = expression
         self._program, self._compiler = program, compiler
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes it takes."""
+        return 4 * len(self.expression) + _BYTES_PER_NODE * self._program.nodes
 
     @property
     def result_type(self) -> str:
@@ -260,21 +280,26 @@ class SelectorCompiler:
         self._lists = list_attributes or self._rules.always_reads_lists
         self._attribute_type = types.DYN if self._lists else types.ANY
         self._environment = _environment(self._rules.language, self._attribute_type)
-        self._compiled: RecentlyUsed[str, CompiledSelector] = RecentlyUsed(COMPILED_KEPT)
-        self._devices: RecentlyUsed[tuple[str, int], tuple[Device, _Prepared]] = RecentlyUsed(DEVICES_KEPT)
+        self._compiled: WithinBudget[str, CompiledSelector] = WithinBudget(COMPILED_BYTES, COMPILED_KEPT)
+        self._devices: WithinBudget[tuple[str, int], tuple[Device, _Prepared]] = WithinBudget(
+            DEVICES_BYTES, DEVICES_KEPT
+        )
 
     def compile(self, expression: str) -> CompiledSelector:
-        """Raises `SelectorCompileError`."""
-        known = self._compiled.use(expression)
-        if known is not None:
-            return known
+        """The selector, kept for the next who asks. Raises `SelectorCompileError`."""
+        selector = self._compiled.take(expression) or self.compile_anew(expression)
+        self._compiled.put(expression, selector, selector.weight)
+        return selector
+
+    def compile_anew(self, expression: str, most_steps: int = MOST_STEPS) -> CompiledSelector:
+        """May be called in any thread. Raises `SelectorCompileError`, `SelectorBudgetError`."""
         try:
-            program = self._environment.compile(expression, self._check_result)
+            program = self._environment.compile(expression, self._check_result, most_steps)
+        except CompileBudgetError as error:
+            raise SelectorBudgetError(str(error)) from None
         except CompileError as error:
             raise SelectorCompileError(str(error)) from None
-        selector = CompiledSelector(expression, program, self)
-        self._compiled[expression] = selector
-        return selector
+        return CompiledSelector(expression, program, self)
 
     def _check_result(self, described: types.Type) -> str:
         if self._rules.wants_the_type_of_attributes:
@@ -285,11 +310,12 @@ class SelectorCompiler:
 
     def prepared(self, driver: str, device: Device) -> _Prepared:
         """What is the same in all evaluations of a device. Raises `SelectorRuntimeError`."""
-        known = self._devices.use((driver, id(device)))
+        key = driver, id(device)
+        known = self._devices.get(key)
         if known is None:
             known = device, self._prepare(driver, device)
             # The entry keeps the device, so that no other one gets its id.
-            self._devices[driver, id(device)] = known
+            self._devices.put(key, known, known[1].weight)
         return known[1]
 
     def _prepare(self, driver: str, device: Device) -> _Prepared:

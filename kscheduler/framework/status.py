@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
+from typing import Final, Protocol
 
 
 class Code(IntEnum):
@@ -72,19 +73,34 @@ class DecisionEndedError(BaseException):
     """
 
 
+class Decided(Protocol):
+    """A pod: `PodInfo`."""
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        ...
+
+
 class DecisionTime:
-    """Whether the time of the decision under way is used up. The timer can end a decision only where nothing is half
-    changed; what it finds in the middle of the state, again and again, ends at the next door of the state.
+    """The decision under way, and whether its time is used up.
+
+    The timer can end a decision only where nothing is half changed; what it finds in the middle of the state, again and
+    again, ends at the next door of the state.
     """
 
-    __slots__ = ("is_up",)
+    __slots__ = ("is_up", "pod")
 
     def __init__(self) -> None:
         self.is_up = False
+        self.pod: Decided | None = None
+        """Whom the decision is about. Read by the watchdog, in a thread of its own, if it never returns."""
 
 
 DECISION_TIME = DecisionTime()
 """Of this process: decisions are made one after the other."""
+DECISION_ENDED: Final = "the decision about this pod was ended"
+"""How the message of such a pod begins. It stands in the pod's condition, so the next leader knows of it, too."""
 
 
 class StatusError(Exception):

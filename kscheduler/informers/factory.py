@@ -1,8 +1,12 @@
 """One informer per kind and one task per informer.
 
 Not every API server has every API. The informer of a resource that does not exist is logged once and rests; discovery
-is asked every five minutes, and the informer starts when the resource appears. A resting informer counts as synced,
-with no objects.
+is asked again after 30 s, a minute, ... every five minutes, and the informer starts when the resource appears. A
+resting informer counts as synced, with no objects.
+
+Objects of a kind that was there are not given up because of one answer: a proxy, an aggregated API or a fault says 404
+as well, and without its classes, claims or budgets the scheduler would decide wrongly. So the store is emptied when the
+API server has said for `SURE_SECONDS` that it has no such resource.
 """
 
 import asyncio
@@ -28,15 +32,21 @@ from kscheduler.logs import get_logger
 log = get_logger(__name__)
 
 DISCOVERY_SECONDS = 300.0
-"""How often discovery is asked for a resource that does not exist."""
+"""How often discovery is asked for a resource that does not exist, at last."""
+FIRST_DISCOVERY_SECONDS = 30.0
+SURE_SECONDS = 30.0
+"""For how long a resource that had objects must be absent before they are given up."""
+_DOUBT_SECONDS = 5.0
 
 
 class _Resource(msgspec.Struct):
-    name: str = ""
+    name: str
 
 
 class _ResourceList(msgspec.Struct):
-    resources: list[_Resource] = []
+    """An answer without a list of resources is none: `{}` does not mean that a resource is absent."""
+
+    resources: list[_Resource]
 
 
 _discovery = msgspec.json.Decoder(_ResourceList)
@@ -130,22 +140,36 @@ class InformerFactory:
             try:
                 await reflector.run()
             except AbsentError:
-                if await self._exists(informer.kind):
+                if await self._exists(informer.kind) or (
+                    len(informer.store) and not await self._stays_absent(informer)
+                ):
                     continue  # a 404 of a proxy or a starting server must not empty the store
                 await self._rest(informer)
                 reflector.progress.start_over()
 
+    async def _stays_absent(self, informer: Informer[Any]) -> bool:
+        """Whether the API server goes on saying so."""
+        informer.problem = "not found: the API server says that it has no such resource"
+        until = self._clock.monotonic() + SURE_SECONDS
+        while self._clock.monotonic() < until:
+            await self._clock.sleep(_DOUBT_SECONDS)
+            if await self._exists(informer.kind):
+                return False
+        return True
+
     async def _rest(self, informer: Informer[Any]) -> None:
         """Wait until the resource exists; the store is emptied, since its objects went with the API."""
         kind = informer.kind
-        again = f"discovery is asked every {DISCOVERY_SECONDS:.0f} s"
+        again = f"discovery is asked again, at last every {DISCOVERY_SECONDS:.0f} s"
         report = log.info if kind.resource in self._may_be_absent else log.warning
         report("resource_absent", resource=kind.resource, version=kind.version, advice=again)
         await informer.rest()
+        pause = FIRST_DISCOVERY_SECONDS
         while True:
-            await self._clock.sleep(DISCOVERY_SECONDS)
+            await self._clock.sleep(pause)
             if await self._exists(kind):
                 break
+            pause = min(2 * pause, DISCOVERY_SECONDS)
         log.info("the resource has appeared", resource=kind.resource, version=kind.version)
         informer.wake()
 
@@ -158,7 +182,7 @@ class InformerFactory:
             body = await self._client.get(path, retries=0)
             return any(resource.name == kind.plural for resource in _discovery.decode(body).resources)
         except APIError as error:
-            return not error.is_not_found
+            return error.is_page or not error.is_not_found
         except (ClientError, msgspec.DecodeError):
             return True
 

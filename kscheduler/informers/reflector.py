@@ -2,9 +2,10 @@
 
 A watch has no heartbeat but bookmarks, about one a minute; so 70 silent seconds mean that the connection is dead, and
 the watch is opened again at the last version seen, without a list. Failures back off: 0.8 s doubling to 15 s, with
-jitter up to twice that, at least Retry-After, reset after two good minutes. While a server refuses connections, a probe
-each second checks whether it is back. So the first try after a fault comes within `LONGEST_WAIT_SECONDS`, however long
-the fault or the Retry-After was: a pod that was made meanwhile is bound within a minute.
+jitter up to twice that, at least Retry-After; a watch that was open for five seconds begins the series anew. While a
+server refuses connections, a probe each second checks whether it is back. So the first try after a fault comes within
+`LONGEST_WAIT_SECONDS`, however long the fault or the Retry-After was: a pod that was made meanwhile is bound within a
+minute.
 
 A list is bounded in time, silence, bytes and pages, as whatever answers may never end it.
 """
@@ -34,6 +35,8 @@ log = get_logger(__name__)
 T = TypeVar("T", bound=KubeObject)
 
 INACTIVITY_SECONDS = 70.0
+WORKED_SECONDS = 5.0
+"""After a watch that was open for so long the next failure is the first one again."""
 _LIST_SECONDS = 120.0
 """For one page, or for a list that the watch cache sends in one piece."""
 _LIST_SILENCE_SECONDS = 30.0
@@ -241,10 +244,12 @@ class Reflector(Generic[T]):
         except LineTooLongError as error:
             return self.progress.garbled(str(error))  # it would only come again from the same version
         except ClientError as error:
-            self._informer.view.closed(was_silent=isinstance(error, StalledError))
+            if self._informer.view.closed(was_silent=isinstance(error, StalledError)) >= WORKED_SECONDS:
+                self._backoff.reset()
             return self._failed(watch, error)
         finally:
-            self._informer.view.closed()
+            if self._informer.view.closed() >= WORKED_SECONDS:
+                self._backoff.reset()
         if watch.initial is not None:
             return self._failed(watch, NetworkError("the stream ended before the initial events were complete"))
         return self.progress.watch_ended(self._clock.monotonic() - watch.began)

@@ -61,12 +61,18 @@ class ViewAge:
         """A watch is open, from the version that the store has."""
         self._opened_at = self._clock.monotonic()
 
-    def closed(self, *, was_silent: bool = False) -> None:
-        """The watch has ended. `was_silent`: nothing came for longer than a watch may be quiet."""
+    def closed(self, *, was_silent: bool = False) -> float:
+        """The watch has ended; returns for how many seconds it was open.
+
+        `was_silent`: nothing came for longer than a watch may be quiet.
+        """
+        if self._opened_at is None:
+            return 0.0
         now = self._clock.monotonic()
-        if self._opened_at is not None and not was_silent and now - self._opened_at >= _SETTLED_SECONDS:
+        seconds, self._opened_at = now - self._opened_at, None
+        if not was_silent and seconds >= _SETTLED_SECONDS:
             self._current_at = now
-        self._opened_at = None
+        return seconds
 
     def retries_in(self, seconds: float | None) -> None:
         """The next try comes after this time; `None`: it is under way."""

@@ -36,7 +36,7 @@ from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.nodes.patience import Patience
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.pod_weight import largest_parts
-from kscheduler.framework.status import DECISION_TIME, DecisionEndedError, Fault, error
+from kscheduler.framework.status import DECISION_ENDED, DECISION_TIME, DecisionEndedError, Fault, error
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.sampling import NodeSampler
 from kscheduler.scheduling.cycle.schedule import schedule
@@ -97,14 +97,24 @@ def schedule_in_time(
     within: Rows | None = None,
     patience: Patience | None = None,
     group: CycleOfGroup | None = None,
+    *,
+    has_overrun: bool = False,
+    used_seconds: float = 0.0,
 ) -> SchedulingRecord:
-    """As `schedule`; a decision that was ended is an Error in the record. Nothing is kept of a costly pod's class."""
-    is_costly = pod.is_costly
+    """As `schedule`; a decision that was ended is an Error in the record. Nothing is kept of a costly pod's class.
+
+    `has_overrun`: the last decision about the pod was ended, so this one gets no more time than that of a costly pod.
+    `used_seconds`: what costly pods of the same group have taken of the time already.
+    """
+    is_costly = has_overrun or pod.is_costly
     known = None if is_costly else engine
     if clock is not REAL_CLOCK:
         return schedule(profile, pod, cache, stopwatch, sampler, known, answers, within, patience, group)
     record: SchedulingRecord | None = None
     seconds = COSTLY_SECONDS if is_costly else LONGEST_SECONDS
+    if is_costly and used_seconds >= seconds:
+        return _ended(profile, pod, cache, seconds)
+    DECISION_TIME.pod = pod
     decision = ALARM.begin_decision(seconds, _may_end)
     try:
         record = schedule(profile, pod, cache, stopwatch, sampler, known, answers, within, patience, group)
@@ -113,6 +123,7 @@ def schedule_in_time(
     finally:
         ALARM.end(decision)
         DECISION_TIME.is_up = False
+        DECISION_TIME.pod = None
     if record is not None and not decision.interrupts:
         return record
     if known is not None:
@@ -124,7 +135,7 @@ def _ended(profile: Profile, pod: PodInfo, cache: Cache, seconds: float) -> Sche
     """The record of a decision that was ended. What was found until then is not used, whatever it is."""
     record = SchedulingRecord(pod, profile.name, num_all_nodes=len(cache.nodes))
     text = (
-        f"the decision about this pod was ended after {shown_seconds(seconds)} of processor time, so that others need "
+        f"{DECISION_ENDED} after {shown_seconds(seconds)} of processor time, so that others need "
         f"not wait for it: {largest_parts(pod.pod)}"
     )
     record.status = error(text, fault=Fault.OVER_BUDGET)
@@ -138,8 +149,9 @@ def _may_end(interrupted: FrameType | None) -> bool:
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         if not module.startswith(_OWN):
-            if module.partition(".")[0] not in _PURE:
-                return False
+            library = module.partition(".")[0]
+            if library not in _PURE or (frame is interrupted and library != "numpy"):
+                return False  # the interrupted one may hold a lock: `functools.cached_property` has one in Python 3.11
         elif frame.f_code is schedule.__code__:
             return not is_innermost  # between two statements of its own there is nothing to win
         elif not module.startswith(_ROOMS) or (is_innermost and module.startswith(_KEEPERS)):

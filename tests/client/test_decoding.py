@@ -255,6 +255,46 @@ def test_bytes_that_are_no_text_cost_the_text_and_not_the_name() -> None:
     assert [bad.key for bad in listed.undecodable] == ["ns/a"]
 
 
+@pytest.mark.parametrize("where", [b"nodeName", b"containers", b"nowhere", b"status"])
+def test_a_garbled_field_is_not_one_that_was_left_out(where: bytes) -> None:
+    """A decoder does not look at what it skips: the pod would be one without a node, and its room given away."""
+    raw = line("MODIFIED", {**POD, "spec": {"nodeName": "n1", "containers": [], "nowhere": 1}})
+    garbled = where[:-1] + bytes([where[-1] ^ 0x80])
+    decoded = feed(PODS, raw.replace(where, garbled))
+    assert isinstance(decoded, Undecodable)
+    assert decoded.key == "ns/a"
+    page = b'{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":[%s]}' % json.dumps(
+        {**POD, "spec": {"nodeName": "n1", "containers": [], "nowhere": 1}}
+    ).encode().replace(where, garbled)
+    listed = pod_lists(is_watched=True).decode(page)
+    assert ([bad.key for bad in listed.undecodable], listed.items) == (["ns/a"], [])
+
+
+def test_half_a_name_is_nobodys() -> None:
+    raw = line("MODIFIED", {**changed(POD, name="NAME", uid="UID"), "spec": {"nodeName": "NODE"}})
+    for word in (b"NAME", b"UID", b"NODE"):
+        raw = raw.replace(word, word[:-1] + bytes([word[-1] ^ 0x80]))
+    decoded = feed(PODS, raw)
+    assert isinstance(decoded, Undecodable)
+    assert (decoded.name, decoded.uid, decoded.node_name) == ("", "", "")
+
+
+def test_other_letters_are_text() -> None:
+    event = {"type": "ADDED", "object": changed(POD, labels={"a": "Gr\u00fc\u00dfe \u4e16\u754c"})}
+    assert isinstance(feed(PODS, json.dumps(event, ensure_ascii=False).encode()), WatchEvent)
+
+
+@pytest.mark.parametrize("where", [b"continue", b"resourceVersion", b"items", b"metadata"])
+def test_a_page_that_is_garbled_around_its_items_is_none(where: bytes) -> None:
+    """A continue token that was lost would end the list, and delete all that was to come."""
+    page = b'{"kind":"PodList","metadata":{"resourceVersion":"1","continue":"t"},"items":[%s]}'
+    garbled = page.replace(where, where[:-1] + bytes([where[-1] ^ 0x80]), 1) % json.dumps(POD).encode()
+    with pytest.raises(UndecodableError):
+        pod_lists(is_watched=True).decode(garbled)
+    with pytest.raises(UndecodableError):
+        pod_lists(is_watched=True).split(garbled)
+
+
 @pytest.mark.parametrize("body", [{}, [], "x", 7, None, {"code": 0}, {"kind": "Pod", "code": 410}, {"code": "x"}])
 def test_an_error_that_is_no_status_says_what_it_is(body: Any) -> None:
     decoded = feed(PODS, line("ERROR", body))

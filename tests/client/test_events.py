@@ -351,3 +351,28 @@ def test_a_moment_is_written_to_the_microsecond(wall_seconds: float) -> None:
     written = datetime.fromisoformat(micro_time(wall_seconds))
     assert abs(written - datetime.fromtimestamp(wall_seconds, UTC)) <= timedelta(microseconds=1)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", micro_time(wall_seconds))
+
+
+@pytest.mark.parametrize("way", ["never answered", "500", "429"])
+async def test_events_of_other_namespaces_are_sent_as_before_beside_a_thousand_that_hang_or_are_refused(
+    way: str,
+) -> None:
+    refusals = {"500": reply(b'{"kind":"Status"}', 500), "429": reply(b'{"kind":"Status"}', 429, Retry_After="1")}
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if "/namespaces/hostile/" not in request.path:
+            return await applied(request)
+        return await refusals.get(way, stall)(request)
+
+    clock = VirtualClock()
+    async with scripted_server(answer) as server, APIClient(plain_connection(server.url), clock=clock) as client:
+        recorder = EventRecorder(client, reporting_instance="kscheduler-host", clock=clock, queue_size=10_000)
+        async with running(BackgroundService("events", recorder.run)):
+            for number in range(1000):
+                bound(recorder, Pod(metadata=ObjectMeta(name=f"h{number}", namespace="hostile", uid=f"h{number}")))
+            for number in range(50):
+                bound(recorder, pod(f"sound-{number}"))
+            for _ in range(30):  # three virtual seconds; what is sent waits for the network in real time
+                await clock.advance(0.1)
+                await asyncio.sleep(0.02)
+            assert recorder.statistics().sent == 50

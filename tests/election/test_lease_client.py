@@ -18,8 +18,8 @@ OVER = StoredLease(RECORD, "1", {"name": "x", "namespace": "ns", "uid": "u"})
 
 
 def lease(version: str = "2", name: str = "x", **spec: object) -> str:
-    tree = {"kind": "Lease", "metadata": {"name": name, "resourceVersion": version}, "spec": RECORD.spec() | spec}
-    return json.dumps(tree)
+    metadata = {"name": name, "namespace": "ns", "uid": "u", "resourceVersion": version}
+    return json.dumps({"kind": "Lease", "metadata": metadata, "spec": RECORD.spec() | spec})
 
 
 NO_LEASES = [

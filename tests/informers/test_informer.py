@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kscheduler.api.core import Node, Pod, PodSpec
 from kscheduler.api.kinds import NODES, PODS
 from kscheduler.api.meta import KubeObject, ObjectMeta
-from kscheduler.client.watch import Undecodable, WatchEvent
+from kscheduler.client.watch import Undecodable, WatchEvent, undecodable
 from kscheduler.informers import Informer, Store
 
 Story = list[tuple[str, ...]]
@@ -200,6 +200,21 @@ def test_a_pod_that_became_unreadable_keeps_what_it_holds(
     informer.apply_undecodable(unreadable("a", node=now_on, uid="uid-a"))
     kept = informer.store.get("ns/a")
     assert (kept.spec.node_name if kept else None) == kept_on
+
+
+@pytest.mark.parametrize("spec", ["\u2603", None, 7, {"nodeName": 7}, ["n1"]], ids=str)
+def test_a_pod_whose_new_state_does_not_tell_its_node_is_not_taken_for_gone(
+    informer: Informer[Pod], recorder: Recorder, spec: object
+) -> None:
+    """It may be the answer to our Binding: the cache would free the room that it has assumed for the pod."""
+    informer.apply(WatchEvent("ADDED", pod("a")))
+    metadata = {"namespace": "ns", "name": "a", "uid": "uid-a", "resourceVersion": "99"}
+    informer.apply_undecodable(
+        undecodable({"metadata": metadata, "spec": spec}, "MODIFIED", "spec: expected an object")
+    )
+    assert "ns/a" in informer.store
+    assert informer.is_unreadable("ns/a")
+    assert [what for what, *_ in recorder.story] == ["add"]
 
 
 async def test_an_unreadable_pod_in_a_relist_is_not_taken_for_deleted(

@@ -13,6 +13,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NAMESPACES, NODES, PODS, Kind
 from kscheduler.client import APIClient, NotSentError, plain_connection
 from kscheduler.informers import Informer, InformerFactory, Reflector
+from kscheduler.informers.factory import DISCOVERY_SECONDS, FIRST_DISCOVERY_SECONDS, SURE_SECONDS
 from kscheduler.informers.reflector import LONGEST_WAIT_SECONDS
 from tests.client.scripted import Answer, ScriptedServer, lines, reply, scripted_server, stall, vanish
 
@@ -322,7 +323,7 @@ async def test_a_resource_that_does_not_exist_rests_and_starts_when_it_appears()
         assert await factory.wait_for_sync(60) == ()
         assert factory.statistics()[0].resting
         exists = True
-        assert await clock.run_to_next() == 300.0
+        assert await clock.run_to_next() == FIRST_DISCOVERY_SECONDS
         await asyncio.wait_for(appeared.wait(), 5)
         assert not factory.statistics()[0].resting
 
@@ -350,6 +351,56 @@ async def test_a_404_that_discovery_contradicts_empties_nothing() -> None:
     answers = by_path(v1=discovery, gadgets=listing)  # type: ignore[arg-type]
     async with running_factory(answers, gadgets) as (factory, clock):
         assert 0.8 <= await clock.run_to_next() < 1.6
+        await factory[gadgets].wait_until_synced()
+        assert (factory.statistics()[0].resting, factory.statistics()[0].objects) == (False, 1)
+
+
+@pytest.mark.parametrize("fault_seconds", [3.0, 25.0, 1_000.0])
+async def test_objects_are_given_up_only_when_a_kind_stays_absent(fault_seconds: float) -> None:
+    """Without its budgets or claims the scheduler would decide wrongly, because of one answer of a proxy."""
+    gadgets = Kind("example.io", "v1", "gadgets", "Gadget", NAMESPACES.type)
+    fault = False
+
+    async def listing(request: object) -> object:
+        watching = "watch" in request.query  # type: ignore[attr-defined]
+        found = lines(failure(410)) if watching else pod_list(pod("a"))
+        return await (refusal(404, "NotFound") if fault else found)(request)  # type: ignore[arg-type]
+
+    async def discovery(request: object) -> object:
+        found = reply(json.dumps({"resources": [{"name": "gadgets"}]}))
+        return await (refusal(404, "NotFound") if fault else found)(request)  # type: ignore[arg-type]
+
+    answers = by_path(v1=discovery, gadgets=listing)  # type: ignore[arg-type]
+    async with running_factory(answers, gadgets) as (factory, clock):
+        await factory[gadgets].wait_until_synced()
+        fault = True
+        until = clock.monotonic() + fault_seconds
+        while clock.monotonic() < until:
+            await clock.run_to_next()
+        gave_up = factory.statistics()[0].objects == 0
+        assert gave_up == (fault_seconds > SURE_SECONDS)
+        fault = False
+        until = clock.monotonic() + DISCOVERY_SECONDS + 1.0
+        while factory.statistics()[0].objects == 0 and clock.monotonic() < until:
+            await clock.run_to_next()
+            await asyncio.sleep(0.05)
+        assert factory.statistics()[0].objects == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(reply("{}"), id="an empty object"),
+        pytest.param(reply("[]"), id="a list"),
+        pytest.param(reply("<html>"), id="html"),
+        pytest.param(reply("<html><title>Not here</title></html>", 404), id="a page of a proxy"),
+        pytest.param(reply(""), id="nothing"),
+    ],
+)
+async def test_a_discovery_that_cannot_be_read_says_nothing_about_a_kind(answer: Answer) -> None:
+    gadgets = Kind("example.io", "v1", "gadgets", "Gadget", NAMESPACES.type)
+    answers = by_path(v1=answer, gadgets=list_or_watch(pod_list(pod("a"))))
+    async with running_factory(answers, gadgets) as (factory, _):
         await factory[gadgets].wait_until_synced()
         assert (factory.statistics()[0].resting, factory.statistics()[0].objects) == (False, 1)
 
@@ -509,3 +560,21 @@ async def test_a_list_of_another_kind_is_no_list() -> None:
         assert await harness.reasons(3) == ["listed", "expired", "garbled"]
         assert harness.names() == {"a"}
         assert "NodeList" in harness.informer.problem
+
+
+async def test_after_a_watch_that_worked_the_next_failure_is_waited_out_shortly() -> None:
+    """A fault each minute must not make every one of them last as long as the sixth of a long outage."""
+    failed = [refusal(500)] * 6
+
+    async def open_for_six_seconds() -> None:
+        await asyncio.sleep(0.05)
+        await harness.clock.advance(6.0)
+
+    good = lines(event("ADDED", pod("b", "11")), then=open_for_six_seconds)
+    async with bench(*failed, pod_list(pod("a"), version="10"), good, refusal(500), stall) as harness:
+        running = asyncio.create_task(harness.reflector.run())
+        waits = [await harness.clock.run_to_next() for _ in range(6)]
+        assert waits[-1] >= 15.0
+        await harness.informer.wait_until_synced()
+        assert await harness.clock.next_sleep() < 1.6
+        running.cancel()

@@ -671,6 +671,14 @@ async def events_queue_up_and_are_tried_again(world: World) -> None:
     await until(world.server, lambda: bool(node_of(world.server, "p29")))
 
 
+@story("kscheduler_hanging_writes")
+async def bindings_hang(world: World) -> None:
+    world.app.parts.hanging_writes.long_seconds = 0.1
+    world.server.faults.add(InjectedFault("delay", method="POST", path="*/binding", seconds=3.0, count=1))
+    put(world.server, "nodes", node_tree("node"))
+    put(world.server, "pods", pod_tree("p"))
+
+
 @story("kscheduler_rest_client_retries_total", "kscheduler_rest_client_throttled_total")
 async def the_api_server_asks_for_patience(world: World) -> None:
     world.server.faults.add(

@@ -5,6 +5,7 @@ from functools import cmp_to_key
 from typing import Any
 
 from kscheduler.cel.functions import Implementation
+from kscheduler.cel.steps import spend
 from kscheduler.cel.values.comparing import compare, equal_method
 from kscheduler.cel.values.kinds import ErrorValue
 from kscheduler.cel.values.typing import go_type, type_of
@@ -14,7 +15,8 @@ _ORDERED = frozenset(("bool", "int", "uint", "double", "string", "bytes", "times
 
 
 def contains(values: list[Any], wanted: Any) -> bool:
-    """Whether an element is equal to what is wanted."""
+    """Whether an element is equal to what is wanted. Raises `TooManyStepsError`."""
+    spend(len(values))
     return any(equal_method(wanted, value) is True for value in values)
 
 
@@ -39,6 +41,7 @@ def _flatten(values: Any, *depths: Any) -> Any:
     if depth < 0:
         return ErrorValue("level must be non-negative")
     flat: list[Any] = []
+    spend(len(values))
     for value in values:
         if isinstance(value, list) and depth:
             flat += _flatten(value, depth - 1)
@@ -58,6 +61,7 @@ def sort_by_keys(values: list[Any], keys: list[Any]) -> list[Any] | ErrorValue:
         return ErrorValue(f"{wanted}, but got {len(values)} and {len(keys)} elements respectively")
     if not values:
         return values
+    spend(len(keys) * len(keys).bit_length())
     first = type_of(keys[0])
     if first.kind not in _ORDERED:
         return ErrorValue("list elements must be comparable")
@@ -91,7 +95,10 @@ class _HugeList(list[int]):
 
 def _old_range(size: int) -> list[int]:
     """As of cel-go 0.26: without bounds (what is beyond them costs more than an evaluation may)."""
-    return list(range(size)) if size <= _LONGEST_RANGE else _HugeList(size)
+    if size > _LONGEST_RANGE:
+        return _HugeList(size)
+    spend(max(size, 0))
+    return list(range(size))
 
 
 def _range(size: int) -> list[int] | ErrorValue:
@@ -99,12 +106,14 @@ def _range(size: int) -> list[int] | ErrorValue:
         return ErrorValue(f"lists.range: size must be non-negative, got {size}")
     if size > _LONGEST_RANGE:
         return ErrorValue(f"lists.range: size {size} exceeds maximum allowed ({_LONGEST_RANGE})")
+    spend(size)
     return list(range(size))
 
 
 def _distinct(values: list[Any]) -> list[Any]:
     unique: list[Any] = []
     for value in values:
+        spend(len(unique))
         if not any(equal_method(value, other) is True for other in unique):
             unique.append(value)
     return unique

@@ -11,6 +11,7 @@ from kscheduler.cel import types
 from kscheduler.cel.functions import Implementation
 from kscheduler.cel.functions.lists import contains, sort, sort_by_keys
 from kscheduler.cel.functions.regexes import RegexError, matches
+from kscheduler.cel.steps import spend
 from kscheduler.cel.types import Type
 from kscheduler.cel.values import arithmetic
 from kscheduler.cel.values.comparing import compare, is_zero
@@ -205,6 +206,7 @@ def _insert(target: Any, key: Any, value: Any) -> Any:
 
 
 def _copied(target: Any) -> Map:
+    spend(len(target))
     result = Map()
     for key in target.keys():  # noqa: SIM118 : no dict
         result.put(key, target.get(key)[0])
@@ -212,6 +214,7 @@ def _copied(target: Any) -> Map:
 
 
 def _insert_all(target: Any, update: Any) -> Any:
+    spend(len(update))
     for key in update.keys():  # noqa: SIM118 : no dict
         target = _insert(target, key, update.get(key)[0])
         if type(target) is ErrorValue:

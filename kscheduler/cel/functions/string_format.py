@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kscheduler.cel import types
+from kscheduler.cel.steps import spend
 from kscheduler.cel.types import Type
 from kscheduler.cel.values import go_text
 from kscheduler.cel.values.converting import convert
@@ -24,6 +25,9 @@ _ONLY = {
     "o": "octal clause can only be used on integers",
 }
 _STRINGABLE = frozenset(("int", "uint", "double", "bool", "string", "timestamp", "bytes", "duration", "type"))
+
+
+_LETTERS_PER_STEP = 64
 
 
 class FormatError(ValueError):
@@ -72,7 +76,9 @@ def formatted(text: str, argument: Callable[[int], Any], size: int, formatter: F
                 raise FormatError(f"index {index} out of range")
             clause, at = _clause(data, at + 1)
             try:
-                out += formatter(clause, value).encode("utf-8", "surrogatepass")
+                written = formatter(clause, value).encode("utf-8", "surrogatepass")
+                spend(1 + len(written) // _LETTERS_PER_STEP)
+                out += written
             except FormatError as error:
                 raise FormatError(f"error during formatting: {error}", error.number) from None
             index += 1
@@ -222,11 +228,13 @@ _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
 def _list(value: list[Any]) -> str:
+    spend(2 + 2 * len(value))
     return f"[{', '.join(_quoted(member, _element(member)) for member in value)}]"
 
 
 def _map(value: Any) -> str:
     pairs: list[tuple[str, str]] = []
+    spend(2 + 2 * len(value))
     for key in value.keys():  # noqa: SIM118 : no dict
         if type(key) not in (str, bool, int, Uint):
             message = f"no formatting function for map key of type {type_name(key)}"
@@ -263,6 +271,7 @@ def _plain_double(value: float) -> str:
 
 def _quoted(value: Any, text: str) -> str:
     if type(value) is str:
+        spend(len(text))
         return go_text.quoted(text)
     if type(value) is bytes:
         return f"b{go_text.quoted(text)}"

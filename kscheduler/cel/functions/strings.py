@@ -4,9 +4,12 @@ from typing import Any
 
 from kscheduler.cel.functions import Implementation
 from kscheduler.cel.functions.string_format import format_string
+from kscheduler.cel.steps import spend
 from kscheduler.cel.values.kinds import ErrorValue
 from kscheduler.cel.values.show import shown
 
+_LETTERS_PER_STEP = 64
+"""That are written, at least; a step writes many more, but they take memory."""
 _SPACES = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
@@ -72,6 +75,7 @@ def _old_last_index_of(text: str, part: str, offset: int | None = None) -> int |
 
 
 def _replace(text: str, old: str, new: str, count: int = -1) -> str:
+    spend(text.count(old) * len(new) // _LETTERS_PER_STEP)
     return text.replace(old, new, count)
 
 
@@ -79,6 +83,7 @@ def _split(text: str, separator: str, count: int = -1) -> list[str]:
     if count == 0:
         return []
     if not separator:
+        spend(len(text))
         letters = list(text)
         return letters if count < 0 or len(letters) <= count else [*letters[: count - 1], text[count - 1 :]]
     return text.split(separator, count - 1 if count > 0 else -1)
@@ -99,6 +104,7 @@ def _join(parts: list[Any], separator: str = "") -> str | ErrorValue:
     for part in parts:
         if type(part) is not str:
             return ErrorValue(f"join: invalid input: {shown(part)}")
+    spend((sum(map(len, parts)) + len(separator) * len(parts)) // _LETTERS_PER_STEP)
     return separator.join(parts)
 
 

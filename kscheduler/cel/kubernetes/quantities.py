@@ -7,6 +7,7 @@ integer.
 import re
 from typing import Any, Final
 
+from kscheduler.cel.steps import spend
 from kscheduler.cel.values.kinds import ErrorValue, Opaque
 
 _SHAPE = re.compile(r"[+-]?[0-9.]+[eEinumkKMGTP]*[-+]?[0-9]*")
@@ -163,7 +164,23 @@ def _aligned(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
     if not one[0] or not other[0]:
         return one[0], other[0]
     least = min(one[1], other[1])
-    return one[0] * 10 ** (one[1] - least), other[0] * 10 ** (other[1] - least)
+    return one[0] * _power(one[1] - least), other[0] * _power(other[1] - least)
+
+
+def _power(exponent: int) -> int:
+    """A power of ten, which has as many digits. Raises `TooManyStepsError`."""
+    spend(exponent)
+    power: int = 10**exponent
+    return power
+
+
+def _integer(digits: str) -> int:
+    """Of any length: Python reads 4,300 digits in one go."""
+    number = 0
+    for start in range(0, len(digits), _DIGITS_AT_ONCE):
+        part = digits[start : start + _DIGITS_AT_ONCE]
+        number = number * _power(len(part)) + int(part)
+    return number
 
 
 def _added(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int] | None:
@@ -181,8 +198,11 @@ def _added(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int] | No
 
 def _exactly_added(one: tuple[int, int], other: tuple[int, int], sign: int) -> tuple[int, int]:
     least = min(one[1], other[1])
-    mine, theirs = (value * 10 ** (scale - least) for value, scale in (one, other))
+    mine, theirs = (value * _power(scale - least) for value, scale in (one, other))
     return mine + sign * theirs, least
+
+
+_DIGITS_AT_ONCE = 4_000
 
 
 def parse(text: str) -> Quantity:
@@ -240,7 +260,7 @@ def _quick(negative: bool, whole: str, fraction: str, base: int, exponent: int) 
 
 def _slow(negative: bool, whole: str, fraction: str, base: int, exponent: int) -> Quantity:
     """The quantity as a decimal: at most nine places, rounded away from zero; binary ones end at the largest int64."""
-    digits = int(whole + fraction)
+    digits = _integer(whole + fraction)
     scale = -len(fraction)
     if base == 10:
         scale += exponent
@@ -248,7 +268,7 @@ def _slow(negative: bool, whole: str, fraction: str, base: int, exponent: int) -
         digits <<= exponent
     if digits and scale < _NANO:
         drop = _NANO - scale
-        digits, scale = (1 if drop > _LARGEST_EXPONENT else -(-digits // 10**drop)), _NANO
+        digits, scale = (1 if drop > _LARGEST_EXPONENT else -(-digits // _power(drop))), _NANO
     if not digits:
         scale = max(scale, _NANO)
     if scale > _LARGEST_EXPONENT:

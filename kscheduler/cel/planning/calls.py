@@ -1,13 +1,30 @@
 """Calls as closures: the arguments, then the function, then the cost."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from kscheduler.cel.functions import Implementation
 from kscheduler.cel.planning.attributes import Run
 from kscheduler.cel.planning.costs import Cost, equality, inequality
 from kscheduler.cel.planning.frame import Frame
+from kscheduler.cel.steps import spend
 from kscheduler.cel.values.comparing import equal
-from kscheduler.cel.values.kinds import NO_SUCH_OVERLOAD, ErrorValue, Optional
+from kscheduler.cel.values.kinds import NO_SUCH_OVERLOAD, ErrorValue, MutableList, Optional
+
+_LETTERS_PER_STEP, _ELEMENTS_PER_STEP = 64, 32
+"""What is copied or gone through in a step by what Python does in one call."""
+
+
+def _pay(values: Iterable[Any]) -> None:
+    """Spend steps for what a call goes through, before it does. What it multiplies, or compares, it pays for itself."""
+    steps = 1
+    for value in values:
+        kind = type(value)
+        if kind is str or kind is bytes:
+            steps += len(value) // _LETTERS_PER_STEP
+        elif kind is not MutableList and isinstance(value, list):
+            steps += len(value) // _ELEMENTS_PER_STEP
+    spend(steps)
 
 
 def nullary(call: Implementation, cost: Cost) -> Run:
@@ -26,6 +43,7 @@ def unary(arg: Run, call: Implementation, cost: Cost, *, strict: bool) -> Run:
 
     def run(frame: Frame) -> Any:
         value = arg(frame)
+        _pay((value,))
         result = value if strict and type(value) is ErrorValue else call(value)
         frame.charge(cost if isinstance(cost, int) else cost([value], result))
         return result
@@ -38,6 +56,7 @@ def binary(left: Run, right: Run, call: Implementation, cost: Cost) -> Run:
 
     def run(frame: Frame) -> Any:
         one, other = left(frame), right(frame)
+        _pay((one, other))
         if type(one) is ErrorValue:
             result: Any = one
         elif type(other) is ErrorValue:
@@ -63,6 +82,7 @@ def stopping(args: list[Run], call: Implementation, cost: Cost) -> Run:
                 if at == last:
                     frame.charge(cost if isinstance(cost, int) else cost(values, value))
                 return value
+        _pay(values)
         result = call(*values)
         frame.charge(cost if isinstance(cost, int) else cost(values, result))
         return result
@@ -75,6 +95,7 @@ def equals(left: Run, right: Run, *, negated: bool) -> Run:
 
     def run(frame: Frame) -> Any:
         one, other = left(frame), right(frame)
+        _pay((one, other))
         if type(one) is ErrorValue:
             result: Any = one
         elif type(other) is ErrorValue:

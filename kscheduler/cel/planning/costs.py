@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kscheduler.cel.kubernetes.named_formats import NamedFormat
+from kscheduler.cel.steps import spend
 from kscheduler.cel.values.kinds import ANY_MAP, Opaque, Optional, PanicError
 from kscheduler.cel.values.typing import go_type, size_of, type_of
 
@@ -59,9 +60,11 @@ def traversal(value: Any) -> int:
     if type(value) is bytes:
         return int(len(value) * _STRING)
     if isinstance(value, list):
+        spend(len(value))
         return sum(traversal(element) for element in value)
     if isinstance(value, ANY_MAP):
         keys = list(value.keys())
+        spend(len(keys))
         return sum(traversal(key) + traversal((value.get(key) or (None,))[0]) for key in keys)
     return 1
 

@@ -6,6 +6,7 @@ from typing import Any
 from kscheduler.cel.functions.lists import iterable_error
 from kscheduler.cel.planning.attributes import Run
 from kscheduler.cel.planning.frame import UNSET, Frame
+from kscheduler.cel.steps import spend
 from kscheduler.cel.values.kinds import ANY_MAP, ErrorValue, Map, MutableList, MutableMap, Optional
 from kscheduler.cel.values.show import shown
 from kscheduler.cel.values.typing import go_type
@@ -66,9 +67,11 @@ def fold(over: Run, slots: tuple[int, int, int], loop: tuple[Run, Run, Run]) -> 
 
 def _pairs(values: Any, *, two: bool) -> list[tuple[Any, Any]] | ErrorValue:
     if isinstance(values, list):
+        spend(len(values))
         return list(enumerate(values)) if two else [(value, None) for value in values]
     if isinstance(values, ANY_MAP):
         keys = list(values.keys())
+        spend(len(keys))
         return [(key, (values.get(key) or (None,))[0]) for key in keys] if two else [(key, None) for key in keys]
     if two:
         return ErrorValue(f"unsupported comprehension range type: {go_type(values)}")

@@ -19,9 +19,11 @@ def integer(text: str, *, signed: bool) -> int:
     """An int or uint, in decimal or with `0x`. Raises `LiteralError`."""
     negative = text.startswith("-")
     digits = text.removeprefix("-")
-    if len(digits.lstrip("0x")) > _MOST_DIGITS:
-        raise LiteralError  # Python refuses to read some, and takes long for others
-    value = int(digits, 16 if digits.startswith("0x") else 10)
+    base = 16 if digits.startswith("0x") else 10
+    digits = digits.lstrip("0x") or "0"
+    if len(digits) > _MOST_DIGITS:
+        raise LiteralError  # Python reads no more than 4,300 in one go
+    value = int(digits, base)
     value = -value if negative else value
     least, beyond = (-(2**63), 2**63) if signed else (0, 2**64)
     if not least <= value < beyond:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from kscheduler.cel.steps import spend
 from kscheduler.cel.values.kinds import (
     NO_SUCH_OVERLOAD,
     ConcatList,
@@ -21,6 +22,9 @@ _BY_ZERO = ErrorValue("division by zero")
 _MODULO_ZERO = ErrorValue("modulus by zero")
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _MOST_UINT = 2**64 - 1
+
+_ELEMENTS_PER_STEP = 2
+"""Of a new list: fewer than are copied in that time, since they take memory."""
 
 
 def _int(value: int) -> int | ErrorValue:
@@ -63,6 +67,7 @@ def _joined(one: list[Any], other: Any) -> Any:
         return one
     if not one:
         return other
+    spend((len(one) + len(other)) // _ELEMENTS_PER_STEP)
     return ConcatList([*one, *other]) if other else one
 
 

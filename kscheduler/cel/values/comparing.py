@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from kscheduler.cel.steps import spend
 from kscheduler.cel.types import Type
 from kscheduler.cel.values.kinds import (
     ANY_MAP,
@@ -61,11 +62,13 @@ def equal_method(one: Any, other: Any) -> bool | ErrorValue:  # noqa: C901 : one
 
 
 def _elements_equal(one: list[Any], other: list[Any]) -> bool:
-    """An element that cannot be compared counts as equal, as in cel-go."""
+    """An element that cannot be compared counts as equal, as in cel-go. Raises `TooManyStepsError`."""
+    spend(2 + 2 * len(one))
     return all(equal(mine, theirs) is not False for mine, theirs in zip(one, other, strict=True))
 
 
 def _entries_equal(one: Any, other: Any) -> bool:
+    spend(2 + 2 * len(one))
     for key in one.keys():  # noqa: SIM118 : no dict
         mine, theirs = one.get(key), other.find(key)
         if mine is None or theirs is None or equal(mine[0], theirs[0]) is False:

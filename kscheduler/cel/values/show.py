@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kscheduler.cel.steps import spend
 from kscheduler.cel.types import Type
 from kscheduler.cel.values import go_text
 from kscheduler.cel.values.kinds import ANY_MAP, DurationValue, ErrorValue, Opaque, Optional, Timestamp
@@ -23,6 +24,7 @@ def shown(value: Any) -> str:  # noqa: C901 : one kind after the other
         case bytes():
             return f"[{' '.join(str(byte) for byte in value)}]"
         case list():
+            spend(len(value))
             return f"[{', '.join(shown(element) for element in value)}]"
         case DurationValue():
             return go_text.duration(value.nanos)
@@ -37,6 +39,7 @@ def shown(value: Any) -> str:  # noqa: C901 : one kind after the other
         case Opaque():
             return value.text()
     if isinstance(value, ANY_MAP):
+        spend(len(value))
         entries = ((key, value.find(key)) for key in value.keys())  # noqa: SIM118 : no dict
         return f"{{{', '.join(f'{shown(key)}: {shown(found[0])}' for key, found in entries if found)}}}"
     return str(value)

@@ -59,6 +59,8 @@ class HttpRequest(NamedTuple):
     body: bytes = b""
     content_type: str = ""
     accept: str = "application/json"
+    tenant: str = ""
+    """The namespace on whose behalf it is made, where the target names none; it is not sent."""
     silence_seconds: float = 0.0
     """The request fails after this long without a byte of the answer; 0: at its deadline only."""
     largest_bytes: int = LARGEST_ANSWER

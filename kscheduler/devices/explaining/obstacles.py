@@ -228,11 +228,11 @@ class Obstacles:
         """The class's selectors with all of the request, or with those at these places."""
         device_class = self._class(wanted.class_name)
         selectors = [wanted.selectors[number] for number in numbers] if numbers else wanted.selectors
-        return self._selections.of(device_class, selectors, claim.key)
+        return self._selections.of(device_class, selectors, claim.key, wanted.full_name)
 
     def _of_class(self, claim: ResourceClaim, wanted: Wanted) -> Callable[[PoolDevice], bool]:
         """Whether a device is of the class."""
-        selection = self._selections.of(self._class(wanted.class_name), (), claim.key)
+        selection = self._selections.of(self._class(wanted.class_name), (), claim.key, wanted.full_name)
         if self._features.binding_conditions:
             return selection.has
         return lambda found: not found.device.binding_conditions and selection.has(found)
@@ -293,7 +293,7 @@ class Obstacles:
         ]
         devices = [found for piece in pieces for found in unplaced(piece)]
         classes = [known for known in map(self._classes, class_names) if known is not None]
-        selections = [self._selections.of(known, (), "") for known in classes]
+        selections = [self._selections.of(known, (), "", "") for known in classes]
         return not devices or any(each.has(found) for each in selections for found in devices)
 
 

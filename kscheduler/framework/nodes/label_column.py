@@ -12,13 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.api.selectors import Operator, Requirement, parse_int64
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
 
 Mask = NDArray[np.bool_]
 
 _KEPT_TABLES = 256
+_KEPT_BYTES = 256 * 1024
+"""Of requirements with many values."""
 _WORTH_A_TABLE = 64
 """With more distinct values than this per value of the requirement, comparing numbers is cheaper."""
+
+
+def _weight(requirement: Requirement, _: Mask) -> int:
+    return 128 * len(requirement.values)
 
 
 class LabelColumn:
@@ -29,7 +35,7 @@ class LabelColumn:
         """Per row the index into `values`; 0 is "no such label"."""
         self.values: list[str | None] = [None]
         self._id_of: dict[str | None, int] = {None: 0}
-        self._tables: RecentlyUsed[Requirement, Mask] = RecentlyUsed(_KEPT_TABLES)
+        self._tables: RecentlyUsed[Requirement, Mask] = RecentlyUsedByWeight(_KEPT_TABLES, _KEPT_BYTES, _weight)
         self._integers: tuple[NDArray[np.int64], Mask] | None = None
         """By value its number, and whether it is one; made when Gt or Lt asks, anew with more values."""
 

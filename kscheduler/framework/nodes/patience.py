@@ -33,6 +33,11 @@ class Patience:
         """What a plugin has left; `None`: the cycle's decision holds."""
 
     @property
+    def was_asked(self) -> bool:
+        """Whether there was anything to search."""
+        return self._ends_at is not None
+
+    @property
     def is_over(self) -> bool:
         """Whether the time is used up; it begins with the first question."""
         now = self._now()

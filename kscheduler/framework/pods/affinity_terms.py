@@ -9,7 +9,8 @@ from typing import Final
 
 from kscheduler.api.core import Affinity, Pod, PodAffinity, PodAffinityTerm
 from kscheduler.api.selectors import Selector, parse_label_selector
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
+from kscheduler.bounded.weights import weight_of
 from kscheduler.framework.pods.pod_match import PodMatch
 from kscheduler.framework.pods.pod_weight import COSTLY
 
@@ -49,7 +50,10 @@ NO_TERMS = AffinityTerms()
 
 _MOST_KNOWN: Final = 1024
 """Two kilobytes each."""
-_known: RecentlyUsed[tuple[int, str], tuple[Affinity, AffinityTerms]] = RecentlyUsed(_MOST_KNOWN)
+_KNOWN_BYTES: Final = 4 * 2**20
+_known: RecentlyUsed[tuple[int, str], tuple[Affinity, AffinityTerms]] = RecentlyUsedByWeight(
+    _MOST_KNOWN, _KNOWN_BYTES, lambda _, known: weight_of(known[0])
+)
 """By identity of the affinity and by namespace: informers share equal values, so a Deployment's pods have the same
 affinity object. Entries cannot be stale: an affinity is immutable, and while it is held here its id is not reused.
 """

@@ -6,8 +6,8 @@ runs. Pods that people write have a few dozen entries; `COSTLY` is far above tho
 in a line of its own, its decision has a small budget, and nothing is kept for others like it.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, Final
 
 from kscheduler.api.core import Affinity, LabelSelector, NodeSelectorTerm, Pod, PodAffinityTerm
 
@@ -18,26 +18,25 @@ _NAMED_PARTS: Final = 2
 
 def weight_of(pod: Pod) -> int:
     """The number of entries in the pod's lists and maps, as far as rules look at them."""
+    # Hot: it is called once for each pod.
     spec, metadata = pod.spec, pod.metadata
-    weight = sum(
-        map(
-            len,
-            (
-                metadata.labels,
-                metadata.annotations,
-                metadata.owner_references,
-                spec.node_selector,
-                spec.tolerations,
-                spec.volumes,
-                spec.scheduling_gates,
-                spec.resource_claims,
-                spec.overhead,
-            ),
-        )
-    )
-    for container in (*spec.containers, *spec.init_containers):
+    containers = (*spec.containers, *spec.init_containers) if spec.init_containers else spec.containers
+    parts: list[Collection[Any]] = [
+        containers,
+        metadata.labels,
+        metadata.annotations,
+        metadata.owner_references,
+        spec.node_selector,
+        spec.tolerations,
+        spec.volumes,
+        spec.scheduling_gates,
+        spec.resource_claims,
+        spec.overhead,
+    ]
+    for container in containers:
         resources = container.resources
-        weight += 1 + sum(map(len, (resources.requests, resources.limits, container.ports, container.volume_mounts)))
+        parts += (resources.requests, resources.limits, container.ports, container.volume_mounts)
+    weight = sum(map(len, parts))
     if spec.affinity is not None or spec.topology_spread_constraints:
         weight += sum(size for _, size in _terms(pod))
     return weight

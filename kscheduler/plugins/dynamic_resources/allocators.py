@@ -14,7 +14,7 @@ from kscheduler.devices.explaining.obstacles import Obstacles
 from kscheduler.devices.features import AllocatorFeatures
 from kscheduler.devices.pools import PoolDevice
 from kscheduler.devices.selection import Selections
-from kscheduler.devices.selectors import COMPILED_KEPT, Release, SelectorCompiler
+from kscheduler.devices.selectors import Release, SelectorCompiler
 from kscheduler.devices.slices import SliceIndex
 from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.handle import Handle
@@ -48,7 +48,7 @@ class Allocators:
     @cached_property
     def _selections(self) -> Selections:
         """The answers of selectors. Made for the first claim: the environment of their language takes milliseconds."""
-        compiler = PatientCompiler(SelectorCompiler(self._version, self._has_lists), COMPILED_KEPT)
+        compiler = PatientCompiler(SelectorCompiler(self._version, self._has_lists))
         return Selections(compiler, self._features)
 
     def search_for(
@@ -74,7 +74,7 @@ class Allocators:
             return {}
         names = devices.class_names()
         classes = {name: found for name in names if (found := devices.device_class(name)) is not None}
-        selections = {name: self._selections.of(found, (), "") for name, found in classes.items()}
+        selections = {name: self._selections.of(found, (), "", "") for name, found in classes.items()}
 
         by_driver = {name for name, found in classes.items() if _reads_driver_only(found)}
         known: dict[tuple[str, str], bool | None] = {}

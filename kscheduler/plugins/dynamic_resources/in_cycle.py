@@ -53,7 +53,7 @@ class ClaimsInCycle:
         """
         found = self.found.get(info.name)
         if found is None and self.search is not None and info.node is not None:
-            found = self.search.on(info.node)
+            found = self.search.to_its_end(info.node)
         return None if isinstance(found, int) else found
 
     def claims_on(self, info: NodeInfo) -> Sequence[ResourceClaim]:

@@ -1,22 +1,35 @@
-"""Selectors whose evaluation takes long, evaluated in a thread: none holds the event loop for longer than its budget.
+"""Selectors that take long, compiled and evaluated in a thread: none holds the event loop for longer than its budget.
 
-CEL may loop: what one evaluation may cost is a second of work or more, for each device. A selector is evaluated at once
-as far as a small part of that cost goes, which is all that selectors usually need. One that has needed more is known as
-long from then on; its evaluations run in threads, one at a time, and whoever asks gets `StillEvaluatingError` until the
-answer is there. Threads share the interpreter: others are slowed down meanwhile, and not held up.
+CEL may loop: what one evaluation may cost is a second of work or more, for each device; and an expression may be made
+so that its compilation takes as long. Both are done at once as far as a small part of that goes, which is all that
+selectors usually need. What needs more is done in threads, one at a time, and whoever asks gets `StillEvaluatingError`
+until the answer is there; a selector that has needed more for one device is known as long from then on. Threads share
+the interpreter: others are slowed down meanwhile, and not held up.
 
-Limit: a regular expression is matched in one step, which may take some tenths of a second the first time.
+All of it is counted in steps, so that what is refused is refused always, and everywhere.
 """
 
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Final
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from kscheduler.api.devices import Device
-from kscheduler.bounded.recently_used import RecentlyUsed
-from kscheduler.devices.selectors import CompiledSelector, SelectorCompiler, SelectorRuntimeError
+from kscheduler.bounded.within_budget import WithinBudget
+from kscheduler.devices.selectors import (
+    COMPILED_BYTES,
+    COMPILED_KEPT,
+    CompiledSelector,
+    SelectorBudgetError,
+    SelectorCompileError,
+    SelectorCompiler,
+    SelectorRuntimeError,
+)
 
+BUDGET_STEPS: Final = 20_000
+"""What a compilation may take on the event loop: ten milliseconds. Most selectors need a tenth of it."""
 BUDGET_COST: Final = 2_000
 """What an evaluation may cost on the event loop: some milliseconds. Most selectors cost less than a hundredth of it."""
 WAIT_SECONDS: Final = 0.005
@@ -24,13 +37,14 @@ WAIT_SECONDS: Final = 0.005
 MOST_EVALUATIONS: Final = 64
 """That are under way, each in a thread, or whose answer nobody has asked for yet. Further ones wait for these."""
 
-_Answer = tuple[bool, int]
+_Key = tuple[str, ...] | tuple[str, str, int]
+T = TypeVar("T")
 
 
 class StillEvaluatingError(Exception):
-    """A selector's answer about a device is not there yet."""
+    """A selector's answer about a device is not there yet, or it is being compiled."""
 
-    def __init__(self, answer: "Future[_Answer]") -> None:
+    def __init__(self, answer: "Future[Any]") -> None:
         super().__init__("a selector is still being evaluated")
         self._answer = answer
 
@@ -40,25 +54,38 @@ class StillEvaluatingError(Exception):
 
 
 class LongEvaluations:
-    """Evaluations in threads."""
+    """Compilations and evaluations in threads."""
 
     def __init__(self) -> None:
-        self._asked: dict[tuple[str, str, int], tuple[Device, Future[_Answer]]] = {}
-        """By expression, driver and device; an entry keeps its device, so that no other one gets its id."""
+        self._asked: dict[_Key, tuple[object, Future[Any]]] = {}
+        """By expression, or expression, driver and device; an entry keeps its device, so that no other one gets its id.
+        """
         self._turn = threading.Lock()
 
     def matches(self, selector: CompiledSelector, driver: str, device: Device) -> bool:
         """The answer. Raises `SelectorRuntimeError`, `StillEvaluatingError`."""
         key = selector.expression, driver, id(device)
+        return self._answer(key, device, lambda: selector.evaluation(driver, device))[0]
+
+    def compiled(self, expression: str, compile_it: Callable[[], CompiledSelector]) -> CompiledSelector:
+        """The selector. Raises `SelectorCompileError`, `StillEvaluatingError`."""
+        return self._answer((expression,), None, lambda: compile_it)
+
+    def is_compiling(self, expression: str) -> bool:
+        """Whether the expression is being compiled, or nobody has asked for it since."""
+        return (expression,) in self._asked
+
+    def _answer(self, key: _Key, about: object, prepare: Callable[[], Callable[[], T]]) -> T:
+        """What the work answers that `prepare` makes: that runs here, the work in a thread."""
         known = self._asked.get(key)
         if known is None:
             self._make_room()
-            known = self._asked[key] = device, self._begin(selector.evaluation(driver, device))
-        answer = known[1]
+            known = self._asked[key] = about, self._begin(prepare())
+        answer: Future[T] = known[1]
         if not _is_there(answer, WAIT_SECONDS):
             raise StillEvaluatingError(answer)
         del self._asked[key]
-        return answer.result()[0]
+        return answer.result()
 
     def _make_room(self) -> None:
         """Forget answers that nobody has asked for. Raises `StillEvaluatingError` if all are still under way."""
@@ -68,16 +95,16 @@ class LongEvaluations:
         if len(self._asked) >= MOST_EVALUATIONS:
             raise StillEvaluatingError(next(iter(self._asked.values()))[1])
 
-    def _begin(self, evaluate: Callable[[], _Answer]) -> "Future[_Answer]":
-        answer: Future[_Answer] = Future()
+    def _begin(self, work: Callable[[], T]) -> "Future[T]":
+        answer: Future[T] = Future()
         # A daemon: the process does not wait for it when it ends.
-        threading.Thread(target=self._run, args=(evaluate, answer), name="cel", daemon=True).start()
+        threading.Thread(target=self._run, args=(work, answer), name="cel", daemon=True).start()
         return answer
 
-    def _run(self, evaluate: Callable[[], _Answer], answer: "Future[_Answer]") -> None:
+    def _run(self, work: Callable[[], T], answer: "Future[T]") -> None:
         with self._turn:
             try:
-                answer.set_result(evaluate())
+                answer.set_result(work())
             except BaseException as failure:  # noqa: BLE001  it is raised where the answer is asked for
                 answer.set_exception(failure)
 
@@ -103,24 +130,42 @@ class PatientSelector:
 
 
 class PatientCompiler:
-    """Compiles selectors. Implements `devices.selection.Compiler`."""
+    """Compiles selectors, at once or in a thread. Implements `devices.selection.Compiler`."""
 
-    def __init__(self, compiler: SelectorCompiler, most: int) -> None:
-        """`most`: how many selectors are kept."""
+    def __init__(self, compiler: SelectorCompiler) -> None:
         self._compiler = compiler
         self._evaluations = LongEvaluations()
-        self._kept: RecentlyUsed[str, PatientSelector] = RecentlyUsed(most)
+        self._kept: WithinBudget[str, PatientSelector | SelectorCompileError] = WithinBudget(
+            COMPILED_BYTES, COMPILED_KEPT
+        )
+        """Errors too: the pod comes again, and what could not be compiled costs as much as what could."""
 
     def compile(self, expression: str) -> PatientSelector:
-        """Raises `SelectorCompileError`."""
-        known = self._kept.use(expression)
+        """Raises `SelectorCompileError`, `StillEvaluatingError`."""
+        known = self._kept.get(expression)
         if known is None:
-            known = PatientSelector(self._compiler.compile(expression), self._evaluations)
-            self._kept[expression] = known
+            known, weight = self._compiled(expression)
+            self._kept.put(expression, known, weight)
+        if isinstance(known, SelectorCompileError):
+            raise type(known)(str(known))
         return known
 
+    def _compiled(self, expression: str) -> tuple[PatientSelector | SelectorCompileError, int]:
+        """The selector or why there is none, and the bytes that it takes. Raises `StillEvaluatingError`."""
+        try:
+            selector = self._at_once_or_beside(expression)
+        except SelectorCompileError as problem:
+            return type(problem)(str(problem)), 4 * (len(expression) + len(str(problem)))
+        return PatientSelector(selector, self._evaluations), selector.weight
 
-def _is_there(answer: "Future[_Answer]", seconds: float | None) -> bool:
+    def _at_once_or_beside(self, expression: str) -> CompiledSelector:
+        if not self._evaluations.is_compiling(expression):
+            with suppress(SelectorBudgetError):
+                return self._compiler.compile_anew(expression, BUDGET_STEPS)
+        return self._evaluations.compiled(expression, partial(self._compiler.compile_anew, expression))
+
+
+def _is_there(answer: "Future[Any]", seconds: float | None) -> bool:
     try:
         answer.exception(seconds)
     except TimeoutError:

@@ -85,6 +85,16 @@ class DeviceSearch:
             self.kept.put(node, answer)
         return answer
 
+    def to_its_end(self, node: Node) -> Answer:
+        """As `on` of a node that has passed Filter: its devices may have changed since, by a member of the pod's group,
+        and the cycle's patience is over perhaps. Raises `StatusError`.
+        """
+        patience, self.patience = self.patience, None
+        try:
+            return self.on(node)
+        finally:
+            self.patience = patience
+
     def _searched(self, node: Node) -> Answer:
         """Search the node now. Raises `StatusError`, `UnfinishedError`."""
         end = self._end()

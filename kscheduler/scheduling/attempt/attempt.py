@@ -120,6 +120,10 @@ class Scheduler:
         finally:
             self.lines.decided(queued)
 
+    def let_go(self, queued: QueuedPodInfo) -> bool:
+        """End the attempt of a pod that stood in line and is gone, or needs no node any more; whether it was so."""
+        return self._skipping.lets_go(queued)
+
     def decide_group(self, group: QueuedPodGroup) -> list[Attempt] | GroupConsultation:
         """Find nodes for a group's members and reserve them. The attempts of those that have one now; maybe none.
 
@@ -242,11 +246,31 @@ class Scheduler:
         """
         clock, cache, judges = self._context.clock, self._context.cache, self._judges
         sampler, engine = judges.samplers[profile.name], judges.engines.get(profile.name)
+        if queued.pod.is_costly or queued.overruns:
+            return self._judge_costly(queued, profile, stopwatch, patience)
         if not queued.was_flushed:
             return schedule_in_time(clock, profile, queued.pod, cache, stopwatch, sampler, engine, patience=patience)
         record = schedule_in_time(clock, profile, queued.pod, cache, stopwatch, sampler, patience=patience)
         if record.status.is_success and engine is not None:
             engine.forget_all()
+        return record
+
+    def _judge_costly(
+        self, queued: QueuedPodInfo, profile: Profile, stopwatch: ObservedStopwatch, patience: Patience | None
+    ) -> SchedulingRecord:
+        """The same for a pod that costs much. The next one waits for its share of the time."""
+        context, sampler, began = self._context, self._judges.samplers[profile.name], self._now()
+        record = schedule_in_time(
+            context.clock,
+            profile,
+            queued.pod,
+            context.cache,
+            stopwatch,
+            sampler,
+            patience=patience,
+            has_overrun=queued.overruns > 0,
+        )
+        context.queue.costly_tried(self._now() - began)
         return record
 
     def _activate(self, attempt: Attempt) -> None:

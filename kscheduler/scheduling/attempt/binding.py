@@ -29,7 +29,7 @@ from kscheduler.aio.backoff import Backoff
 from kscheduler.aio.clock import Clock
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
-from kscheduler.client.errors import APIError, ClientError, NotSentError, UnknownOutcomeError, WrongAnswerError
+from kscheduler.client.errors import APIError, ClientError, ForeignAnswerError, NotSentError, UnknownOutcomeError
 from kscheduler.framework.status import SUCCESS, Fault, Status, error
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
@@ -63,16 +63,21 @@ class BindingWriter:
         pods: PodBinder,
         clock: Clock,
         observations: Observations,
-        on_throttled: Callable[[], None],
+        on_throttled: Callable[[str, APIError], None],
         log: PodLog | None = None,
         taken: TakenPods | None = None,
+        on_pause: Callable[[str], None] = lambda _uid: None,
     ) -> None:
+        """`on_throttled` hears of each 429, with the pod's namespace. `on_pause`: with the pod's UID, before each
+        sleep because of an answer.
+        """
         self._pods = pods
         self._clock = clock
         self._observations = observations
         self._on_throttled = on_throttled
         self._log = log or PodLog()
         self._taken = taken
+        self._on_pause = on_pause
 
     async def bind(self, pod: Pod, node_name: str) -> Status:
         """Bind the pod; returns when the outcome is certain, however long that takes."""
@@ -88,10 +93,11 @@ class BindingWriter:
         server_errors = 0
         is_in_doubt = False
         while True:
-            retry_after = 0.0
+            retry_after, has_answered = 0.0, True
             try:
                 await self._pods.bind(meta.namespace, meta.name, meta.uid, node_name)
             except NotSentError as failure:
+                has_answered = False  # nobody can be reached: no place is needed by others meanwhile
                 self._log.bind_not_sent(pod, node_name, str(failure))
             except ClientError as failure:
                 retry_after = _retry_after_seconds(failure)
@@ -103,6 +109,8 @@ class BindingWriter:
                     return status
             else:
                 return SUCCESS
+            if has_answered:
+                self._on_pause(meta.uid)
             backoff = backoff or self._backoff(meta.uid)
             await self._clock.sleep(max(backoff.next(), retry_after))
 
@@ -119,7 +127,7 @@ class BindingWriter:
         """
         is_conflict = isinstance(failure, APIError) and failure.is_conflict
         if isinstance(failure, APIError) and failure.is_too_many_requests:
-            self._on_throttled()
+            self._on_throttled(pod.metadata.namespace, failure)
             return None
         if not (is_in_doubt or is_conflict):
             return _error_of(failure)
@@ -170,7 +178,7 @@ def _retry_after_seconds(failure: ClientError) -> float:
 
 def _is_answered_badly(failure: ClientError) -> bool:
     """5xx, or a 2xx that no API server sends: who answers so again and again has not applied it, if the pod says so."""
-    return isinstance(failure, WrongAnswerError) or (isinstance(failure, APIError) and failure.is_server_error)
+    return isinstance(failure, ForeignAnswerError) or (isinstance(failure, APIError) and failure.is_server_error)
 
 
 def _leaves_doubt(failure: ClientError) -> bool:

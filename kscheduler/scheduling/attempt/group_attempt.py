@@ -8,23 +8,29 @@
 Nothing here awaits, so no other decision lies between the cycle and the moment when the members count on their nodes.
 Where members concern HTTP extenders, the cycle is run as often as it has questions for them (`member_answers`). While
 they are asked, nothing is reserved, and the group is in its attempt all the same.
+
+Likewise where devices take long to find: a member whose search is longer than a slice ends the trial, the search is
+done beside other decisions, and the group is tried anew with what was found. A group whose searches do not come to an
+end so fails alone: nobody else waits for it.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from kscheduler.framework.cluster.cycle_of_group import CycleOfGroup
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.nodes.node_table import Rows
+from kscheduler.framework.nodes.patience import RestOfSearch
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.framework.status import Code, Status, error
+from kscheduler.framework.status import Code, Fault, Status, error
 from kscheduler.logs import get_logger, verbose
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt.judges import Judges
+from kscheduler.scheduling.attempt.long_searches import SLICE_SECONDS, patience_for
 from kscheduler.scheduling.attempt.skipping import PodSkipping
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
 from kscheduler.scheduling.cycle.visiting_ties import TieBreakingSampler
@@ -43,6 +49,15 @@ from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.runtime.points import POD_GROUP_POST_FILTER
 from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
+
+MOST_SEARCHES: Final = 64
+"""How often a group is tried anew after a long search in one attempt."""
+MOST_SEARCH_SECONDS: Final = 1.0
+"""What members that search for devices may take of one trial, all of them together; each by itself has a slice."""
+SEARCHED_TOO_LONG: Final = (
+    f"the search for the devices of the group's claims takes too long: tried anew {MOST_SEARCHES} times, or more than "
+    f"{MOST_SEARCH_SECONDS:g} s in one trial"
+)
 
 _log = get_logger(__name__)
 
@@ -73,12 +88,23 @@ class _Tried:
     started: float
     seconds: dict[str, float]
     """By UID of a member: how long deciding about it took."""
-    answers: MemberAnswers
+    consultation: "GroupConsultation"
+    costly_seconds: float = 0.0
+    """How long the decisions about members that cost much have taken."""
+    search_seconds: float = MOST_SEARCH_SECONDS
+    """What is left for members that search for devices."""
+    rest: RestOfSearch | None = None
+    """What the trial under way has left; it is worth nothing then."""
+
+    @property
+    def answers(self) -> MemberAnswers:
+        """What extenders have said."""
+        return self.consultation.answers
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class GroupConsultation:
-    """A group that is in its attempt, and about whose members extenders must be asked."""
+    """A group that is in its attempt, and about whose members extenders must be asked, or devices be searched."""
 
     group: QueuedPodGroup
     answers: MemberAnswers
@@ -86,6 +112,10 @@ class GroupConsultation:
     """Those in force when the attempt began; `None`: nobody asks, or the answers were recorded."""
     started: float
     """Monotonic seconds."""
+    rest: RestOfSearch | None = None
+    """The search that comes before the next trial."""
+    searches: int = 0
+    """How many there were."""
 
     @property
     def pods(self) -> Sequence[PodInfo]:
@@ -108,6 +138,7 @@ class GroupAttempts:
         """By name a profile, and the same without PostFilter."""
         self._samplers: dict[str, TieBreakingSampler] = {}
         """By name of a profile."""
+        self._search_turn = asyncio.Lock()
         self._turns = asyncio.Semaphore(AT_A_TIME)
         """How many members extenders are asked about at a time, of all groups."""
 
@@ -121,11 +152,18 @@ class GroupAttempts:
     def decide_asked(self, consultation: GroupConsultation) -> list[Attempt] | GroupConsultation:
         """The same when extenders have answered. If others are in force by now, they are asked from the beginning."""
         if self._judges().extenders is not consultation.extenders:
+            searches = consultation.searches
             consultation = self._unasked(consultation.group, consultation.started)
+            consultation.searches = searches
         return self._decide(consultation, self._skipping.why_let_go, self._skipping.lets_go)
 
     async def ask(self, consultation: GroupConsultation) -> None:
-        """Ask the extenders. Never raises for their sake."""
+        """Finish the search, ask the extenders. Never raises for their sake."""
+        rest, consultation.rest = consultation.rest, None
+        if rest is not None:
+            async with self._search_turn:
+                while not rest.run(SLICE_SECONDS):  # noqa: ASYNC110  # work, and a turn for others
+                    await asyncio.sleep(0)
         if consultation.extenders is not None:
             await consultation.answers.ask(consultation.extenders, consultation.pods, self._turns)
 
@@ -160,7 +198,7 @@ class GroupAttempts:
             context.queue.group_attempted(group, GroupOutcome.SUCCESS, context.clock.time())
             return []
         profile = judges.profiles[members[0].pod.pod.spec.scheduler_name]
-        tried = _Tried(group, definition, profile, consultation.started, {}, consultation.answers)
+        tried = _Tried(group, definition, profile, consultation.started, {}, consultation)
         result = self._search(tried, members)
         if result is None:
             return consultation
@@ -212,7 +250,9 @@ class GroupAttempts:
     # --- the cycle ----------------------------------------------------------------------------------------------------
 
     def _search(self, tried: _Tried, members: Sequence[QueuedPodInfo]) -> GroupResult | None:
-        """The group's cycle, and the search for room; `None`: extenders must be asked first, and nothing was done."""
+        """The group's cycle, and the search for room; `None`: extenders must be asked first, or devices be searched,
+        and nothing was done.
+        """
         cache, pods = self._context.cache, [queued.pod for queued in members]
         sampler = self._sampler(tried.profile)
         start = sampler.next_start
@@ -220,14 +260,18 @@ class GroupAttempts:
         inputs = tree_inputs(GroupInputs(tried.definition, pods, tried.profile, cache, judge), cache.pod_groups)
         placements: list[Sequence[TriedPlacement]] = []
         result = place_group(inputs, placements.append)
-        if tried.answers.question is None:
+        if not _is_open(tried):
             self._context.observations.group_algorithm(self._now() - tried.started)
             self._look_for_room(inputs, tried, result)
-        if tried.answers.question is not None:
+        if _is_open(tried):
             sampler.next_start = start
+            tried.consultation.rest = tried.rest
+            tried.consultation.searches += tried.rest is not None
             return None
         for each in placements:
             self._observe_placements(tried, each)
+        if tried.costly_seconds:
+            self._context.queue.costly_tried(tried.costly_seconds)
         return result
 
     def _act_on(self, tried: _Tried, members: Sequence[QueuedPodInfo], result: GroupResult) -> list[Attempt]:
@@ -273,10 +317,33 @@ class GroupAttempts:
         alone = self._without_post_filter(tried.profile)
         engine = judges.engines.get(name) if by_class else None
         sampler, answers = self._sampler(tried.profile), tried.answers.of(pod)
-        clock, cache = self._context.clock, self._context.cache
-        record = schedule_in_time(clock, alone, pod, cache, stopwatch, sampler, engine, answers, rows, group=trial)
+        clock, cache, used = self._context.clock, self._context.cache, tried.costly_seconds
+        patience = patience_for(pod, self._context, most_seconds=tried.search_seconds)
+        record = schedule_in_time(
+            clock,
+            alone,
+            pod,
+            cache,
+            stopwatch,
+            sampler,
+            engine,
+            answers,
+            rows,
+            group=trial,
+            patience=patience,
+            used_seconds=used,
+        )
+        if pod.is_costly:
+            tried.costly_seconds += self._now() - began
         tried.answers.check(record)
-        tried.seconds[pod.uid] = self._now() - began
+        seconds = tried.seconds[pod.uid] = self._now() - began
+        if patience is not None and patience.was_asked:
+            tried.search_seconds = max(0.0, tried.search_seconds - seconds)
+        if patience is not None and patience.rest is not None:
+            if not tried.search_seconds or tried.consultation.searches >= MOST_SEARCHES:
+                record.status = error(SEARCHED_TOO_LONG, fault=Fault.CLAIM)
+            else:
+                tried.rest = patience.rest
         return record
 
     def _sampler(self, profile: Profile) -> TieBreakingSampler:
@@ -331,6 +398,11 @@ class GroupAttempts:
         if verbose(OUTCOMES):
             counts = {"placed": placed, "pods": len(result.all_members), "attempts": tried.queued.attempts}
             _log.info("pod_group_tried", group=tried.definition.key.text, message=status.message, **counts)
+
+
+def _is_open(tried: _Tried) -> bool:
+    """Whether the trial ended before it had an answer."""
+    return tried.rest is not None or tried.answers.question is not None
 
 
 def _outcome_of(status: Status) -> GroupOutcome:

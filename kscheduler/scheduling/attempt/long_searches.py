@@ -21,6 +21,13 @@ MOST_CYCLES: Final = 8
 """Where what was found is out of date again and again, the last cycle searches to its end."""
 
 
+def patience_for(pod: PodInfo, context: Surroundings, most_seconds: float = SLICE_SECONDS) -> Patience | None:
+    """The patience of a pod's cycle, a slice at most; `None` if nothing in it can take long."""
+    if not pod.pod.spec.resource_claims and not context.cache.devices.serve(pod):
+        return None
+    return Patience(min(SLICE_SECONDS, most_seconds), context.clock.monotonic)
+
+
 class LongSearches:
     """Runs what cycles have left, and decides."""
 
@@ -38,8 +45,7 @@ class LongSearches:
 
     def patience_for(self, pod: PodInfo) -> Patience | None:
         """The patience of a pod's cycle; `None` if nothing in it can take long."""
-        may_take_long = bool(pod.pod.spec.resource_claims) or self._context.cache.devices.serve(pod)
-        return self._patience() if may_take_long else None
+        return patience_for(pod, self._context)
 
     async def decide(self, attempt: Attempt) -> bool:
         """Search and decide: the attempt's record is the decision, in this instant; act before any await.

@@ -216,6 +216,8 @@ class KnownClass:
     _leaders: Leaders = field(default_factory=Leaders)
     _groups: list["_Group"] = field(default_factory=list)
     _states: tuple[CycleState, ...] = ()
+    signed_bytes: int = 0
+    """What its signatures hold of the pods' specs."""
     bytes: int = 0
     """The size when `count_bytes` was last called, with a part of the size of what it shares with other classes."""
     uses: int = 0
@@ -296,7 +298,7 @@ class KnownClass:
         parts += sum(points.bytes for points in self._normalized)
         parts += sum(step.bytes for step in self.steps if isinstance(step, Stretch))
         base = 0 if self._base is None else self._base.nbytes
-        self.bytes = _OWN_BYTES + base + parts + self._leaders.bytes
+        self.bytes = _OWN_BYTES + self.signed_bytes + base + parts + self._leaders.bytes
         self.counts_at = self.uses + min(max(3 * self.uses, 1), _MOST_UNCOUNTED)
 
     def prepare(self, state: CycleState) -> None:

@@ -34,7 +34,7 @@ import threading
 from collections.abc import Callable
 from time import perf_counter, thread_time
 from types import CodeType, FrameType
-from typing import Final, TypeVar
+from typing import Final
 
 from kscheduler.config.durations import format_duration
 from kscheduler.framework import per_node
@@ -89,16 +89,17 @@ class RunningDecision(RunningCall):
     def __init__(
         self, began: float, seconds: float, outer: RunningCall | None, may_end: Callable[[FrameType | None], bool]
     ) -> None:
-        super().__init__(began, seconds, outer)
+        self.began = began  # as `super().__init__`: a call less for each pod
+        self.seconds = seconds
+        self.deadline = began + seconds
+        self.interrupts = 0
+        self.outer = outer
         self._processor_began = thread_time()
         self.may_end = may_end
 
     def left(self, now: float) -> float:
         """Likewise. By the clock, too, from which the calls of plugins are taken off."""
         return max(self.deadline - now, self.seconds - (thread_time() - self._processor_began))
-
-
-C = TypeVar("C", bound=RunningCall)
 
 
 class BudgetAlarm:
@@ -121,7 +122,10 @@ class BudgetAlarm:
         began = perf_counter()
         if threading.get_ident() != self._main or not (self._is_installed or self._install()):
             return RunningCall(began, seconds, None)
-        return self._begun(RunningCall(began, seconds, self._current))
+        call = self._current = RunningCall(began, seconds, self._current)
+        if not began < self._fires_at <= call.deadline:  # the timer is off, or fires too late
+            self._set(began, seconds)
+        return call
 
     def begin_decision(self, seconds: float, may_end: Callable[[FrameType | None], bool]) -> RunningDecision:
         """A decision begins that may take so much processor time. `may_end`: whether it may be left in this frame.
@@ -132,13 +136,10 @@ class BudgetAlarm:
         began = perf_counter()
         if threading.get_ident() != self._main or not (self._is_installed or self._install()):
             return RunningDecision(began, seconds, None, may_end)
-        return self._begun(RunningDecision(began, seconds, self._current, may_end))
-
-    def _begun(self, call: C) -> C:
-        self._current = call
-        if not call.began < self._fires_at <= call.deadline:  # the timer is off, or fires too late
-            self._set(call.began, call.seconds)
-        return call
+        decision = self._current = RunningDecision(began, seconds, self._current, may_end)
+        if not began < self._fires_at <= decision.deadline:
+            self._set(began, seconds)
+        return decision
 
     def end(self, call: RunningCall) -> float:
         """The call has ended. Returns its seconds; the calls around it do not pay for them."""

@@ -57,6 +57,11 @@ class QueuedPodGroup:
         return self.definition.key
 
     @property
+    def is_costly(self) -> bool:
+        """Whether deciding about one of the members may take long."""
+        return any(member.is_costly for member in self.members.values())
+
+    @property
     def pod(self) -> PodInfo:
         """One of the members, for logs."""
         return next(iter(self.members.values())).pod

@@ -28,7 +28,7 @@ from kscheduler.framework import events
 from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.framework.events import ClusterEvent, Resource
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo, newly_queued
 from kscheduler.state.queue.backoff import is_backing_off
 from kscheduler.state.queue.bundles import Bundle, Element
 from kscheduler.state.queue.entrance import Entrance
@@ -226,7 +226,7 @@ class SchedulingQueue:
     def add(self, pod: PodInfo, now: float) -> None:
         """Add a new pod without a node."""
         self.delete(pod.key)
-        self._arrive(QueuedPodInfo(pod, timestamp=now), events.UNSCHEDULABLE_POD_ADD.label, now)
+        self._arrive(newly_queued(pod, now), events.UNSCHEDULABLE_POD_ADD.label, now)
 
     def _arrive(self, queued: QueuedPodInfo, label: str, now: float) -> None:
         """A pod that waits nowhere yet: alone, or with its group."""
@@ -255,7 +255,7 @@ class SchedulingQueue:
             self._renew(*found, pod)
             self._react(*found, changes, old, now)
         elif has_changed:
-            self._arrive(QueuedPodInfo(pod, timestamp=now), events.UNSCHEDULABLE_POD_UPDATE.label, now)
+            self._arrive(newly_queued(pod, now), events.UNSCHEDULABLE_POD_UPDATE.label, now)
 
     def delete(self, key: str) -> None:
         """Remove a pod that is gone or has been given a node by another scheduler."""
@@ -455,6 +455,10 @@ class SchedulingQueue:
         """Whether `pop_next` would return something."""
         return self._places.has_ready()
 
+    def costly_tried(self, seconds: float) -> None:
+        """The decision about a pod or group that costs much took so long: the next one waits for it."""
+        self._places.costly_turns.tried(seconds)
+
     def done(self, uid: str) -> None:
         """End an attempt that found a node, or whose pod need not be scheduled any more."""
         self._in_flight.done(uid)
@@ -483,7 +487,11 @@ class SchedulingQueue:
             self._in_flight.done(queued.pod.uid)
 
     def flush_backoff(self, now: float) -> None:
-        """Move the pods whose back-off is over to the active queue. PreEnqueue has admitted them before."""
+        """Once a second: move the pods whose back-off is over to the active queue. PreEnqueue has admitted them before.
+
+        Pods that cost much get a part of the second.
+        """
+        self._places.costly_turns.second_passed()
         while ripe := [head for head in self._places.heads_of_backoff() if not is_backing_off(head, now)]:
             for element in ripe:
                 self._places.take_out(element)
@@ -618,7 +626,8 @@ class SchedulingQueue:
         if bundle is not None and self._policy.class_of(pod) != bundle.key:
             self._places.go_alone(queued)
         elif bundle is None and place in (ACTIVE, BACKOFF):
-            self._places.put(queued, place)  # its order may have changed
+            self._places.remove(queued.key)
+            self._places.put(queued, place)  # its order may have changed, or what it costs
         elif place == GATED and not is_own_write(before, pod.pod):
             self._places.gated.renew(queued)
 

@@ -34,6 +34,8 @@ _NO_LABELS: Final[Mapping[str, str]] = {}
 _LEAST_QUESTIONS: Final = 512
 """The number of columns that are kept, besides four per group of like pods. It needs a limit, because the counters do
 not learn when the last pod that uses a column has gone, and each release of a Deployment may need a new one."""
+_BYTES_PER_PART: Final = 256
+"""A requirement of a question, or a value of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,9 @@ class TopologyCounts:
         self._namespaces = NamespaceLabels()
         self._groups = PodGroups()
         self._index: MatchIndex[PodMatch] = MatchIndex()
-        self._columns: RecentColumns[PodMatch] = RecentColumns(budget_bytes, self._no_longer_counted)
+        self._columns: RecentColumns[PodMatch] = RecentColumns(
+            budget_bytes, self._no_longer_counted, lambda match: _BYTES_PER_PART * match.size
+        )
         self._held = HeldTerms(nodes, budget_bytes)
         self.changes = 0
         """The number of changes: of counted pods, and of namespaces' labels."""

@@ -194,11 +194,26 @@ WIRE: dict[str, Action] = {
 """Answers that are no HTTP, or break its rules."""
 
 
+ALIKE = (
+    *("400", "404", "405", "413", "422", "504"),
+    *("negative", "infinity", "garbage", "superscript", "empty", "429-1"),
+    *("a-list", "null", "another-kind", "a-permanent-redirect", "100-for-ever", "304", "a-redirect"),
+    *("a-tls-alert", "noughts", "http-2", "a-code-that-is-no-number", "a-length-that-is-no-number"),
+    *("a-negative-length", "more-than-its-length", "a-header-without-an-end", "an-empty-body"),
+    *("closed", "cut-in-the-head", "cut-in-the-body", "a-number", "an-empty-object", "error-500"),
+)
+"""How names of actions end of which another one of each family says nearly as much."""
+
+
 # --- families -------------------------------------------------------------------------------------------------------
 
 
 def family(name: str, requests: Requests, actions: dict[str, Action], **more: Any) -> list[Fault]:
-    return [Fault(f"{name}-{what}", requests, action, **more) for what, action in actions.items()]
+    """A fault for each action, with its name after the family's."""
+    return [
+        Fault(f"{name}-{what}", requests, action, **{"is_rare": what.endswith(ALIKE)} | more)
+        for what, action in actions.items()
+    ]
 
 
 CODES: dict[str, Action] = {str(code): Answer(code) for code in (400, 401, 403, 404, 405, 409, 413, 422, 500, 503, 504)}
@@ -222,13 +237,26 @@ BINDING_FAULTS = [
     *family("bindings", BINDINGS, CUTS),
     *family("bindings", BINDINGS, WIRE, speaks_http=False),
     *family("bindings-retry-after", BINDINGS, {name: throttled(text) for name, text in RETRY_AFTERS.items()}),
-    *family("bindings-503-retry-after", BINDINGS, {"an-hour": throttled("3600", 503), "1": throttled("1", 503)}),
+    *family(
+        "bindings-503-retry-after",
+        BINDINGS,
+        {"an-hour": throttled("3600", 503), "1": throttled("1", 503)},
+        is_rare=True,
+    ),
     Fault("bindings-some-of-each", Requests("create", "pods/binding", probability=0.3), Applied(Reset()), seconds=5),
     Fault("bindings-slow-answers", BINDINGS, SlowAnswer(200), seconds=5),
     Fault("bindings-hang", BINDINGS, Hang(), seconds=5),
     Fault("bindings-applied-then-hang", BINDINGS, Applied(Hang()), seconds=5),
     Fault("bindings-hang-for-ever", BINDINGS, Hang(for_ever=True), seconds=5, is_long=True, heals_within=75),
     Fault("bindings-come-and-go", BINDINGS, Answer(503), seconds=6, on_off=(0.3, 0.3)),
+    *family(
+        "bindings-that-hang-are-told",
+        HURT_BINDINGS,
+        {"hang": Hang(), "take-20-s-and-fail": Delay(20, Answer(500))},
+        hurt_pods=100,
+        seconds=5,
+        told=(r'"writes_hang".*"namespace":"[\w-]+-hurt"',),
+    ),
     *family(
         "bindings-of-one-namespace",
         HURT_BINDINGS,
@@ -313,12 +341,24 @@ REFUSALS: dict[str, Action] = {
     "hang": Hang(),
     "slow": Delay(2),
 }
+WATCH_DOWN = (
+    r'kscheduler_watch_down_seconds\{reason="[^"]+",resource="pods"\} [1-9]',
+    r"\bpods: list or watch fails: no watch for \d+ s: .*tried again",
+)
 OPENING_FAULTS = [
     *family("watches-opened-again", WATCHES, REFUSALS, open_watches="end"),
-    *family("watches-opened-again", WATCHES, WIRE, open_watches="end", speaks_http=False),
+    *family(
+        "watches-down-is-told",
+        WATCHES,
+        {what: REFUSALS[what] for what in ("503", "429-an-hour", "reset", "hang", "an-html-page")},
+        open_watches="end",
+        seconds=5,
+        told=WATCH_DOWN,
+    ),
+    *family("watches-opened-again", WATCHES, WIRE, open_watches="end", speaks_http=False, is_rare=True),
 ]
 LIST_FAULTS = [
-    *family("lists", RELISTS, REFUSALS, open_watches="expire"),
+    *family("lists", RELISTS, REFUSALS, open_watches="expire", is_rare=True),
     *family(
         "lists",
         Requests("list", "pods|nodes"),
@@ -333,7 +373,7 @@ LIST_FAULTS = [
         },
         open_watches="expire",
     ),
-    *family("lists", RELISTS, WIRE, open_watches="expire", speaks_http=False),
+    *family("lists", RELISTS, WIRE, open_watches="expire", speaks_http=False, is_rare=True),
     Fault("lists-of-pods-one-unreadable", Requests("list", "pods"), Edited(last_unreadable), open_watches="expire"),
     Fault("lists-of-pods-one-nameless", Requests("list", "pods"), Edited(last_nameless), open_watches="expire"),
     Fault("lists-of-nodes-one-unreadable", Requests("list", "nodes"), Edited(last_unreadable), open_watches="expire"),
@@ -356,10 +396,10 @@ OTHER_WRITES: dict[str, Action] = {
     "hang": Hang(),
 }
 WRITE_FAULTS = [
-    *family("events", EVENTS, OTHER_WRITES),
-    *family("status", STATUS, OTHER_WRITES),
+    *family("events", EVENTS, OTHER_WRITES, is_rare=True),
+    *family("status", STATUS, OTHER_WRITES, is_rare=True),
     *family("evictions", EVICTIONS, OTHER_WRITES, traffic="preemption"),
-    *family("claims", CLAIMS, OTHER_WRITES, traffic="claims"),
+    *family("claims", CLAIMS, OTHER_WRITES, traffic="claims", is_rare=True),
     *family("events-of-one-namespace", Requests("*", "events", HURT), {"hang": Hang()}, hurt_pods=100, seconds=5),
 ]
 LEASE_FAULTS = family(
@@ -444,13 +484,3 @@ ON_THE_REAL_ONE = frozenset(
     }
 )
 """Those that are always played on both API servers; the others on the embedded one."""
-
-ALIKE = (
-    *("-400", "-404", "-405", "-413", "-422", "-504"),
-    *("-negative", "-infinity", "-garbage", "-superscript", "-empty", "429-1"),
-    *("-a-list", "-null", "-another-kind", "-a-permanent-redirect", "-100-for-ever", "-304", "-a-redirect"),
-    *("-a-tls-alert", "-noughts", "-http-2", "-a-code-that-is-no-number", "-a-length-that-is-no-number"),
-    *("-a-negative-length", "-more-than-its-length", "-a-header-without-an-end", "-an-empty-body"),
-    *("-closed", "-cut-in-the-head", "-cut-in-the-body", "-a-number", "-an-empty-object", "-error-500"),
-)
-"""How the ids of faults end that are played with KSCHEDULER_FAULTS=all only: others of their families say as much."""

@@ -245,7 +245,9 @@ class Fault:
     """With leader election; a process that ends, since it has lost its Lease, is started again."""
     speaks_http: bool = True
     """False: what answers truly does not, and may be called so."""
-    told: str = ""
-    """A regular expression of what log, metrics or readiness say while it lasts."""
+    told: tuple[str, ...] = ()
+    """Regular expressions of what log, metrics or readiness say while it lasts."""
     is_long: bool = False
     """It takes minutes: played with KSCHEDULER_LONG=1 only."""
+    is_rare: bool = False
+    """Others say nearly as much: played with KSCHEDULER_FAULTS=all only."""

@@ -125,7 +125,7 @@ class FaultProxy:
         self.over.clear()
         if isinstance(fault.does, Unreachable) and not fault.does.silently:
             for writer in self.connections:
-                writer.transport.abort()
+                http1.reset(writer)
         if fault.open_watches != "stay":
             for stream in tuple(self.streams):
                 stream.end_in_order(EXPIRED if fault.open_watches == "expire" else b"")
@@ -190,7 +190,7 @@ class FaultProxy:
             self.met[fault.id] += 1
             if fault.does.silently:
                 await self.over.wait()
-            writer.transport.abort()
+            http1.reset(writer)
             return
         self.connections.add(writer)
         connection = Connection(self, reader, writer)
@@ -253,12 +253,13 @@ class Connection:
                 return not action.closes
             case Hang():
                 await self._hang(for_ever=action.for_ever)
+                http1.reset(self._writer)
                 return False
             case Reset():
                 if action.quietly:
                     self._writer.close()
                 else:
-                    self._writer.transport.abort()
+                    http1.reset(self._writer)
                 return False
             case Delay():
                 await asyncio.sleep(action.seconds)
@@ -372,7 +373,7 @@ class Connection:
         await writer.drain()
         if action.resets:
             await asyncio.sleep(0.05)  # else the reset overtakes what was written
-            writer.transport.abort()
+            http1.reset(writer)
         else:
             writer.close()
         return False
@@ -429,7 +430,7 @@ class Stream:
         if fault is None or not isinstance(fault.does, StallStream) or fault.does.for_ever:
             return
         if not fault.does.passes_later:
-            self._writer.transport.abort()
+            http1.reset(self._writer)
         self._passes.set()
 
     def _count(self, fault: Fault) -> None:
@@ -447,7 +448,7 @@ class Stream:
             case "chunk":
                 self._writer.write(http1.chunk_bytes(line)[: -2 - len(line) // 2])
             case _:
-                self._writer.transport.abort()
+                http1.reset(self._writer)
                 return
         self._writer.close()
 

@@ -58,7 +58,7 @@ def answered(compiler: PatientCompiler, expression: str, device: Device = GPU) -
 
 
 def compiler() -> PatientCompiler:
-    return PatientCompiler(SelectorCompiler("1.37"), 8)
+    return PatientCompiler(SelectorCompiler("1.37"))
 
 
 def test_what_is_short_is_answered_at_once() -> None:

@@ -11,9 +11,9 @@ from kscheduler.client.errors import (
     APIError,
     ClientError,
     CredentialsError,
+    ForeignAnswerError,
     NotSentError,
     UnknownOutcomeError,
-    WrongAnswerError,
 )
 from kscheduler.client.errors import StatusAnswer as WireStatus
 from kscheduler.client.retry_after import LONGEST_RETRY_AFTER_SECONDS
@@ -34,7 +34,7 @@ def refusal(code: int, message: str = "no") -> APIError:
 
 
 LOST = UnknownOutcomeError("no answer")
-A_PAGE = WrongAnswerError("answered 200 with a page")
+A_PAGE = ForeignAnswerError("answered 200 with a page")
 NOT_SENT = NotSentError("connection refused")
 
 
@@ -71,7 +71,9 @@ class Impatient(VirtualClock):
 
 
 async def bound(
-    binds: list[ClientError | None], reads: list[Pod | Exception], on_throttled: Callable[[], None] = lambda: None
+    binds: list[ClientError | None],
+    reads: list[Pod | Exception],
+    on_throttled: Callable[[str, APIError], None] = lambda _namespace, _failure: None,
 ) -> tuple[Status, ScriptedPods, Impatient]:
     """What becomes of a bind to `node` under this script, all of which must be used."""
     pods, clock = ScriptedPods(binds, reads), Impatient()
@@ -175,9 +177,9 @@ async def test_pauses_grow_to_ten_seconds_and_differ_between_pods() -> None:
 
 
 async def test_throttling_is_told_to_the_limit() -> None:
-    reported: list[int] = []
-    await bound([refusal(429), refusal(429), None], [], lambda: reported.append(1))
-    assert len(reported) == 2
+    reported: list[str] = []
+    await bound([refusal(429), refusal(429), None], [], lambda namespace, _: reported.append(namespace))
+    assert reported == ["default", "default"]
 
 
 async def test_a_worker_is_held_for_half_a_minute_at_most_however_long_the_server_wants() -> None:
