@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from io import BufferedReader
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, Final, cast
 
 import msgspec
 import yaml
@@ -51,10 +51,10 @@ from kscheduler.api.storage import (
 )
 from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
+from kscheduler.bounded import yaml_objects
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates, parse_feature_gates
 from kscheduler.config.loader import LoadedConfig, default_configuration, from_tree
-from kscheduler.config.reading.yaml_tree import LOADER
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.registry import Registry
 from kscheduler.whatif.fields.unknown_fields import misspelt, nearest
@@ -62,16 +62,8 @@ from kscheduler.whatif.gate_owners import gate_owners
 
 _GZIP_MAGIC = b"\x1f\x8b"
 STANDARD_INPUT = "-"
-
-
-class _ManifestLoader(LOADER):  # type: ignore[misc]  # one of two classes, as PyYAML was built
-    """Loads YAML with times as text, as in JSON."""
-
-
-_ManifestLoader.yaml_implicit_resolvers = {
-    first: [resolver for resolver in resolvers if resolver[0] != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in LOADER.yaml_implicit_resolvers.items()
-}
+MOST_UNPACKED_BYTES: Final = 512 << 20
+"""Of a gzipped file, or of a line of one: a dump of a hundred thousand pods."""
 
 
 class ScenarioError(ValueError):
@@ -221,6 +213,10 @@ def read_source(path: str, gates: FeatureGates = DEFAULT_GATES) -> Iterator[Scen
                     yield parse_line(document, f"{name}:{number}", built_in)
     except EOFError:
         raise ScenarioError(f"{name}: the gzip stream ends in the middle") from None
+    except _TooLargeError:
+        raise ScenarioError(f"{name}: more than {MOST_UNPACKED_BYTES:,} bytes when unpacked: unpack it first") from None
+    except MemoryError:
+        raise ScenarioError(f"{name}: larger than the memory") from None
     except zlib.error as error:
         raise ScenarioError(f"{name}: not a gzip stream: {error}") from None
     except OSError as error:
@@ -320,7 +316,29 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
 
 def _unpacked(file: BufferedReader) -> IO[bytes]:
     is_packed = file.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC)
-    return cast("IO[bytes]", gzip.GzipFile(fileobj=file)) if is_packed else file
+    return cast("IO[bytes]", _Unpacking(fileobj=file)) if is_packed else file
+
+
+class _TooLargeError(Exception):
+    """A gzipped file has more in it than is unpacked."""
+
+
+class _Unpacking(gzip.GzipFile):
+    """A gzipped file, unpacked as far as its reader keeps it: a kilobyte of gzip may be a megabyte of zeros."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        """The rest, or so many bytes. Raises `_TooLargeError`."""
+        return _bounded(super().read(MOST_UNPACKED_BYTES + 1 if size is None or size < 0 else size))
+
+    def readline(self, size: int | None = -1) -> bytes:
+        """Raises `_TooLargeError`."""
+        return _bounded(super().readline(MOST_UNPACKED_BYTES + 1 if size is None or size < 0 else size))
+
+
+def _bounded(data: bytes) -> bytes:
+    if len(data) > MOST_UNPACKED_BYTES:
+        raise _TooLargeError
+    return data
 
 
 def _documents(file: IO[bytes], path: str, name: str) -> Iterator[tuple[int, "bytes | msgspec.Raw | dict[str, Any]"]]:
@@ -412,7 +430,7 @@ def _is_list(tree: dict[str, Any], kind: str) -> bool:
 def yaml_documents(text: bytes, name: str) -> Iterator[dict[str, Any]]:
     """The documents of a YAML file without empty documents. Raises `ScenarioError`."""
     try:
-        for tree in yaml.load_all(text, Loader=_ManifestLoader):
+        for tree in yaml_objects.documents(text):
             if tree is None:
                 continue
             if not isinstance(tree, dict):

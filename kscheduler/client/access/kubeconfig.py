@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from kscheduler.bounded import yaml_objects
 from kscheduler.client.errors import ConfigurationError
 
 _LISTS = (("clusters", "cluster"), ("users", "user"), ("contexts", "context"))
@@ -24,15 +25,12 @@ _CLUSTER_FILES = ("certificate-authority",)
 _USER_FILES = ("client-certificate", "client-key", "tokenFile")
 _DATA = ("certificate-authority-data", "client-certificate-data", "client-key-data")
 _LARGEST_FILE = 4 * 1024 * 1024
-_MOST_NESTED = 100
 _TOO_DEEP = "exceeded maximum nesting depth"
 """libyaml's own words: it looks ahead, and may say so before we have counted."""
 
 _TEXTS = ("token", "username", "password")
 _USER_INFO = re.compile(r"//[^/?#]*@")
 _IDENTITY = ("client-certificate", "client-key")
-
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +98,7 @@ def _read(path: str) -> dict[str, Any]:
 
 def _parse(path: str, body: bytes) -> dict[str, Any]:
     try:
-        _refuse_deep(body)
-        tree = yaml.load(body, Loader=_Loader)  # noqa: S506  # a safe loader, the fast one where it exists
+        tree = yaml_objects.document(body)
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         message = f"kubeconfig {path}: {_yaml_problem(error)}"
         raise ConfigurationError(message) from None
@@ -114,21 +111,11 @@ def _parse(path: str, body: bytes) -> dict[str, Any]:
     return tree
 
 
-def _refuse_deep(body: bytes) -> None:
-    """Raises `ValueError` for what is nested too deep: libyaml's composer recurses in C, and would end the process."""
-    depth = 0
-    for event in yaml.parse(body, Loader=_Loader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > _MOST_NESTED:
-            message = f"nested more than {_MOST_NESTED} deep"
-            raise ValueError(message)
-
-
 def _yaml_problem(error: Exception) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = str(getattr(error, "problem", None) or error).splitlines()[0]
     if problem == _TOO_DEEP:
-        problem = f"nested more than {_MOST_NESTED} deep"
+        problem = f"nested more than {yaml_objects.MOST_NESTED} deep"
     return f"line {mark.line + 1}: {problem}" if mark is not None else f"not YAML: {problem}"
 
 

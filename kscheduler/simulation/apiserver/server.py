@@ -8,17 +8,19 @@ workload); they are async context managers made from the server, started after i
 """
 
 import asyncio
+import ipaddress
 import random
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
+from urllib.parse import urlsplit
 
 import msgspec
 import yaml
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from kscheduler.simulation.apiserver import openapi
 from kscheduler.simulation.apiserver.discovery import Discovery
@@ -28,12 +30,17 @@ from kscheduler.simulation.apiserver.handlers import Handlers, respond, respond_
 from kscheduler.simulation.apiserver.rendering import encode
 from kscheduler.simulation.apiserver.service_proxy import ServiceProxy
 from kscheduler.simulation.apiserver.watch_handler import Watches
-from kscheduler.simulation.kinds.api_errors import ApiError, Object, bad_request
+from kscheduler.simulation.kinds.api_errors import ApiError, Object, another_host, bad_request
 from kscheduler.simulation.kinds.resources import USUAL, ServedKinds
 from kscheduler.simulation.objects.registry import ObjectRegistry, utc_now
 from kscheduler.simulation.objects.store import ObjectStore
 
 _SHUTDOWN_SECONDS = 2.0
+
+_OTHER_NAME: Final = (
+    "this server listens on this machine only, and is asked by address or as localhost: a page in a browser could "
+    "reach it by any other name; --host lets others in"
+)
 
 
 class EmbeddedAPIServer:
@@ -75,6 +82,9 @@ class EmbeddedAPIServer:
         self._admin = admin
         self._runner: web.ServerRunner | None = None
         self._address = ("", 0)
+        self._is_local = True
+        """Whether it can be reached from this machine only. A page in a browser here must not reach it by a name that
+        resolves to this machine (DNS rebinding); who listens on other addresses has chosen who may come."""
 
     @property
     def url(self) -> str:
@@ -97,6 +107,7 @@ class EmbeddedAPIServer:
         self._runner = runner
         bound = runner.addresses[0]
         self._address = (str(bound[0]), int(bound[1]))
+        self._is_local = ipaddress.ip_address(self._address[0].partition("%")[0]).is_loopback
 
     async def aclose(self) -> None:
         """End all watches, finish requests in flight, stop listening."""
@@ -133,6 +144,8 @@ class EmbeddedAPIServer:
         return text
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if self._is_local and not _names_this_machine(request.headers.get(hdrs.HOST, "")):
+            return respond_error(another_host(_OTHER_NAME))
         if self._admin and request.path == "/_faults":
             return await self._obey(request)
         return await self._gate.handle(request)
@@ -152,6 +165,15 @@ class EmbeddedAPIServer:
             except msgspec.DecodeError as error:
                 return respond_error(bad_request(f"/_faults: {mistake_in(error)}"))
         return respond(encode({"active": self.faults.active, "happened": self.faults.happened}))
+
+
+def _names_this_machine(host_field: str) -> bool:
+    """Whether the Host field is an address or localhost; browsers always send one."""
+    try:
+        host = (urlsplit(f"//{host_field}").hostname or "").removesuffix(".")
+        return not host_field or host == "localhost" or bool(ipaddress.ip_address(host.partition("%")[0]))
+    except ValueError:
+        return False
 
 
 Service = Callable[[EmbeddedAPIServer], AbstractAsyncContextManager[object]]

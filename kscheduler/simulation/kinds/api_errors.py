@@ -133,6 +133,11 @@ def forbidden(resource: str, group: str, name: str, reason: str) -> ApiError:
     return ApiError(403, "Forbidden", message, _details(resource, group, name))
 
 
+def another_host(message: str) -> ApiError:
+    """403: the request is to a name that is not this server's."""
+    return ApiError(403, "Forbidden", message)
+
+
 def expired(message: str) -> ApiError:
     """410: the history that the request needs is gone."""
     return ApiError(410, "Expired", message)
