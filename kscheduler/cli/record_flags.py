@@ -29,7 +29,8 @@ def add_record_flags(parser: Any, where: str = "") -> None:
         metavar="DIR",
         default="",
         help=f"{where}record what comes in and what is decided in files of this directory, for `kscheduler replay`; it "
-        "is made if it is not there (default: nothing is recorded)",
+        "is made if it is not there (default: nothing is recorded). Names, and values of labels and annotations, are in "
+        "them as they are, unless --record-redact is given",
     )
     parser.add_argument(
         "--record-max-size",
