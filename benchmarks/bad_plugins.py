@@ -3,11 +3,13 @@
     python -m benchmarks.bad_plugins [--seconds 4] [--rate 500] [--nodes 500] [--on-failure Fail] [--rounds 7]
 
 In process, with the real queue, cache, cycle, workers and quarantine; the API server is a function that takes 2 ms.
-Pods of two profiles arrive evenly, four of `theirs` (in-tree plugins) for one of `mine` (these, and a score plugin):
+Pods of two profiles arrive evenly, four of `theirs` (in-tree plugins) for one of `mine` (these, and a score plugin),
+those of `mine` in three namespaces in turn:
 
     before    the plugin is sound
-    during    it misbehaves, until it has its third strike
-    after     it is called no more; its profile's pods arrive as before, and fail as the policy says
+    during    it misbehaves, until it has answered nobody for three pods of two namespaces or more
+    after     it is called no more, but for a trial now and then; its profile's pods arrive as before, and fail as the
+              policy says
 
 The figures are of `theirs` alone: from `on_add` to the sent Binding. The columns p50 and p99 are wall time, of all pods
 of a stretch in all rounds: what they show of a busy machine is mostly the machine.
@@ -54,6 +56,7 @@ from kscheduler.framework.plugin import Plugin, Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.plugins.in_tree import registry
+from kscheduler.scheduling.supervision.circuit import State
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
 from kscheduler.scheduling.work.workers import Workers
 from kscheduler.simulation.scenarios.service import CountedEvents
@@ -230,7 +233,12 @@ class Cluster:
         self.added += 1
         name = f"{profile}-{self.added}"
         container = {"name": "main", "image": "app:v1", "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}}}
-        metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}", "resourceVersion": "1"}
+        metadata = {
+            "name": name,
+            "namespace": f"namespace-{self.added % 3}",
+            "uid": f"uid-{name}",
+            "resourceVersion": "1",
+        }
         pod = convert({"metadata": metadata, "spec": {"schedulerName": profile, "containers": [container]}}, Pod)
         self.store[pod.key] = pod
         if profile == "theirs":
@@ -280,7 +288,8 @@ async def play(way: str, options: argparse.Namespace) -> tuple[dict[str, Stretch
         task.cancel()
     await asyncio.wait(working)
     point = "".join(found.extension_point for found in quarantines()) or "not quarantined"
-    return stretches, f"{supervisor.strikes(Moody.name)} strikes in {seconds:.2f} s ({point})"
+    opened = cluster.assembly.ports.observations.plugin_circuit_changes[Moody.name, "mine", State.OPEN.value]
+    return stretches, f"opened {opened} times, first after {seconds:.2f} s ({point})"
 
 
 @dataclass

@@ -21,7 +21,8 @@ from aiohttp import web
 
 from kscheduler.api.kinds import NODES, PODS
 from kscheduler.client import APIClient, plain_connection
-from kscheduler.client.watch import ListDecoder, WatchDecoder
+from kscheduler.client.lists import ListDecoder
+from kscheduler.client.watch import WatchDecoder
 from kscheduler.informers import InformerFactory
 from kscheduler.logs import configure
 

@@ -9,7 +9,7 @@ not scheduled first, they run already.
 
 Each point is a process of its own, and all points are played in rounds: what disturbs the machine for a minute hits
 each of them once. Drawn are medians. What is measured is kept at once beside the pictures, and `--resume` goes on where
-a run was interrupted. Needs matplotlib: pip install 'kscheduler[plots]'.
+a run was interrupted. Needs matplotlib: pip install '.[plots]' in a checkout.
 """
 
 import argparse
@@ -268,7 +268,7 @@ def main(arguments: list[str] | None = None) -> int:
     if min(options.most_nodes, options.nodes, options.pods, options.rounds) < 1 or options.most_running < 0:
         raise SystemExit("--most-nodes, --nodes, --pods, --rounds must be at least 1, --most-running at least 0")
     if importlib.util.find_spec("matplotlib") is None:  # found missing before the measuring, not after
-        raise SystemExit("matplotlib is not installed: pip install 'kscheduler[plots]'")
+        raise SystemExit("matplotlib is not installed: pip install '.[plots]' in a checkout")
     pictures = {
         "nodes": (0, [*by_nodes(options.most_nodes, options.pods)]),
         "running": (options.nodes, [*by_running(options.most_running, options.pods, options.nodes)]),

@@ -38,12 +38,12 @@ def ends_this_task(failure: BaseException) -> bool:
     return task is not None and task.cancelling() > 0
 
 
-async def end_others(seconds: float) -> list[str]:
-    """Cancel all other tasks of the loop; returns the names of those that have not ended after this time.
+async def end_others(seconds: float, kept: Collection["asyncio.Task[Any]"] = ()) -> list[str]:
+    """Cancel all other tasks of the loop but `kept`; returns the names of those that have not ended after this time.
 
     `asyncio.run` would wait for such a task for ever.
     """
-    others = asyncio.all_tasks() - {asyncio.current_task()}
+    others = asyncio.all_tasks() - {asyncio.current_task()} - set(kept)
     for task in others:
         task.cancel()
     _, deaf = await asyncio.wait(others, timeout=seconds) if others else (others, others)

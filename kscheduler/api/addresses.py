@@ -1,4 +1,6 @@
-"""IP addresses that a scheduler never calls on somebody's behalf: where clouds hand out credentials of the machine.
+"""IP addresses that a scheduler never calls on somebody's behalf, and hosts by which it may be asked itself.
+
+Never called is where clouds hand out credentials of the machine.
 
 The problem: whoever may write an address into a configuration makes this process send a request from its own network.
 169.254.169.254 and its neighbours answer such requests with credentials. They are easy to name and hard to recognise,
@@ -10,9 +12,10 @@ Limit: a network may translate other prefixes of its own; nobody outside can kno
 """
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final
+from urllib.parse import urlsplit
 
 _LINK_LOCAL: Final = "is link-local"
 _METADATA: Final = "is where a cloud hands out credentials of the machine"
@@ -52,6 +55,19 @@ def why_never_called(host: str) -> str:
     return _METADATA if is_metadata else ""
 
 
+def is_named_safely(authority: str, accepted: Container[str] = ()) -> bool:
+    """Whether a request's Host (or the authority of its Origin) is an address, localhost, an accepted name, or empty.
+
+    Browsers always send one. A page of another site whose own name resolves to this machine (DNS rebinding) sends that
+    name.
+    """
+    try:
+        host = (urlsplit(f"//{authority}").hostname or "").removesuffix(".")
+        return not authority or host == "localhost" or host in accepted or bool(ip_address(host.partition("%")[0]))
+    except ValueError:
+        return False
+
+
 def _address(host: str) -> IPv4Address | IPv6Address | None:
     """What a resolver makes of the text without asking anybody."""
     try:
@@ -75,3 +91,13 @@ def _ipv4_inside(address: IPv6Address) -> Iterator[IPv4Address]:
         yield address.sixtofour
     if address.teredo is not None:
         yield from address.teredo
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address can be reached from this machine only. Of names only localhost counts."""
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return host == "localhost"
+    inner = getattr(address, "ipv4_mapped", None)  # how a socket for both families shows IPv4
+    return bool((inner or address).is_loopback)

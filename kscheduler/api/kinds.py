@@ -58,6 +58,11 @@ class Kind:
         return f"{prefix}/{self.plural}"
 
     @property
+    def may_have_namespaces(self) -> bool:
+        """Whether its objects may have a namespace. Kinds of plugins need not say so."""
+        return self.namespaced or KINDS.get(self.plural) is not self
+
+    @property
     def group_version(self) -> str:
         """`group/version` as in discovery and `apiVersion`."""
         return f"{self.group}/{self.version}" if self.group else self.version

@@ -7,9 +7,10 @@ value in *preferred* node affinity, and any text as the number of `Gt` and `Lt`.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 
 from kscheduler.api.core import LabelSelector, LabelSelectorRequirement, NodeSelectorRequirement, NodeSelectorTerm
 
@@ -108,6 +109,11 @@ class Selector:
         return True
 
     @property
+    def size(self) -> int:
+        """How many requirements and values it has: what it takes in memory follows from that."""
+        return sum([1 + len(requirement.values) for requirement in self.requirements])
+
+    @property
     def is_empty(self) -> bool:
         """Whether there are no requirements (so that it matches everything, unless it is `NOTHING`)."""
         return not self.requirements
@@ -117,13 +123,18 @@ NOTHING = Selector(nothing=True)
 EVERYTHING = Selector()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NodeTerm:
     """A parsed node selector term: requirements on labels and on `metadata.name`."""
 
     labels: tuple[Requirement, ...] = ()
     fields: tuple[Requirement, ...] = ()
     nothing: bool = field(default=False)
+
+    @cached_property
+    def joint_labels(self) -> tuple[Requirement, ...]:
+        """Requirements that together say the same as `labels`, at most one for each key and operator."""
+        return self.labels if len(self.labels) < 2 else _joint(self.labels)
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
         """Whether a node with these labels and this name satisfies the term."""
@@ -150,8 +161,8 @@ def parse_label_selector(selector: LabelSelector | None) -> Selector:
 
 def parse_node_selector_map(node_selector: Mapping[str, str]) -> NodeTerm:
     """Parse `spec.nodeSelector`: every label must have exactly this value, even a value that no label can have."""
-    requirements = (Requirement(key, Operator.IN, frozenset((value,))) for key, value in node_selector.items())
-    return NodeTerm(tuple(sorted(requirements, key=_order)))
+    pairs = sorted(node_selector.items())
+    return NodeTerm(tuple([Requirement(key, Operator.IN, frozenset((value,))) for key, value in pairs]))
 
 
 def parse_node_term(term: NodeSelectorTerm) -> NodeTerm:
@@ -160,6 +171,33 @@ def parse_node_term(term: NodeSelectorTerm) -> NodeTerm:
     fields = tuple(_field_requirement(expression) for expression in term.match_fields)
     nothing = not (labels or fields) or any(part.operator is Operator.NEVER for part in (*labels, *fields))
     return NodeTerm(labels, fields, nothing)
+
+
+def _joint(requirements: Sequence[Requirement]) -> tuple[Requirement, ...]:
+    """All requirements on a key with the same operator in one: In by the values of all, NotIn by those of any, and of
+    the bounds the narrowest. The order is that of the first of each.
+    """
+    alike: dict[tuple[str, Operator], list[Requirement]] = {}
+    for requirement in requirements:
+        alike.setdefault((requirement.key, requirement.operator), []).append(requirement)
+    if len(alike) == len(requirements):
+        return tuple(requirements)
+    return tuple(each[0] if len(each) == 1 else _one_of_all(each) for each in alike.values())
+
+
+def _one_of_all(alike: Sequence[Requirement]) -> Requirement:
+    key, operator = alike[0].key, alike[0].operator
+    match operator:
+        case Operator.IN:
+            return Requirement(key, operator, frozenset.intersection(*(each.values for each in alike)))
+        case Operator.NOT_IN:
+            return Requirement(key, operator, frozenset().union(*(each.values for each in alike)))
+        case Operator.GT:
+            return max(alike, key=lambda each: each.bound)
+        case Operator.LT:
+            return min(alike, key=lambda each: each.bound)
+        case _:
+            return alike[0]
 
 
 def _label_requirement(expression: LabelSelectorRequirement) -> Requirement:

@@ -2,7 +2,8 @@
 
 import socket
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
@@ -16,17 +17,38 @@ from kscheduler.election import Election, Elector, Fence, Timing, boot_time
 from kscheduler.election.announcements import Announcements
 from kscheduler.election.lease_client import LeaseClient
 from kscheduler.election.watchdog import Watchdog
+from kscheduler.informers.factory import KnownState
 
 LEASE_CONNECTIONS: Final = 2
 """The watch has a connection of its own; one request at a time, and another while a broken connection is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierTerm:
+    """What a process that has lost its lease goes on with: what it has seen, and nothing that it has begun."""
+
+    options: Options
+    """With the configuration that was in force."""
+    elector: Elector
+    views: Mapping[str, KnownState]
+    """By resource; the others are listed again."""
+    reachability: APIServerReachability
+    """An outage goes on."""
 
 
 class Leadership:
     """An election, and the connection that nothing else uses: a lease must not wait behind ten thousand binds."""
 
     def __init__(
-        self, options: Options, connection: Connection, reachability: APIServerReachability, fence: Fence
+        self,
+        options: Options,
+        connection: Connection,
+        reachability: APIServerReachability,
+        fence: Fence,
+        elector: Elector | None = None,
     ) -> None:
+        """`elector`: of a process that has led before."""
+        self._elector = elector
         self._settings = options.config.configuration.leader_election
         self._controller = options.config.configuration.profiles[0].scheduler_name
         self._options = options
@@ -38,15 +60,15 @@ class Leadership:
     def election(self, recorder: EventRecorder) -> Election:
         """The election; its Events go through `recorder`, whose connections no fence closes."""
         settings, clock = self._settings, self._options.clock
-        identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+        elector = self._elector or Elector(f"{socket.gethostname()}_{uuid.uuid4()}", timing_of(settings))
         place = settings.resource_namespace, settings.resource_name
         now = clock_of(clock)
         return Election(
-            Elector(identity, timing_of(settings)),
+            elector,
             LeaseClient(self.client, *place, silence_seconds=settings.renew_deadline.seconds),
             self.fence,
             Watchdog(now, self._options.end_at_once),
-            Announcements(*place, identity, recorder, self._controller, clock),
+            Announcements(*place, elector.identity, recorder, self._controller, clock),
             clock,
             now,
         )

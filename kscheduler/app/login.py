@@ -39,6 +39,11 @@ class LoginConnections:
     authentication: Connection
     authorization: Connection
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Those of both, for the log."""
+        return (*self.authentication.warnings, *self.authorization.warnings)
+
 
 async def login_connections(serving: HTTPServing, own: Connection) -> LoginConnections:
     """As the flags say; otherwise the scheduler's own. Raises `ConfigurationError`."""

@@ -11,6 +11,7 @@ while this process does not lead; only an extender that binds writes by itself, 
 import asyncio
 import socket
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Final
@@ -31,15 +32,18 @@ from kscheduler.api.kinds import (
     Kind,
 )
 from kscheduler.app.extender_connections import ExtenderConnections
-from kscheduler.app.leadership import Leadership, fence_of
+from kscheduler.app.leadership import EarlierTerm, Leadership, fence_of
 from kscheduler.app.monitors.api_server_monitor import APIServerMonitor
+from kscheduler.app.monitors.hanging_writes import HangingWritesMonitor
 from kscheduler.app.monitors.memory_watch import MemoryWatch, cgroup_limit, limit_with_alarm, resident_bytes
 from kscheduler.app.options import Options
 from kscheduler.app.removed_profiles import RemovedProfiles
 from kscheduler.app.server_version import ServerVersion
 from kscheduler.assembly import Adoption, Assembly, Ports, Ruleset, group_apis
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
+from kscheduler.bounded.weights import weight_of
 from kscheduler.client.access.connection import Connection, host_of
+from kscheduler.client.errors import APIError
 from kscheduler.client.events.recorder import EventRecorder
 from kscheduler.client.reachability import APIServerReachability
 from kscheduler.client.rest import APIClient
@@ -85,6 +89,7 @@ MOST_WORKERS_PER_PARALLELISM: Final = 4
 CONNECTIONS_OF_PLUGINS: Final = 8
 """For what plugins ask the API server by themselves."""
 MOST_ASKED_PODS: Final = 64
+_TEMPLATES_BYTES: Final = 8 * 2**20
 """Whose claim templates are kept: more than are asked about at a time."""
 CONNECTIONS_BESIDE_BINDS: Final = 32
 """For conditions, evictions, volumes and lists: a storm of such requests must not delay the binds."""
@@ -93,8 +98,9 @@ CONNECTIONS_BESIDE_BINDS: Final = 32
 class Parts:
     """All parts of a service, built and connected, but not running yet."""
 
-    def __init__(self, options: Options, connection: Connection) -> None:
-        """Raises `ConfigError` where a profile cannot be built."""
+    def __init__(self, options: Options, connection: Connection, earlier: EarlierTerm | None = None) -> None:
+        """`earlier`: of this process, which has lost its lease. Raises `ConfigError` if a profile cannot be built."""
+        self._options = options
         self._configuration = options.config.configuration
         self.origins = options.origins
         """Where the plugins in force were loaded from."""
@@ -103,9 +109,13 @@ class Parts:
         self.pod_log = PodLog()
         self.taken = TakenPods(self.observations, self.clock)
         self.limit = AdaptiveLimit(self._configuration.parallelism, self._most_workers)
-        self.reachability = APIServerReachability(host_of(connection.base_url), self.clock.monotonic())
+        host, now = host_of(connection.base_url), self.clock.monotonic()
+        self.reachability = earlier.reachability if earlier is not None else APIServerReachability(host, now)
         fence = fence_of(options)
-        self.leadership = Leadership(options, connection, self.reachability, fence) if fence is not None else None
+        elector = earlier.elector if earlier is not None else None
+        self.leadership = (
+            Leadership(options, connection, self.reachability, fence, elector) if fence is not None else None
+        )
         self.client = self._build_client(options, connection)
         self.plugin_client = self._build_plugin_client(connection)
         self.event_client = APIClient(connection, clock=self.clock, reachability=self.reachability)
@@ -119,13 +129,18 @@ class Parts:
         """The kinds of pod groups that are followed, by resource."""
         kinds = (*WATCHED, *self.group_kinds.values())
         self.informers = InformerFactory(
-            self.client, kinds, transforms=annotated, clock=self.clock, may_be_absent=(DEVICE_TAINT_RULES,)
+            self.client,
+            kinds,
+            transforms=annotated,
+            clock=self.clock,
+            may_be_absent=(DEVICE_TAINT_RULES,),
+            views=earlier.views if earlier is not None else None,
         )
         self.catch_up = CatchUp(self.client, self.informers, PODS, self.clock)
         self.api_server_monitor = APIServerMonitor(self.reachability, self.event_client, self.informers, self.clock)
         self.server_version = ServerVersion(self.client, self.clock)
-        self.claim_templates: RecentlyUsed[str, Mapping[str, ResourceClaimTemplate | None]] = RecentlyUsed(
-            MOST_ASKED_PODS
+        self.claim_templates: RecentlyUsed[str, Mapping[str, ResourceClaimTemplate | None]] = RecentlyUsedByWeight(
+            MOST_ASKED_PODS, _TEMPLATES_BYTES, lambda _, templates: weight_of(templates)
         )
         """Those that pods name which somebody has asked about, as they were then: nobody watches them."""
         self.exchanging = asyncio.Lock()
@@ -166,10 +181,22 @@ class Parts:
         self.removed_profiles = RemovedProfiles(self.assembly.profiles, pods, self.clock.monotonic)
         self.truth.dump.at_permit = self.permit_waits.by_pod
         self.truth.dump.in_line = self.assembly.scheduler.lines.in_line
+        self.truth.dump.behind_slow = self.workers.standing.all
         self.overfill = self._build_overfill_keeping(repairs=options.repairs_overfilled_nodes)
         self.assembly.on_quarantine = self._quarantine_soon
         limit = limit_with_alarm(options.memory_alarm, cgroup_limit)
+        clients = self.client, self.event_client, self.plugin_client
+        self.hanging_writes = HangingWritesMonitor(self.workers, [client.places for client in clients], self.clock)
         self.memory = MemoryWatch(resident_bytes, limit, self._plugins_of_users, self.clock)
+
+    def end_of_term(self) -> EarlierTerm:
+        """What the next term begins with. To be called after a lost lease, when everything has ended."""
+        assert self.election is not None  # noqa: S101  # it has lost its lease
+        config, registry = self.assembly.config, self.assembly.registry
+        options = replace(self._options, config=config, registry=registry, origins=self.origins)
+        # A follower that is to hold no cache would hold these objects until it leads.
+        views = {} if config.configuration.delay_cache_until_active else self.informers.views()
+        return EarlierTerm(options, self.election.next_term(), views, self.reachability)
 
     def unserved_groups(self) -> tuple[str, ...]:
         """Kinds of pod groups that are followed and that the API server does not have."""
@@ -287,7 +314,9 @@ class Parts:
         """The ports, all implemented by the API server."""
         pods = PodWriter(self.client, self.clock)
         return Ports(
-            binder=BindingWriter(pods, self.clock, self.observations, self.limit.refused, self.pod_log, self.taken),
+            binder=BindingWriter(
+                pods, self.clock, self.observations, self._throttled, self.pod_log, self.taken, self._bind_pauses
+            ),
             evictor=pods,
             statuses=self.status_writer,
             group_statuses=self.group_status_writer,
@@ -325,6 +354,17 @@ class Parts:
     def _wake_worker(self) -> None:
         """Wake a worker. A method, because the queue that calls it is built before the workers."""
         self.workers.wake()
+
+    def _throttled(self, namespace: str, refusal: APIError) -> None:
+        """A Binding was answered with 429."""
+        if refusal.is_overload:
+            self.limit.refused()
+        else:
+            self.limit.refused_for(namespace, self.clock.monotonic())
+
+    def _bind_pauses(self, uid: str) -> None:
+        """A Binding sleeps before it is sent again. A method, likewise."""
+        self.workers.pauses(uid)
 
     def _pod(self, key: str) -> Pod | None:
         found: Pod | None = self.informers.informer(PODS).store.get(key)

@@ -22,16 +22,21 @@ import structlog
 from kscheduler import __version__
 from kscheduler.aio.collector import LongLived
 from kscheduler.aio.services import BackgroundService, running
+from kscheduler.api.addresses import is_loopback
 from kscheduler.app import signals
 from kscheduler.app.diary import Diary
 from kscheduler.app.followed_version import FollowedVersion
+from kscheduler.app.leadership import EarlierTerm
 from kscheduler.app.login import LoginConnections, login_connections
 from kscheduler.app.options import Options
 from kscheduler.app.parts import Parts
 from kscheduler.app.reloading import ConfigReloader, log_plugins
 from kscheduler.app.surface import Surface, token_of
+from kscheduler.app.terms import run_in_terms
 from kscheduler.client.access.connection import Connection, load_connection
 from kscheduler.client.failure_text import failure_text
+from kscheduler.client.outage_cause import Cause, cause_of_failure
+from kscheduler.client.reachability import LINE_SECONDS
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.reading.lines import with_lines
 from kscheduler.config.unhonoured import unhonoured
@@ -40,8 +45,9 @@ from kscheduler.loading import Configured
 from kscheduler.logs import configure as configure_logs
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.logs.throttle import Throttle
 from kscheduler.scheduling.extenders.addresses import unusable_extenders
-from kscheduler.server import Server, is_loopback
+from kscheduler.server import Server
 from kscheduler.server.serving import LOOPBACK
 
 _log = get_logger("kscheduler")
@@ -62,10 +68,18 @@ SYNC_REPEAT_SECONDS: Final = 60.0
 class App:
     """A scheduler service."""
 
-    def __init__(self, options: Options, connection: Connection, asked: LoginConnections | None = None) -> None:
-        """`asked`: whom the login of the HTTP server asks; by default the same API server."""
+    def __init__(
+        self,
+        options: Options,
+        connection: Connection,
+        asked: LoginConnections | None = None,
+        earlier: EarlierTerm | None = None,
+    ) -> None:
+        """`asked`: whom the login of the HTTP server asks; by default the same API server. `earlier`: what this process
+        has seen before it lost its lease.
+        """
         self._options = options
-        self.parts = Parts(options, connection)
+        self.parts = Parts(options, connection, earlier)
         self.reloader = ConfigReloader(options.source, self.parts, options.origins, options.read_under)
         self.followed_version = FollowedVersion(self.parts, self.reloader, is_given=options.read_under is None)
         self.surface = Surface(options, connection, self.parts, self.reloader, asked)
@@ -75,6 +89,10 @@ class App:
     def server(self) -> Server:
         """The first HTTP server."""
         return self.surface.server
+
+    def end_of_term(self) -> EarlierTerm:
+        """What the next term of this process begins with; after `run` has lost the lease."""
+        return self.parts.end_of_term()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve and schedule until `stop` is set; then end in order. Raises `LeaseLostError` after a lost election."""
@@ -94,7 +112,7 @@ class App:
             lost, others = failures.split(LeaseLostError)
             if lost is None or others is not None:
                 raise
-            raise LeaseLostError(_first(lost)) from None
+            raise _first(lost) from None
 
     async def _run(self, stop: asyncio.Event) -> None:
         self.announce()
@@ -117,13 +135,14 @@ class App:
                 BackgroundService("long-lived objects", LongLived(self.parts.clock).run),
                 BackgroundService("loop-lag", self.surface.loop_lag.run),
                 BackgroundService("memory", self.parts.memory.run),
+                BackgroundService("hanging-writes", self.parts.hanging_writes.run),
                 BackgroundService(
                     "events", self.parts.recorder.run, lambda: self.parts.recorder.flush(FLUSH_EVENTS_SECONDS)
                 ),
                 *self._flight_recorder(),
                 BackgroundService("api-server", self.parts.api_server_monitor.run),
                 BackgroundService("diary", self.diary.run),
-                BackgroundService("plugins", self.parts.retired.run, self._unless_lost(self.parts.retired.stop)),
+                BackgroundService("plugins", self.parts.retired.run, self.parts.retired.stop),
                 BackgroundService("plugins' data", self.parts.refreshed.run),
                 BackgroundService("configuration", self.reloader.run),
                 BackgroundService("server-version", self.parts.server_version.run),
@@ -309,11 +328,11 @@ class App:
             _log.warning("http_server_off", reason="--secure-port=0: neither probes nor metrics are answered")
 
 
-def _first(failures: BaseException) -> str:
-    """The text of the first failure in a group."""
+def _first(failures: BaseException) -> BaseException:
+    """The first failure in a group."""
     while isinstance(failures, BaseExceptionGroup):
         failures = failures.exceptions[0]
-    return str(failures)
+    return failures
 
 
 def _failure_reason(failure: BaseException) -> str:
@@ -345,11 +364,11 @@ async def run(options: Options) -> None:
     _log.info("connecting", server=connection.description)
     stop = signals.Stop()
     asked = await login_connections(options.serving, connection)
+    for reason in dict.fromkeys((*connection.warnings, *asked.warnings)):
+        _log.warning("connection_not_secure", server=connection.description, reason=reason)
     with signals.ending(stop):
-        app = App(options, connection, asked)
         asyncio.get_running_loop().set_exception_handler(_on_forgotten_failure)
-        with signals.dumping(app.ask_for_dump), signals.reloading(app.reloader, stop):
-            await app.run(stop)
+        await run_in_terms(lambda options, earlier: App(options, connection, asked, earlier), options, stop)
 
 
 def _log_slow_plugin(command: str, seconds: float) -> None:
@@ -357,7 +376,21 @@ def _log_slow_plugin(command: str, seconds: float) -> None:
     _log.warning("exec_plugin_is_slow", command=command, seconds=seconds, advice=advice)
 
 
+_accept_lines: Final = Throttle(LINE_SECONDS)
+
+
 def _on_forgotten_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Count the failure of a task that nothing awaits; asyncio logs it."""
+    """Count the failure of a task that nothing awaits; asyncio logs it.
+
+    Without file descriptors or memory asyncio fails to accept connections each second. That is no bug of a task, and is
+    worth a line a minute with its right name.
+    """
+    failure = context.get("exception")
+    if isinstance(failure, OSError):
+        diagnosed = cause_of_failure(failure, failure_text(failure))
+        if diagnosed.cause in (Cause.DESCRIPTORS, Cause.MEMORY):
+            if _accept_lines.admits(loop.time()):
+                _log.error("out_of_resources", cause=diagnosed.cause, err=diagnosed.text, advice=diagnosed.advice)
+            return
     count_caught(Boundary.TASK)
     loop.default_exception_handler(context)

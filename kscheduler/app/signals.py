@@ -6,21 +6,20 @@
     a second of them  ends at once; exit code 1
     SIGQUIT           prints the stacks of all threads on standard error and ends, as programs in Go do
     SIGUSR2           logs cache and queue and compares them with the stores
-    SIGPIPE           no effect (Python ignores it): a closed log is no reason to stop scheduling
+    all others        as in a Go program: `kscheduler.unused_signals`
 
 kube-scheduler ends in order at SIGTERM and SIGINT only; at SIGHUP it ends at once and loses track of binds in flight.
 """
 
 import asyncio
-import faulthandler
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol
 
 from kscheduler.logs import flush, get_logger
+from kscheduler.unused_signals import ignore_unused, show_stacks
 
 _log = get_logger("kscheduler")
 
@@ -40,28 +39,26 @@ def ending(stop: Stop) -> Iterator[None]:
     numbers = [number for number in ENDING if number != signal.SIGHUP or not _is_ignored(number)]
     for number in numbers:
         loop.add_signal_handler(number, _on_signal, stop, number)
-    shows_stacks = _show_stacks_on(signal.SIGQUIT)
+    # The program has done so in its first line; who calls `app.run` by itself has not.
+    ignore_unused()
+    show_stacks()
     try:
         yield
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
-        if shows_stacks:
-            faulthandler.unregister(signal.SIGQUIT)
 
 
 @contextmanager
-def dumping(ask_for_dump: Callable[[], None]) -> Iterator[None]:
-    """Call `ask_for_dump` at each SIGUSR2 while the body runs."""
+def calling(action: Callable[[], None], number: signal.Signals) -> Iterator[None]:
+    """Call `action` on the loop at each such signal while the body runs; before and after, the signal has no effect."""
     loop = asyncio.get_running_loop()
-    previous_handler = signal.getsignal(signal.SIGUSR2)
-    loop.add_signal_handler(signal.SIGUSR2, ask_for_dump)
+    loop.add_signal_handler(number, action)
     try:
         yield
     finally:
-        loop.remove_signal_handler(signal.SIGUSR2)
-        if callable(previous_handler):  # asyncio restores the system's default, which would end the process
-            signal.signal(signal.SIGUSR2, previous_handler)
+        loop.remove_signal_handler(number)
+        ignore_unused()  # asyncio has restored the system's default, which would end the process
 
 
 class Reloads(Protocol):
@@ -110,14 +107,6 @@ def _has_terminal() -> bool:
 
 def _is_ignored(number: signal.Signals) -> bool:
     return signal.getsignal(number) is signal.SIG_IGN
-
-
-def _show_stacks_on(number: signal.Signals) -> bool:
-    try:
-        faulthandler.register(number, file=sys.stderr, all_threads=True, chain=True)
-    except (AttributeError, OSError, RuntimeError, ValueError):
-        return False  # standard error is closed, or is not a file
-    return True
 
 
 def _on_signal(stop: Stop, number: signal.Signals, note: str = "") -> None:

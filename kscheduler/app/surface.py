@@ -207,6 +207,7 @@ class Surface:
                 truth_source(self._parts.truth.check.statistics, self._parts.truth.audits.statistics),
                 self.loop_lag.samples,
                 self._parts.memory.samples,
+                self._parts.hanging_writes.samples,
                 self.questions.samples,
                 *self._recorder_source(),
                 plugin_data_source(self._parts.refreshed.results, self._parts.refreshed.ages),
@@ -298,6 +299,7 @@ class Surface:
                 "api-server": self._api_server_problem,
                 **usable,
                 "sched-handler-sync": self._sync_problem,
+                "watches": self._parts.informers.old_views,
                 "shutdown": self._shutdown_problem,
             },
             self._notes,
@@ -409,14 +411,16 @@ class Surface:
         if self._parts.election is not None:
             yield self._parts.election.note()
         yield from self._parts.server_version.notes()
+        yield from self._parts.reachability.notes(self._parts.clock.monotonic())
         yield from self._reloader.notes()
         yield from self._parts.removed_profiles.notes()
         yield from self._parts.extenders.notes()
         yield from self._parts.assembly.scheduler.lines.notes()
         yield from self._parts.permit_waits.notes()
         yield from self._parts.incomplete_waits.notes()
-        yield from (quarantine.message for quarantine in self._parts.assembly.quarantines())
+        yield from (quarantine.note for quarantine in self._parts.assembly.quarantines())
         yield from self._parts.memory.notes()
+        yield from self._parts.hanging_writes.notes()
         yield from self._parts.refreshed.notes()
         yield from self._parts.overfill.notes()
         if self._parts.flight_recorder is not None:
@@ -426,7 +430,7 @@ class Surface:
         follows_rules = self._parts.assembly.config.gates.enabled("DRADeviceTaintRules")
         for informer in self._parts.informer_statistics():
             if informer.synced and informer.problem and not informer.resting:
-                yield f"{informer.resource}: list or watch fails: {informer.problem}"
+                yield f"{informer.resource}: list or watch fails: {informer.down_text or informer.problem}"
             # Without their gate, taint rules do not count.
             if informer.resting and (follows_rules or informer.resource != DEVICE_TAINT_RULES.resource):
                 wait = ", and pods of such groups wait" if informer.resource in self._parts.group_kinds else ""

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
 
-from kscheduler.aio.clock import Clock
+from kscheduler.aio.clock import Alarm, Clock
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS, Kind
 from kscheduler.api.meta import KubeObject
@@ -48,11 +48,12 @@ from kscheduler.scheduling.plugin_reports import PluginReports
 from kscheduler.scheduling.pod_log.lines import WAKING
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles, queue_policy
-from kscheduler.scheduling.quarantined_profiles import quarantined
+from kscheduler.scheduling.quarantined_profiles import announce_change, with_quarantines
 from kscheduler.scheduling.reports import Reporter
 from kscheduler.scheduling.resizes import DeferredResizes
 from kscheduler.scheduling.stopwatch import timed_pre_enqueue
-from kscheduler.scheduling.supervision.supervisor import STRIKES, Quarantine, Supervisor
+from kscheduler.scheduling.supervision.circuit import State
+from kscheduler.scheduling.supervision.supervisor import Quarantine, Supervisor, cause_of
 from kscheduler.state.cache import Cache
 from kscheduler.state.holding.pods_in_pre_bind import PodsInPreBind
 from kscheduler.state.holding.waiting_pods import WaitingPodTable
@@ -127,8 +128,9 @@ class Assembly:
         self.claims = claim_commits_of(self.ports, self.cache, self.reporter, self._activate, self.clock)
         """Writes claims to devices; `None` where nothing can be written."""
         self.on_quarantine: Callable[[], None] = _wait_for_nobody
-        """Called when `draft_quarantines` has something to draft; to be adopted after the decision."""
-        self._quarantines: list[tuple[Supervisor, Quarantine]] = []
+        """Called when `draft_quarantines` may have something to draft; to be adopted after the decision."""
+        self._alarms: dict[tuple[str, str], Alarm] = {}
+        """By profile and plugin: when an open circuit is tried again."""
         self._move_pods: Callable[[ClusterEvent, KubeObject | None, KubeObject | None], None] = _move_nobody
         self.profiles: dict[str, Profile] = {}
         handle = handle_over(
@@ -202,7 +204,9 @@ class Assembly:
     def _ruleset_of(self, config: LoadedConfig, registry: Registry, profiles: Profiles) -> Ruleset:
         for profile in profiles.values():
             if profile.supervisor is not None:
-                profile.supervisor.on_quarantine = partial(self._note_quarantine, profile.supervisor)
+                profile.supervisor.on_change = partial(self._note_change, profile.supervisor)
+                profile.supervisor.on_held_back = partial(self._note_held_back, profile.name)
+                profile.supervisor.on_asked = partial(self._look_again, profile.supervisor)
         classes = pod_classes(profiles, self.cache.nominator) if self.has_classes else PodClasses()
         judges = judges_of(
             profiles,
@@ -216,26 +220,44 @@ class Assembly:
         policy = self._queue_policy(config.configuration, profiles, classes)
         return Ruleset(config, registry, profiles, classes, policy, judges)
 
-    def _note_quarantine(self, supervisor: Supervisor, quarantine: Quarantine, pod: PodInfo | None) -> None:
-        """A plugin has failed for the third time, perhaps in the middle of a decision: the exchange comes after it."""
-        profile = self.profiles.get(quarantine.profile)
-        if profile is None or profile.supervisor is not supervisor:
+    def _note_change(self, supervisor: Supervisor, quarantine: Quarantine, pod: PodInfo | None) -> None:
+        """A plugin's circuit has changed, perhaps in the middle of a decision: profiles are exchanged after it."""
+        if not self._is_in_force(supervisor):
             return  # an attempt that began under a configuration before this one
-        self._quarantines.append((supervisor, quarantine))
-        _log.error(
-            "plugin_quarantined",
-            plugin=quarantine.plugin,
-            profile=quarantine.profile,
-            pod="" if pod is None else pod.key,
-            on_failure=quarantine.on_failure.value,
-            strikes=STRIKES,
-            extension_point=quarantine.extension_point,
-            err=quarantine.cause,
-            then=quarantine.consequence,
+        self.ports.observations.plugin_circuit_changed(quarantine.plugin, quarantine.profile, quarantine.state.value)
+        announce_change(quarantine, pod, self.reporter)
+        if quarantine.state is not State.HALF_OPEN:  # that is brought about by `draft_quarantines` itself
+            self.on_quarantine()
+        if quarantine.state is State.OPEN:
+            self._look_again(supervisor, quarantine.plugin, supervisor.circuits[quarantine.plugin].seconds_to_trial())
+
+    def _note_held_back(
+        self, profile: str, plugin: str, namespace: str, seconds: float, failure: BaseException
+    ) -> None:
+        """A plugin took too long for pods of one namespace, again and again."""
+        self.ports.observations.plugin_was_held_back(plugin, profile)
+        _log.warning(
+            "plugin_held_back",
+            plugin=plugin,
+            profile=profile,
+            namespace=namespace,
+            seconds=seconds,
+            err=cause_of(failure),
+            then="until then its pods are not judged by the plugin; those of other namespaces are",
         )
-        if pod is not None:
-            self.reporter.plugin_quarantined(pod.pod, quarantine.message)
-        self.on_quarantine()
+
+    def _look_again(self, supervisor: Supervisor, plugin: str, seconds: float) -> None:
+        """In so many seconds, an open circuit is due to be tried."""
+        if self.on_quarantine is _wait_for_nobody or not self._is_in_force(supervisor):
+            return
+        before = self._alarms.pop((supervisor.profile, plugin), None)
+        if before is not None:
+            before.cancel()
+        self._alarms[supervisor.profile, plugin] = self.clock.call_later(seconds, self.on_quarantine)
+
+    def _is_in_force(self, supervisor: Supervisor) -> bool:
+        profile = self.profiles.get(supervisor.profile)
+        return profile is not None and profile.supervisor is supervisor
 
     def be_silent(self) -> None:
         """In a copy of the process: plugins that fail there are reported to nobody and quarantined by nobody.
@@ -248,13 +270,15 @@ class Assembly:
                 profile.supervisor.be_silent()
 
     def draft_quarantines(self) -> Ruleset | None:
-        """The ruleset in force without the plugins that have been quarantined since; `None` if there are none."""
-        due, self._quarantines = self._quarantines, []
+        """The ruleset in force with the quarantines that have begun or are due to be tried; `None`: nothing is new."""
         changed: dict[str, Profile] = {}
-        for supervisor, quarantine in due:
-            profile = changed.get(quarantine.profile) or self.profiles.get(quarantine.profile)
-            if profile is not None and profile.supervisor is supervisor:  # else a reload has come between
-                changed[profile.name] = quarantined(profile, quarantine)
+        for profile in self.profiles.values():
+            supervisor = profile.supervisor
+            if supervisor is not None:
+                supervisor.half_open_what_is_due()
+                now = with_quarantines(profile, supervisor.quarantines.values())
+                if now is not profile:
+                    changed[profile.name] = now
         return self._ruleset_of(self.config, self.registry, {**self.profiles, **changed}) if changed else None
 
     def nodes_changed(self, names: Iterable[str], *, plugin: str = "") -> None:
@@ -273,15 +297,14 @@ class Assembly:
         self._move_pods(event, old, new)
 
     def quarantines(self) -> Sequence[Quarantine]:
-        """The plugins that are quarantined, by profile."""
-        return [quarantine for profile in self.profiles.values() for quarantine in profile.quarantines]
+        """The plugins that are quarantined, by profile: their circuits are open or half-open."""
+        supervisors = (profile.supervisor for profile in self.profiles.values())
+        return [each for found in supervisors if found is not None for each in found.quarantines.values()]
 
     def supervised(self) -> Mapping[tuple[str, str, str], float]:
-        """By plugin that is not in-tree, its profile and policy: 1 where it is quarantined, otherwise 0."""
+        """By plugin that is not in-tree, its profile and policy: 1 until its circuit is closed again, otherwise 0."""
         return {
-            (plugin, profile.name, limits.on_failure.value): float(
-                any(quarantine.plugin == plugin for quarantine in profile.quarantines)
-            )
+            (plugin, profile.name, limits.on_failure.value): float(plugin in profile.supervisor.quarantines)
             for profile in self.profiles.values()
             if profile.supervisor is not None
             for plugin, limits in profile.supervisor.limits.items()
@@ -303,7 +326,8 @@ class Assembly:
         self.scheduler.adopt(ruleset.judges)
         placed = self.queue.adopt(ruleset.policy, self._is_served, self.clock.time())
         called_back = self._call_back()
-        self.ports.journal.adopted(ruleset.config, [(each.profile, each.plugin) for each in self.quarantines()])
+        quarantines = [each for profile in self.profiles.values() for each in profile.quarantines]
+        self.ports.journal.adopted(ruleset.config, [(each.profile, each.plugin) for each in quarantines])
         added, removed = self.profiles.keys() - before, before - self.profiles.keys()
         self.ports.observations.forget_profiles(removed)
         let_go = taken_up = 0

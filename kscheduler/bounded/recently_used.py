@@ -1,8 +1,12 @@
-"""A dict with a maximal number of entries: a new entry evicts the one that was put or used longest ago."""
+"""A dict with a maximal number of entries: a new entry evicts the one that was put or used longest ago.
+
+A number is a bound for entries that are small by their form. What a tenant writes is not: one pod of the API server's
+1.5 MiB weighs as much as a thousand plain ones. `RecentlyUsedByWeight` has a budget in bytes besides.
+"""
 
 from collections import OrderedDict
-from collections.abc import Hashable
-from typing import TypeVar
+from collections.abc import Callable, Hashable
+from typing import Any, Final, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -35,4 +39,89 @@ class RecentlyUsed(OrderedDict[K, V]):
         value = self.get(key)
         if value is not None:
             self.move_to_end(key)
+        return value
+
+
+LIGHT_BYTES: Final = 4096
+"""An entry up to this weight counts by its number only."""
+LARGEST_SHARE: Final = 4
+"""No entry may take more than this part of a budget."""
+_MISSING: Final = object()
+
+
+class RecentlyUsedByWeight(RecentlyUsed[K, V]):
+    """The same with a budget for heavy entries, which evict each other and no light one.
+
+    So it holds at most `most` times `LIGHT_BYTES`, and the budget; an entry of more than a quarter of the budget is not
+    kept at all: who needs it again works it out again. Tables of plain pods are as without a budget, except that each
+    new entry is weighed.
+    """
+
+    __slots__ = ("_heavy", "_weigh", "budget", "weight")
+
+    def __init__(self, most: int, budget: int, weigh: Callable[[K, V], int]) -> None:
+        """`budget`: of the heavy entries, in bytes. `weigh`: an estimate of an entry's bytes, called when it is put."""
+        super().__init__(most)
+        self.budget = budget
+        self.weight = 0
+        """Of all heavy entries, in bytes."""
+        self._weigh = weigh
+        self._heavy: dict[K, int] = {}
+        """Their weights, in the order in which they were put."""
+
+    def put(self, key: K, value: V) -> V | None:
+        """Put an entry as the newest; returns a value that is not kept, this one if it is too heavy."""
+        weight = self._weigh(key, value)
+        if self._heavy:
+            self._forget(key)
+        if weight <= LIGHT_BYTES:
+            evicted = super().put(key, value)
+            if evicted is not None and self._heavy:
+                self._forget_missing()
+            return evicted
+        if weight > self.budget // LARGEST_SHARE:
+            self.pop(key, None)
+            return value
+        self._heavy[key] = weight
+        self.weight += weight
+        evicted = super().put(key, value)
+        self._forget_missing()
+        while self.weight > self.budget:
+            evicted = self.pop(next(iter(self._heavy)), None)
+        return evicted
+
+    def _forget(self, key: K) -> None:
+        self.weight -= self._heavy.pop(key, 0)
+
+    def _forget_missing(self) -> None:
+        """The oldest entry may have been evicted by number: it is the first of the heavy ones, or none of them."""
+        while self._heavy and (first := next(iter(self._heavy))) not in self:
+            self._forget(first)
+
+    def __delitem__(self, key: K) -> None:
+        super().__delitem__(key)
+        self._forget(key)
+
+    def pop(self, key: K, default: Any = _MISSING) -> Any:
+        """Take an entry out."""
+        self._forget(key)
+        return super().pop(key) if default is _MISSING else super().pop(key, default)
+
+    def popitem(self, last: bool = True) -> tuple[K, V]:
+        """Take the newest or the oldest entry out."""
+        key, value = super().popitem(last)
+        self._forget(key)
+        return key, value
+
+    def clear(self) -> None:
+        """Remove all entries."""
+        super().clear()
+        self._heavy.clear()
+        self.weight = 0
+
+    def use(self, key: K) -> V | None:
+        """The value, which becomes the newest; `None` if the key is missing."""
+        value = super().use(key)
+        if value is not None and key in self._heavy:
+            self._heavy[key] = self._heavy.pop(key)
         return value

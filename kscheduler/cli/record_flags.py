@@ -29,8 +29,8 @@ def add_record_flags(parser: Any, where: str = "") -> None:
         metavar="DIR",
         default="",
         help=f"{where}record what comes in and what is decided in files of this directory, for `kscheduler replay`; it "
-        "is made if it is not there (default: nothing is recorded). Names, and values of labels and annotations, are in "
-        "them as they are, unless --record-redact is given",
+        "is made if it is not there. Names, labels and values of annotations stand in them as they are, unless "
+        "--record-redact is given (default: nothing is recorded)",
     )
     parser.add_argument(
         "--record-max-size",
@@ -43,7 +43,7 @@ def add_record_flags(parser: Any, where: str = "") -> None:
         "--record-redact",
         action="store_true",
         help=f"{where}hash the names of pods, nodes, namespaces and all else that --record writes, and values of "
-        "labels, with a key that only this process has; the recording can be replayed as any other",
+        "labels and annotations, with a key that only this process has; the recording can be replayed as any other",
     )
     parser.add_argument(
         "--record-redact-key",

@@ -5,6 +5,11 @@ from typing import Final
 
 _OPTIONAL: Final = frozenset({"jsonpatch", "jsonpointer", "rich"})
 """Packages of the extra `simulation`."""
+INSTALL_SIMULATION: Final = (
+    "in a checkout pip install '.[simulation]', "
+    "from a wheel pip install 'kscheduler-VERSION-py3-none-any.whl[simulation]'"
+)
+"""No package index has this name from us: whoever registers it there would be installed."""
 
 
 def refuse(message: object) -> int:
@@ -21,5 +26,4 @@ def missing_extra(verb: str, error: ModuleNotFoundError) -> int:
     package = (error.name or "").partition(".")[0]
     if package not in _OPTIONAL:
         raise error
-    install = "pip install 'kscheduler[simulation]'"
-    return refuse(f"`kscheduler {verb}` needs the package {package}, which is not installed: {install}")
+    return refuse(f"`kscheduler {verb}` needs the package {package}, which is not installed: {INSTALL_SIMULATION}")

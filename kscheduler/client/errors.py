@@ -3,6 +3,7 @@
 - `APIError`: the server answered and refused. Nothing was applied.
 - `NotSentError`: the request never reached a server. Nothing was applied; trying again is safe.
 - `UnknownOutcomeError`: a write was sent and no answer came. It may have been applied: read before trying again.
+  `WrongAnswerError`: something came that is not what an API server answers, which proves as little.
 - `NetworkError`: a read got no answer. (The two above are subclasses.)
 """
 
@@ -11,6 +12,8 @@ import re
 from dataclasses import dataclass
 
 import msgspec
+
+from kscheduler.client.retry_after import bounded
 
 
 class ConfigurationError(ValueError):
@@ -31,6 +34,12 @@ class NotSentError(NetworkError):
 
 class UnknownOutcomeError(NetworkError):
     """A write was sent and its answer was lost; it may or may not have been applied."""
+
+
+class WrongAnswerError(UnknownOutcomeError):
+    """The answer was a 2xx, but not what an API server answers: something in between has answered, and of a write
+    nobody knows whether it was applied. For a read it means that nothing was read.
+    """
 
 
 class StalledError(NetworkError):
@@ -87,8 +96,11 @@ _REASONS = {
     503: "ServiceUnavailable",
     504: "Timeout",
 }
+_OVERLOADED = "Too many requests, please try again later"
+"""The plain text of `k8s.io/apiserver/pkg/server/filters`."""
 _LONGEST_TEXT = 512
 _LONGEST_PAGE = 8 * 1024
+_PAGE = "an HTML page"
 _TITLE = re.compile(r"<title[^>]*>([^<]*)", re.IGNORECASE)
 
 
@@ -106,11 +118,14 @@ class APIError(ClientError):
         self.code = status.code
         self.is_status = bool(status.kind)
         """Whether the API server itself refused: its refusals are Status objects, a proxy's are not."""
+        self.is_page = not status.kind and status.message.startswith(_PAGE)
+        """Whether an HTML page came in place of an answer."""
         self.reason = status.reason or _REASONS.get(status.code, "")
         self.message = status.message
         self.causes = tuple(status.details.causes) if status.details else ()
         from_body = status.details.retry_after_seconds if status.details else None
-        self.retry_after_seconds = from_body if retry_after_seconds is None else retry_after_seconds
+        asked = from_body if retry_after_seconds is None else retry_after_seconds
+        self.retry_after_seconds = None if asked is None else bounded(asked)
         self.method = method
         self.path = path
         where = f" ({method} {path})" if path else ""
@@ -148,6 +163,13 @@ class APIError(ClientError):
         return self.code == 429
 
     @property
+    def is_overload(self) -> bool:
+        """429 of the API server's own priority and fairness, in its words: it has too many requests of anybody's. A
+        webhook's or a quota's 429 is a Status, and may be meant for one namespace only.
+        """
+        return self.is_too_many_requests and not self.is_status and self.message.startswith(_OVERLOADED)
+
+    @property
     def is_unauthorized(self) -> bool:
         """401."""
         return self.code == 401
@@ -178,24 +200,37 @@ def status_of(code: int, body: bytes) -> StatusAnswer:
     try:
         status = _decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return StatusAnswer(code=code, message=_text_of(body))
+        return _status_without_details(code, body)
     if not status.code:
         status.code = code
     return status
 
 
-def _text_of(body: bytes) -> str:
+class _WithoutDetails(msgspec.Struct):
+    """A Status whose details cannot be read, such as a `retryAfterSeconds` of 1e400."""
+
+    kind: str = ""
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+_without_details = msgspec.json.Decoder(_WithoutDetails)
+
+
+def _status_without_details(code: int, body: bytes) -> StatusAnswer:
+    try:
+        status = _without_details.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return StatusAnswer(code=code, message=text_of(body))
+    return StatusAnswer(status.kind, status.code or code, status.reason, status.message)
+
+
+def text_of(body: bytes) -> str:
     """The body as one line. Of a proxy's HTML page only the title, which says who answered."""
     text = " ".join(body[:_LONGEST_PAGE].decode(errors="replace").split())
     if not text.startswith("<"):
         return text[:_LONGEST_TEXT] or "no message"
     title = _TITLE.search(text)
     title_text = f" ({html.unescape(title[1]).strip()[:_LONGEST_TEXT]})" if title else ""
-    return f"an HTML page{title_text} in place of an answer: a proxy, or no API server"
-
-
-def parse_retry_after(header: str | None) -> float | None:
-    """Seconds of a Retry-After header. Kubernetes sends whole seconds; a date counts as one second."""
-    if header is None:
-        return None
-    return float(header) if header.isascii() and header.isdigit() else 1.0
+    return f"{_PAGE}{title_text} in place of an answer: a proxy, or no API server"

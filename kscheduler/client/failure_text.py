@@ -37,6 +37,10 @@ def failure_text(error: BaseException) -> str:
             return f"no connection to {error.host}:{error.port}: {failure_text(error.os_error)}"
         case aiohttp.ClientConnectorCertificateError():
             return f"no connection to {error.host}:{error.port}: {failure_text(error.certificate_error)}"
+        case aiohttp.ClientPayloadError() if "not enough data" in str(error).lower():
+            return "the connection was cut in the middle of an answer"
+        case aiohttp.ClientPayloadError() | aiohttp.ClientResponseError():
+            return f"the answer breaks the rules of HTTP: {_broken_rule(error)}"
         case ssl.SSLCertVerificationError():
             return f"the server's certificate is not trusted: {_verification(error)}"
         case ssl.SSLError():
@@ -48,6 +52,13 @@ def failure_text(error: BaseException) -> str:
         case TimeoutError():
             return str(error) or "no answer in time"
     return str(error) or type(error).__name__
+
+
+def _broken_rule(error: BaseException) -> str:
+    """The first line of aiohttp's message, whose others draw where in the bytes it is."""
+    cause = error.__cause__
+    message = cause.message if isinstance(cause, aiohttp.http_exceptions.HttpProcessingError) else str(error)
+    return _lowered(next(iter(message.strip().splitlines()), "").rstrip(":"))
 
 
 def _verification(error: ssl.SSLCertVerificationError) -> str:

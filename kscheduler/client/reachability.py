@@ -11,16 +11,28 @@ Any answer of the API server itself counts as a success, refusals included, and 
 a trouble of its own, which events on old watches do not end; so is a storm of 429. The first few outages are logged at
 once; a trouble that keeps coming and going is logged once a minute.
 
+Open connections say nothing about new ones: without DNS, file descriptors or a valid certificate requests succeed over
+the former, and no watch that ends can be opened again. So that is a trouble of its own, which ends when a connection is
+made; so are look-ups of the host's name that fail while the addresses found before still serve.
+
 Pure: time comes in as an argument, in monotonic seconds. Limit: without requests and watch data it knows nothing;
 `probe_interval` says when a probe is due.
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from kscheduler.client.errors import APIError
-from kscheduler.client.outage_cause import ADVICE, Cause, Diagnosed, cause_of_failure, cause_of_refusal
+from kscheduler.client.outage_cause import (
+    Cause,
+    Diagnosed,
+    advice_about,
+    cause_of_failure,
+    cause_of_refusal,
+    is_about_new_connections,
+)
 from kscheduler.logs.throttle import Throttle
 
 UNREADY_SECONDS: Final = 30.0
@@ -32,6 +44,8 @@ LINE_SECONDS: Final = 60.0
 QUIET_SECONDS: Final = 10.0
 """After this long without data a probe is due. A quiet watch brings a bookmark a minute."""
 _PROBE_SECONDS: Final = 1.0
+_CONNECT_PROBE_SECONDS: Final = 5.0
+"""While requests succeed and no new connection can be made."""
 PROMPT_LINES: Final = 3
 """How many beginnings of one trouble are logged at once; one more is allowed per minute."""
 STORM: Final = 20
@@ -110,6 +124,8 @@ class APIServerReachability:
         self._last_success = now
         self._away = _Trouble()
         self._unauthorized = _Trouble()
+        self._connecting = _Trouble()
+        self._names = _Trouble()
         self._throttled = 0
         self._throttled_since = now
         self._storm_lines = Throttle(LINE_SECONDS)
@@ -156,6 +172,24 @@ class APIServerReachability:
         diagnosed = cause_of_failure(failure, text)
         trouble = self._unauthorized if diagnosed.cause is Cause.CREDENTIALS else self._away
         trouble.begin(diagnosed, now)
+        if is_about_new_connections(failure):
+            self._connecting.begin(diagnosed, now)
+
+    def connected(self, now: float) -> None:
+        """A connection was made."""
+        if self._connecting.since is not None:
+            self._log_end(self._connecting, "new_connections_work_again", now)
+            self._connecting.end()
+
+    def unresolved(self, failure: OSError, now: float) -> None:
+        """The host's name could not be looked up, and addresses that were found before are used."""
+        self._names.begin(cause_of_failure(failure, f"the host's name cannot be looked up: {failure}"), now)
+
+    def resolved(self, now: float) -> None:
+        """The host's name was looked up."""
+        if self._names.since is not None:
+            self._log_end(self._names, "host_name_resolved_again", now)
+            self._names.end()
 
     def _answered(self, refusal: Diagnosed, now: float) -> None:
         """The server answers but does not serve us: neither a success nor an outage."""
@@ -199,6 +233,19 @@ class APIServerReachability:
         is_throttled = self._throttled >= STORM or self._storm_lines.is_quiet(now)
         return self._away.since is not None or self._unauthorized.since is not None or is_throttled
 
+    def notes(self, now: float) -> Iterator[str]:
+        """For `/readyz?verbose`: troubles that leave us ready."""
+        for trouble, what in (
+            (self._connecting, "no new connection can be made"),
+            (self._names, "old addresses are used"),
+        ):
+            if trouble.diagnosed is not None and trouble.seconds(now) > 0:
+                yield f"{self.server}: {what} for {_seconds(trouble.seconds(now))} s: {trouble.diagnosed.text}"
+
+    def must_connect_anew(self) -> bool:
+        """Whether a probe should go over a new connection, as none could be made."""
+        return self._connecting.since is not None
+
     def is_outage(self, now: float) -> bool:
         """Whether all requests fail, beyond doubt."""
         return self._away.seconds(now) > 0 or self._unauthorized.seconds(now) > 0
@@ -207,6 +254,8 @@ class APIServerReachability:
         """Seconds between probes of the API server; `None` if none are needed: other requests succeed."""
         if self._away.since is not None:
             return _PROBE_SECONDS
+        if self._connecting.since is not None:
+            return _CONNECT_PROBE_SECONDS
         if self._unauthorized.since is not None or now - self._last_success >= QUIET_SECONDS:
             return QUIET_SECONDS  # each 401 may run an exec plugin
         return None
@@ -224,6 +273,10 @@ class APIServerReachability:
         lines, self._ended = self._ended, []
         lines += self._of_trouble(self._away, "api_server_unreachable", "api_server_still_unreachable", now)
         lines += self._of_trouble(self._unauthorized, "credentials_refused", "credentials_still_refused", now)
+        # An outage says it all; beside it this would be the same line again.
+        if self._away.since is None or not self._away.seconds(now):
+            lines += self._of_trouble(self._connecting, "new_connections_fail", "new_connections_still_fail", now)
+        lines += self._of_trouble(self._names, "host_name_not_resolved", "host_name_still_not_resolved", now)
         lines += self._of_storm(now)
         return lines
 
@@ -269,7 +322,7 @@ class APIServerReachability:
             "server": self.server,
             "answers_429": self._throttled,
             "seconds": _seconds(now - self._throttled_since),
-            "advice": ADVICE[Cause.THROTTLED],
+            "advice": advice_about(Cause.THROTTLED),
         }
         self._throttled, self._throttled_since = 0, now
         return [LogLine("warning", "api_server_throttles", fields)]

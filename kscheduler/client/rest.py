@@ -3,8 +3,9 @@
 429 and 5xx with Retry-After are retried up to ten times after exactly the time the server asks for: such an answer
 means that nothing was applied. Reads are retried when the connection breaks; writes never are, because their outcome
 is unknown (`UnknownOutcomeError`). 401 renews the credentials once. Watches have connections of their own, so that they
-never take one from a bind. Requests go over our own connections (`http.pool`); watches, and everything that needs a
-proxy, go over aiohttp. Limits: HTTP/1.1; a Retry-After of more than a minute is left to the caller.
+never take one from a bind. A 2xx counts as success only if it is what the verb answers (`answers`). Requests go over
+our own connections (`http.pool`); watches, and everything that needs a proxy, go over aiohttp. Limits: HTTP/1.1;
+`retry_after` bounds how long is waited.
 """
 
 import asyncio
@@ -19,7 +20,9 @@ import aiohttp
 from yarl import URL
 
 from kscheduler.aio import REAL_CLOCK, Clock, TokenBucket
+from kscheduler.aio.shared_places import FixedRoom, SharedPlaces
 from kscheduler.client.access.connection import Connection
+from kscheduler.client.answers import why_no_answer
 from kscheduler.client.errors import (
     APIError,
     ClientError,
@@ -29,13 +32,14 @@ from kscheduler.client.errors import (
     NotSentError,
     StalledError,
     UnknownOutcomeError,
-    parse_retry_after,
+    WrongAnswerError,
     status_of,
 )
 from kscheduler.client.failure_text import failure_text
-from kscheduler.client.http.http1 import HttpRequest, MalformedResponseError
+from kscheduler.client.http.http1 import LARGEST_ANSWER, HttpRequest, MalformedResponseError, check_encoding
 from kscheduler.client.http.lines import LineSplitter
 from kscheduler.client.http.pool import HTTPPool
+from kscheduler.client.http.resolver import Addresses
 from kscheduler.client.http.transport import (
     CONNECT_SECONDS,
     USER_AGENT,
@@ -45,14 +49,18 @@ from kscheduler.client.http.transport import (
     open_session,
 )
 from kscheduler.client.reachability import APIServerReachability
+from kscheduler.client.resource_path import owner_of_request
 from kscheduler.client.rest_statistics import RESTCounters, RESTStatistics
+from kscheduler.client.retry_after import retry_after_of
+from kscheduler.logs.clean import short_line
 
 JSON = "application/json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
 
 RETRIES = 10
-_LONGEST_RETRY_AFTER = 60.0
+WATCH_OPEN_SECONDS = 30.0
+"""For the head of the answer to a watch."""
 _RECONNECT_SECONDS = 1.0
 _NEVER_SENT = (NotSentError, aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientSSLError)
 _LARGEST_REFUSAL = 64 * 1024
@@ -87,7 +95,8 @@ class APIClient:
         guard: WriteGuard | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """`max_connections` bounds reads and writes in flight, not watches. `bucket` `None` means no rate limit.
+        """`max_connections` bounds reads and writes in flight that are on time, not watches: what hangs goes on beside
+        them, bounded as well (`aio.shared_places`). `bucket` `None` means no rate limit.
 
         Every outcome is reported to `reachability`; clients of one API server may share it.
 
@@ -101,11 +110,15 @@ class APIClient:
         self._bucket = bucket
         self._clock = clock
         self._reachability = reachability or APIServerReachability(connection.base_url, clock.monotonic())
+        self._news = _News(self._reachability, clock)
+        self._addresses = Addresses(self._news)
         self._guard = guard
         self._headers = dict(headers or {})
         self._timeout = timeout_seconds
         self._max_connections = max_connections
-        self._slots = asyncio.Semaphore(max_connections)
+        self._room = FixedRoom(max_connections)
+        self.places = SharedPlaces(self._room, clock, owner_of_request)
+        """Of requests in flight. Those of a namespace that hang take none from the others."""
         self._counters = RESTCounters()
         self._transport: Transport | None = None
         self._watches: aiohttp.ClientSession | None = None
@@ -123,6 +136,7 @@ class APIClient:
     async def close(self) -> None:
         """Close all connections; requests in flight and later requests fail."""
         self._is_closed = True
+        self._addresses.close()
         transport, watches = self._transport, self._watches
         self._transport = self._watches = None
         if transport is not None:
@@ -131,12 +145,12 @@ class APIClient:
             await watches.close()
 
     def allow(self, max_connections: int) -> None:
-        """Bound requests in flight by another number; those that have begun are counted by the bound before.
+        """Bound requests in flight by another number.
 
         Limit: behind a proxy the open session keeps its bound, too, until the client is made anew.
         """
         self._max_connections = max_connections
-        self._slots = asyncio.Semaphore(max_connections)
+        self._room.places = max_connections
 
     def statistics(self) -> RESTStatistics:
         """Counts of requests and answers since the start."""
@@ -157,11 +171,21 @@ class APIClient:
         retries: int = RETRIES,
         timeout_seconds: float | None = None,
         accept: str = JSON,
+        silence_seconds: float = 0.0,
+        largest_bytes: int = LARGEST_ANSWER,
+        is_fresh: bool = False,
     ) -> bytes:
-        """The body of `path` (already quoted). Raises `APIError`, `NetworkError`."""
+        """The body of `path` (already quoted). Raises `APIError`, `NetworkError`.
+
+        `silence_seconds`: the answer is given up after this long without a byte of it; 0: with the timeout only. An
+        answer of more than `largest_bytes` is given up, too. `is_fresh`: over a new connection (not behind a proxy).
+        """
         if params:
             path = f"{path}?{urlencode(params)}"
-        return await self._request(HttpRequest("GET", path, accept=accept), retries, timeout_seconds)
+        request = HttpRequest(
+            "GET", path, accept=accept, silence_seconds=silence_seconds, largest_bytes=largest_bytes, is_fresh=is_fresh
+        )
+        return await self._request(request, retries, timeout_seconds)
 
     async def post(
         self,
@@ -189,9 +213,11 @@ class APIClient:
         *,
         retries: int = RETRIES,
         timeout_seconds: float | None = None,
+        tenant: str = "",
     ) -> bytes:
-        """Change in part."""
-        return await self._request(HttpRequest("PATCH", path, body, content_type), retries, timeout_seconds)
+        """Change in part. `tenant`: the namespace on whose behalf an object without one is changed."""
+        request = HttpRequest("PATCH", path, body, content_type, tenant=tenant)
+        return await self._request(request, retries, timeout_seconds)
 
     async def delete(
         self, path: str, body: bytes = b"", *, retries: int = RETRIES, timeout_seconds: float | None = None
@@ -214,7 +240,9 @@ class APIClient:
 
     async def _authenticated(self, request: HttpRequest, timeout_seconds: float) -> bytes:
         """Send once, and a second time with new credentials if the server refuses the old ones."""
-        async with self._slots:
+        if not self.places.begin_now(request):
+            await self.places.begin(request)
+        try:
             identity = await self._admitted(request.method)
             try:
                 return await self._attempt(request, identity, timeout_seconds)
@@ -222,6 +250,8 @@ class APIClient:
                 if not error.is_unauthorized or not await self.connection.refresh(identity):
                     raise
             return await self._attempt(request, await self._admitted(request.method), timeout_seconds)
+        finally:
+            self.places.end(request)
 
     async def _admitted(self, method: str) -> Mapping[str, str]:
         """Wait for the rate limit; returns the headers that authenticate."""
@@ -251,6 +281,7 @@ class APIClient:
             response = await transport.send(request, sent, timeout_seconds)
             code = response.status
             self._counters.count_bytes(request.method, len(request.body), len(response.body))
+            check_encoding(code, response.headers)
         except _FAILURES as error:
             raise self._unanswered(error, request.method, request.target) from error
         except FencedError as error:
@@ -260,10 +291,12 @@ class APIClient:
         finally:
             self._counters.count(code, request.method, time.perf_counter() - began)
         if code < 300:
+            wrong = why_no_answer(request, code, response.body)
+            if wrong is not None:
+                raise self._wrong_answer(wrong, request)
             self._reachability.succeeded(self._clock.monotonic())
             return response.body
-        retry_after = parse_retry_after(response.headers.get("retry-after"))
-        raise self._refusal(code, response.body, request.method, request.target, retry_after)
+        raise self._refusal(code, response.headers, response.body, request.method, request.target)
 
     def _unanswered(self, error: BaseException, method: str, target: str) -> NetworkError:
         failure = network_error(error, method, target)
@@ -271,16 +304,25 @@ class APIClient:
             self._reachability.failed(error, self._clock.monotonic(), str(failure))
         return failure
 
-    def _refusal(self, code: int, body: bytes, method: str, target: str, retry_after: float | None) -> APIError:
-        refusal = APIError(status_of(code, body), method=method, path=target, retry_after_seconds=retry_after)
+    def _wrong_answer(self, wrong: str, request: HttpRequest) -> WrongAnswerError:
+        text = f"{request.method} {request.target.partition('?')[0]}: {wrong}"
+        failure = WrongAnswerError(text)
+        self._reachability.failed(failure, self._clock.monotonic(), text)
+        return failure
+
+    def _refusal(self, code: int, headers: Mapping[str, str], body: bytes, method: str, target: str) -> APIError:
+        status, retry_after = status_of(code, body), retry_after_of(headers)
+        if 300 <= code < 400:
+            status.message = f"a redirect to {_without_secrets(headers.get('location', 'nowhere'))}"
+        refusal = APIError(status, method=method, path=target, retry_after_seconds=retry_after)
         self._reachability.refused(refusal, self._clock.monotonic())
         return refusal
 
     def _open_transport(self) -> Transport:
         may_write = self._guard.is_open if self._guard is not None else None
         if HTTPPool.can_serve(self.connection):
-            return HTTPPool(self.connection, may_write=may_write)
-        return AiohttpTransport(self.connection, self._max_connections, may_write)
+            return HTTPPool(self.connection, may_write=may_write, addresses=self._addresses, news=self._news)
+        return AiohttpTransport(self.connection, self._max_connections, may_write, self._addresses, self._news)
 
     @asynccontextmanager
     async def stream(
@@ -292,7 +334,7 @@ class APIClient:
         """
         session = self._watches
         if session is None:
-            session = self._watches = open_session(0)
+            session = self._watches = open_session(0, self._addresses, self._news)
         target = f"{path}?{urlencode(params)}"
         response = await self._open_watch(session, target, inactivity_seconds)
         self._counters.watches += 1
@@ -312,6 +354,11 @@ class APIClient:
             response.close()
             response = await self._try_to_watch(session, path, await self._identity(), inactivity)
         if response.status == 200:
+            try:
+                check_encoding(response.status, response.headers)
+            except MalformedResponseError as error:
+                response.close()
+                raise self._unanswered(error, "GET", path) from error
             self._reachability.succeeded(self._clock.monotonic())
             return response
         try:
@@ -320,8 +367,7 @@ class APIClient:
             raise self._unanswered(error, "GET", path) from error
         finally:
             response.close()
-        retry_after = parse_retry_after(response.headers.get("Retry-After"))
-        raise self._refusal(response.status, answer, "GET", path, retry_after)
+        raise self._refusal(response.status, response.headers, answer, "GET", path)
 
     async def _try_to_watch(
         self, session: aiohttp.ClientSession, path: str, identity: Mapping[str, str], inactivity: float
@@ -329,21 +375,40 @@ class APIClient:
         began = time.perf_counter()
         code = 0
         try:
-            response = await session.get(
-                URL(self.connection.base_url + path, encoded=True),
-                headers={**self._basic_headers, **identity},
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=inactivity),
-                allow_redirects=False,
-                ssl=self.connection.ssl_context(),
-                server_hostname=self.connection.server_name,
-                proxy=self.connection.proxy,
-            )
+            # kube-apiserver answers at once, before the first event; its priority levels may queue the request.
+            async with asyncio.timeout(min(inactivity, WATCH_OPEN_SECONDS)):
+                response = await session.get(
+                    URL(self.connection.base_url + path, encoded=True),
+                    headers={**self._basic_headers, **identity},
+                    timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=inactivity),
+                    allow_redirects=False,
+                    ssl=self.connection.ssl_context(),
+                    server_hostname=self.connection.server_name,
+                    proxy=self.connection.proxy,
+                )
             code = response.status
         except _FAILURES as error:
             raise self._unanswered(error, "GET", path) from error
         finally:
             self._counters.count(code, "GET", time.perf_counter() - began)
         return response
+
+
+class _News:
+    """Passes on to `reachability` what becomes of new connections."""
+
+    def __init__(self, reachability: APIServerReachability, clock: Clock) -> None:
+        self._reachability = reachability
+        self._clock = clock
+
+    def connected(self) -> None:
+        self._reachability.connected(self._clock.monotonic())
+
+    def resolved(self) -> None:
+        self._reachability.resolved(self._clock.monotonic())
+
+    def unresolved(self, failure: OSError) -> None:
+        self._reachability.unresolved(failure, self._clock.monotonic())
 
 
 class LineStream:
@@ -387,12 +452,18 @@ class LineStream:
 def _worth_waiting(method: str, error: ClientError) -> float | None:
     """Seconds after which the request may be sent again; `None` if it must not be."""
     if isinstance(error, APIError):
-        retry_after = error.retry_after_seconds
         refused_for_now = error.is_too_many_requests or error.is_server_error
-        is_short = retry_after is not None and retry_after <= _LONGEST_RETRY_AFTER
-        return retry_after if refused_for_now and is_short else None
+        return error.retry_after_seconds if refused_for_now else None
     repeatable = method == "GET" and isinstance(error, NetworkError) and not isinstance(error, StalledError)
     return _RECONNECT_SECONDS if repeatable else None
+
+
+def _without_secrets(location: str) -> str:
+    """A redirect's target without user, query and fragment, which may carry tokens."""
+    try:
+        return short_line(str(URL(location).with_user(None).with_query(None).with_fragment(None)), 200)
+    except ValueError:
+        return "an address that cannot be read"
 
 
 def network_error(error: BaseException, method: str, path: str) -> NetworkError:

@@ -142,6 +142,9 @@ def _from_extenders(loaded: LoadedConfig) -> Iterator[SettingWarning]:
         if extender.enable_https and not has_authority:
             reason = "without tlsConfig.caFile or caData no certificate is checked, as in kube-scheduler"
             yield SettingWarning(f"extenders[{index}].enableHTTPS", reason)
+        if tls is not None and tls.insecure:
+            reason = "no certificate is checked: whoever is on the way reads pods and answers for the extender"
+            yield SettingWarning(f"extenders[{index}].tlsConfig.insecure", reason)
         if extender.url_prefix.lower().startswith("http://"):
             yield from _from_unencrypted(f"extenders[{index}]", extender)
 

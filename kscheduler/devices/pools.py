@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from kscheduler.api.core import NodeSelector
 from kscheduler.api.devices import CounterSet, Device, ResourceSlice
 from kscheduler.api.selectors import NodeTerm, parse_node_term
+from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
+from kscheduler.bounded.weights import weight_of
 from kscheduler.devices.features import AllocatorFeatures
 from kscheduler.devices.ids import DeviceID, PoolID
 
@@ -162,6 +163,13 @@ def _has_its_counters(device: Device, pool: Pool) -> bool:
     return True
 
 
-@lru_cache(maxsize=1024)
+_parsed: RecentlyUsed[NodeSelector, tuple[NodeTerm, ...]] = RecentlyUsedByWeight(
+    1024, 2 * 2**20, lambda selector, _: weight_of(selector)
+)
+
+
 def _terms(selector: NodeSelector) -> tuple[NodeTerm, ...]:
-    return tuple(map(parse_node_term, selector.node_selector_terms))
+    terms = _parsed.use(selector)
+    if terms is None:
+        terms = _parsed[selector] = tuple(map(parse_node_term, selector.node_selector_terms))
+    return terms

@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from kscheduler.api.devices import Device, DeviceClass, DeviceSelector
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
+from kscheduler.bounded.weights import weight_of
 from kscheduler.devices.errors import AllocationError
 from kscheduler.devices.features import AllocatorFeatures
 from kscheduler.devices.pools import PoolDevice
 from kscheduler.devices.selectors import SelectorBudgetError, SelectorCompileError, SelectorRuntimeError
 
 _KEPT_SELECTIONS: Final = 64
+_KEPT_BYTES: Final = 16 * 2**20
 _MOST_ANSWERS: Final = 1 << 19
 """Of all selections, a hundred bytes each; those that were used longest ago are asked for anew."""
 _LONGEST_TEXT: Final = 8_192
@@ -47,8 +49,8 @@ class Selections:
     def __init__(self, compiler: Compiler, features: AllocatorFeatures) -> None:
         self._compiler = compiler
         self._features = features
-        self._kept: RecentlyUsed[tuple[Expressions, Expressions], dict[int, tuple[Device, bool]]] = RecentlyUsed(
-            _KEPT_SELECTIONS
+        self._kept: RecentlyUsed[tuple[Expressions, Expressions], dict[int, tuple[Device, bool]]] = (
+            RecentlyUsedByWeight(_KEPT_SELECTIONS, _KEPT_BYTES, lambda key, _: weight_of(key))
         )
 
     def of(

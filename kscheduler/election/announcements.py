@@ -101,15 +101,16 @@ class Announcements:
         self._failed_renewals = 0
         self._last_failure = None
 
-    def lost(self, reason: str, leader: str, stored: StoredLease | None) -> None:
-        """The lease is lost: the process ends."""
+    def lost(self, reason: str, leader: str, stored: StoredLease | None, *, may_follow: bool) -> None:
+        """The lease is lost: the process goes on as a follower, or ends."""
+        what = "it follows from now on" if may_follow else "the process ends, and a fresh one follows the new leader"
         others = {"leader": leader} if leader not in ("", self._identity) else {}
         _log.error(
             "lease_lost",
             lease=self.lease,
             identity=self._identity,
             reason=reason,
-            advice=f"the process ends, and a fresh one follows the new leader: {self._advice_after_loss(others)}",
+            advice=f"{what}: {self._advice_after_loss(others)}",
             **others,
         )
         if stored is not None:

@@ -39,7 +39,12 @@ _STUCK: Final = "it has lost its lease, and its orderly end takes too long"
 
 
 class LeaseLostError(Exception):
-    """The lease is lost; the process has to end, so that another one may lead."""
+    """The lease is lost; all that was for its right to write has to end, so that another one may lead."""
+
+    def __init__(self, message: str, *, may_follow: bool = False) -> None:
+        """`may_follow`: the event loop was alive at the end of the right, so this process may go on as a follower."""
+        super().__init__(message)
+        self.may_follow = may_follow
 
 
 class LeaseAccess(Protocol):
@@ -194,14 +199,21 @@ class Election:
         self.fence.close()
         self._watchdog.expect_before(self._now() + ENDING_SECONDS, _STUCK)
         reason = step.reason if isinstance(step, GiveUp) else _BLOCKED
-        if GRACE_SECONDS < late_seconds < math.inf:
+        # Who was stopped or blocked past its right does not know what else it has missed: a fresh process takes over.
+        may_follow = not GRACE_SECONDS < late_seconds < math.inf
+        if not may_follow:
             reason = f"{_BLOCKED}, {late_seconds:.1f} s ago"
         if self._refused_write:
             reason = f"{reason}; {self._refused_write} was held back"
         # A renewal that was under way may have succeeded meanwhile: what was held back has ended this process anyway.
         self._elector.lose(reason)
-        self._announcements.lost(reason, self._elector.leader, self._elector.stored)
-        return LeaseLostError(f"lost the lease {self._announcements.lease}: {reason}")
+        self._announcements.lost(reason, self._elector.leader, self._elector.stored, may_follow=may_follow)
+        return LeaseLostError(f"lost the lease {self._announcements.lease}: {reason}", may_follow=may_follow)
+
+    def next_term(self) -> Elector:
+        """The candidate of a process that goes on, after all that this election was for has ended."""
+        self._watchdog.lift()
+        return self._elector.next_term()
 
     def _on_refusal(self, write: str) -> None:
         """The fence has held a write back: its clock is ahead of this loop's timers, which were late."""
@@ -310,7 +322,7 @@ class Election:
         """The same for readiness; a loss, until the process has ended; why a follower could not take the lease."""
         refusal = self._refusal
         if self.has_lost:
-            return f"lease {self._announcements.lease} was lost: this process ends"
+            return f"lease {self._announcements.lease} was lost: what this process has begun as its leader ends"
         if self._elector.role is Role.FOLLOWING and isinstance(refusal, APIError):
             return f"lease {self._announcements.lease} cannot be used: {refusal}: {self._announcements.advice(refusal)}"
         return self.renewal_problem()

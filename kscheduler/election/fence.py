@@ -5,14 +5,15 @@ looked at before each write leaves (`client.http`; through a proxy, before its c
 request: 0.2 us. The check is in the one place that all writes pass, not with those who write: nobody can forget it.
 
 A refused write does not return to its caller: the pod has not failed, and its plugins are not to be asked to undo
-anything. The caller waits until the process ends, which the refusal itself brings about (`refused`).
+anything. The caller waits until it is cancelled with all that the process has begun as leader, or until the process
+ends; the refusal itself brings that about (`refused`). A fence that has closed stays closed: each term has its own.
 
 What a fence cannot do: call back a request that has been sent. It may lie in a buffer of the kernel, a proxy or the API
 server, and be applied when another process leads. Three things make that rare and mostly harmless: a leader stops
-`leaseDuration - renewDeadline` before anybody else begins; connections of a process that ends are reset, so the kernel
-drops what it has not sent; and each write carries the UID or the version of its object, so the API server refuses a
-second Binding of a pod. Left over is a Binding that was delayed by more than those seconds and takes room which the new
-leader has given to another pod.
+`leaseDuration - renewDeadline` before anybody else begins, the same process included; connections are reset when the
+term or the process ends, so the kernel drops what it has not sent; and each write carries the UID or the version of its
+object, so the API server refuses a second Binding of a pod. Left over is a Binding that was delayed by more than those
+seconds and takes room which the new leader has given to another pod.
 """
 
 import math

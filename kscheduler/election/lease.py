@@ -18,6 +18,8 @@ API_VERSION: Final = "coordination.k8s.io/v1"
 KIND: Final = "Lease"
 _UNSENT_METADATA: Final = ("managedFields",)
 """The API server keeps these itself; sending them back with each renewal would double its size."""
+_MOST: Final = 2**31 - 1
+"""Numbers of a Lease have 32 bits."""
 _DECIMAL: Final = re.compile(r"[0-9]+")
 
 
@@ -103,6 +105,10 @@ def lease_of(tree: Any) -> StoredLease:
 
     Raises `UnreadableLeaseError` for what has no resourceVersion: no update could be guarded by it.
     """
+    kind = _text(tree, "kind") if isinstance(tree, dict) else ""
+    if kind not in ("", KIND):
+        message = f"it is a {kind[:60]}"
+        raise UnreadableLeaseError(message)
     metadata, spec = _mapping(tree, "metadata"), _mapping(tree, "spec")
     version = _text(metadata, "resourceVersion")
     if not version:
@@ -130,4 +136,4 @@ def _text(tree: Mapping[str, Any], key: str) -> str:
 
 def _number(tree: Mapping[str, Any], key: str) -> int:
     value = tree.get(key)
-    return value if isinstance(value, int) else 0
+    return min(max(value, 0), _MOST) if isinstance(value, int) else 0

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from kscheduler.client.errors import APIError, ClientError, NetworkError
+from kscheduler.client.errors import APIError, ClientError, NetworkError, UnknownOutcomeError
 from kscheduler.client.rest import APIClient
 from kscheduler.election.lease import StoredLease, UnreadableLeaseError, body_of, decode_lease, lease_of
 from kscheduler.election.rules import Write
@@ -42,16 +42,33 @@ class LeaseClient:
             if refusal.is_not_found:
                 return None
             raise
-        return _decoded(body)
+        return self._decoded(body)
 
     async def write(self, write: Write) -> StoredLease:
         """Create or replace the Lease. Returns it as stored. Raises `ClientError`: `APIError` 409 after a lost race."""
         timeout = write.timeout_seconds
         if write.over is None:
             body = body_of(write.record, {"namespace": self.namespace, "name": self.name})
-            return _decoded(await self._client.post(self._collection, body, retries=0, timeout_seconds=timeout))
-        body = body_of(write.record, {**write.over.metadata, "resourceVersion": write.over.version}, write.over.spec)
-        return _decoded(await self._client.put(self._path, body, retries=0, timeout_seconds=timeout))
+            answer = await self._client.post(self._collection, body, retries=0, timeout_seconds=timeout)
+        else:
+            metadata = {**write.over.metadata, "resourceVersion": write.over.version}
+            body = body_of(write.record, metadata, write.over.spec)
+            answer = await self._client.put(self._path, body, retries=0, timeout_seconds=timeout)
+        stored = self._decoded(answer)
+        # A proxy may answer with an older Lease: a 200 that does not show what was written has an unknown outcome.
+        if (stored.record.holder, stored.record.renewed) != (write.record.holder, write.record.renewed):
+            raise UnknownOutcomeError("the answer does not show the Lease that was written")
+        return stored
+
+    def _decoded(self, body: bytes) -> StoredLease:
+        """Raises `UnknownOutcomeError`: whoever has answered so (a proxy, a login page), a write may be applied."""
+        try:
+            stored = decode_lease(body)
+        except UnreadableLeaseError as failure:
+            raise UnknownOutcomeError(f"the answer is no Lease: {failure}") from failure
+        if stored.metadata.get("name") != self.name:
+            raise UnknownOutcomeError("the answer is another Lease")
+        return stored
 
     async def watch(self) -> AsyncGenerator[StoredLease | None]:
         """The Lease as it is, if it exists, then each change; `None`: it was deleted. Ends when the server ends it.
@@ -72,13 +89,6 @@ class LeaseClient:
                         yield None
                     elif kind != "BOOKMARK":
                         yield _lease(tree)
-
-
-def _decoded(body: bytes) -> StoredLease:
-    try:
-        return decode_lease(body)
-    except UnreadableLeaseError as failure:
-        raise NetworkError(f"the answer is no Lease: {failure}") from failure
 
 
 def _lease(tree: Any) -> StoredLease:

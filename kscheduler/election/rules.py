@@ -17,13 +17,21 @@ stopped (`boot_time`).
         ^            | 409: another one was faster       |  '--not renewed in time, or another holder--> lost (the end)
         '------------'                                   '--release--> released (the end)
 
-An `Elector` gets what was seen and how requests ended, and `step` says what to do now. The rules are client-go's, with
-these differences, each towards safety or a faster fail-over:
+An elector leads once. A process that goes on after a loss does so with another one (`next_term`) of the same identity,
+after all that the first one's right was for has ended. It finds its own name in the Lease, which nobody has written
+over, and may take it when it would have expired for anybody else: `not_before`, a lease_duration after the last
+renewal was sent. So what was sent in the old term has the same time to arrive as before any other leader.
+
+An `Elector` gets what was seen and how requests ended, and `step` says what to do now. The rules are client-go's
+(`tools/leaderelection`): observed times by the own clock, 409 as a lost race, jitter of 1 to 2.2 retry periods, a read
+after a renewal that has failed, half the renew deadline for each request (`resourcelock.NewFromKubeconfig`). The
+differences, each towards safety or a faster fail-over:
 
 - The leader's time counts from when a renewal was *sent*, not from when its answer came, and ends `renewDeadline` later
   exactly; client-go adds up to a `retryPeriod`.
 - A follower is told of each change (by a watch) and tries at the moment at which the lease expires or is released;
   client-go asks every 2 to 4.4 s.
+- A renewal whose answer is lost counts, from when it was sent, if a read shows it. client-go has to write once more.
 - A Lease that somebody deletes is taken only when its last record has expired: its holder may still be leading.
 - A duration that is no whole number of seconds is written rounded up; rounded down, others would take over too early.
 """
@@ -38,12 +46,12 @@ from typing import Final
 from kscheduler.client.events.recorder import micro_time
 from kscheduler.election.lease import LeaseRecord, StoredLease
 
+REQUEST_PERIODS: Final = 2.0
+"""A follower's request may take this many times `retryPeriod`."""
 JITTER_FACTOR: Final = 1.2
 """client-go's: followers whose try has failed wait for 1 to 2.2 times `retryPeriod`."""
 EXPIRY_JITTER_SECONDS: Final = 0.1
 """Followers that see a lease expire try within this time of each other, so that mostly only one of them writes."""
-REQUEST_PERIODS: Final = 2.0
-"""A request may take this many times `retryPeriod`."""
 RELEASED_SECONDS: Final = 1
 """`leaseDurationSeconds` of a released lease, as client-go writes it (0 is not valid)."""
 
@@ -57,13 +65,23 @@ class Timing:
     retry_period: float = 2.0
 
     @property
+    def renewal_seconds(self) -> float:
+        """How long a leader's request may take, as in client-go: after one that hangs there is time for another."""
+        return self.renew_deadline / 2
+
+    @property
+    def try_seconds(self) -> float:
+        """How long a follower's request may take: nobody waits for it, and another one may be quicker."""
+        return min(REQUEST_PERIODS * self.retry_period, self.renew_deadline)
+
+    @property
     def recorded_seconds(self) -> int:
         """The duration as it is written to the Lease."""
         return math.ceil(self.lease_duration)
 
 
 class Role(Enum):
-    """What an elector is; it never leads a second time."""
+    """What an elector is. It never leads a second time: see `next_term`."""
 
     FOLLOWING = "following"
     LEADING = "leading"
@@ -116,8 +134,16 @@ Step = Read | Write | Wait | GiveUp
 class Elector:
     """One candidate. All times are of its own clock, in seconds; `wall` is the time of day, written for people."""
 
-    def __init__(self, identity: str, timing: Timing, rng: Callable[[], float] = random.random) -> None:
-        """`rng` spreads tries; `identity` must belong to this process alone."""
+    def __init__(
+        self,
+        identity: str,
+        timing: Timing,
+        rng: Callable[[], float] = random.random,
+        not_before: float = -math.inf,
+    ) -> None:
+        """`rng` spreads tries; `identity` must belong to this process alone. `not_before`: see `next_term`."""
+        self._not_before = not_before
+        """Before this time it does not lead, whatever the Lease says."""
         self.identity = identity
         self.timing = timing
         self.role = Role.FOLLOWING
@@ -133,6 +159,8 @@ class Elector:
         self._expires_at = -math.inf
         """When a follower may take what it has seen."""
         self._must_read = True
+        self._in_doubt: tuple[LeaseRecord, float] | None = None
+        """The renewal of ours whose outcome is unknown, and when it was sent."""
         self._has_failed = False
         """A request has failed since the last success or news: the next failure waits for its period."""
         self._next_try = -math.inf
@@ -155,20 +183,25 @@ class Elector:
             return self.lose(f"it could not be renewed for {self.timing.renew_deadline:g} s")
         if now < self._next_try:
             return Wait(min(left, self._next_try - now))
-        timeout = min(REQUEST_PERIODS * self.timing.retry_period, left)
+        timeout = min(self.timing.renewal_seconds, left)
         self._next_try = now + self.timing.retry_period
         if self._must_read:
             return Read(timeout)
         stamp = micro_time(wall)
         if self.stored is None:  # somebody has deleted it
-            return Write(self._first_record(stamp), None, timeout)
-        return Write(self._renewal(self.stored.record, stamp), self.stored, timeout)
+            write = Write(self._first_record(stamp), None, timeout)
+        else:
+            write = Write(self._renewal(self.stored.record, stamp), self.stored, timeout)
+        # A wall clock that was set back may give a renewal the time of the one before: then a read tells nothing.
+        is_new = write.over is None or write.over.record != write.record
+        self._in_doubt = (write.record, now) if is_new else None
+        return write
 
     def _follow(self, now: float, wall: float) -> Step:
-        due = self._next_try if self._must_read else max(self._next_try, self._expires_at)
+        due = self._next_try if self._must_read else max(self._next_try, self._expires_at, self._not_before)
         if now < due:
             return Wait(due - now)
-        timeout = min(REQUEST_PERIODS * self.timing.retry_period, self.timing.renew_deadline)
+        timeout = self.timing.try_seconds
         self._next_try = now + self.timing.retry_period * (1.0 + JITTER_FACTOR * self._rng())
         if self._must_read:
             return Read(timeout)
@@ -198,7 +231,11 @@ class Elector:
             return None
         stamp = micro_time(wall)
         record = LeaseRecord("", RELEASED_SECONDS, stamp, stamp, self.stored.record.transitions)
-        return Write(record, self.stored, REQUEST_PERIODS * self.timing.retry_period)
+        return Write(record, self.stored, self.timing.try_seconds)
+
+    def next_term(self) -> "Elector":
+        """A follower of the same identity, for a process that has lost its lease and goes on. See the module."""
+        return Elector(self.identity, self.timing, self._rng, self.renewed_at + self.timing.lease_duration)
 
     # --- what has happened ------------------------------------------------------------------------------------------
 
@@ -217,6 +254,9 @@ class Elector:
         if self.role is Role.LEADING:
             if stored is not None and stored.record.holder != self.identity:
                 self.lose(f"{stored.record.holder or 'nobody'} holds it now")
+            elif stored is not None and self._in_doubt is not None and stored.record == self._in_doubt[0]:
+                self.wrote(stored, self._in_doubt[1])  # only its answer was lost
+                self._next_try = now  # much of its time is over: renew again at once
         elif is_news:
             self._has_failed = False
             self._next_try = now
@@ -236,11 +276,12 @@ class Elector:
         if self.role is Role.LEADING and self._has_failed:
             self.slow_renewals += 1
         self.stored, self._must_read, self._has_failed = stored, False, False
+        self._in_doubt = None
         if self.role not in (Role.FOLLOWING, Role.LEADING):
             return
         self.role, self.renewed_at = Role.LEADING, sent_at
         self.may_write_until = sent_at + self.timing.renew_deadline
-        self._next_try = sent_at + self.timing.retry_period
+        self._next_try = sent_at + self.timing.retry_period  # at once, if the answer took longer than that
 
     def failed(self, outcome: RequestFailure, now: float) -> None:
         """The last request of `step` failed at `now`.
@@ -271,4 +312,4 @@ class Elector:
 
     def expires_in(self, now: float) -> float:
         """Seconds until a follower may take the lease; 0 if it may already."""
-        return max(0.0, self._expires_at - now)
+        return max(0.0, self._expires_at - now, self._not_before - now)

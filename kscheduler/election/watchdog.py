@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, NoReturn
 
+from kscheduler.framework.status import DECISION_TIME
 from kscheduler.logs import get_logger
 
 _log = get_logger("election")
@@ -29,8 +30,11 @@ LAST_LINE_SECONDS: Final = 1.0
 
 
 def end_process(reason: str) -> NoReturn:
-    """Write a last line, then end at once, without any cleaning up."""
+    """Write a last line, then end at once, without any cleaning up. The line names the pod that is decided about."""
     try:
+        pod = DECISION_TIME.pod
+        if pod is not None:
+            reason = f"{reason}; pod {pod.key} was being decided about"
         # In a thread of its own: the thread that hangs may hold the log's lock.
         writer = threading.Thread(
             target=_log.error, args=("ended_by_watchdog",), kwargs={"reason": reason}, daemon=True

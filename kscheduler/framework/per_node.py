@@ -9,9 +9,10 @@ there; `score` returns whole points from 0 to 100. A third parameter `args` gets
 a mapping that is empty without any or, if the parameter is annotated with a `msgspec.Struct`, such a struct, checked
 when the configuration is read. A function without it refuses arguments.
 
-The function's shape is checked when it is declared (`PluginDeclarationError`), its return value at each call: a wrong
-type or points out of range fail the pod's attempt with a message that names plugin, node and value. Nothing is rounded,
-clamped or converted.
+The function's shape is checked when it is declared (`PluginDeclarationError`), its return value at each call. An
+exception, a wrong type or points out of range concern that node alone (`PartialAnswerError`): it gets no points from
+the function, or no pod, and a message names plugin, node and value. Nothing is rounded, clamped or converted. A
+function that fails for each of the first nodes it is tried on fails for the pod, and is asked about no more nodes.
 
 The function is called once per row, which costs about a microsecond a node: fine for hundreds of nodes. With `sign` its
 answers are kept, and it is called again only for nodes that have changed:
@@ -44,9 +45,9 @@ from kscheduler.framework.plugin import (
     Source,
     status_of_code,
 )
-from kscheduler.framework.plugin_answers import WrongAnswerError, shown
+from kscheduler.framework.plugin_answers import PartialAnswerError, WrongAnswerError, probes, shown
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.status import Status
+from kscheduler.framework.status import DecisionEndedError, Status
 
 __all__ = [
     "KeptPerNodeFilter",
@@ -107,7 +108,7 @@ class PerNodeFilter(Plugin):
         """Call the function for each row; int64 codes in the shape of `rows`. Raises `WrongAnswerError`."""
         reasons = cycle.find(_Reasons) or _Reasons()
         cycle.write(reasons)
-        return _answers((reasons.number(self._reason(pod, nodes.info(row))) for row in rows.tolist()), nodes, rows)
+        return _answers(self._reason, reasons.number, pod, nodes, rows)
 
     def _reason(self, pod: PodInfo, node: NodeInfo) -> str | None:
         reason: object = _called(self._function, pod, node)
@@ -138,8 +139,7 @@ class KeptPerNodeFilter(PerNodeFilter):
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes:
         """Call the function for each row; int64 codes in the shape of `rows`. Raises `WrongAnswerError`."""
         del cycle
-        number = self._reasons.number
-        return _answers((number(self._reason(pod, nodes.info(row))) for row in rows.tolist()), nodes, rows)
+        return _answers(self._reason, self._reasons.number, pod, nodes, rows)
 
     def status(self, cycle: CycleState, code: int) -> Status:
         """The text that the function gave."""
@@ -159,7 +159,7 @@ class PerNodeScore(Plugin):
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
         """Call the function for each row; int64 points in the shape of `rows`. Raises `WrongAnswerError`."""
         del cycle
-        return _answers((self._points(pod, nodes.info(row)) for row in rows.tolist()), nodes, rows)
+        return _answers(self._points, int, pod, nodes, rows)
 
     def _points(self, pod: PodInfo, node: NodeInfo) -> int:
         points: object = _called(self._function, pod, node)
@@ -168,7 +168,7 @@ class PerNodeScore(Plugin):
         if not MIN_NODE_SCORE <= points <= MAX_NODE_SCORE:
             text = f"it returns an invalid score {shown(points)} for node {node.name}"
             raise WrongAnswerError(f"{text}, it should be in the range of [{MIN_NODE_SCORE}, {MAX_NODE_SCORE}]")
-        return int(points)
+        return points  # type: ignore[return-value]  # `_answers` makes an int of it
 
 
 class KeptPerNodeScore(PerNodeScore):
@@ -196,19 +196,80 @@ class _EndedCallError(WrongAnswerError):
         self.node = node
 
 
-def _answers(numbers: Iterator[int], nodes: NodeTable, rows: Rows) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The numbers, one for each row. A call that was ended says how far it came: its budget is for all nodes."""
+Asked = Callable[[PodInfo, NodeInfo], Any]
+"""A user's function with the check of its answer. Raises `WrongAnswerError`."""
+
+
+def _answers(
+    ask: Asked, number: Callable[[Any], int], pod: PodInfo, nodes: NodeTable, rows: Rows
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The number of each row's answer. Raises `PartialAnswerError` with those of the nodes where it did not fail.
+
+    Raises `WrongAnswerError` where it fails for every node that it is tried on, or was ended at its time budget: the
+    text says how far it came, because the budget is for all nodes.
+    """
+    failures: dict[int, WrongAnswerError | None] = {}
     try:
-        return np.fromiter(numbers, dtype=np.int64, count=len(rows))
+        numbers = np.fromiter(_each(ask, number, pod, nodes, rows, failures), dtype=np.int64, count=len(rows))
     except _EndedCallError as ended:
         answered = [nodes.name_of(row) for row in rows.tolist()].index(ended.node)
         raise WrongAnswerError(f"{ended}; it had answered for {answered} of {len(rows)} nodes") from ended.__cause__
+    if not failures:
+        return numbers
+    is_answered = np.ones(len(rows), dtype=np.bool_)
+    is_answered[list(failures)] = False
+    first = next(iter(failures.values()))
+    raise PartialAnswerError(str(first), numbers, is_answered) from first
+
+
+def _each(
+    ask: Asked,
+    number: Callable[[Any], int],
+    pod: PodInfo,
+    nodes: NodeTable,
+    rows: Rows,
+    failures: dict[int, WrongAnswerError | None],
+) -> Iterator[int]:
+    """The numbers, row by row; 0 where the function fails.
+
+    The places of these rows become keys of `failures`, the first one with what was raised.
+    """
+    info = nodes.info
+    for place, row in enumerate(rows.tolist()):
+        try:
+            yield number(ask(pod, info(row)))
+        except _EndedCallError:
+            raise
+        except WrongAnswerError as failure:
+            if not (failures or _answers_for_one(ask, pod, nodes, rows)):
+                raise
+            failure.__traceback__ = None  # it refers to this frame, and this frame to it
+            failures[place] = None if failures else failure
+            yield 0
+
+
+def _answers_for_one(ask: Asked, pod: PodInfo, nodes: NodeTable, rows: Rows) -> bool:
+    """Whether the function answers for the first, the middle or the last of the nodes.
+
+    If not, it fails for the pod, and would raise for each of 5,000 nodes.
+    """
+    for place in probes(len(rows)):
+        try:
+            ask(pod, nodes.info(rows.item(place)))
+        except _EndedCallError:
+            raise
+        except WrongAnswerError:
+            continue
+        return True
+    return False
 
 
 def _called(function: Callable[[PodInfo, NodeInfo], object], pod: PodInfo, node: NodeInfo) -> object:
     """The function's answer for a node; an exception goes on to the plugin runtime, with the node's name."""
     try:
         return function(pod, node)
+    except DecisionEndedError:
+        raise
     except BaseException as failure:
         failure.add_note(f"asked about node {node.name}")
         if not isinstance(failure, Exception):

@@ -44,6 +44,8 @@ MIN_NODE_SCORE: Final = well_known.MIN_NODE_SCORE
 
 PASS_ALL: Final = None
 """What a filter returns when every row passes."""
+NOT_JUDGED: Final = -(2**62)
+"""The code of a row for which a user's filter has failed. The plugin is not asked what it means."""
 
 
 class Point(Enum):

@@ -29,6 +29,34 @@ class WrongAnswerError(TypeError):
     """A plugin's answer has a type that its extension point does not allow."""
 
 
+class PartialAnswerError(WrongAnswerError):
+    """A plugin has answered for some of the nodes, and failed for the others. Its cause is the first failure."""
+
+    def __init__(
+        self, text: str, answers: NDArray[np.int64], is_answered: NDArray[np.bool_], *, are_final: bool = False
+    ) -> None:
+        """`answers`: an entry per node that was asked about, of use where `is_answered` (of the same shape) is set.
+
+        `are_final`: points that are normalised already.
+        """
+        super().__init__(text)
+        self.answers = answers
+        self.is_answered = is_answered
+        self.are_final = are_final
+
+
+class NotCalledError(Exception):
+    """The plugin was not called: what it did to pods of this namespace before has not been forgotten yet."""
+
+
+def probes(number: int) -> tuple[int, ...]:
+    """Where to try a plugin again that has failed for this many nodes: the first of them, the middle one, the last.
+
+    If it fails there, too, it fails for the pod: a few bad nodes are hardly just these.
+    """
+    return tuple(sorted({0, number // 2, number - 1}))
+
+
 def checked(answer: Any, kind: type[T]) -> T:
     """The answer, if it is an instance of `kind`. Raises `WrongAnswerError`."""
     if isinstance(answer, kind):

@@ -10,6 +10,10 @@ and compare versions once the watch has reached the version of the list.
     wait 30 s, compare again                 still different and still without an event: an event was lost
     count, log both sides, list the kind again
 
+Only what the watch must have shown is judged. If the kind was listed anew meanwhile (the watch had lost its place),
+then the watch has shown nothing of what came and went before that list, and the store is what the list said: there is
+nothing to judge, and nothing to repair.
+
 Limits: a consistent LIST is taken as correct, so wrong lists of a server go unnoticed. Versions are compared as numbers
 if both are numbers (allowed since Kubernetes 1.35), otherwise only for equality.
 """
@@ -24,6 +28,7 @@ from typing import Any, Final
 import msgspec
 
 from kscheduler.aio import Clock, Slicer, finishes_within
+from kscheduler.api.codec import UndecodableError
 from kscheduler.client.errors import APIError, ClientError, CredentialsError, NetworkError
 from kscheduler.client.rest import APIClient
 from kscheduler.informers.informer import Informer
@@ -61,7 +66,8 @@ class _ListMetadata(msgspec.Struct, rename="camel"):
 
 class _Page(msgspec.Struct):
     metadata: _ListMetadata
-    items: list[_Item] | None = None
+    items: list[_Item] | None
+    """Without it the answer is no list, and not an empty cluster."""
 
 
 _decoder = msgspec.json.Decoder(_Page)
@@ -107,7 +113,8 @@ class AuditStatistics:
 
     resource: str
     audits: Mapping[str, int]
-    """By outcome: `equal`, `different`, `behind` (the watch did not reach the list), `failed`, `not synced`."""
+    """By outcome: `equal`, `different`, `behind` (the watch did not reach the list), `listed anew` (meanwhile, so that
+    there was nothing to judge), `failed`, `not synced`."""
     drift: Mapping[str, int]
     """Objects by kind of difference."""
 
@@ -155,15 +162,21 @@ class StoreAudit:
         return differences
 
     async def _compared(self, touched: set[str]) -> tuple[str, list[Difference]]:
+        lists_before = self._informer.lists
         try:
             listing = await self._list(touched)
-        except (ClientError, msgspec.DecodeError) as error:
+        except (ClientError, UndecodableError, msgspec.DecodeError, UnicodeDecodeError) as error:
             # An outage is logged once for all requests, and a later audit is as good.
             write = _log.debug if _is_outage(error) else _log.warning
             write("store_audit_failed", resource=self._informer.kind.resource, err=str(error))
             return "failed", []
-        if not await self._has_reached(listing.version):
-            _log.warning(
+        has_reached = await self._has_reached(listing.version)
+        if self._informer.lists != lists_before:
+            return "listed anew", []
+        if not has_reached:
+            # Of a watch that is down the problem says more, and is logged.
+            write = _log.debug if self._informer.problem else _log.warning
+            write(
                 "store_audit_watch_is_behind",
                 resource=self._informer.kind.resource,
                 listed=listing.version,
@@ -174,6 +187,8 @@ class StoreAudit:
         if not self._still_there(listing.differences, touched):
             return "equal", []
         await self._clock.sleep(GRACE_SECONDS)
+        if self._informer.lists != lists_before:
+            return "listed anew", []
         left = self._still_there(listing.differences, touched)
         return ("different" if left else "equal"), left
 
@@ -196,7 +211,7 @@ class StoreAudit:
     async def _pages(self) -> AsyncIterator[_Page]:
         kind = self._informer.kind
         params = {"limit": str(PAGE_SIZE), **({"fieldSelector": kind.field_selector} if kind.field_selector else {})}
-        token = ""
+        token, tokens = "", set[str]()
         while True:
             page_params = {**params, "continue": token} if token else params
             body = await self._client.get(kind.path, page_params, retries=0, accept=METADATA_ONLY)
@@ -205,10 +220,15 @@ class StoreAudit:
             token = page.metadata.continue_token
             if not token:
                 return
+            if token in tokens:
+                raise UndecodableError(f"GET {kind.path}: the list does not end")
+            tokens.add(token)
 
     def _compare(self, listing: Listing, metadata: _Metadata) -> None:
         key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
         listing.seen.add(key)
+        if not (metadata.name and metadata.uid and metadata.resource_version):
+            return  # garbled on its way here: it says nothing about the watch
         stored = self._informer.store.get(key)
         if stored is not None:
             meta = stored.metadata

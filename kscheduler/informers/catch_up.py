@@ -100,11 +100,11 @@ class CatchUp:
         Versions that are no numbers cannot be compared: then the second list that ends has begun late enough.
         """
         until = self._clock.monotonic() + LIST_SECONDS
-        first = seen = self._lists()
+        first = seen = self._informer.lists
         self._informers.relist(self._kind, REASON)  # nothing happens while one is under way
         while not _contains(self._informer.resource_version, version):
-            if self._lists() != seen:
-                seen = self._lists()
+            if self._informer.lists != seen:
+                seen = self._informer.lists
                 if not version.isdecimal() and seen > first + 1:
                     break
                 self._informers.relist(self._kind, REASON)
@@ -112,9 +112,6 @@ class CatchUp:
                 return False
             await self._clock.sleep(_LOOK_SECONDS)
         return True
-
-    def _lists(self) -> int:
-        return sum(self._informer.relists.values())
 
 
 def _contains(seen: str, version: str) -> bool:

@@ -1,13 +1,18 @@
 """One informer per kind and one task per informer.
 
 Not every API server has every API. The informer of a resource that does not exist is logged once and rests; discovery
-is asked every five minutes, and the informer starts when the resource appears. A resting informer counts as synced,
-with no objects.
+is asked again after 30 s, a minute, ... every five minutes, and the informer starts when the resource appears. A
+resting informer counts as synced, with no objects.
+
+Objects of a kind that was there are not given up because of one answer: a proxy, an aggregated API or a fault says 404
+as well, and without its classes, claims or budgets the scheduler would decide wrongly. So the store is emptied when the
+API server has said for `SURE_SECONDS` that it has no such resource.
 """
 
 import asyncio
 import random
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -19,24 +24,40 @@ from kscheduler.client.errors import APIError, ClientError
 from kscheduler.client.rest import APIClient
 from kscheduler.informers.informer import Informer, InformerStatistics
 from kscheduler.informers.reflector import AbsentError, Reflector
+from kscheduler.informers.rereading import Rereader
 from kscheduler.informers.transform import Transform
+from kscheduler.informers.view_age import OLD_VIEW_SECONDS
 from kscheduler.logs import get_logger
 
 log = get_logger(__name__)
 
 DISCOVERY_SECONDS = 300.0
-"""How often discovery is asked for a resource that does not exist."""
+"""How often discovery is asked for a resource that does not exist, at last."""
+FIRST_DISCOVERY_SECONDS = 30.0
+SURE_SECONDS = 30.0
+"""For how long a resource that had objects must be absent before they are given up."""
+_DOUBT_SECONDS = 5.0
 
 
 class _Resource(msgspec.Struct):
-    name: str = ""
+    name: str
 
 
 class _ResourceList(msgspec.Struct):
-    resources: list[_Resource] = []
+    """An answer without a list of resources is none: `{}` does not mean that a resource is absent."""
+
+    resources: list[_Resource]
 
 
 _discovery = msgspec.json.Decoder(_ResourceList)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownState:
+    """What an informer knows: enough to go on watching from there, without a list."""
+
+    objects: Sequence[Any]
+    resource_version: str
 
 
 class InformerFactory:
@@ -53,12 +74,15 @@ class InformerFactory:
         list_consistency: Literal["consistent", "cache"] = "consistent",
         watch_list: bool = True,
         may_be_absent: Collection[Kind] = (),
+        views: Mapping[str, KnownState] | None = None,
     ) -> None:
-        """`may_be_absent`: kinds that are of no concern where the API server does not serve them.
+        """`may_be_absent`: kinds that are of no concern where the API server does not serve them. `views`: where to
+        begin, by resource; from the `views` of another factory.
 
         `transforms` (by plural) replace the defaults; `list_consistency` applies to the very first list only.
         """
         self._client = client
+        self._views = dict(views or {})
         self._may_be_absent = frozenset(kind.resource for kind in may_be_absent)
         self._clock = clock
         self._rng = rng or random.Random()  # noqa: S311  # spreads load, protects nothing
@@ -86,11 +110,15 @@ class InformerFactory:
         """Keep all informers up to date until cancelled."""
         async with asyncio.TaskGroup() as group:
             for informer in self._informers.values():
+                reflector = self._reflectors[informer.kind.resource] = self._reflector(informer)
+                rereader = Rereader(self._client, informer, reflector.relist, self._clock)
                 name = f"informer {informer.kind.resource}"
-                group.create_task(until_cancelled(name, self._keep(informer)), name=name)
+                group.create_task(until_cancelled(name, self._keep(informer, reflector)), name=name)
+                name = f"unreadable {informer.kind.resource}"
+                group.create_task(until_cancelled(name, rereader.run()), name=name)
 
-    async def _keep(self, informer: Informer[Any]) -> None:
-        reflector: Reflector[Any] = Reflector(
+    def _reflector(self, informer: Informer[Any]) -> Reflector[Any]:
+        return Reflector(
             self._client,
             informer,
             clock=self._clock,
@@ -98,29 +126,50 @@ class InformerFactory:
             consistent=self._consistent,
             watch_list=self._watch_list,
         )
-        self._reflectors[informer.kind.resource] = reflector
-        if not await self._exists(informer.kind):
+
+    async def _keep(self, informer: Informer[Any], reflector: Reflector[Any]) -> None:
+        view = self._views.pop(informer.kind.resource, None)
+        if view is not None:
+            await informer.replace(view.objects, ())
+            informer.resource_version = view.resource_version
+            reflector.progress.resume(view.resource_version)
+        elif not await self._exists(informer.kind):
             await self._rest(informer)
+        del view  # the objects of long ago are not to be kept
         while True:
             try:
                 await reflector.run()
             except AbsentError:
-                if await self._exists(informer.kind):
+                if await self._exists(informer.kind) or (
+                    len(informer.store) and not await self._stays_absent(informer)
+                ):
                     continue  # a 404 of a proxy or a starting server must not empty the store
                 await self._rest(informer)
                 reflector.progress.start_over()
 
+    async def _stays_absent(self, informer: Informer[Any]) -> bool:
+        """Whether the API server goes on saying so."""
+        informer.problem = "not found: the API server says that it has no such resource"
+        until = self._clock.monotonic() + SURE_SECONDS
+        while self._clock.monotonic() < until:
+            await self._clock.sleep(_DOUBT_SECONDS)
+            if await self._exists(informer.kind):
+                return False
+        return True
+
     async def _rest(self, informer: Informer[Any]) -> None:
         """Wait until the resource exists; the store is emptied, since its objects went with the API."""
         kind = informer.kind
-        again = f"discovery is asked every {DISCOVERY_SECONDS:.0f} s"
+        again = f"discovery is asked again, at last every {DISCOVERY_SECONDS:.0f} s"
         report = log.info if kind.resource in self._may_be_absent else log.warning
         report("resource_absent", resource=kind.resource, version=kind.version, advice=again)
         await informer.rest()
+        pause = FIRST_DISCOVERY_SECONDS
         while True:
-            await self._clock.sleep(DISCOVERY_SECONDS)
+            await self._clock.sleep(pause)
             if await self._exists(kind):
                 break
+            pause = min(2 * pause, DISCOVERY_SECONDS)
         log.info("the resource has appeared", resource=kind.resource, version=kind.version)
         informer.wake()
 
@@ -133,7 +182,7 @@ class InformerFactory:
             body = await self._client.get(path, retries=0)
             return any(resource.name == kind.plural for resource in _discovery.decode(body).resources)
         except APIError as error:
-            return not error.is_not_found
+            return error.is_page or not error.is_not_found
         except (ClientError, msgspec.DecodeError):
             return True
 
@@ -150,6 +199,20 @@ class InformerFactory:
         for informer in self._informers.values():
             await informer.wait_until_synced()
 
+    def views(self) -> dict[str, KnownState]:
+        """What each informer knows now, of those that would go on by a watch. To be called when `run` has ended.
+
+        Where an object could not be read, or a list was under way, only a list shows what is there.
+        """
+        found = {}
+        for resource, informer in self._informers.items():
+            reflector = self._reflectors.get(resource)
+            version = reflector.progress.resumes_at if reflector is not None else ""
+            known = informer.statistics()
+            if version and known.synced and not known.resting and not known.undecodable:
+                found[resource] = KnownState(informer.store.list(), version)
+        return found
+
     def problems(self) -> dict[str, str]:
         """What keeps informers from listing or watching now, by resource; resting informers are left out."""
         return {
@@ -157,6 +220,20 @@ class InformerFactory:
             for informer in self._informers.values()
             if informer.problem and not informer.resting
         }
+
+    def retries(self) -> dict[str, float]:
+        """Seconds until list or watch is tried again, by resource, of those that wait for that."""
+        views = {informer.kind.resource: informer.view.statistics() for informer in self._informers.values()}
+        return {resource: view.retry_seconds for resource, view in views.items() if view.retry_seconds is not None}
+
+    def old_views(self) -> str | None:
+        """The kinds that decisions should not rest on any more, and why; `None`: there are none."""
+        old = [
+            f"{snapshot.resource} ({snapshot.down_text})"
+            for snapshot in self.statistics()
+            if snapshot.view.is_old and not snapshot.resting
+        ]
+        return f"decisions could rest on a view older than {OLD_VIEW_SECONDS:.0f} s: {', '.join(old)}" if old else None
 
     def statistics(self) -> tuple[InformerStatistics, ...]:
         """A snapshot of each informer."""

@@ -3,13 +3,17 @@
 Every change goes through here, in the server's order, with no await between the event and the last handler: for the
 rest of the program a change is atomic. An object that comes back under the same key with another UID is a deletion and
 an addition, which client-go hides and a scheduler must not miss.
+
+A watch shows versions of an object in their order. Should one come late (a confused proxy, a watch cache, an object
+that was read anew meanwhile), the store does not go back: an event that is older than what is stored, or than the
+object's deletion, is ignored. Only a list may go back, as after a restore of etcd.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from kscheduler.aio import REAL_CLOCK, Clock, Slicer
 from kscheduler.api.kinds import Kind
@@ -18,10 +22,16 @@ from kscheduler.client.watch import Undecodable, WatchEvent
 from kscheduler.informers.store import Store
 from kscheduler.informers.transform import Transform, default_transform
 from kscheduler.informers.unreadable import Retain, rule_for
+from kscheduler.informers.view_age import ViewAge, ViewAgeStatistics
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 
 log = get_logger(__name__)
+
+UNNAMED: Final = "(unnamed)"
+"""The key of all unreadable objects without a name."""
+_MOST_GONE: Final = 1024
+"""Deletions that are remembered, the last ones: an event that comes late comes soon."""
 
 T = TypeVar("T", bound=KubeObject)
 Handled_contra = TypeVar("Handled_contra", contravariant=True)
@@ -72,9 +82,23 @@ class InformerStatistics:
     undecodable: dict[str, str]
     """Key to error of objects on the server that cannot be read now."""
     undecodable_total: int
+    reread: dict[str, int]
+    """Objects that could not be read and were read anew, by outcome: `read`, `gone`."""
+    out_of_order: int
+    """Events that were ignored since the store knew better."""
     handler_errors: int
     problem: str
     """What keeps it from syncing or watching now; empty when all is well."""
+    view: ViewAgeStatistics
+
+    @property
+    def down_text(self) -> str:
+        """For how long no watch has been open, why, and when it is tried again; empty while one is."""
+        if self.resting or not self.view.age_seconds:
+            return ""
+        why = self.problem or "it is being opened"
+        again = "" if self.view.retry_seconds is None else f"; tried again in {self.view.retry_seconds:.0f} s"
+        return f"no watch for {self.view.age_seconds:.0f} s: {why}{again}"
 
 
 class Informer(Generic[T]):
@@ -105,8 +129,14 @@ class Informer(Generic[T]):
         self._clock = clock
         self._handlers: list[Handler[T]] = []
         self._synced = asyncio.Event()
+        self.view = ViewAge(clock)
+        """How old the store is."""
         self._undecodable: dict[str, Undecodable] = {}
-        self._undecodable_total = self._handler_errors = 0
+        self._found_unreadable = asyncio.Event()
+        self._undecodable_total = self._handler_errors = self._out_of_order = 0
+        self._reread = {"read": 0, "gone": 0}
+        self._gone: dict[str, str] = {}
+        """UID to the version of the deletion, of what was deleted last."""
         self._last_event: float | None = None
         self._touched: set[str] | None = None
 
@@ -125,14 +155,53 @@ class Informer(Generic[T]):
             self._guard(lambda added, obj=obj: added.on_add(obj, initial=True), handler, obj)  # type: ignore[misc]
         self._handlers.append(handler)
 
+    @property
+    def lists(self) -> int:
+        """How many lists the store has been made equal to."""
+        return sum(self.relists.values())
+
     def heard(self) -> None:
         """Data has arrived on the watch."""
         self._last_event = self._clock.monotonic()
+        self.view.heard()
         self.problem = ""
 
     def is_unreadable(self, key: str) -> bool:
         """Whether the object on the server cannot be decoded, so that the stored state, if any, is out of date."""
         return key in self._undecodable
+
+    async def until_unreadable(self) -> None:
+        """Return as soon as there is an unreadable object."""
+        while not self._undecodable:
+            self._found_unreadable.clear()
+            await self._found_unreadable.wait()
+
+    def unreadable(self) -> list[Undecodable]:
+        """The readable parts of all unreadable objects; those without a name are one."""
+        return [*self._undecodable.values()]
+
+    def unreadable_under(self, key: str) -> Undecodable | None:
+        """The readable parts of an unreadable object."""
+        return self._undecodable.get(key)
+
+    def reread(self, bad: Undecodable, obj: T | None) -> bool:
+        """Take what the API server has in place of an unreadable object; `None`: it is gone.
+
+        Returns whether it was taken: not if the watch has brought a later state meanwhile, readable or not.
+        """
+        key = bad.key
+        if self._undecodable.get(key) is not bad:
+            return False
+        del self._undecodable[key]
+        self._reread["read" if obj is not None else "gone"] += 1
+        if obj is None:
+            self._delete(key)
+            return True
+        if obj.key != key:  # the namespace was garbled
+            self._delete(key)
+        self._transform(obj)
+        self._upsert(obj, initial=False, is_event=True)
+        return True
 
     @contextmanager
     def noting_touched(self) -> Iterator[set[str]]:
@@ -169,8 +238,20 @@ class Informer(Generic[T]):
             self.apply_undecodable(bad)
         if seen is not None:
             seen.update(listed_bad)
-            await self._delete_others(seen, slicer)
+            if (nameless := self._nameless(unreadable)) is not None:
+                await self._delete_others(seen | nameless, slicer)
         self._synced.set()
+
+    def _nameless(self, unreadable: Sequence[Undecodable]) -> set[str] | None:
+        """The stored keys of listed objects whose names cannot be read; `None`: it may be any.
+
+        A pod must not lose its room because its name was garbled. Without a UID either, nothing is deleted until a
+        list comes that can be read, which `rereading` asks for.
+        """
+        uids = {bad.uid for bad in unreadable if not bad.key}
+        if not uids:
+            return set()
+        return None if "" in uids else {obj.key for obj in self.store.list() if obj.metadata.uid in uids}
 
     async def _delete_others(self, kept: set[str], slicer: Slicer) -> None:
         stored_keys = self.store.keys()
@@ -183,19 +264,33 @@ class Informer(Generic[T]):
     def apply(self, event: WatchEvent[T]) -> None:
         """Apply an event of the watch."""
         if event.type == "DELETED":
-            key = event.object.key
-            self._undecodable.pop(key, None)
-            self.deleted_at = event.object.metadata.resource_version
-            self._delete(key)
-            self.deleted_at = ""
+            self._apply_deletion(event.object)
         else:
             self._transform(event.object)
-            self._upsert(event.object, initial=False)
+            self._upsert(event.object, initial=False, is_event=True)
+
+    def _apply_deletion(self, last: T) -> None:
+        key, meta = last.key, last.metadata
+        stored = self.store.get(key)
+        if (
+            stored is not None
+            and stored.metadata.uid != meta.uid
+            and is_older(meta.resource_version, stored.metadata.resource_version)
+        ):
+            self._out_of_order += 1  # of an earlier object of this name
+            return
+        self._undecodable.pop(key, None)
+        self.deleted_at = meta.resource_version
+        self._delete(key)
+        self.deleted_at = ""
+        self._gone[meta.uid] = meta.resource_version
+        if len(self._gone) > _MOST_GONE:
+            del self._gone[next(iter(self._gone))]
 
     def apply_undecodable(self, bad: Undecodable) -> None:
         """Count and log an object that cannot be read, then apply its kind's rule for such objects."""
-        key = bad.key or "(unnamed)"  # unnamed objects share an entry: no deletion will ever name them
-        if bad.type == "DELETED":
+        key = bad.key or UNNAMED  # unnamed objects share an entry: no deletion will ever name them
+        if bad.type == "DELETED" and bad.key:
             self._undecodable.pop(key, None)
             self._delete(key)
             return
@@ -203,6 +298,7 @@ class Informer(Generic[T]):
         if key not in self._undecodable:
             log.warning("object_not_readable", resource=self.kind.resource, object=key, uid=bad.uid, err=bad.error)
         self._undecodable[key] = bad
+        self._found_unreadable.set()
         old = self.store.get(key)
         if old is not None:
             self._retain_or_delete(key, old, bad)
@@ -217,12 +313,20 @@ class Informer(Generic[T]):
                 self.recorder.updated(key, old, kept)
             self._notify(lambda handler: handler.on_update(old, kept), kept)
 
-    def _upsert(self, obj: T, *, initial: bool) -> None:
-        key = obj.key
+    def _upsert(self, obj: T, *, initial: bool, is_event: bool = False) -> None:
+        """Add or update. `is_event`: it may come late, and is ignored if the store knows better; a list never does."""
+        key, meta = obj.key, obj.metadata
+        old = self.store.get(key)
+        if is_event:
+            known = self._gone.get(meta.uid, "") if old is None else old.metadata.resource_version
+            # The usual newer version costs no call of a function: neither text nor length says that it could be older.
+            version = meta.resource_version
+            if (version < known or len(version) < len(known)) and is_older(version, known):
+                self._out_of_order += 1
+                return
         if self._undecodable:
             self._undecodable.pop(key, None)
-        old = self.store.get(key)
-        if old is not None and old.metadata.uid == obj.metadata.uid:
+        if old is not None and old.metadata.uid == meta.uid:
             self._update(key, old, obj)
             return
         if old is not None:
@@ -290,6 +394,16 @@ class Informer(Generic[T]):
             relists=dict(self.relists),
             undecodable={key: bad.error for key, bad in self._undecodable.items()},
             undecodable_total=self._undecodable_total,
+            reread=dict(self._reread),
+            out_of_order=self._out_of_order,
             handler_errors=self._handler_errors,
             problem=self.problem,
+            view=self.view.statistics(),
         )
+
+
+def is_older(version: str, known: str) -> bool:
+    """Whether a resource version is older than another one. Only numbers can be compared (since Kubernetes 1.35)."""
+    if len(version) > len(known) or (len(version) == len(known) and version >= known):
+        return False
+    return version.isdecimal() and known.isdecimal()

@@ -46,7 +46,7 @@ class NextStep:
     """For counters: `ended`, `expired`, `refused`, `stalled`, `forbidden`, ..."""
     back_off: bool = False
     at_least_seconds: float = 0.0
-    """The server's Retry-After."""
+    """The server's Retry-After, bounded by `client.retry_after`."""
     detail: str = ""
 
 
@@ -67,6 +67,8 @@ class Progress:
         self._unpaged = False
         self._from_any = False
         self._internal_error_since: float | None = None
+        self._watched_from = ""
+        """The version that this watch began at."""
         self.resource_version = ""
         """The last version seen; empty before the first list."""
         self.list_reason = "start"
@@ -94,6 +96,7 @@ class Progress:
 
     def _watch_params(self) -> dict[str, str]:
         self._from_any = self.resource_version in ("", "0")
+        self._watched_from = self.resource_version
         seconds = self._rng.randint(300, 600)
         return {
             **self._selector,
@@ -158,9 +161,9 @@ class Progress:
         self._list_plainly = True
         return _backing_off(error)
 
-    def watch_broke(self, error: ClientError, seconds: float, events: int) -> NextStep:
+    def watch_broke(self, error: ClientError, seconds: float) -> NextStep:
         """A watch got no answer, or its stream was cut or fell silent. The next watch resumes at the same version."""
-        if isinstance(error, NotSentError) or (events == 0 and seconds < VERY_SHORT_SECONDS):
+        if isinstance(error, NotSentError) or self._was_fruitless(seconds):
             return _backing_off(error)
         return NextStep(_reason(error), detail=str(error))
 
@@ -175,15 +178,19 @@ class Progress:
         self.list_reason = verdict.reason
         return verdict
 
-    def watch_ended(self, seconds: float, events: int) -> NextStep:
-        """The server ended the stream. Backs off if it brought no event within a second, to avoid a busy loop."""
-        if events == 0 and seconds < VERY_SHORT_SECONDS:
+    def watch_ended(self, seconds: float) -> NextStep:
+        """The server ended the stream. Backs off if it brought nothing new within a second, to avoid a busy loop."""
+        if self._was_fruitless(seconds):
             return NextStep("very short watch", back_off=True)
         return NextStep("ended")
 
+    def _was_fruitless(self, seconds: float) -> bool:
+        """Whether a watch ended at once and would begin anew where it began: lines that bring nothing do not count."""
+        return seconds < VERY_SHORT_SECONDS and self.resource_version == self._watched_from
+
     def garbled(self, detail: str) -> NextStep:
-        """A line is not a watch event: events may have been missed."""
-        self._must_list = True
+        """What came is no watch event or no list: events may have been missed. The next list is a plain one."""
+        self._must_list = self._list_plainly = True
         self.list_reason = "garbled"
         return NextStep("garbled", back_off=True, detail=detail)
 
@@ -192,6 +199,15 @@ class Progress:
         self._must_list = self._unavailable = True
         self.list_reason = reason
         return NextStep(reason)
+
+    @property
+    def resumes_at(self) -> str:
+        """The version at which the next watch begins; empty: a list is needed."""
+        return "" if self._must_list else self.resource_version
+
+    def resume(self, resource_version: str) -> None:
+        """The store is already the state at this version: watch."""
+        self.listed(resource_version)
 
     def start_over(self) -> None:
         """Forget everything: the API was gone."""

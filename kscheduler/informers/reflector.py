@@ -1,9 +1,13 @@
 """The I/O of one informer: sends the requests that `Progress` chooses and applies the answers.
 
 A watch has no heartbeat but bookmarks, about one a minute; so 70 silent seconds mean that the connection is dead, and
-the watch is opened again at the last version seen, without a list. Failures back off: 0.8 s doubling to 30 s, with
-jitter, at least Retry-After, reset after two good minutes. While a server refuses connections, a probe each second
-checks whether it is back, so that a long outage is not followed by a long wait.
+the watch is opened again at the last version seen, without a list. Failures back off: 0.8 s doubling to 15 s, with
+jitter up to twice that, at least Retry-After; a watch that was open for five seconds begins the series anew. While a
+server refuses connections, a probe each second checks whether it is back. So the first try after a fault comes within
+`LONGEST_WAIT_SECONDS`, however long the fault or the Retry-After was: a pod that was made meanwhile is bound within a
+minute.
+
+A list is bounded in time, silence, bytes and pages, as whatever answers may never end it.
 """
 
 import asyncio
@@ -17,19 +21,11 @@ import msgspec
 from kscheduler.aio import REAL_CLOCK, Backoff, Clock, Slicer
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.meta import KubeObject
-from kscheduler.client.errors import APIError, ClientError, NetworkError
+from kscheduler.client.errors import APIError, ClientError, NetworkError, StalledError
+from kscheduler.client.http.lines import LineTooLongError
+from kscheduler.client.lists import ListDecoder, collector_paused
 from kscheduler.client.rest import APIClient
-from kscheduler.client.watch import (
-    Bookmark,
-    Decoded,
-    Garbled,
-    ListDecoder,
-    Undecodable,
-    WatchDecoder,
-    WatchError,
-    WatchEvent,
-    collector_paused,
-)
+from kscheduler.client.watch import Bookmark, Decoded, Garbled, Undecodable, WatchDecoder, WatchError, WatchEvent
 from kscheduler.informers.informer import Informer
 from kscheduler.informers.progress import ListOrWatch, NextStep, Progress, Want, error_of
 from kscheduler.logs import get_logger
@@ -39,12 +35,28 @@ log = get_logger(__name__)
 T = TypeVar("T", bound=KubeObject)
 
 INACTIVITY_SECONDS = 70.0
+WORKED_SECONDS = 5.0
+"""After a watch that was open for so long the next failure is the first one again."""
 _LIST_SECONDS = 120.0
+"""For one page, or for a list that the watch cache sends in one piece."""
+_LIST_SILENCE_SECONDS = 30.0
+"""A page of which nothing more comes for this long is asked for again."""
+_LARGEST_PAGE_BYTES = 2 * 1024**3
+"""Of a list in one piece: 300,000 large pods."""
+_PAGES_SECONDS = 600.0
+"""For all pages of a list."""
+_MOST_EMPTY_PAGES = 20
+"""Pages in a row without an object; each says that there is more. A selector may leave some pages empty."""
 _LARGE_PAGE_BYTES = 2 * 1024 * 1024
 """A larger page is decoded in slices; one of this size takes a few milliseconds."""
 _SLICE_ITEMS = 200
 _PROBE_SECONDS = 1.0
-_FORBIDDEN_CAP_SECONDS = 60.0
+_BACKOFF_CAP_SECONDS = 15.0
+_FORBIDDEN_CAP_SECONDS = 30.0
+_RETRY_AFTER_JITTER = 0.2
+"""Replicas that were refused together should not come back together; never earlier than they were asked to."""
+LONGEST_WAIT_SECONDS = 36.0
+"""Between two tries: twice the cap, or the longest Retry-After or pause after a 403, with their jitter."""
 
 
 class AbsentError(Exception):
@@ -59,7 +71,7 @@ class _Initial(Generic[T]):
     unreadable: dict[str, Undecodable] = field(default_factory=dict)
 
     def take(self, event: WatchEvent[T] | Undecodable) -> None:
-        """Add an event that came before the bookmark that ends the list."""
+        """Add an event that came before the bookmark that ends the list. Those without a name share a place."""
         key = event.key if isinstance(event, Undecodable) else event.object.key
         self.objects.pop(key, None)
         self.unreadable.pop(key, None)
@@ -78,7 +90,6 @@ class _Watch(Generic[T]):
     began: float
     initial: _Initial[T] | None
     """The initial events, until they are complete."""
-    events: int = 0
 
 
 class Reflector(Generic[T]):
@@ -106,7 +117,10 @@ class Reflector(Generic[T]):
         self._inactivity = inactivity_seconds
         self._decoder: WatchDecoder[T] = WatchDecoder(kind)
         self._lists: ListDecoder[T] = ListDecoder(kind, is_watched=True)
-        self._backoff = Backoff(0.8, cap_seconds=30.0, jitter=1.0, rng=rng, reset_after_seconds=120.0, clock=clock)
+        self._rng = rng
+        self._backoff = Backoff(
+            0.8, cap_seconds=_BACKOFF_CAP_SECONDS, jitter=1.0, rng=rng, reset_after_seconds=120.0, clock=clock
+        )
         self._forbidden = Backoff(1.0, cap_seconds=_FORBIDDEN_CAP_SECONDS, jitter=0.2, rng=rng, clock=clock)
         self._watching: asyncio.Timeout | None = None
         self._relist_reason = ""
@@ -142,18 +156,32 @@ class Reflector(Generic[T]):
 
     async def _list(self, request: ListOrWatch) -> NextStep:
         params, objects, unreadable = request.params, list[T](), list[Undecodable]()
-        first = True
+        tokens, empty_pages, began = set[str](), 0, self._clock.monotonic()
         while True:
+            known = len(objects) + len(unreadable)
             try:
-                body = await self._client.get(self._path, params, retries=0, timeout_seconds=_LIST_SECONDS)
+                body = await self._client.get(
+                    self._path,
+                    params,
+                    retries=0,
+                    timeout_seconds=_LIST_SECONDS,
+                    silence_seconds=_LIST_SILENCE_SECONDS,
+                    largest_bytes=_LARGEST_PAGE_BYTES,
+                )
                 version, token = await self._read_page(body, objects, unreadable)
             except ClientError as error:
-                return self.progress.list_failed(error) if first else self.progress.page_failed(error)
+                return self.progress.page_failed(error) if tokens else self.progress.list_failed(error)
             except UndecodableError as error:
                 return self.progress.garbled(str(error))
             if not token:
                 break
-            first, params = False, self.progress.page_params(token)
+            empty_pages = 0 if len(objects) + len(unreadable) > known else empty_pages + 1
+            if token in tokens or empty_pages > _MOST_EMPTY_PAGES:
+                return self.progress.garbled("the list does not end: its pages lead back to a page that was read")
+            if self._clock.monotonic() - began > _PAGES_SECONDS:
+                return self.progress.garbled(f"the list does not end: {len(tokens)} pages in {_PAGES_SECONDS:.0f} s")
+            tokens.add(token)
+            params = self.progress.page_params(token)
         await self._replace(objects, unreadable, version)
         return NextStep("listed")
 
@@ -209,20 +237,27 @@ class Reflector(Generic[T]):
             async with self._client.stream(self._path, request.params, inactivity_seconds=self._inactivity) as stream:
                 if initial is None:
                     self._informer.problem = ""  # it is open; the first event may take a minute
+                    self._informer.view.opened()
                 async for lines in stream:
                     if (verdict := await self._consume(watch, lines)) is not None:
                         return verdict
+        except LineTooLongError as error:
+            return self.progress.garbled(str(error))  # it would only come again from the same version
         except ClientError as error:
+            if self._informer.view.closed(was_silent=isinstance(error, StalledError)) >= WORKED_SECONDS:
+                self._backoff.reset()
             return self._failed(watch, error)
+        finally:
+            if self._informer.view.closed() >= WORKED_SECONDS:
+                self._backoff.reset()
         if watch.initial is not None:
             return self._failed(watch, NetworkError("the stream ended before the initial events were complete"))
-        return self.progress.watch_ended(self._clock.monotonic() - watch.began, watch.events)
+        return self.progress.watch_ended(self._clock.monotonic() - watch.began)
 
     async def _consume(self, watch: _Watch[T], lines: list[bytes]) -> NextStep | None:
         """Apply a batch of lines, in slices; a verdict ends the watch."""
         slicer = Slicer()
         for line in lines:
-            watch.events += 1
             event = self._decoder.feed(line)
             verdict = self._apply(watch, event) if watch.initial is None else await self._collect(watch, event)
             if verdict is not None:
@@ -258,9 +293,12 @@ class Reflector(Generic[T]):
                 watch.initial.take(event)
             case Undecodable():
                 watch.initial.take(event)
+            case Bookmark(initial_events_end=True, resource_version=""):
+                return self.progress.watch_list_failed(NetworkError("the end of the initial events has no version"))
             case Bookmark(initial_events_end=True):
                 initial, watch.initial = watch.initial, None
                 await self._replace(initial.objects.values(), [*initial.unreadable.values()], event.resource_version)
+                self._informer.view.opened()
             case Bookmark():
                 return self.progress.watch_list_ignored()
             case WatchError():
@@ -275,17 +313,20 @@ class Reflector(Generic[T]):
             return self.progress.watch_list_failed(error)
         if isinstance(error, APIError):
             return self.progress.watch_refused(error, now)
-        return self.progress.watch_broke(error, now - watch.began, watch.events)
+        return self.progress.watch_broke(error, now - watch.began)
 
     # --- back-off -----------------------------------------------------------------------------------------------------
 
     async def _wait(self, verdict: NextStep) -> None:
         backoff = self._forbidden if verdict.reason == "forbidden" else self._backoff
-        delay = max(backoff.next(), verdict.at_least_seconds)
+        asked = verdict.at_least_seconds * (1.0 + _RETRY_AFTER_JITTER * self._rng.random())
+        delay = max(backoff.next(), asked)
+        self._informer.view.retries_in(delay)
         if verdict.reason == "refused":
             await self._wait_for_server(delay)
         else:
             await self._clock.sleep(delay)
+        self._informer.view.retries_in(None)
 
     async def _wait_for_server(self, delay: float) -> None:
         """Wait for `delay`, or less if the server accepts connections again."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kscheduler.client.reachability import DOUBT_SECONDS, LINE_SECONDS, LogLine
+from kscheduler.informers.reflector import LONGEST_WAIT_SECONDS
 from kscheduler.logs.throttle import Throttle
 
 _ADVICE: Final = {
@@ -25,7 +26,7 @@ _ADVICE: Final = {
     "very short watch": "the API server ends the watch at once: look at its log, and at proxies in between",
     "too many requests": "the API server sheds load: look at its priority levels (flowcontrol.apiserver.k8s.io)",
 }
-_LONGEST_BACKOFF_SECONDS: Final = 70.0
+_LONGEST_BACKOFF_SECONDS: Final = LONGEST_WAIT_SECONDS + 1.0
 _OTHER_ADVICE: Final = "the scheduler goes on with what it saw last of these resources, and tries again"
 
 
@@ -35,7 +36,7 @@ class _Standing:
     since: float
     is_logged: bool = False
     believed_from: float = float("-inf")
-    """A problem left by an outage stands until the reflector's next try, up to a minute of back-off later."""
+    """A problem left by an outage stands until the reflector's next try, the longest back-off later."""
 
 
 class ResourceTroubles:
@@ -47,9 +48,17 @@ class ResourceTroubles:
         """By resource and reason."""
 
     def lines(
-        self, problems: Mapping[str, str], now: float, *, is_all_in_trouble: bool, is_outage: bool = False
+        self,
+        problems: Mapping[str, str],
+        retries: Mapping[str, float],
+        now: float,
+        *,
+        is_all_in_trouble: bool,
+        is_outage: bool = False,
     ) -> list[LogLine]:
         """The lines to log. `problems`: resource to `reason: detail`, for resources with a problem.
+
+        `retries`: seconds until the next try, of those that wait for it.
 
         `is_all_in_trouble`: all requests fail, or may; `is_outage`: they do, beyond doubt.
         """
@@ -65,7 +74,7 @@ class ResourceTroubles:
         if is_outage:
             for standing in self._standing.values():
                 standing.believed_from = now + _LONGEST_BACKOFF_SECONDS
-        return lines if is_all_in_trouble else lines + self._due(problems, now)
+        return lines if is_all_in_trouble else lines + self._due(problems, retries, now)
 
     def _ended(self, resources: list[str], now: float) -> list[LogLine]:
         recovered: list[str] = []
@@ -81,18 +90,27 @@ class ResourceTroubles:
             LogLine("info", "list_or_watch_works_again", {"resources": sorted(recovered), "seconds": round(longest)})
         ]
 
-    def _due(self, problems: Mapping[str, str], now: float) -> list[LogLine]:
+    def _due(self, problems: Mapping[str, str], retries: Mapping[str, float], now: float) -> list[LogLine]:
         by_reason: dict[str, list[str]] = {}
         for resource, standing in self._standing.items():
             is_sure = now - standing.since >= DOUBT_SECONDS and now >= standing.believed_from
             if is_sure and self._throttle(resource, standing.reason).admits(now):
                 by_reason.setdefault(standing.reason, []).append(resource)
-        return [self._line(reason, sorted(resources), problems, now) for reason, resources in by_reason.items()]
+        return [
+            self._line(reason, sorted(resources), problems, retries, now) for reason, resources in by_reason.items()
+        ]
 
     def _throttle(self, resource: str, reason: str) -> Throttle:
         return self._throttles.setdefault((resource, reason), Throttle(LINE_SECONDS))
 
-    def _line(self, reason: str, resources: list[str], problems: Mapping[str, str], now: float) -> LogLine:
+    def _line(
+        self,
+        reason: str,
+        resources: list[str],
+        problems: Mapping[str, str],
+        retries: Mapping[str, float],
+        now: float,
+    ) -> LogLine:
         longest = 0.0
         for resource in resources:
             standing = self._standing[resource]
@@ -100,4 +118,7 @@ class ResourceTroubles:
             longest = max(longest, now - standing.since)
         _, _, detail = problems[resources[0]].partition(": ")
         fields: dict[str, object] = {"resources": resources, "reason": reason, "seconds": round(longest), "err": detail}
+        waits = [retries[resource] for resource in resources if resource in retries]
+        if waits:
+            fields["tried_again_in_seconds"] = round(max(waits), 1)
         return LogLine("error", "list_or_watch_fails", {**fields, "advice": _ADVICE.get(reason, _OTHER_ADVICE)})

@@ -5,6 +5,8 @@ by their encoding, which takes half a microsecond to write, and hand out the fir
 change. Values that are no longer in use are dropped when the table has grown by a quarter since the last sweep, so
 containers, owners and labels of past releases and Jobs do not stay; a sweep costs each new value half a microsecond.
 Limit: a table full of values in use is emptied; later equal values are then not recognised, which costs memory only.
+A table is bounded by bytes, too: values whose encodings are long are not shared (no two of them are alike but by will),
+and a sweep is due as soon as a megabyte of encodings has come.
 
 Strings are shared here rather than by `sys.intern`, which never frees them in Python 3.12 before 3.12.5.
 """
@@ -20,14 +22,20 @@ T = TypeVar("T")
 
 _MOST: Final = 65_536
 _LEAST_SWEPT: Final = 512
-"""No sweep with fewer entries than this."""
+"""No sweep with fewer entries than this, unless they are long."""
+LONGEST: Final = 16_384
+"""Bytes of encoding of the longest value that is shared."""
+LONGEST_TEXT: Final = 1024
+"""Characters of the longest text that is shared."""
+_SWEPT_BYTES: Final = 2**20
+"""Bytes of new encodings after which a sweep is due."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class Shared(Generic[T]):
     """Recently seen values of one type, or tuples of one type."""
 
-    __slots__ = ("_first", "_most", "_prepare", "_sweep_at")
+    __slots__ = ("_bytes_left", "_first", "_most", "_prepare", "_sweep_at")
 
     def __init__(self, most: int = _MOST, prepare: Callable[[T], T] | None = None) -> None:
         """`prepare` turns the first of equal values into the equal value that is kept."""
@@ -35,6 +43,8 @@ class Shared(Generic[T]):
         self._most = most
         self._prepare = prepare
         self._sweep_at = min(_LEAST_SWEPT, most)
+        self._bytes_left = _SWEPT_BYTES
+        """New encodings until the next sweep."""
 
     def __len__(self) -> int:
         return len(self._first)
@@ -44,7 +54,11 @@ class Shared(Generic[T]):
         encoded = _encode(value)
         first = self._first.get(encoded)
         if first is None:
-            if len(self._first) >= self._sweep_at:
+            length = len(encoded)
+            if length > LONGEST:
+                return value
+            self._bytes_left -= length
+            if len(self._first) >= self._sweep_at or self._bytes_left < 0:
                 self._sweep()
             first = self._first[encoded] = value if self._prepare is None else self._prepare(value)
         return first
@@ -54,6 +68,7 @@ class Shared(Generic[T]):
         if len(self._first) >= self._most:
             self._first = {}
         self._sweep_at = _next_sweep(len(self._first), self._most)
+        self._bytes_left = max(_SWEPT_BYTES, sum(map(len, self._first)) // 4)
 
 
 class SharedText(dict[str, str]):
@@ -70,6 +85,8 @@ class SharedText(dict[str, str]):
     """The shared string that equals the argument."""
 
     def __missing__(self, text: str) -> str:
+        if len(text) > LONGEST_TEXT:
+            return text
         if len(self) >= self._sweep_at:
             self._sweep()
         self[text] = text

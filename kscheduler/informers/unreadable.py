@@ -4,7 +4,8 @@ It must not stop the stream, and no decision may rest on a state known to be old
 - An unreadable node is treated as deleted: it must not stay schedulable for ever with its old state.
 - A pod that occupies a node's resources must not vanish, or its place would be given away twice: the last good state is
   kept, on the node that the new state names. A pod that occupies nothing is treated as deleted, so that it is not
-  scheduled by a specification that may have changed.
+  scheduled by a specification that may have changed. Of one whose new state does not say whether it has a node, nothing
+  changes until it was read anew (`rereading`).
 - Anything else is treated as deleted; pods that need it wait.
 An object that was never readable is only counted and named (log, `/readyz?verbose`).
 """
@@ -27,8 +28,14 @@ def forget(_old: Any, _new: Undecodable) -> None:
 
 def keep_if_it_holds_resources(old: Pod, new: Undecodable) -> Pod | None:
     """The rule for pods."""
+    if new.uid and new.uid != old.metadata.uid:
+        return None
+    if not new.is_node_known:
+        # Perhaps it shows our own Binding: as if the event were late, until the pod is read anew. To free the room that
+        # the cache has assumed for it would give it away twice.
+        return old
     node_name = new.node_name or old.spec.node_name
-    if not node_name or (new.uid and new.uid != old.metadata.uid):
+    if not node_name:
         return None
     if old.spec.node_name == node_name:
         return old

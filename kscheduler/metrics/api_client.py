@@ -11,6 +11,7 @@ from kscheduler.client.access.connection import host_of
 from kscheduler.client.reachability import ReachabilityStatistics
 from kscheduler.client.rest_statistics import DURATION_BUCKETS, SIZE_BUCKETS, RequestHistogram, RESTStatistics
 from kscheduler.counts.series import LabelValues, MetricSeries
+from kscheduler.informers.view_age import ViewAgeStatistics
 from kscheduler.metrics.samples import Distribution, Distributions, Numbers, Sample, Source, gauge, gauge_by
 
 REQUESTS = MetricSeries("rest_client_requests_total", "Requests to the API server.", ("code", "method", "host"))
@@ -43,10 +44,28 @@ OUTAGES = MetricSeries(
 EVENT_AGE = MetricSeries(
     "kscheduler_watch_last_event_age_seconds", "Time since a watch last brought anything, bookmarks too.", ("resource",)
 )
+DOWN = MetricSeries(
+    "kscheduler_watch_down_seconds",
+    "For how long no watch has been open, and the store may be old, by reason; 0: one is open.",
+    ("resource", "reason"),
+)
+RETRY = MetricSeries(
+    "kscheduler_watch_retry_seconds", "Time until list or watch is tried again after a failure.", ("resource",)
+)
 RESTARTS = MetricSeries("kscheduler_watch_restarts_total", "Watches begun again, by reason.", ("resource", "reason"))
 RELISTS = MetricSeries("kscheduler_relists_total", "Lists taken again, by reason.", ("resource", "reason"))
 UNDECODABLE = MetricSeries(
     "kscheduler_undecodable_objects", "Objects that cannot be read and are skipped.", ("resource",)
+)
+REREAD = MetricSeries(
+    "kscheduler_objects_reread_total",
+    "Objects that could not be read and were read anew, by outcome: read, gone.",
+    ("resource", "outcome"),
+)
+OUT_OF_ORDER = MetricSeries(
+    "kscheduler_watch_events_out_of_order_total",
+    "Events of a watch that were older than what was known already, and were ignored.",
+    ("resource",),
 )
 OBJECTS = MetricSeries("kscheduler_informer_objects", "Objects in an informer's store.", ("resource",))
 SYNCED = MetricSeries("kscheduler_informer_synced", "1 when the first list has been handled.", ("resource",))
@@ -102,8 +121,33 @@ class InformerCounts(Protocol):
         ...
 
     @property
+    def reread(self) -> Mapping[str, int]:
+        """Unreadable objects that were read anew, by outcome."""
+        ...
+
+    @property
+    def out_of_order(self) -> int:
+        """Events that were ignored."""
+        ...
+
+    @property
     def handler_errors(self) -> int:
         """Bugs caught in handlers."""
+        ...
+
+    @property
+    def problem(self) -> str:
+        """`reason: detail` of what keeps it from listing or watching; empty if nothing does."""
+        ...
+
+    @property
+    def resting(self) -> bool:
+        """Whether the API server does not have the kind."""
+        ...
+
+    @property
+    def view(self) -> ViewAgeStatistics:
+        """How old the store is, and when the next try comes."""
         ...
 
 
@@ -191,12 +235,17 @@ def informer_source(statistics: Callable[[], Iterable[InformerCounts]]) -> Sourc
 
     def copy() -> Iterable[Sample]:
         informers = tuple(statistics())
+        retries = {informer.resource: informer.view.retry_seconds for informer in informers}
         ages = {informer.resource: informer.last_event_age_seconds for informer in informers}
         return [
             gauge_by(EVENT_AGE, {resource: age for resource, age in ages.items() if age is not None}),
+            gauge(DOWN, {(each.resource, _down_reason(each)): _down_seconds(each) for each in informers}),
+            gauge_by(RETRY, {resource: seconds for resource, seconds in retries.items() if seconds is not None}),
             _by_reason(RESTARTS, {informer.resource: informer.restarts for informer in informers}),
             _by_reason(RELISTS, {informer.resource: informer.relists for informer in informers}),
             gauge_by(UNDECODABLE, {informer.resource: len(informer.undecodable) for informer in informers}),
+            _by_reason(REREAD, {informer.resource: informer.reread for informer in informers}),
+            Numbers("counter", OUT_OF_ORDER, {(informer.resource,): informer.out_of_order for informer in informers}),
             gauge_by(OBJECTS, {informer.resource: informer.objects for informer in informers}),
             gauge_by(SYNCED, {informer.resource: int(informer.synced) for informer in informers}),
             Numbers(
@@ -205,6 +254,15 @@ def informer_source(statistics: Callable[[], Iterable[InformerCounts]]) -> Sourc
         ]
 
     return copy
+
+
+def _down_seconds(informer: InformerCounts) -> float:
+    return 0.0 if informer.resting else informer.view.age_seconds
+
+
+def _down_reason(informer: InformerCounts) -> str:
+    """Empty while a watch is open."""
+    return informer.problem.partition(":")[0] if _down_seconds(informer) else ""
 
 
 def _by_reason(series: MetricSeries, counts: Mapping[str, Mapping[str, int]]) -> Numbers:

@@ -38,7 +38,7 @@ PENDING_API_CALLS = MetricSeries(
 
 QUARANTINED_PLUGINS = MetricSeries(
     "kscheduler_plugin_quarantined",
-    "By plugin that is not in-tree: 1 while it is called no more because it has failed three times, otherwise 0.",
+    "By plugin that is not in-tree: 1 while it is quarantined (its circuit is open or half-open), otherwise 0.",
     ("plugin", "profile", "on_failure"),
 )
 

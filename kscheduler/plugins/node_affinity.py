@@ -153,7 +153,7 @@ def _node_names(terms: Iterable[NodeSelectorTerm]) -> frozenset[str] | None:
 
     `None` where a term names no node (so any node may match it) or there is no term.
     """
-    found: frozenset[str] | None = None
+    found: set[str] | None = None
     for term in terms:
         lists = [
             requirement.values
@@ -162,8 +162,9 @@ def _node_names(terms: Iterable[NodeSelectorTerm]) -> frozenset[str] | None:
         ]
         if not lists:
             return None
-        found = (found or frozenset()).union(frozenset(lists[0]).intersection(*lists[1:]))
-    return found
+        found = found or set()
+        found.update(frozenset(lists[0]).intersection(*lists[1:]))
+    return None if found is None else frozenset(found)
 
 
 def _node_matches(pod: PodInfo, node: Node) -> bool:

@@ -1,6 +1,6 @@
 """A profile: one scheduler name and the plugins that decide for it, by extension point."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,6 +101,10 @@ class Profile:
     """The plugins that are called no more; they are at no extension point of this profile."""
     failing: Quarantine | None = None
     """The quarantine because of which no pod of the profile is scheduled."""
+    on_trial: tuple[str, ...] = ()
+    """The plugins whose circuit is half-open and for which no pod was scheduled before."""
+    whole: "Profile | None" = field(default=None, repr=False, compare=False)
+    """Where plugins are quarantined: the profile with them, as it will be again."""
     traits: Mapping[str, PluginTraits] = field(init=False, repr=False, compare=False)
     """The traits of each plugin, by name. They are derived from the plugins, also in a copy with other plugins."""
 
@@ -116,6 +120,13 @@ class Profile:
             *(self.pre_bind, self.bind, self.post_bind),
         )
         return {plugin.name: plugin for plugins in points for plugin in plugins}
+
+    @property
+    def parking_plugin(self) -> str:
+        """The quarantined plugin for which pods are parked, also while it is tried again; empty: there is none."""
+        if self.failing is not None:
+            return self.failing.plugin
+        return self.on_trial[0] if self.on_trial else ""
 
     def run_pre_enqueue(self, pod: PodInfo, first: str = "") -> Status:
         """Whether the pod may enter the queue; the first rejection decides. Plugin `first` is called before all others.
@@ -138,6 +149,14 @@ class Profile:
             plugin.name: registered_events(plugin, self.traits[plugin.name], self.behaviours)
             for plugin in self.instances
         }
+
+
+def with_whole(profiles: Iterable[Profile]) -> Iterator[Profile]:
+    """The profiles, and of those with quarantined plugins the profiles that have them: they are kept and refreshed."""
+    for profile in profiles:
+        yield profile
+        if profile.whole is not None:
+            yield profile.whole
 
 
 def device_counter(profiles: Iterable[Profile]) -> DeviceCounter | None:

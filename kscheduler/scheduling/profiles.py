@@ -26,6 +26,7 @@ from kscheduler.scheduling.profile import Profile, WeightedPlacementScore, Weigh
 from kscheduler.scheduling.registered_events import EVERY_EVENT
 from kscheduler.scheduling.runtime.building import call_factory
 from kscheduler.scheduling.runtime.guard import PluginFailure
+from kscheduler.scheduling.runtime.points import is_right_answer
 from kscheduler.scheduling.runtime.queue_calls import (
     HintCalls,
     ObserveHint,
@@ -115,6 +116,8 @@ def queue_policy(
         hints_alike=hints_alike,
         gated_pods_wait_for_the_flush=first.behaviours.gated_pods_wait_for_the_flush,
         stopped=frozenset(name for name, profile in profiles.items() if profile.failing is not None),
+        parked_by={name: plugin for name, profile in profiles.items() if (plugin := profile.parking_plugin)},
+        on_trial=frozenset(name for name, profile in profiles.items() if profile.on_trial),
     )
 
 
@@ -181,7 +184,13 @@ def _build(
     supervisor = _supervisor_of(settings, built, listener, handle)
     if supervisor is not None:
         stand_ins: dict[str, Any] = {
-            name: SupervisedPlugin(built[name], limits.budget_seconds, supervisor)
+            name: SupervisedPlugin(
+                built[name],
+                limits.budget_seconds,
+                supervisor,
+                supervisor.circuits[name],
+                partial(is_right_answer, traits_of(built[name]).normalizes),
+            )
             for name, limits in supervisor.limits.items()
         }
         built = {name: stand_ins.get(name, plugin) for name, plugin in built.items()}
@@ -252,7 +261,8 @@ def _supervisor_of(
         elif budget is not None or on_failure is not None:
             text = f'plugin "{name}" is in-tree: timeBudget and onFailure are for other plugins'
             raise config_error("pluginConfig", text, f"profile {settings.scheduler_name}")
-    return Supervisor(settings.scheduler_name, limits, listener, handle.clock.time) if limits else None
+    clock = handle.clock
+    return Supervisor(settings.scheduler_name, limits, listener, clock.time, clock.monotonic) if limits else None
 
 
 def _with_substitutes(profile: Profile, registry: Registry, handle: Handle) -> Profile:

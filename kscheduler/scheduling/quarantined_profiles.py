@@ -4,9 +4,9 @@
     Ignore     every extension point without the plugin
     Fallback   every extension point without any plugin that is not in-tree
 
-A profile cannot do without an order and a binder. Where the plugin was the QueueSort, PrioritySort takes its place (the
-queue is one: for all profiles); where it was the only Bind plugin, DefaultBinder does. An attempt under way keeps the
-profile that it began with.
+Once the circuit is half-open, the whole profile is in force again. A profile cannot do without an order and a binder.
+Where the plugin was the QueueSort, PrioritySort takes its place (the queue is one: for all profiles); where it was the
+only Bind plugin, DefaultBinder does. An attempt under way keeps the profile that it began with.
 """
 
 from collections.abc import Collection, Sequence
@@ -14,10 +14,30 @@ from dataclasses import replace
 from typing import TypeVar
 
 from kscheduler.framework.plugin import Plugin
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.logs import get_logger
 from kscheduler.scheduling.profile import Profile
-from kscheduler.scheduling.supervision.supervisor import OnFailure, Quarantine
+from kscheduler.scheduling.reports import Reporter
+from kscheduler.scheduling.supervision.circuit import STRIKES, State
+from kscheduler.scheduling.supervision.supervisor import OnFailure, Quarantine, rfc3339
 
 P = TypeVar("P")
+
+
+_log = get_logger(__name__)
+
+
+def with_quarantines(profile: Profile, quarantines: Collection[Quarantine]) -> Profile:
+    """The profile with these quarantines, open and half-open, and no others; the same object if it has just these."""
+    opened = [each for each in quarantines if each.state is State.OPEN]
+    tried = [each for each in quarantines if each.state is State.HALF_OPEN and each.on_failure is OnFailure.FAIL]
+    on_trial = tuple(each.plugin for each in tried)
+    if [each.plugin for each in profile.quarantines] == [each.plugin for each in opened]:
+        return profile if profile.on_trial == on_trial else replace(profile, on_trial=on_trial)
+    whole = replace(profile if profile.whole is None else profile.whole, on_trial=on_trial)
+    for quarantine in opened:
+        whole = quarantined(whole, quarantine)
+    return whole
 
 
 def quarantined(profile: Profile, quarantine: Quarantine) -> Profile:
@@ -49,7 +69,32 @@ def quarantined(profile: Profile, quarantine: Quarantine) -> Profile:
         instances=(*_without(profile.instances, gone), *substitutes),
         quarantines=(*profile.quarantines, quarantine),
         failing=profile.failing or (quarantine if is_failing else None),
+        whole=profile if profile.whole is None else profile.whole,
     )
+
+
+def announce_change(quarantine: Quarantine, pod: PodInfo | None, reporter: Reporter) -> None:
+    """Say that a plugin's circuit has changed: in the log, and in an Event of the pod whose call has decided that."""
+    named = {"plugin": quarantine.plugin, "profile": quarantine.profile, "pod": "" if pod is None else pod.key}
+    if quarantine.state is State.OPEN:
+        _log.error(
+            "plugin_quarantined",
+            **named,
+            on_failure=quarantine.on_failure.value,
+            strikes=STRIKES,
+            extension_point=quarantine.extension_point,
+            err=quarantine.cause,
+            then=quarantine.consequence,
+            tried_again_at=rfc3339(quarantine.tried_again_at),
+        )
+        if pod is not None:
+            reporter.plugin_quarantined(pod.pod, quarantine.message)
+    elif quarantine.state is State.HALF_OPEN:
+        _log.info("plugin_tried_again", **named, quarantined_since=rfc3339(quarantine.since))
+    else:
+        _log.info("plugin_answers_again", **named, quarantined_since=rfc3339(quarantine.since))
+        if pod is not None:
+            reporter.plugin_answers_again(pod.pod, quarantine.over)
 
 
 def _gone(profile: Profile, quarantine: Quarantine) -> Collection[str]:

@@ -52,8 +52,12 @@ class Reporter:
         self._record(pod, "Warning", "PluginFailed", "Scheduling", note)
 
     def plugin_quarantined(self, pod: Pod, note: str) -> None:
-        """The third failure of a plugin concerned this pod."""
+        """The failure after which a plugin is quarantined, perhaps again, concerned this pod."""
         self._record(pod, "Warning", "PluginQuarantined", "Scheduling", note)
+
+    def plugin_answers_again(self, pod: Pod, note: str) -> None:
+        """The call for this pod has ended the quarantine of a plugin."""
+        self._record(pod, "Normal", "PluginAnswersAgain", "Scheduling", note)
 
     def preempted(self, victim: Pod, preemption: Preemption, *, in_memory: bool = False) -> None:
         """The pod was preempted; `in_memory`: it was not on its node yet, and keeps its object (quirk Q25)."""

@@ -15,7 +15,6 @@ from typing import Any, Final, Protocol
 from kscheduler.aio.clock import Clock
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.failures.failures import (
     UNSCHEDULABLE,
     Failure,
@@ -23,6 +22,7 @@ from kscheduler.scheduling.failures.failures import (
     failure_of_record,
     failure_of_status,
 )
+from kscheduler.scheduling.in_time import schedule_in_time
 from kscheduler.scheduling.observations import AttemptResult, Observations
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
@@ -73,7 +73,7 @@ class ResizeAttempts:
             self._end(queued, "it is not on its node")
             return
         judging = of_resizes(profile)
-        record = schedule(judging, queued.pod, self._cache)
+        record = schedule_in_time(self._clock, judging, queued.pod, self._cache)
         failure = _failure_of(judging, record)
         if record.preemption is not None:
             self._evictions.begin(record.preemption)  # before requeueing: PreEnqueue checks whether the pod must wait

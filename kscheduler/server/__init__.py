@@ -15,7 +15,7 @@ Limits: HTTP/1.1 only. A client certificate of an unknown authority ends the han
 401.
 """
 
-from kscheduler.server.access import Access, DelegatedAccess, LoopbackAccess, OpenAccess, is_loopback
+from kscheduler.server.access import Access, DelegatedAccess, LoopbackAccess, OpenAccess
 from kscheduler.server.connections import Limits
 from kscheduler.server.health import Check, Health, ProgressCheck
 from kscheduler.server.listener import Address
@@ -42,6 +42,5 @@ __all__ = [
     "ServedPage",
     "Server",
     "WaitingPodsEndpoint",
-    "is_loopback",
     "samples_of",
 ]

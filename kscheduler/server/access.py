@@ -16,15 +16,15 @@ Against DNS rebinding (a page in a browser on this machine uses a host name that
 counts as local only if its Host field is an address or localhost.
 """
 
-import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
+from kscheduler.api.addresses import is_loopback, is_named_safely
 from kscheduler.logs import get_logger
 from kscheduler.logs.verbosity import verbose
 from kscheduler.server import browser_login
@@ -86,24 +86,9 @@ def peer_of(request: web.Request) -> str:
     return str(peer[0]) if isinstance(peer, tuple) and peer else ""
 
 
-def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine only. Of names only localhost counts."""
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return host == "localhost"
-    inner = getattr(address, "ipv4_mapped", None)  # how a socket for both families shows IPv4
-    return bool((inner or address).is_loopback)
-
-
 def is_asked_by_address(request: web.Request) -> bool:
     """Whether the Host field is an address or localhost; browsers always send one."""
-    host_field = request.headers.get(hdrs.HOST, "")
-    try:
-        host = (urlsplit(f"//{host_field}").hostname or "").removesuffix(".")
-        return not host_field or host == "localhost" or bool(ipaddress.ip_address(host.partition("%")[0]))
-    except ValueError:
-        return False
+    return is_named_safely(request.headers.get(hdrs.HOST, ""))
 
 
 def is_permit_token(token: PermitToken | None, request: web.Request) -> bool:

@@ -105,6 +105,9 @@ class Cluster:
         decision = prepared.decide()
         if decision.error:
             raise UndecidedError(f"{pod.key}: {decision.error}")
+        for left_out in decision.record.left_out if decision.record is not None else ():
+            if left_out.nodes == left_out.asked:  # the service would place the pod, and its author would not notice
+                raise UndecidedError(f"{pod.key}: {left_out.message}")
         return decision
 
     def node_for(self, pod: Pod) -> str:

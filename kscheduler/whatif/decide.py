@@ -60,7 +60,7 @@ class Decision:
     answers: ExtenderAnswers | None = None
     """What HTTP extenders have said; `None`: they were not asked, or the pod concerns none."""
     notes: tuple[str, ...] = ()
-    """What the decision lacks: data of plugins' own that were not fetched."""
+    """What the decision lacks: data of plugins' own that were not fetched, points of score plugins that failed."""
 
 
 @dataclass(slots=True)
@@ -94,11 +94,12 @@ class Prepared:
         it is as if no extender were configured.
         """
         decision = self._decide(answers)
+        left_out = [each.message for each in decision.record.left_out] if decision.record is not None else []
         if self.data is not None:
-            return replace(decision, notes=self.data)
+            return replace(decision, notes=(*self.data, *left_out))
         unread = [f"{kind} were not read, which only plugins read" for kind in self.listed.unread]
         unfetched = [f"plugin {each.name}: data of its own were not fetched" for each in _fetching(self.profile)]
-        return replace(decision, notes=(*unread, *unfetched))
+        return replace(decision, notes=(*unread, *unfetched, *left_out))
 
     def _decide(self, answers: ExtenderAnswers | None) -> Decision:
         scenario, cache, pod, profile = self.scenario, self.cache, self.pod, self.profile

@@ -7,7 +7,7 @@ from kscheduler.api.codec import UndecodableError
 from kscheduler.api.kinds import KINDS, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.client.errors import ClientError
-from kscheduler.client.watch import ListDecoder
+from kscheduler.client.lists import ListDecoder
 from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.cluster.lister import Changed, Lister, check_kind, check_method
 from kscheduler.whatif.scenario import ClusterObjects

@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from io import BufferedReader
+from io import BufferedReader, RawIOBase
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Final, cast
@@ -38,6 +38,7 @@ from kscheduler.api.devices import (
 )
 from kscheduler.api.groups import POD_GROUPS, CompositePodGroup, KubernetesPodGroup
 from kscheduler.api.kinds import Kind
+from kscheduler.api.manifest_yaml import load_documents
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.api.storage import (
@@ -51,7 +52,6 @@ from kscheduler.api.storage import (
 )
 from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
-from kscheduler.bounded import yaml_objects
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates, parse_feature_gates
 from kscheduler.config.loader import LoadedConfig, default_configuration, from_tree
@@ -62,8 +62,14 @@ from kscheduler.whatif.gate_owners import gate_owners
 
 _GZIP_MAGIC = b"\x1f\x8b"
 STANDARD_INPUT = "-"
-MOST_UNPACKED_BYTES: Final = 512 << 20
-"""Of a gzipped file, or of a line of one: a dump of a hundred thousand pods."""
+MOST_WHOLE_BYTES: Final = 1 << 30
+"""The longest document or line, unpacked: 100,000 pods with their nodes, as JSON, are 0.8 GiB."""
+MOST_YAML_BYTES: Final = 128 << 20
+"""The longest YAML, whose reading takes seventy times its size in memory, and seconds for each MiB; JSON a tenth."""
+UNPACKED_ANYWAY_BYTES: Final = 64 << 20
+MOST_GROWTH: Final = 200
+"""Times its size that a gzip file may unpack to, once that is more than `UNPACKED_ANYWAY_BYTES`. Objects that differ in
+name and UID only are packed to a fortieth; gzip could do a thousandth."""
 
 
 class ScenarioError(ValueError):
@@ -211,12 +217,10 @@ def read_source(path: str, gates: FeatureGates = DEFAULT_GATES) -> Iterator[Scen
                     yield from flattened(tree, f"{name}: document {number}")
                 elif not isinstance(document, dict):
                     yield parse_line(document, f"{name}:{number}", built_in)
+    except MemoryError:
+        raise ScenarioError(f"{name}: it needs more memory than there is") from None
     except EOFError:
         raise ScenarioError(f"{name}: the gzip stream ends in the middle") from None
-    except _TooLargeError:
-        raise ScenarioError(f"{name}: more than {MOST_UNPACKED_BYTES:,} bytes when unpacked: unpack it first") from None
-    except MemoryError:
-        raise ScenarioError(f"{name}: larger than the memory") from None
     except zlib.error as error:
         raise ScenarioError(f"{name}: not a gzip stream: {error}") from None
     except OSError as error:
@@ -308,53 +312,83 @@ def _refuse_unknown(tree: dict[str, Any], known: frozenset[str], path: str, wher
 def _opened(path: str) -> Iterator[IO[bytes]]:
     """The file, unpacked if its first bytes say that it is gzipped. Standard input stays open."""
     if path == STANDARD_INPUT:
-        yield _unpacked(cast("BufferedReader", sys.stdin.buffer))
+        yield _unpacked(cast("BufferedReader", sys.stdin.buffer), path)
         return
     with Path(path).open("rb") as file:
-        yield _unpacked(file)
+        yield _unpacked(file, path)
 
 
-def _unpacked(file: BufferedReader) -> IO[bytes]:
+def _unpacked(file: BufferedReader, path: str) -> IO[bytes]:
     is_packed = file.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC)
-    return cast("IO[bytes]", _Unpacking(fileobj=file)) if is_packed else file
+    return BufferedReader(_Unpacking(file, source_name(path))) if is_packed else file
 
 
-class _TooLargeError(Exception):
-    """A gzipped file has more in it than is unpacked."""
+class _Unpacking(RawIOBase):
+    """What a gzip file unpacks to, unless it is far more than files of objects unpack to: a few hundred kilobytes could
+    fill the memory. `read` and its like raise `ScenarioError` then.
+    """
+
+    def __init__(self, packed: IO[bytes], name: str) -> None:
+        # The packed bytes are counted where they are read: standard input has no position to ask for.
+        self._packed = _Counting(packed)
+        self._stream = gzip.GzipFile(fileobj=cast("IO[bytes]", self._packed))
+        self._name, self._unpacked = name, 0
+
+    def readable(self) -> bool:
+        """It can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer, or less; 0 at the end."""
+        data = self._stream.read(len(buffer))
+        self._unpacked += len(data)
+        if self._unpacked > max(UNPACKED_ANYWAY_BYTES, MOST_GROWTH * self._packed.count):
+            raise ScenarioError(
+                f"{self._name}: a gzip stream that unpacks to more than {MOST_GROWTH} times its size, which no file of "
+                "objects does"
+            )
+        buffer[: len(data)] = data
+        return len(data)
 
 
-class _Unpacking(gzip.GzipFile):
-    """A gzipped file, unpacked as far as its reader keeps it: a kilobyte of gzip may be a megabyte of zeros."""
+class _Counting:
+    """The part of a file that `gzip` needs, which counts the bytes that were read."""
 
-    def read(self, size: int | None = -1) -> bytes:
-        """The rest, or so many bytes. Raises `_TooLargeError`."""
-        return _bounded(super().read(MOST_UNPACKED_BYTES + 1 if size is None or size < 0 else size))
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self.count = file, 0
 
-    def readline(self, size: int | None = -1) -> bytes:
-        """Raises `_TooLargeError`."""
-        return _bounded(super().readline(MOST_UNPACKED_BYTES + 1 if size is None or size < 0 else size))
+    def read(self, size: int = -1) -> bytes:
+        """Up to `size` bytes."""
+        data = self._file.read(size)
+        self.count += len(data)
+        return data
 
 
-def _bounded(data: bytes) -> bytes:
-    if len(data) > MOST_UNPACKED_BYTES:
-        raise _TooLargeError
-    return data
+def _whole_file(file: IO[bytes], name: str, first: bytes = b"") -> bytes:
+    """All of it, after the line that was read already. Raises `ScenarioError` if it is too large for that."""
+    whole = first + file.read(MOST_WHOLE_BYTES + 1 - len(first))
+    if len(whole) > MOST_WHOLE_BYTES:
+        raise ScenarioError(
+            f"{name}: more than {MOST_WHOLE_BYTES >> 20} MiB in one document: give one object a line, as "
+            "`jq -c '.items[]'` prints them"
+        )
+    return whole
 
 
 def _documents(file: IO[bytes], path: str, name: str) -> Iterator[tuple[int, "bytes | msgspec.Raw | dict[str, Any]"]]:
     """The documents, numbered; documents that are lines have their line numbers."""
     if path.removesuffix(".gz").endswith(".json"):
-        whole = file.read()
+        whole = _whole_file(file, name)
         try:
             yield from _from_whole(whole)
         except msgspec.DecodeError:
             yield from _lines(iter(whole.splitlines()))
         return
-    blank, first = _first_line(file)
+    blank, first = _first_line(file, name)
     if not first or _is_a_line(first):
-        yield from _lines(chain([b"\n"] * blank, [first], file))
+        yield from _lines(chain([b"\n"] * blank, [first], _bounded_lines(file, name)))
         return
-    whole = first + file.read()
+    whole = _whole_file(file, name, first)
     try:
         yield from _from_whole(whole)
     except msgspec.DecodeError as error:
@@ -363,14 +397,22 @@ def _documents(file: IO[bytes], path: str, name: str) -> Iterator[tuple[int, "by
         yield from enumerate(yaml_documents(whole, name), 1)
 
 
-def _first_line(file: IO[bytes]) -> tuple[int, bytes]:
+def _bounded_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
+    """The lines of a file. Raises `ScenarioError` at one that is too long to be held in memory."""
+    while line := file.readline(MOST_WHOLE_BYTES + 1):
+        if len(line) > MOST_WHOLE_BYTES:
+            raise ScenarioError(f"{name}: a line of more than {MOST_WHOLE_BYTES >> 20} MiB")
+        yield line
+
+
+def _first_line(file: IO[bytes], name: str) -> tuple[int, bytes]:
     """The number of leading blank lines, and the first line that is not blank."""
     blank = 0
-    while True:
-        line = file.readline()
-        if not line or line.strip():
+    for line in _bounded_lines(file, name):
+        if line.strip():
             return blank, line
         blank += 1
+    return blank, b""
 
 
 def _is_a_line(first: bytes) -> bool:
@@ -429,8 +471,10 @@ def _is_list(tree: dict[str, Any], kind: str) -> bool:
 
 def yaml_documents(text: bytes, name: str) -> Iterator[dict[str, Any]]:
     """The documents of a YAML file without empty documents. Raises `ScenarioError`."""
+    if len(text) > MOST_YAML_BYTES:
+        raise ScenarioError(f"{name}: more than {MOST_YAML_BYTES >> 20} MiB of YAML: give JSON (`kubectl get -o json`)")
     try:
-        for tree in yaml_objects.documents(text):
+        for tree in load_documents(text):
             if tree is None:
                 continue
             if not isinstance(tree, dict):

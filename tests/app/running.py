@@ -30,9 +30,9 @@ def put(server: EmbeddedAPIServer, collection: str, tree: Tree) -> None:
     server.store.put(collection, {"apiVersion": "v1", "kind": kind, **tree, "metadata": metadata})
 
 
-def node_of(server: EmbeddedAPIServer, name: str) -> str:
+def node_of(server: EmbeddedAPIServer, name: str, namespace: str = "default") -> str:
     """The node that a pod is on, or empty."""
-    record = server.store.get("pods", "default", name)
+    record = server.store.get("pods", namespace, name)
     assert record is not None
     node: str = record.value["spec"].get("nodeName") or ""
     return node

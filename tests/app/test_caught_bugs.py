@@ -1,6 +1,7 @@
 """Bugs that are caught are counted by the boundary that caught them."""
 
 import asyncio
+import errno
 from collections.abc import Callable
 
 import aiohttp
@@ -79,3 +80,20 @@ async def test_a_task_that_fails_alone_counts(caplog: pytest.LogCaptureFixture) 
         )
     assert caught()[Boundary.TASK] == before + 1
     assert "task failed" in caplog.text
+
+
+async def test_a_process_without_file_descriptors_is_a_line_a_minute_and_no_bug() -> None:
+    """Asyncio fails to accept connections each second then, and its own line blames nobody."""
+    loop, before = asyncio.get_running_loop(), caught()[Boundary.TASK]
+    failure = OSError(errno.EMFILE, "Too many open files")
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(5):
+            _on_forgotten_failure(loop, {"message": "socket.accept() out of system resource", "exception": failure})
+    (line,) = lines
+    assert (line["event"], line["cause"], line["err"]) == (
+        "out_of_resources",
+        "no_file_descriptors",
+        "too many open files",
+    )
+    assert "ulimit -n" in line["advice"]
+    assert caught()[Boundary.TASK] == before

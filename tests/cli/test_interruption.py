@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from kscheduler.cli.interruption import end_at_once_on_signals, signals_as_usual
+from kscheduler.unused_signals import UNUSED
 
-EARLY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR2)
+EARLY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 # A finder in front of all others, so that the signal comes in the middle of importing that module.
 PROGRAM = """
@@ -64,12 +65,13 @@ def test_a_terminal_that_goes_away_under_nohup_is_no_end() -> None:
 
 
 def test_whoever_ends_in_order_gets_pythons_own_handlers_back() -> None:
-    before = {number: signal.getsignal(number) for number in EARLY}
+    before = {number: signal.getsignal(number) for number in (*EARLY, *UNUSED)}
     try:
         end_at_once_on_signals()
         signals_as_usual()
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
         assert all(signal.getsignal(number) is signal.SIG_DFL for number in EARLY if number != signal.SIGINT)
+        assert all(signal.getsignal(number) is not signal.SIG_DFL for number in UNUSED)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

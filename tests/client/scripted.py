@@ -6,9 +6,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import msgspec
 from aiohttp import web
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+SUCCESS = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}\n'
+"""How kube-apiserver answers a Binding, to the byte."""
 
 
 @dataclass
@@ -44,6 +47,19 @@ def reply(body: str | bytes = b"{}", status: int = 200, **headers: str) -> Answe
         return web.Response(body=raw, status=status, headers=named, content_type="application/json")
 
     return answer
+
+
+async def applied(request: web.Request) -> web.StreamResponse:
+    """What an API server answers to a write that it has applied: the object; to a Binding or an eviction a Status."""
+    *_, name, subresource = request.path.split("/")
+    if subresource in ("binding", "eviction"):
+        return await reply(SUCCESS, 201)(request)
+    body = msgspec.json.decode(await request.read())
+    if request.method == "POST":
+        return await reply(msgspec.json.encode(body), 201)(request)
+    kind = "Event" if name == "events" else "Pod"
+    named = {"name": subresource if kind == "Event" else name} | body.get("metadata", {})
+    return await reply(msgspec.json.encode({**body, "kind": kind, "metadata": named}))(request)
 
 
 def lines(*chunks: str | bytes, then: Callable[[], Awaitable[object]] | None = None, cut: bool = False) -> Answer:

@@ -52,12 +52,82 @@ async def test_a_kubeconfig_gives_url_and_token_and_a_description_without_secret
     assert "secret" not in f"{connection.description} {connection!r}"
 
 
+async def test_what_is_not_verified_or_sent_in_clear_is_told_with_its_place(tmp_path: Path) -> None:
+    """Insecure alone is allowed, as in client-go, and no secret: each start says so."""
+    good = await load(write(tmp_path, HTTPS))
+    assert good.warnings == ()
+    insecure = await load(write(tmp_path, HTTPS.replace('8001/"', f'8001/", {SKIPS}, tls-server-name: other')))
+    assert [
+        f"{tmp_path}/config: clusters[0].cluster.{SKIPS.partition(':')[0]}" in one for one in insecure.warnings
+    ] == [True]
+    in_clear = GOOD.replace('http://127.0.0.1:8001/"', f'http://far.example:80/", {AUTHORITY_DATA}')
+    unverified, sent = (await load(write(tmp_path, in_clear))).warnings
+    assert "certificate-authority-data of the kubeconfig are not used" in unverified
+    assert "token or password is sent where everybody" in sent
+    assert "secret-token" not in sent
+
+
+async def test_of_a_token_and_a_token_file_the_file_counts_as_it_is_renewed(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("from-the-file")
+    both = GOOD.replace("token: secret-token", "token: secret-token, tokenFile: token")
+    assert await (await load(write(tmp_path, both))).headers() == {"Authorization": "Bearer from-the-file"}
+
+
+async def test_a_user_without_a_password_is_still_somebody(tmp_path: Path) -> None:
+    connection = await load(write(tmp_path, GOOD.replace("token: secret-token", "username: me")))
+    assert await connection.headers() == {"Authorization": "Basic bWU6"}
+
+
 async def test_headers_are_the_same_object_until_they_change(tmp_path: Path) -> None:
     connection = await load(write(tmp_path, GOOD))
     assert await connection.headers() is await connection.headers()
 
 
+HTTPS = GOOD.replace("http://", "https://")
+AUTHORITY_DATA = "certificate-authority-data: aGVsbG8="
+SKIPS = "insecure-skip-tls-verify: true"
+NOTHING_VERIFIED = "specifying a root certificates file with the insecure flag is not allowed"
+
 BROKEN = [
+    pytest.param(
+        HTTPS.replace('8001/"', f'8001/", {SKIPS}, certificate-authority: config'),
+        f"clusters[0].cluster.{SKIPS} beside certificate-authority (cluster 'c'): {NOTHING_VERIFIED}",
+        id="authority beside insecure",
+    ),
+    pytest.param(
+        HTTPS.replace('8001/"', f'8001/", {SKIPS}, {AUTHORITY_DATA}'),
+        f"true beside certificate-authority-data (cluster 'c'): {NOTHING_VERIFIED}",
+        id="inline authority beside insecure",
+    ),
+    pytest.param(
+        HTTPS.replace('8001/"', f'8001/", {SKIPS}, {AUTHORITY_DATA}').replace(
+            "token: secret-token", "exec: {apiVersion: client.authentication.k8s.io/v1, command: echo}"
+        ),
+        NOTHING_VERIFIED,
+        id="authority beside insecure and an exec plugin",
+    ),
+    pytest.param(
+        HTTPS.replace('8001/"', f'8001/", certificate-authority: config, {AUTHORITY_DATA}'),
+        "clusters[0].cluster: certificate-authority and certificate-authority-data are both given",
+        id="authority twice",
+    ),
+    pytest.param(
+        GOOD.replace(
+            "token: secret-token", "client-certificate: config, client-key: config, client-key-data: aGVsbG8="
+        ),
+        "users[0].user: client-key and client-key-data are both given",
+        id="key twice",
+    ),
+    pytest.param(
+        GOOD.replace("token: secret-token", "token: secret-token, username: me"),
+        "users[0].user: a token and a username or password",
+        id="two ways to say who it is",
+    ),
+    pytest.param(
+        GOOD.replace("token: secret-token", "auth-provider: {name: oidc}, exec: {apiVersion: v1, command: ls}"),
+        "users[0].user: exec and auth-provider",
+        id="two plugins",
+    ),
     pytest.param("a: [", "line 2", id="bad YAML"),
     pytest.param("a: b\n c: d\n", "line 2", id="bad YAML on a later line"),
     pytest.param("", "the file is empty", id="empty"),

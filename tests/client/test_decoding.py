@@ -13,16 +13,8 @@ from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NAMESPACES, NODES, PODS, Kind
 from kscheduler.client.http.lines import LineSplitter, LineTooLongError
-from kscheduler.client.watch import (
-    Bookmark,
-    Decoded,
-    Garbled,
-    ListDecoder,
-    Undecodable,
-    WatchDecoder,
-    WatchError,
-    WatchEvent,
-)
+from kscheduler.client.lists import ListDecoder
+from kscheduler.client.watch import Bookmark, Decoded, Garbled, Undecodable, WatchDecoder, WatchError, WatchEvent
 
 POD = {
     "apiVersion": "v1",
@@ -209,3 +201,109 @@ def test_a_list_without_objects_and_a_page_whose_version_comes_last_are_lists(wa
         assert (page.items, page.resource_version) == ([], "9")
     first = getattr(pod_lists(is_watched=True), way)(json.dumps({**ITEMS, "metadata": {"continue": "c"}}).encode())
     assert (len(first.items), first.continue_token) == (1, "c")
+
+
+# --- identity ---------------------------------------------------------------------------------------------------------
+
+NODE = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n", "uid": "u", "resourceVersion": "7"}}
+
+
+def changed(tree: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    """The object with other metadata; `None` leaves a field out."""
+    merged = {**tree["metadata"], **metadata}
+    return {**tree, "metadata": {field: value for field, value in merged.items() if value is not None}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "tree", "key", "error"),
+    [
+        pytest.param(NODES, changed(NODE, name=None), "", "no name", id="no name"),
+        pytest.param(NODES, changed(NODE, name=""), "", "no name", id="an empty name"),
+        pytest.param(NODES, {"kind": "Node"}, "", "no name", id="no metadata"),
+        pytest.param(NODES, changed(NODE, uid=None), "n", "no uid", id="no uid"),
+        pytest.param(NODES, changed(NODE, resourceVersion=None), "n", "no resourceVersion", id="no version"),
+        pytest.param(NODES, changed(NODE, namespace="x"), "x/n", "namespace", id="a namespace where none belongs"),
+        pytest.param(PODS, changed(POD, namespace=None), "a", "no namespace", id="no namespace"),
+        pytest.param(PODS, {**POD, "kind": "Node"}, "ns/a", "it is a Node, not a Pod", id="another kind"),
+        pytest.param(PODS, {**POD, "kind": 7}, "ns/a", "readable kind", id="no kind"),
+    ],
+)
+@pytest.mark.parametrize("event", ["ADDED", "MODIFIED", "DELETED"])
+def test_what_decodes_and_is_no_object_of_the_kind_is_undecodable(
+    kind: Kind, tree: dict[str, Any], key: str, error: str, event: str
+) -> None:
+    decoded = feed(kind, line(event, tree))
+    assert isinstance(decoded, Undecodable)
+    assert (decoded.type, decoded.key) == (event, key)
+    assert error in decoded.error
+
+
+def test_a_server_may_write_an_object_in_any_order_and_leave_the_kind_out() -> None:
+    backwards = dict(reversed({**POD, "status": {"phase": "P" * 500}}.items()))
+    without = {field: value for field, value in POD.items() if field != "kind"}
+    for tree in (backwards, without):
+        assert isinstance(feed(PODS, line("ADDED", tree)), WatchEvent)
+
+
+def test_bytes_that_are_no_text_cost_the_text_and_not_the_name() -> None:
+    raw = line("ADDED", {**POD, "spec": {"schedulerName": "X"}}).replace(b"X", b"\xff\xfe")
+    decoded = feed(PODS, raw)
+    assert isinstance(decoded, Undecodable)
+    assert decoded.key == "ns/a"
+    page = b'{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":[%s]}' % json.dumps(POD).encode()
+    listed = pod_lists(is_watched=True).decode(page.replace(b'"kscheduler"', b'"\xff"'))
+    assert [bad.key for bad in listed.undecodable] == ["ns/a"]
+
+
+@pytest.mark.parametrize("where", [b"nodeName", b"containers", b"nowhere", b"status"])
+def test_a_garbled_field_is_not_one_that_was_left_out(where: bytes) -> None:
+    """A decoder does not look at what it skips: the pod would be one without a node, and its room given away."""
+    raw = line("MODIFIED", {**POD, "spec": {"nodeName": "n1", "containers": [], "nowhere": 1}})
+    garbled = where[:-1] + bytes([where[-1] ^ 0x80])
+    decoded = feed(PODS, raw.replace(where, garbled))
+    assert isinstance(decoded, Undecodable)
+    assert decoded.key == "ns/a"
+    page = b'{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":[%s]}' % json.dumps(
+        {**POD, "spec": {"nodeName": "n1", "containers": [], "nowhere": 1}}
+    ).encode().replace(where, garbled)
+    listed = pod_lists(is_watched=True).decode(page)
+    assert ([bad.key for bad in listed.undecodable], listed.items) == (["ns/a"], [])
+
+
+def test_half_a_name_is_nobodys() -> None:
+    raw = line("MODIFIED", {**changed(POD, name="NAME", uid="UID"), "spec": {"nodeName": "NODE"}})
+    for word in (b"NAME", b"UID", b"NODE"):
+        raw = raw.replace(word, word[:-1] + bytes([word[-1] ^ 0x80]))
+    decoded = feed(PODS, raw)
+    assert isinstance(decoded, Undecodable)
+    assert (decoded.name, decoded.uid, decoded.node_name) == ("", "", "")
+
+
+def test_other_letters_are_text() -> None:
+    event = {"type": "ADDED", "object": changed(POD, labels={"a": "Gr\u00fc\u00dfe \u4e16\u754c"})}
+    assert isinstance(feed(PODS, json.dumps(event, ensure_ascii=False).encode()), WatchEvent)
+
+
+@pytest.mark.parametrize("where", [b"continue", b"resourceVersion", b"items", b"metadata"])
+def test_a_page_that_is_garbled_around_its_items_is_none(where: bytes) -> None:
+    """A continue token that was lost would end the list, and delete all that was to come."""
+    page = b'{"kind":"PodList","metadata":{"resourceVersion":"1","continue":"t"},"items":[%s]}'
+    garbled = page.replace(where, where[:-1] + bytes([where[-1] ^ 0x80]), 1) % json.dumps(POD).encode()
+    with pytest.raises(UndecodableError):
+        pod_lists(is_watched=True).decode(garbled)
+    with pytest.raises(UndecodableError):
+        pod_lists(is_watched=True).split(garbled)
+
+
+@pytest.mark.parametrize("body", [{}, [], "x", 7, None, {"code": 0}, {"kind": "Pod", "code": 410}, {"code": "x"}])
+def test_an_error_that_is_no_status_says_what_it_is(body: Any) -> None:
+    decoded = feed(PODS, line("ERROR", body))
+    assert isinstance(decoded, WatchError)
+    assert (decoded.status.code, decoded.status.reason) == (500, "InternalError")
+    assert "without a readable Status" in decoded.status.message
+    assert json.dumps(body, separators=(",", ":")) in decoded.status.message
+
+
+def test_a_file_or_a_question_needs_no_identity() -> None:
+    page = json.dumps({"kind": "PodList", "items": [{"metadata": {"name": "a"}}]}).encode()
+    assert len(pod_lists().decode(page).items) == 1

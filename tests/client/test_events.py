@@ -21,7 +21,7 @@ from kscheduler.client import APIClient, EventRecorder, plain_connection
 from kscheduler.client.errors import APIError, ClientError, NetworkError, StatusAnswer
 from kscheduler.client.events.recorder import WARNINGS_AT_ONCE, WORKERS_BESIDE_BINDS, micro_time, truncated
 from kscheduler.client.events.series import Series, SeriesBook
-from tests.client.scripted import Answer, ScriptedServer, reply, scripted_server, stall
+from tests.client.scripted import Answer, ScriptedServer, applied, reply, scripted_server, stall
 
 
 def pod(name: str = "a") -> Pod:
@@ -63,7 +63,7 @@ async def sent(recorder: EventRecorder) -> None:
 
 
 async def test_an_event_has_every_field_that_kubectl_shows() -> None:
-    async with recording(reply(b"{}", 201)) as (recorder, server, _):
+    async with recording(applied) as (recorder, server, _):
         failed(recorder, pod())
         await sent(recorder)
         assert server.requests[0].path == "/apis/events.k8s.io/v1/namespaces/ns/events"
@@ -91,7 +91,7 @@ async def test_an_event_has_every_field_that_kubectl_shows() -> None:
 
 
 async def test_repetitions_become_one_series_that_is_patched_once_and_at_its_end() -> None:
-    async with recording(reply(b"{}")) as (recorder, server, clock):
+    async with recording(applied) as (recorder, server, clock):
         for _ in range(5):
             failed(recorder, pod())
             await sent(recorder)
@@ -129,7 +129,7 @@ async def test_what_repeats_itself_takes_no_place_in_the_queue() -> None:
 
 
 async def test_what_happened_again_before_the_server_had_it_is_patched_right_after() -> None:
-    async with recording(reply(b"{}", 201), reply(b"{}")) as (recorder, server, _):
+    async with recording(applied) as (recorder, server, _):
         for _number in range(3):
             failed(recorder, pod())
         await sent(recorder)
@@ -139,7 +139,7 @@ async def test_what_happened_again_before_the_server_had_it_is_patched_right_aft
 
 async def test_other_words_are_another_event() -> None:
     """The note of an Event cannot be changed: a series would go on telling the first one."""
-    async with recording(reply(b"{}", 201)) as (recorder, server, _):
+    async with recording(applied) as (recorder, server, _):
         failed(recorder, pod(), "0/1 nodes are available: 1 Insufficient cpu.")
         failed(recorder, pod(), "0/2 nodes are available: 2 Insufficient cpu.")
         await sent(recorder)
@@ -149,7 +149,7 @@ async def test_other_words_are_another_event() -> None:
 
 
 async def test_what_went_well_is_told_before_warnings_whose_rate_is_bounded() -> None:
-    async with recording(reply(b"{}", 201), queue_size=10_000) as (recorder, server, clock):
+    async with recording(applied, queue_size=10_000) as (recorder, server, clock):
         for number in range(WARNINGS_AT_ONCE + 300):
             failed(recorder, pod(str(number)))
         bound(recorder, pod("last"))
@@ -182,7 +182,7 @@ class Together:
         await self.enough.wait()
         await asyncio.sleep(0)
         self.here -= 1
-        return web.Response(status=201, body=b"{}")
+        return await applied(request)
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ async def test_flushing_is_bounded_in_time() -> None:
 
 
 async def test_an_event_that_the_server_refuses_is_given_up_and_the_next_one_sent() -> None:
-    async with recording(reply(b'{"message":"namespace is terminating"}', 403), reply(b"{}", 201)) as (
+    async with recording(reply(b'{"message":"namespace is terminating"}', 403), applied) as (
         recorder,
         _,
         _clock,
@@ -261,7 +261,7 @@ async def test_an_event_that_the_server_refuses_is_given_up_and_the_next_one_sen
     ids=["an outage is told elsewhere", "a refusal, once a minute"],
 )
 async def test_who_loses_events_complains_seldom(error: ClientError, warnings: int) -> None:
-    async with recording(reply(b"{}", 201)) as (recorder, _, clock):
+    async with recording(applied) as (recorder, _, clock):
         with structlog.testing.capture_logs() as lines:
             for _ in range(4):
                 recorder._complain(error)
@@ -271,7 +271,7 @@ async def test_who_loses_events_complains_seldom(error: ClientError, warnings: i
 
 async def test_an_event_that_cannot_be_written_down_does_not_end_the_service() -> None:
     """A lone surrogate has no bytes. All services end with one that fails, so one Event would end the scheduler."""
-    async with recording(reply(b"{}", 201)) as (recorder, server, _):
+    async with recording(applied) as (recorder, server, _):
         failed(recorder, pod("\ud800"))
         failed(recorder, pod("b"))
         await sent(recorder)
@@ -281,7 +281,7 @@ async def test_an_event_that_cannot_be_written_down_does_not_end_the_service() -
 
 @pytest.mark.parametrize("code", [500, 503, 429])
 async def test_a_server_in_trouble_is_asked_again_with_patience(code: int) -> None:
-    async with recording(reply(b"{}", code), reply(b"{}", 201)) as (recorder, _, clock):
+    async with recording(reply(b"{}", code), applied) as (recorder, _, clock):
         failed(recorder, pod())
         flushing = asyncio.create_task(recorder.flush(3600.0))
         await clock.advance(await clock.next_sleep(within_seconds=2.0))
@@ -290,7 +290,7 @@ async def test_a_server_in_trouble_is_asked_again_with_patience(code: int) -> No
 
 
 async def test_an_event_that_has_expired_on_the_server_begins_anew() -> None:
-    async with recording(reply(b"{}", 201), reply(b"{}", 404), reply(b"{}", 201)) as (recorder, server, _):
+    async with recording(applied, reply(b"{}", 404), applied) as (recorder, server, _):
         for _number in range(3):
             failed(recorder, pod())
             await sent(recorder)
@@ -351,3 +351,28 @@ def test_a_moment_is_written_to_the_microsecond(wall_seconds: float) -> None:
     written = datetime.fromisoformat(micro_time(wall_seconds))
     assert abs(written - datetime.fromtimestamp(wall_seconds, UTC)) <= timedelta(microseconds=1)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", micro_time(wall_seconds))
+
+
+@pytest.mark.parametrize("way", ["never answered", "500", "429"])
+async def test_events_of_other_namespaces_are_sent_as_before_beside_a_thousand_that_hang_or_are_refused(
+    way: str,
+) -> None:
+    refusals = {"500": reply(b'{"kind":"Status"}', 500), "429": reply(b'{"kind":"Status"}', 429, Retry_After="1")}
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if "/namespaces/hostile/" not in request.path:
+            return await applied(request)
+        return await refusals.get(way, stall)(request)
+
+    clock = VirtualClock()
+    async with scripted_server(answer) as server, APIClient(plain_connection(server.url), clock=clock) as client:
+        recorder = EventRecorder(client, reporting_instance="kscheduler-host", clock=clock, queue_size=10_000)
+        async with running(BackgroundService("events", recorder.run)):
+            for number in range(1000):
+                bound(recorder, Pod(metadata=ObjectMeta(name=f"h{number}", namespace="hostile", uid=f"h{number}")))
+            for number in range(50):
+                bound(recorder, pod(f"sound-{number}"))
+            for _ in range(30):  # three virtual seconds; what is sent waits for the network in real time
+                await clock.advance(0.1)
+                await asyncio.sleep(0.02)
+            assert recorder.statistics().sent == 50

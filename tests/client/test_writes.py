@@ -10,8 +10,10 @@ from kscheduler.aio import VirtualClock
 from kscheduler.api.core import Pod, PodStatus
 from kscheduler.api.meta import Condition, ObjectMeta
 from kscheduler.client import UNCHANGED, APIClient, APIError, PodWriter, Unchanged, plain_connection
+from kscheduler.client.errors import NetworkError, UnknownOutcomeError
+from kscheduler.client.rest import STRATEGIC_MERGE
 from kscheduler.client.writes.pods import BIND_SECONDS, binding_body, pod_path, status_patch
-from tests.client.scripted import Answer, reply, scripted_server, vanish
+from tests.client.scripted import SUCCESS, Answer, applied, reply, scripted_server, vanish
 
 NOW = "2026-11-21T12:00:00Z"
 UNSCHEDULABLE = Condition(type="PodScheduled", status="False", reason="Unschedulable", message="0/1 nodes")
@@ -138,7 +140,7 @@ async def test_a_status_patch_is_tried_again_where_that_can_help(code: int, trie
 
 
 async def test_bind_read_and_delete_ask_for_the_right_things() -> None:
-    answers: list[Answer] = [reply(b"{}", 201), reply(b'{"metadata":{"name":"a","namespace":"ns"}}'), reply(b"{}")]
+    answers: list[Answer] = [applied, reply(OURS), reply(OURS)]
     async with scripted_server(*answers) as server, APIClient(plain_connection(server.url)) as client:
         writer = PodWriter(client)
         await writer.bind("ns", "a", "u", "n1")
@@ -156,8 +158,8 @@ async def test_bind_read_and_delete_ask_for_the_right_things() -> None:
 # --- evictions
 
 DISRUPTED = Condition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler", message="m")
-OURS = b'{"metadata":{"name":"a","namespace":"ns","uid":"u"}}'
-ANOTHERS = b'{"metadata":{"name":"a","namespace":"ns","uid":"another"}}'
+OURS = b'{"kind":"Pod","metadata":{"name":"a","namespace":"ns","uid":"u"}}'
+ANOTHERS = b'{"kind":"Pod","metadata":{"name":"a","namespace":"ns","uid":"another"}}'
 REFUSED = b'{"message":"m"}'
 
 
@@ -234,3 +236,96 @@ async def test_an_eviction_tells_the_pod_and_deletes_it(
 ) -> None:
     """`True`: it was deleted; `False`: it was gone already, or another pod has its name."""
     assert await evicted(*answers) == (outcome, requests)
+
+
+# --- answers that are none
+
+PAGE = b"<!DOCTYPE html><html><head><title>Sign in</title></head></html>"
+LIST = b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[]}'
+FAILURE = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"no","code":500}'
+NODE = b'{"kind":"Node","apiVersion":"v1","metadata":{"name":"a","uid":"u"}}'
+FOREIGN: dict[str, tuple[bytes, int]] = {
+    "a page": (PAGE, 200),
+    "nothing": (b"", 200),
+    "204": (b"", 204),
+    "an empty object": (b"{}", 200),
+    "a list": (LIST, 200),
+    "a failure told with 200": (FAILURE, 200),
+    "another pod": (OURS.replace(b'"a"', b'"b"'), 200),
+    "another kind": (NODE, 200),
+    "half an object": (OURS[:-2], 200),
+    "a number": (b"1", 201),
+    "206": (OURS, 206),
+}
+
+PATH = "/api/v1/namespaces/ns/pods/a"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/ns/events"
+CLAIM = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/c"
+WRITES: dict[str, tuple[str, str, bytes]] = {
+    "a Binding": ("POST", f"{PATH}/binding", binding_body("ns", "a", "u", "n")),
+    "an eviction": ("POST", f"{PATH}/eviction", b"{}"),
+    "a patch": ("PATCH", f"{PATH}/status", b'{"metadata":{"uid":"u"}}'),
+    "a deletion": ("DELETE", PATH, b'{"preconditions":{"uid":"u"}}'),
+    "a new Event": ("POST", EVENTS, b'{"metadata":{"name":"a.1"}}'),
+    "a patch of an Event": ("PATCH", f"{EVENTS}/a.1", b'{"series":{"count":2}}'),
+    "a claim replaced": ("PUT", f"{CLAIM}/status", b'{"metadata":{"name":"c","uid":"u"}}'),
+    "a new claim": ("POST", CLAIM.rpartition("/")[0], b'{"metadata":{"generateName":"c-"}}'),
+    "a volume": ("PATCH", "/api/v1/persistentvolumes/v", b'{"metadata":{"uid":"u"}}'),
+    "a Lease": ("PUT", "/apis/coordination.k8s.io/v1/namespaces/ns/leases/l", b'{"metadata":{"name":"l"}}'),
+}
+
+
+async def written(write: str, answer: Answer) -> bytes:
+    method, path, body = WRITES[write]
+    async with scripted_server(answer) as server, APIClient(plain_connection(server.url)) as client:
+        if method == "PATCH":
+            return await client.patch(path, body, STRATEGIC_MERGE, retries=0)
+        if method == "PUT":
+            return await client.put(path, body, retries=0)
+        return await (client.post if method == "POST" else client.delete)(path, body, retries=0)
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("answer", FOREIGN)
+async def test_what_no_api_server_answers_leaves_the_outcome_of_a_write_unknown(write: str, answer: str) -> None:
+    body, status = FOREIGN[answer]
+    with pytest.raises(UnknownOutcomeError, match=f"answered {status} with"):
+        await written(write, reply(body, status))
+
+
+def told(kind: str, name: str, uid: str = "u") -> bytes:
+    return json.dumps({"kind": kind, "apiVersion": "any/v9", "metadata": {"name": name, "uid": uid}}).encode()
+
+
+@pytest.mark.parametrize(
+    ("write", "body", "status"),
+    [
+        pytest.param("a Binding", SUCCESS, 201, id="a Binding"),
+        pytest.param("a Binding", SUCCESS.replace(b'"metadata":{}', b'"metadata": {}'), 200, id="spaced otherwise"),
+        pytest.param("an eviction", SUCCESS, 201, id="an eviction"),
+        pytest.param("an eviction", b'{"status":"Success","kind":"Status"}', 200, id="an eviction, in another order"),
+        pytest.param("a patch", told("Pod", "a"), 200, id="a patch"),
+        pytest.param("a deletion", told("Pod", "a"), 200, id="a pod that terminates"),
+        pytest.param("a deletion", SUCCESS, 200, id="a deletion"),
+        pytest.param("a deletion", told("Pod", "a"), 202, id="a deletion that was accepted"),
+        pytest.param("a new Event", told("Event", "a.1"), 201, id="a new Event"),
+        pytest.param("a patch of an Event", told("Event", "a.1"), 200, id="a patch of an Event"),
+        pytest.param("a claim replaced", told("ResourceClaim", "c"), 200, id="a claim replaced"),
+        pytest.param("a new claim", told("ResourceClaim", "c-x7"), 201, id="a claim that the server has named"),
+        pytest.param("a volume", told("PersistentVolume", "v"), 200, id="a volume"),
+        pytest.param("a Lease", told("Lease", "l"), 200, id="a Lease"),
+    ],
+)
+async def test_what_an_api_server_answers_is_believed(write: str, body: bytes, status: int) -> None:
+    assert await written(write, reply(body, status)) == body
+
+
+@pytest.mark.parametrize(
+    "body", [PAGE, b"", b"{}", OURS.replace(b'"a"', b'"b"'), NODE], ids=["page", "nothing", "empty", "other", "kind"]
+)
+async def test_a_pod_is_not_gone_because_something_else_was_read_in_its_place(body: bytes) -> None:
+    """An empty object would be a pod with another UID: ours would count as made anew, and its node be given away."""
+    async with scripted_server(reply(body)) as server, APIClient(plain_connection(server.url)) as client:
+        reading = asyncio.create_task(client.get(PATH, retries=0))
+        with pytest.raises(NetworkError, match="GET /api/v1/namespaces/ns/pods/a: answered 200 with"):
+            await reading

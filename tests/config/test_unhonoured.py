@@ -84,6 +84,9 @@ def test_whoever_builds_a_feature_takes_its_rule_out() -> None:
 UNCHECKED = "without tlsConfig.caFile or caData no certificate is checked, as in kube-scheduler"
 
 
+NOBODY_CHECKED = "no certificate is checked: whoever is on the way reads pods and answers for the extender"
+
+
 @pytest.mark.parametrize(
     ("extender", "warning"),
     [
@@ -93,6 +96,10 @@ UNCHECKED = "without tlsConfig.caFile or caData no certificate is checked, as in
         (
             "filterVerb: f, enableHTTPS: true",
             f"extenders[0].enableHTTPS: {UNCHECKED}",
+        ),
+        (
+            "filterVerb: f, enableHTTPS: true, tlsConfig: {insecure: true}",
+            f"extenders[0].tlsConfig.insecure: {NOBODY_CHECKED}",
         ),
         ("filterVerb: f, httpTimeout: 5m", ""),
         ("filterVerb: f, httpTimeout: -1s", "extenders[0].httpTimeout: it is negative: every call fails at once"),
@@ -110,7 +117,7 @@ UNCHECKED = "without tlsConfig.caFile or caData no certificate is checked, as in
         ("filterVerb: f, tlsConfig: {certFile: /tls.crt, keyData: a2V5}", ""),
     ],
     ids=[
-        *("honoured", "with an authority", "without a verb", "without an authority"),
+        *("honoured", "with an authority", "without a verb", "without an authority", "insecure"),
         *("a long call", "a negative time", "a day's time", "half a certificate", "a whole one"),
     ],
 )

@@ -11,8 +11,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kscheduler.api.manifest_yaml import LOADER
 from kscheduler.config.errors import ConfigError
-from kscheduler.config.reading.yaml_tree import LOADER, MAX_BYTES, MAX_DEPTH, MAX_VALUES, Tree
+from kscheduler.config.reading.yaml_tree import MAX_BYTES, MAX_DEPTH, MAX_VALUES, Tree
 from kscheduler.config.reading.yaml_tree import parse_yaml as parse
 
 LOADERS = {

@@ -63,6 +63,8 @@ class Link:
     fault: Fault = lambda _method: None
     seconds: float = 0.0
     can_watch: bool = True
+    loses_answers: int = 0
+    """Of so many writes, which are applied."""
 
     async def _request(self, method: str, timeout_seconds: float) -> None:
         self.server.requests.append((self.server.clock.monotonic(), self.identity, method))
@@ -81,7 +83,12 @@ class Link:
 
     async def write(self, write: Write) -> StoredLease:
         await self._request("POST" if write.over is None else "PUT", write.timeout_seconds)
-        return self.server.write(write)
+        written = self.server.write(write)
+        if self.loses_answers:
+            self.loses_answers -= 1
+            await self.server.clock.sleep(write.timeout_seconds)
+            raise NetworkError("no answer in time")
+        return written
 
     async def watch(self) -> AsyncGenerator[StoredLease | None]:
         if not self.can_watch:

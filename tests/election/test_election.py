@@ -174,10 +174,38 @@ async def test_a_renewal_that_succeeds_after_a_write_was_held_back_does_not_brin
         with pytest.raises(LeaseLostError, match="POST binding was held back"):
             await keep
     assert one.election.has_lost
-    assert one.election.problem() == "lease ns/x was lost: this process ends"
+    assert one.election.problem() == "lease ns/x was lost: what this process has begun as its leader ends"
     requests = len(server.requests)
     await one.election.release()
     assert len(server.requests) == requests
+
+
+async def test_renewals_that_take_nearly_half_of_the_deadline_keep_the_lease(
+    clock: VirtualClock, server: LeaseServer
+) -> None:
+    """As in client-go: it waits 5 s of 10 for an answer. Of longer ones each second is too late."""
+    one, two = candidate(server, "a"), candidate(server, "b")
+    async with leading(one, clock) as keep, following(two, clock) as lead:
+        one.link.seconds = 4.9
+        for _ in range(200):
+            await clock.advance(0.5)
+            assert one.fence.is_open()
+        assert not keep.done()
+        assert not lead.done()
+
+
+async def test_one_renewal_whose_answer_takes_longer_is_found_by_a_read(
+    clock: VirtualClock, server: LeaseServer, lines: Lines
+) -> None:
+    """The write was applied at once, and its answer never comes: what followers see counts for the leader, too."""
+    one = candidate(server, "a")
+    async with leading(one, clock) as keep:
+        one.link.loses_answers = 1
+        await clock.advance(7.5)
+        assert one.election.statistics().renewed_seconds_ago == 0.5
+        await clock.advance(20.0)
+        assert not keep.done()
+    assert "lease_renewed_again" in messages(lines)
 
 
 async def test_a_request_that_hangs_ends_with_the_deadline_too(clock: VirtualClock, server: LeaseServer) -> None:

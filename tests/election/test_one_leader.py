@@ -41,6 +41,8 @@ class Candidate:
     speed: float
     offset: float
     request: Request | None = None
+    may_lead_from: float = float("-inf")
+    """By its clock: a process that has lost the lease waits as long as any other would have to."""
 
     def clock(self, time: float) -> float:
         return self.offset + time * self.speed
@@ -102,15 +104,21 @@ class OneLeader(RuleBasedStateMachine):
         candidate = self.candidates[number]
         self.time += candidate.elector.expires_in(candidate.clock(self.time)) / candidate.speed + 1e-6
 
-    @rule(number=CANDIDATE)
-    def act(self, number: int) -> None:
-        """A candidate that waits for no answer does what its rules say. One that has lost is started anew."""
+    @rule(number=CANDIDATE, goes_on=st.booleans())
+    def act(self, number: int, goes_on: bool = True) -> None:
+        """A candidate that waits for no answer does what its rules say. One that has lost goes on, or is started anew.
+
+        What it has sent as a leader may still arrive, in the next term as well.
+        """
         candidate = self.candidates[number]
         if candidate.request is not None:
             return
         now = candidate.clock(self.time)
         step = candidate.elector.step(now, self.wall())
-        if isinstance(step, GiveUp):
+        if isinstance(step, GiveUp) and goes_on and candidate.elector.role is Role.LOST:
+            candidate.may_lead_from = candidate.elector.renewed_at + TIMING.lease_duration
+            candidate.elector = candidate.elector.next_term()
+        elif isinstance(step, GiveUp):
             candidate.elector = self.fresh()
         elif isinstance(step, Read | Write):
             candidate.request = Request(step, now)
@@ -163,7 +171,7 @@ class OneLeader(RuleBasedStateMachine):
     def is_killed(self, number: int) -> None:
         candidate = self.candidates[number]
         self.answer_is_lost(number)
-        candidate.elector = self.fresh()
+        candidate.elector, candidate.may_lead_from = self.fresh(), float("-inf")
 
     @rule(number=CANDIDATE)
     def is_released(self, number: int) -> None:
@@ -195,6 +203,12 @@ class OneLeader(RuleBasedStateMachine):
             if candidate.clock(self.time) < candidate.elector.may_write_until
         ]
         assert len(writers) <= 1, writers
+
+    @invariant()
+    def no_term_begins_before_another_process_could_have_begun(self) -> None:
+        for candidate in self.candidates:
+            if candidate.elector.role is Role.LEADING:
+                assert candidate.elector.renewed_at >= candidate.may_lead_from
 
     def teardown(self) -> None:
         """With a good network one of them leads soon, and stays the only one."""

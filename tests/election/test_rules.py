@@ -280,3 +280,70 @@ def test_a_follower_has_nothing_to_release() -> None:
 @pytest.mark.parametrize(("seconds", "written"), [(15.0, 15), (1.5, 2), (0.3, 1)])
 def test_others_are_never_told_a_shorter_duration_than_the_configured_one(seconds: float, written: int) -> None:
     assert Timing(lease_duration=seconds).recorded_seconds == written
+
+
+def test_a_renewal_may_take_half_of_the_renew_deadline_as_in_client_go() -> None:
+    found = leading()
+    renewal = found.step(2.0, WALL)
+    assert isinstance(renewal, Write)
+    assert renewal.timeout_seconds == 5.0
+    found.wrote(StoredLease(renewal.record, "2", {"uid": "u"}), 2.0)
+    assert isinstance(found.step(6.9, WALL), Write)  # the next one is due at once
+
+
+def test_a_renewal_that_a_read_shows_counts_from_when_it_was_sent() -> None:
+    """Its answer was lost, or was a proxy's page: every follower has seen it."""
+    found = leading()
+    renewal = found.step(2.0, WALL + 2.0)
+    assert isinstance(renewal, Write)
+    found.failed(RequestFailure.FAILED, 7.0)
+    found.saw(StoredLease(renewal.record, "2", {"uid": "u"}), 7.1)
+    assert (found.role, found.renewed_at, found.may_write_until) == (Role.LEADING, 2.0, 12.0)
+
+
+def test_what_a_read_shows_of_an_older_renewal_does_not_count() -> None:
+    found = leading()
+    before = found.stored
+    assert before is not None
+    found.step(2.0, WALL + 2.0)
+    found.failed(RequestFailure.FAILED, 7.0)
+    found.saw(StoredLease(before.record, "2", {"uid": "u", "labels": {"a": "b"}}), 7.1)
+    assert (found.renewed_at, found.may_write_until) == (0.0, 10.0)
+
+
+def test_a_read_tells_nothing_of_a_renewal_whose_time_is_that_of_the_one_before() -> None:
+    """A wall clock that was set back by just so much."""
+    found = leading()
+    before = found.stored
+    assert before is not None
+    found.step(2.0, WALL)
+    found.failed(RequestFailure.FAILED, 7.0)
+    found.saw(before, 7.1)
+    assert (found.renewed_at, found.may_write_until) == (0.0, 10.0)
+
+
+def test_a_process_that_goes_on_may_lead_when_its_own_lease_has_run_out_and_not_before() -> None:
+    """What it had sent has the same time to arrive as before any other leader."""
+    lost = leading()
+    own = lost.stored
+    assert own is not None
+    assert isinstance(lost.step(10.0, WALL), GiveUp)
+    found = lost.next_term()
+    assert found.identity == lost.identity
+    assert isinstance(found.step(10.1, WALL), Read)
+    found.saw(own, 10.2)
+    assert found.step(10.2, WALL) == Wait(15.0 - 10.2)
+    assert found.expires_in(10.2) == 15.0 - 10.2
+    renewal = found.step(15.0, WALL)
+    assert isinstance(renewal, Write)
+    assert renewal.over == own
+    assert renewal.record.transitions == own.record.transitions
+
+
+def test_not_before_holds_for_a_lease_that_was_deleted_or_released_as_well() -> None:
+    for seen in (None, StoredLease(LeaseRecord(), "9", {"uid": "u"})):
+        lost = leading()
+        lost.lose("for a test")
+        found = lost.next_term()
+        found.saw(seen, 10.2)
+        assert found.step(10.2, WALL) == Wait(15.0 - 10.2)

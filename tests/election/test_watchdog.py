@@ -21,15 +21,21 @@ STANDING_STILL = """
 import sys
 from kscheduler.election.boot_time import boot_time
 from kscheduler.election.watchdog import Watchdog, end_process
+from kscheduler.api.core import Pod
+from kscheduler.api.meta import ObjectMeta
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.status import DECISION_TIME
 from kscheduler.logs import configure
 
 configure(json=True)
+DECISION_TIME.pod = PodInfo(Pod(metadata=ObjectMeta(namespace="shop", name="giant")))
 Watchdog(boot_time, end_process).expect_before(boot_time() + float(sys.argv[1]), "it stands still")
 print("armed", flush=True)
 while True:  # the main thread never comes back
     pass
 """
-"""A process whose main thread hangs in a loop without end."""
+"""A process whose main thread hangs in a loop without end, while it decides about a pod."""
+STOOD_STILL = "it stands still; pod shop/giant was being decided about"
 
 
 def test_its_clock_counts_on_and_is_no_slower_than_the_monotonic_one() -> None:
@@ -63,7 +69,7 @@ def test_a_process_whose_main_thread_hangs_is_ended_with_a_line() -> None:
         errors = process.stderr.read()
     assert process.returncode == EXIT_CODE
     line = json.loads(errors)
-    assert (line["msg"], line["level"], line["reason"]) == ("ended_by_watchdog", "error", "it stands still")
+    assert (line["msg"], line["level"], line["reason"]) == ("ended_by_watchdog", "error", STOOD_STILL)
 
 
 def test_a_process_that_was_stopped_past_its_deadline_ends_when_it_goes_on() -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.framework.reasons.diagnosis import Diagnosis, FitError, Rejection
+from kscheduler.framework.reasons.diagnosis import LONGEST_REASONS, Diagnosis, FitError, Rejection
 from kscheduler.framework.status import SUCCESS, Code, Status, error, unresolvable, unschedulable
 
 
@@ -82,6 +82,17 @@ def test_by_node_and_counted_tell_the_same_story(codes: list[int]) -> None:
     assert sorted((status.message, count) for status, count in rejected.counted()) == sorted(
         (f"reason {code}", codes.count(code)) for code in set(codes)
     )
+
+
+def test_reasons_that_do_not_fit_are_counted() -> None:
+    """Twenty thousand resources are lacking, and the message is written at each attempt."""
+    reasons = tuple(f"Insufficient example.com/resource-{number:05}" for number in range(20_000))
+    diagnosis = Diagnosis(names=("a",), rejections=[rejection("P", 1, texts={1: reasons})])
+    message = FitError(1, diagnosis).message
+    assert message.startswith("0/1 nodes are available: 1 Insufficient example.com/resource-00000, 1 Insufficient ")
+    shown = message.count("Insufficient")
+    assert message.endswith(f", and {20_000 - shown} other reasons.")
+    assert LONGEST_REASONS - 100 < len(message) < LONGEST_REASONS + 100
 
 
 def test_codes_of_status() -> None:

@@ -10,12 +10,15 @@ import pytest
 import structlog
 
 from kscheduler.aio import BackgroundService, RealClock, VirtualClock, running
+from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
+from kscheduler.api.meta import ObjectMeta
 from kscheduler.client import APIClient, PodWriter, plain_connection
-from kscheduler.informers import InformerFactory
+from kscheduler.informers import Informer, InformerFactory
 from kscheduler.informers.audit import AUDIT_SECONDS, Difference, StoreAudit, StoreAudits, _decoder, reaches
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import InjectedFault
+from tests.client.scripted import reply, scripted_server
 
 SECONDS = 20.0
 
@@ -254,3 +257,81 @@ def test_a_page_of_five_hundred_pods_is_read_within_a_slice() -> None:
         assert len(_decoder.decode(body).items or ()) == 500
         seconds.append(time.process_time() - began)
     assert min(seconds) < 0.02
+
+
+# --- what the watch need not have shown -------------------------------------------------------------------------------
+
+
+def metadata_of(name: str, version: str) -> dict[str, object]:
+    return {"metadata": {"name": name, "namespace": "ns", "uid": f"uid-{name}", "resourceVersion": version}}
+
+
+def stored_pod(name: str, version: str) -> Pod:
+    return Pod(metadata=ObjectMeta(name=name, namespace="ns", uid=f"uid-{name}", resource_version=version))
+
+
+@asynccontextmanager
+async def audited(*items: object, **body: object) -> AsyncIterator[tuple[StoreAudit, Informer[Pod], VirtualClock]]:
+    """An audit of a store with the pod "a" at version 10, by a list of these items at version 20."""
+    page = {"metadata": {"resourceVersion": "20"}, "items": items, **body}
+    async with (
+        scripted_server(reply(json.dumps(page))) as server,
+        APIClient(plain_connection(server.url)) as client,
+    ):
+        clock = VirtualClock()
+        informer: Informer[Pod] = Informer(PODS, clock=clock)
+        await informer.replace([stored_pod("a", "10")], [])
+        informer.resource_version = "10"
+        yield StoreAudit(client, informer, lambda: None, clock), informer, clock
+
+
+@pytest.mark.parametrize("when", ["while the watch is waited for", "in the time of grace"])
+async def test_pods_that_came_and_went_before_a_list_of_the_informer_are_not_missing(when: str) -> None:
+    """The watch backs off from 410: what it has not shown it need not have shown."""
+    async with audited(metadata_of("a", "10"), metadata_of("short", "15")) as (audit, informer, clock):
+        auditing = asyncio.ensure_future(audit.audit())
+        await clock.next_sleep()
+        if when == "in the time of grace":
+            informer.resource_version = "21"
+            await clock.advance(10.0)
+        await informer.replace([stored_pod("a", "10")], [])
+        informer.relists["expired"] = 1
+        informer.resource_version = "30"
+        while not auditing.done():
+            await clock.run_to_next()
+        assert auditing.result() == []
+        assert audit.statistics().audits == {"listed anew": 1}
+        assert audit.statistics().drift == {}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param({"items": [{"metadata": {"name": "a", "namespace": "ns"}}]}, id="no uid and no version"),
+        pytest.param({"items": [metadata_of("a", "10"), {"metadata": {}}]}, id="no name"),
+    ],
+)
+async def test_what_is_garbled_on_its_way_to_the_audit_is_no_lost_event(body: dict[str, object]) -> None:
+    async with audited(**body) as (audit, informer, _):
+        informer.resource_version = "20"
+        assert await audit.audit() == []
+        assert audit.statistics().audits == {"equal": 1}
+
+
+async def test_an_answer_that_is_no_list_is_not_an_empty_cluster() -> None:
+    async with (
+        scripted_server(reply('{"metadata":{"resourceVersion":"20"}}')) as server,
+        APIClient(plain_connection(server.url)) as client,
+    ):
+        informer: Informer[Pod] = Informer(PODS)
+        await informer.replace([stored_pod("a", "10")], [])
+        informer.resource_version = "20"
+        audit = StoreAudit(client, informer, lambda: None, VirtualClock())
+        assert await audit.audit() == []
+        assert audit.statistics().audits == {"failed": 1}
+
+
+async def test_pages_that_lead_back_to_themselves_end_the_audit() -> None:
+    async with audited(metadata={"resourceVersion": "20", "continue": "t"}) as (audit, _, _):
+        assert await audit.audit() == []
+        assert audit.statistics().audits == {"failed": 1}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kscheduler.api.core import Node, Pod, PodSpec
 from kscheduler.api.kinds import NODES, PODS
 from kscheduler.api.meta import KubeObject, ObjectMeta
-from kscheduler.client.watch import Undecodable, WatchEvent
+from kscheduler.client.watch import Undecodable, WatchEvent, undecodable
 from kscheduler.informers import Informer, Store
 
 Story = list[tuple[str, ...]]
@@ -202,6 +202,21 @@ def test_a_pod_that_became_unreadable_keeps_what_it_holds(
     assert (kept.spec.node_name if kept else None) == kept_on
 
 
+@pytest.mark.parametrize("spec", ["\u2603", None, 7, {"nodeName": 7}, ["n1"]], ids=str)
+def test_a_pod_whose_new_state_does_not_tell_its_node_is_not_taken_for_gone(
+    informer: Informer[Pod], recorder: Recorder, spec: object
+) -> None:
+    """It may be the answer to our Binding: the cache would free the room that it has assumed for the pod."""
+    informer.apply(WatchEvent("ADDED", pod("a")))
+    metadata = {"namespace": "ns", "name": "a", "uid": "uid-a", "resourceVersion": "99"}
+    informer.apply_undecodable(
+        undecodable({"metadata": metadata, "spec": spec}, "MODIFIED", "spec: expected an object")
+    )
+    assert "ns/a" in informer.store
+    assert informer.is_unreadable("ns/a")
+    assert [what for what, *_ in recorder.story] == ["add"]
+
+
 async def test_an_unreadable_pod_in_a_relist_is_not_taken_for_deleted(
     informer: Informer[Pod], recorder: Recorder
 ) -> None:
@@ -304,3 +319,77 @@ def test_a_recorder_hears_each_change_before_the_handlers_and_with_its_key(
         ("first", "add", "ns/a", "ns/a", "False"),
     ]
     assert [line[0] for line in found] == ["first", "add", "first", "update", "first", "delete", "first", "add"]
+
+
+# --- order ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_event_that_comes_late_does_not_take_an_object_back(informer: Informer[Pod], recorder: Recorder) -> None:
+    informer.apply(WatchEvent("ADDED", pod("a", "9", node="n1")))
+    informer.apply(WatchEvent("MODIFIED", pod("a", "8")))
+    informer.apply(WatchEvent("ADDED", pod("a", "9")))
+    assert [step[0] for step in recorder.take()] == ["add"]
+    stored = informer.store.get("ns/a")
+    assert stored is not None
+    assert stored.spec.node_name == "n1"
+    informer.apply(WatchEvent("MODIFIED", pod("a", "10")))
+    assert [step[0] for step in recorder.take()] == ["update"], "as numbers, not as text"
+    assert informer.statistics().out_of_order == 1
+
+
+def test_an_event_that_comes_after_the_deletion_does_not_bring_an_object_back(informer: Informer[Pod]) -> None:
+    informer.apply(WatchEvent("ADDED", pod("a", "5")))
+    informer.apply(WatchEvent("DELETED", pod("a", "12")))
+    informer.apply(WatchEvent("MODIFIED", pod("a", "11")))
+    assert len(informer.store) == 0
+    informer.apply(WatchEvent("ADDED", pod("a", "13")))
+    assert len(informer.store) == 1, "a selector may let it go and come back"
+
+
+def test_a_late_deletion_of_an_earlier_object_of_the_name_is_not_that_of_the_new_one(informer: Informer[Pod]) -> None:
+    informer.apply(WatchEvent("ADDED", pod("a", "20", uid="second")))
+    informer.apply(WatchEvent("DELETED", pod("a", "19", uid="first")))
+    assert len(informer.store) == 1
+    informer.apply(WatchEvent("DELETED", pod("a", "21", uid="second")))
+    assert len(informer.store) == 0
+
+
+async def test_a_list_may_go_back_as_after_a_restore_of_etcd(informer: Informer[Pod]) -> None:
+    informer.apply(WatchEvent("ADDED", pod("a", "900")))
+    await informer.replace([pod("a", "100")], [])
+    stored = informer.store.get("ns/a")
+    assert stored is not None
+    assert stored.metadata.resource_version == "100"
+    informer.apply(WatchEvent("MODIFIED", pod("a", "101")))
+    assert informer.statistics().out_of_order == 0
+
+
+def test_only_the_last_deletions_are_remembered(informer: Informer[Pod]) -> None:
+    for number in range(5000):
+        informer.apply(WatchEvent("ADDED", pod(f"p{number}", str(2 * number + 1))))
+        informer.apply(WatchEvent("DELETED", pod(f"p{number}", str(2 * number + 2))))
+    assert len(informer._gone) <= 1024
+
+
+# --- objects whose names cannot be read -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("uid", "left"),
+    [pytest.param("uid-a", {"ns/a"}, id="known by its uid"), pytest.param("", {"ns/a", "ns/b"}, id="not known at all")],
+)
+async def test_a_pod_does_not_lose_its_room_because_a_list_garbled_its_name(
+    informer: Informer[Pod], uid: str, left: set[str]
+) -> None:
+    await informer.replace([pod("a", node="n1"), pod("b", node="n1")], [])
+    await informer.replace([], [Undecodable("LISTED", "", "", uid, "", "", "it has no name")])
+    assert set(informer.store.keys()) == left
+    await informer.replace([], [])
+    assert len(informer.store) == 0
+
+
+def test_a_deletion_of_nobody_knows_whom_is_remembered_until_a_list(informer: Informer[Pod]) -> None:
+    informer.apply(WatchEvent("ADDED", pod("a")))
+    informer.apply_undecodable(Undecodable("DELETED", "", "", "", "", "", "it has no name"))
+    assert [bad.key for bad in informer.unreadable()] == [""]
+    assert len(informer.store) == 1

@@ -83,14 +83,17 @@ def test_a_watch_from_any_version_adopts_none_before_the_first_event_that_is_not
 
 def test_a_normal_end_is_followed_by_the_next_watch_at_once() -> None:
     progress = watching()
-    assert not progress.watch_ended(300.0, 0).back_off
-    assert not progress.watch_ended(0.2, 1).back_off
+    progress.next_request()
+    assert not progress.watch_ended(300.0).back_off
+    progress.saw("ADDED", "11")
+    assert not progress.watch_ended(0.2).back_off
     assert progress.next_request().want is Want.WATCH
 
 
 def test_a_very_short_watch_waits_so_that_the_loop_never_runs_hot() -> None:
     progress = watching()
-    verdict = progress.watch_ended(0.2, 0)
+    progress.next_request()
+    verdict = progress.watch_ended(0.2)
     assert (verdict.reason, verdict.back_off) == ("very short watch", True)
     assert progress.next_request().want is Want.WATCH
 
@@ -100,14 +103,14 @@ def test_a_very_short_watch_waits_so_that_the_loop_never_runs_hot() -> None:
 )
 def test_a_dead_connection_is_resumed_at_the_same_version_without_a_list(error: NetworkError) -> None:
     progress = watching("10")
-    assert not progress.watch_broke(error, 70.0, 3).back_off
+    assert not progress.watch_broke(error, 70.0).back_off
     request = progress.next_request()
     assert (request.want, request.params["resourceVersion"]) == (Want.WATCH, "10")
 
 
 def test_a_refused_connection_backs_off_and_keeps_the_version() -> None:
     progress = watching("10")
-    verdict = progress.watch_broke(NotSentError("refused"), 0.0, 0)
+    verdict = progress.watch_broke(NotSentError("refused"), 0.0)
     assert (verdict.reason, verdict.back_off) == ("refused", True)
     assert progress.next_request().params["resourceVersion"] == "10"
     assert progress.next_request().want is Want.WATCH

@@ -8,13 +8,13 @@ FORBIDDEN = 'forbidden: 403 Forbidden: pods is forbidden: User "x" cannot list r
 
 
 def messages(troubles: ResourceTroubles, problems: dict[str, str], now: float, *, away: bool = False) -> list[str]:
-    return [line.message for line in troubles.lines(problems, now, is_all_in_trouble=away, is_outage=away)]
+    return [line.message for line in troubles.lines(problems, {}, now, is_all_in_trouble=away, is_outage=away)]
 
 
 def test_all_resources_that_fail_for_one_reason_are_one_line() -> None:
     troubles, problems = ResourceTroubles(), {"pods": FORBIDDEN, "nodes": FORBIDDEN, "csinodes": "server error: 500"}
     assert messages(troubles, problems, 0.0) == []
-    forbidden, broken = troubles.lines(problems, 2.0, is_all_in_trouble=False)
+    forbidden, broken = troubles.lines(problems, {}, 2.0, is_all_in_trouble=False)
     assert (forbidden.level, forbidden.message) == ("error", "list_or_watch_fails")
     assert forbidden.fields["resources"] == ["nodes", "pods"]
     assert 'User "x" cannot list' in str(forbidden.fields["err"])
@@ -52,10 +52,10 @@ def test_what_is_left_of_an_outage_is_named_only_when_it_outlasts_the_back_off()
     troubles, problems = ResourceTroubles(), {"pods": "broken: cut", "nodes": "broken: cut"}
     for second in range(100):
         assert messages(troubles, problems, second, away=True) == []
-    for second in range(100, 160):
+    for second in range(100, 130):
         assert messages(troubles, problems, second) == [], "the reflectors wait for their next try"
     del problems["nodes"]
-    assert [line for second in range(160, 180) for line in messages(troubles, problems, second)] == [
+    assert [line for second in range(130, 180) for line in messages(troubles, problems, second)] == [
         "list_or_watch_fails"
     ]
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
+import msgspec
 
 from kscheduler.aio import Clock
 from kscheduler.aio.clock import REAL_CLOCK
@@ -33,6 +34,7 @@ from kscheduler.app import App, Options, source_of
 from kscheduler.client.errors import FencedError
 from kscheduler.client.reachability import ReachabilityStatistics
 from kscheduler.client.rest import MERGE
+from kscheduler.client.watch import WatchEvent
 from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from kscheduler.config.loader import default_configuration, from_tree, load_file
 from kscheduler.config.overrides import with_settings
@@ -423,7 +425,7 @@ DOOR = {"is_open": False}
 def filter(pod: PodInfo, node: NodeInfo) -> str | None:  # noqa: A001  # the name says which extension point it is
     if pod.pod.metadata.name == "bug":
         raise RuntimeError("a bug in a plugin")
-    if pod.pod.metadata.name == "slow":
+    if pod.pod.metadata.name.startswith("slow"):
         time.sleep(1.2 * SLOW_CALL_SECONDS)  # what is told is that the event loop was held
     return None if DOOR["is_open"] else "the door is shut"
 
@@ -480,12 +482,25 @@ def with_a_short_budget() -> Options:
     return Options(config, serving=HTTPServing.plain_on_loopback(), registry=registry)
 
 
-@story("kscheduler_plugin_overruns_total", "kscheduler_plugin_quarantined", options=with_a_short_budget)
-async def a_plugin_exceeds_its_time_budget_three_times(world: World) -> None:
+@story(
+    "kscheduler_plugin_overruns_total",
+    "kscheduler_plugin_quarantined",
+    "kscheduler_plugin_circuit_changes_total",
+    options=with_a_short_budget,
+)
+async def a_plugin_exceeds_its_time_budget_for_three_namespaces(world: World) -> None:
     put(world.server, "nodes", node_tree("node"))
     for namespace in ("a", "b", "c"):
         put(world.server, "pods", pod_tree("slow", namespace=namespace, uid=namespace))
     await world.until_true(lambda: bool(world.app.parts.assembly.quarantines()))
+
+
+@story("kscheduler_plugin_holds_total", options=with_a_short_budget)
+async def a_plugin_exceeds_its_time_budget_for_one_namespace(world: World) -> None:
+    put(world.server, "nodes", node_tree("node"))
+    for name in ("a", "b", "c"):
+        put(world.server, "pods", pod_tree("slow-" + name))
+    await world.until_true(lambda: bool(world.app.parts.observations.plugin_holds))
 
 
 class Fetching(Plugin):
@@ -656,6 +671,14 @@ async def events_queue_up_and_are_tried_again(world: World) -> None:
     await until(world.server, lambda: bool(node_of(world.server, "p29")))
 
 
+@story("kscheduler_hanging_writes")
+async def bindings_hang(world: World) -> None:
+    world.app.parts.hanging_writes.long_seconds = 0.1
+    world.server.faults.add(InjectedFault("delay", method="POST", path="*/binding", seconds=3.0, count=1))
+    put(world.server, "nodes", node_tree("node"))
+    put(world.server, "pods", pod_tree("p"))
+
+
 @story("kscheduler_rest_client_retries_total", "kscheduler_rest_client_throttled_total")
 async def the_api_server_asks_for_patience(world: World) -> None:
     world.server.faults.add(
@@ -686,14 +709,30 @@ async def the_api_server_fails_and_refuses_us(world: World) -> None:
     await world.until_true(lambda: now().unauthorized_seconds > 0)
 
 
-@story("kscheduler_undecodable_objects", "kscheduler_watch_restarts_total")
+@story(
+    "kscheduler_objects_reread_total",
+    "kscheduler_undecodable_objects",
+    "kscheduler_watch_down_seconds",
+    "kscheduler_watch_events_out_of_order_total",
+    "kscheduler_watch_restarts_total",
+    "kscheduler_watch_retry_seconds",
+)
 async def an_object_cannot_be_read_and_watches_end(world: World) -> None:
     broken = pod_tree("odd")
     broken["spec"]["nodeSelector"] = 5
     put(world.server, "pods", broken)
     informer = world.app.parts.informers.informer(PODS)
     await world.until_true(lambda: bool(informer.statistics().undecodable))
+    await asyncio.sleep(0.1)  # a moment in which pages are taken
+    world.server.faults.add(InjectedFault("lose_event", path="/api/v1/pods", count=1))
+    put(world.server, "pods", pod_tree("odd"))
+    await world.until_true(lambda: bool(informer.statistics().reread["read"]))
+    late = msgspec.structs.replace(informer.store.list()[0].metadata, resource_version="1")
+    informer.apply(WatchEvent("MODIFIED", msgspec.structs.replace(informer.store.list()[0], metadata=late)))
+    world.server.faults.add(InjectedFault("answer", code=429, retry_after_seconds=1))
     world.server.faults.drop_watches()
+    await asyncio.sleep(0.2)
+    world.server.faults.clear()
 
 
 class Clumsy:

@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from kscheduler.client.events.work_queue import WorkQueueCounts
 from kscheduler.client.reachability import ReachabilityStatistics
 from kscheduler.client.rest_statistics import RESTCounters
+from kscheduler.informers.view_age import ViewAgeStatistics
 from kscheduler.metrics import (
     Exposition,
     Gauges,
@@ -141,6 +142,10 @@ OURS: dict[str, Declared] = {
     "kscheduler_watch_restarts_total": ("counter", {"resource", "reason"}, ""),
     "kscheduler_relists_total": ("counter", {"resource", "reason"}, ""),
     "kscheduler_undecodable_objects": ("gauge", {"resource"}, ""),
+    "kscheduler_watch_down_seconds": ("gauge", {"resource", "reason"}, ""),
+    "kscheduler_watch_retry_seconds": ("gauge", {"resource"}, ""),
+    "kscheduler_objects_reread_total": ("counter", {"resource", "outcome"}, ""),
+    "kscheduler_watch_events_out_of_order_total": ("counter", {"resource"}, ""),
     "kscheduler_events_dropped_total": ("counter", set(), ""),
     "kscheduler_status_patches_pending": ("gauge", set(), ""),
     "kscheduler_status_classes_pending": ("gauge", set(), ""),
@@ -167,7 +172,12 @@ class InformerReport:
     restarts: dict[str, int] = field(default_factory=lambda: {"eof": 2})
     relists: dict[str, int] = field(default_factory=lambda: {"gone": 1})
     undecodable: dict[str, str] = field(default_factory=lambda: {"default/odd": "not a number"})
+    reread: dict[str, int] = field(default_factory=lambda: {"read": 1, "gone": 0})
+    out_of_order: int = 2
     handler_errors: int = 0
+    problem: str = "stalled: no answer in time"
+    resting: bool = False
+    view: ViewAgeStatistics = field(default_factory=lambda: ViewAgeStatistics(75.0, 12.0))
 
 
 @dataclass(frozen=True)
@@ -317,6 +327,8 @@ async def test_the_values_are_those_that_were_observed(families: dict[str, Metri
     assert _value(metrics, "scheduler_preemption_victims_bucket", le="2") == 0
     assert _value(metrics, "scheduler_preemption_victims_bucket", le="4") == 1
     assert _value(metrics, "kscheduler_undecodable_objects", resource="pods") == 1
+    assert _value(metrics, "kscheduler_watch_down_seconds", resource="pods", reason="stalled") == 75.0
+    assert _value(metrics, "kscheduler_watch_retry_seconds", resource="pods") == 12.0
 
 
 async def test_openmetrics_says_the_same_with_canonical_bounds() -> None:

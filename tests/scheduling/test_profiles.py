@@ -38,7 +38,7 @@ def build(profiles: list[Tree] | None, *extra: tuple[str, Any], version: str = V
     registry = in_tree.registry()
     for name, factory in extra:
         registry.register(name, factory)
-    writer = BindingWriter(ScriptedPods([], []), VirtualClock(), Observations(), lambda: None)
+    writer = BindingWriter(ScriptedPods([], []), VirtualClock(), Observations(), lambda *_: None)
     return profiles_over(Cache(), config, registry, Ports(binder=writer))
 
 

@@ -102,6 +102,6 @@ async def test_a_binding_that_is_refused_because_the_pod_is_on_that_very_node(
     taken = TakenPods(observations, VirtualClock())
     taken.is_scheduling = True
     pods = ScriptedPods(list(binds), list(reads))
-    writer = BindingWriter(pods, Impatient(), observations, lambda: None, taken=taken)
+    writer = BindingWriter(pods, Impatient(), observations, lambda *_: None, taken=taken)
     await writer.bind(POD, "node")
     assert observations.pods_taken[()] == int(is_taken)

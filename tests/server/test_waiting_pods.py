@@ -9,9 +9,10 @@ import aiohttp
 import pytest
 
 from kscheduler.aio import VirtualClock
+from kscheduler.api.addresses import is_loopback
 from kscheduler.framework.status import Code
 from kscheduler.metrics import Exposition
-from kscheduler.server import Endpoints, Health, PermitTokenFile, Server, WaitingPodsEndpoint, is_loopback
+from kscheduler.server import Endpoints, Health, PermitTokenFile, Server, WaitingPodsEndpoint
 from kscheduler.state.holding.waiting_pods import HeldPod, WaitingPodTable
 from tests.builders import pod_info
 from tests.server.site import PLAIN

@@ -1,7 +1,7 @@
 """The counters against a recount: whatever comes, changes and goes, every column says what a walk would say."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from kscheduler.framework.pods.affinity_terms import AffinityTerm
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.pod_match import PodMatch
 from kscheduler.state.cache import Cache
+from kscheduler.state.topology import held_terms
 from kscheduler.state.topology.counters import TopologyCounts
 from tests.builders import Tree, make_node, make_pod, pod_info
 
@@ -360,3 +361,57 @@ def test_terms_of_one_pod_written_twice_count_twice() -> None:
     (held,) = cache.counters.required_anti_affinity(pod_info("new"))
     assert isinstance(held, HeldTerm)
     assert held.holders.sum() == 2
+
+
+def _sums(held: Sequence[HeldTerm]) -> dict[str, list[int]]:
+    """By key what the terms add up to on each row."""
+    sums: dict[str, Any] = {}
+    for term in held:
+        sums[term.topology_key] = sums.get(term.topology_key, 0) + term.holders * (term.weight * term.times)
+    return {key: column.tolist() for key, column in sums.items()}
+
+
+def _terms_about_all(count: int, first: int = 0) -> list[Tree]:
+    expressions = ({"key": f"key-{first + number}", "operator": "DoesNotExist"} for number in range(count))
+    return [
+        {"topologyKey": f"topology-{number % 3}", "labelSelector": {"matchExpressions": [each]}}
+        for number, each in enumerate(expressions)
+    ]
+
+
+def test_very_many_terms_of_like_holders_are_one_and_count_as_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One pod may hold thousands: they are not added up one by one in each decision about others."""
+    cache = Cache()
+    for name in ("a", "b"):
+        cache.add_node(make_node(name))
+    rule = "requiredDuringSchedulingIgnoredDuringExecution"
+    for name, node, terms in (
+        ("alone", "a", _terms_about_all(150)),
+        ("first", "a", _terms_about_all(150, first=1000)),
+        ("second", "b", _terms_about_all(150, first=1000)),
+        ("few", "b", _terms_about_all(5)),
+    ):
+        cache.add_pod(make_pod(name, node=node, affinity={"podAntiAffinity": {rule: terms}}))
+    asks = pod_info("asks")
+    merged = cache.counters.required_anti_affinity(asks)
+    monkeypatch.setattr(held_terms, "_FEW", 10_000)
+    one_by_one = cache.counters.required_anti_affinity(asks)
+    assert len(one_by_one) == 300
+    assert len(merged) <= 9
+    assert sum(term.times for term in merged) == 300
+    assert _sums(merged) == _sums(one_by_one)
+
+
+def test_what_a_pod_with_too_many_terms_prefers_counts_for_nobody_else() -> None:
+    cache = Cache()
+    cache.add_node(make_node("a"))
+    soft, hard = "preferredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingIgnoredDuringExecution"
+    for count, counts in ((200, True), (600, False)):
+        weighted = [{"weight": 1, "podAffinityTerm": term} for term in _terms_about_all(count)]
+        affinity = {"podAffinity": {soft: weighted}, "podAntiAffinity": {hard: _terms_about_all(3)}}
+        pod = make_pod("holds", node="a", affinity=affinity)
+        cache.add_pod(pod)
+        assert bool(cache.counters.preferred(pod_info("asks"))) is counts
+        assert len(cache.counters.required_anti_affinity(pod_info("asks"))) == 3, "it repels as it says"
+        cache.remove_pod(pod.metadata.uid)
+        assert cache.counters.statistics().held_terms == 0

@@ -171,7 +171,7 @@ class Deaf(Licences):
 
 
 async def test_who_ignores_its_cancellation_is_quarantined_before_tasks_pile_up() -> None:
-    pods = [make_pod(f"p{number}") for number in range(3)]
+    pods = [make_pod(f"p{number}", namespace=f"n{number}") for number in range(3)]
     with structlog.testing.capture_logs() as lines:
         async with Cluster(make_node("a")).enable(Deaf).running() as running:
             await running.add(*pods)
@@ -179,7 +179,7 @@ async def test_who_ignores_its_cancellation_is_quarantined_before_tasks_pile_up(
             await running.advance(END_SECONDS)
             Deaf.may_end = True
             for task in asyncio.all_tasks():
-                if task.get_name().startswith("plugins/permit of Deaf for default/p"):
+                if task.get_name().startswith("plugins/permit of Deaf for n"):
                     task.cancel()
             await running.advance(0.0)
     failed = [line["err"] for line in lines if line["event"] == "plugin_failed"]

@@ -36,7 +36,8 @@ FIRST: Final = 3
 _NICENESS: Final = 10
 """The scheduler goes first where both want the same CPU."""
 _DIES_FIRST: Final = "1000"
-_ENDED_BY: Final = (signal.SIGINT, signal.SIGTERM)
+_ENDED_BY: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGXCPU)
+"""SIGXCPU is how the system ends a copy that has used its time (`_be_bounded`); the service ignores it."""
 _DEAF_TO: Final = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE)
 _PR_SET_PDEATHSIG: Final = 1
 _REFUSED: Final = frozenset(

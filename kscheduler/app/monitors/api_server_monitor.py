@@ -53,8 +53,8 @@ class APIServerMonitor:
         for line in self._reachability.lines(now):
             _write(line)
         in_trouble, is_outage = self._reachability.is_in_trouble(now), self._reachability.is_outage(now)
-        problems = self._informers.problems()
-        for line in self._resources.lines(problems, now, is_all_in_trouble=in_trouble, is_outage=is_outage):
+        problems, retries = self._informers.problems(), self._informers.retries()
+        for line in self._resources.lines(problems, retries, now, is_all_in_trouble=in_trouble, is_outage=is_outage):
             _write(line)
         interval = self._reachability.probe_interval(now)
         if interval is not None and now - self._probed_at >= interval and not self._probes.statistics().running:
@@ -63,7 +63,8 @@ class APIServerMonitor:
 
     async def _probe(self) -> None:
         try:
-            await self._client.get(PROBE_PATH, retries=0, timeout_seconds=PROBE_SECONDS, accept="*/*")
+            fresh = self._reachability.must_connect_anew()
+            await self._client.get(PROBE_PATH, retries=0, timeout_seconds=PROBE_SECONDS, accept="*/*", is_fresh=fresh)
         except ClientError:
             return  # the client has reported it to `reachability`
 

@@ -87,6 +87,7 @@ class ShadowAnswers:
                 {
                     "api-server": self._api_server_problem,
                     "sched-handler-sync": self._sync_problem,
+                    "watches": self._parts.informers.old_views,
                     "shutdown": lambda: "process is shutting down" if self.is_stopping else None,
                 },
                 self._notes,

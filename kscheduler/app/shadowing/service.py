@@ -7,8 +7,7 @@ import asyncio
 import os
 import signal
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
 from typing import Any, Final
 
 import structlog
@@ -193,18 +192,6 @@ class ShadowApp:
         _log.info("pod_compared", **{name: value for name, value in fields.items() if value != ""})
 
 
-@contextmanager
-def _reporting(app: ShadowApp) -> Iterator[None]:
-    """Show the report at each SIGUSR1 while the body runs."""
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGUSR1, app.show_report)
-    try:
-        yield
-    finally:
-        loop.remove_signal_handler(signal.SIGUSR1)
-        signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # the system's default would end the process at a late one
-
-
 async def run_shadow(options: ShadowOptions, connection: Connection) -> bool:
     """Run a shadow until a signal ends it, or its time is over. Sets up logs, unless that is already done.
 
@@ -213,8 +200,10 @@ async def run_shadow(options: ShadowOptions, connection: Connection) -> bool:
     if not structlog.is_configured():
         configure_logs()
     _log.info("connecting", server=connection.description)
+    for reason in connection.warnings:
+        _log.warning("connection_not_secure", server=connection.description, reason=reason)
     stop = signals.Stop()
     with signals.ending(stop):
         app = ShadowApp(options, connection)
-        with _reporting(app):
+        with signals.calling(app.show_report, signal.SIGUSR1):
             return await app.run(stop)

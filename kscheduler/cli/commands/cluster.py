@@ -35,6 +35,14 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--host", type=text, default="127.0.0.1", metavar="IP", help="address to listen on (default %(default)s)"
     )
+    parser.add_argument(
+        "--accept-hosts",
+        type=text,
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a host name by which clients may call it, besides addresses and localhost; may be given more than once",
+    )
     parser.add_argument("--seed", type=int, default=0, help="makes nodes, UIDs and run times repeatable")
     parser.add_argument("--no-kubelets", action="store_true", help="bound pods stay Pending, and none is rejected")
     parser.add_argument(
@@ -115,6 +123,7 @@ def run(args: argparse.Namespace) -> int:
         version=args.emulated_version or VERSION,
         gates=feature_gates(args),
         host=args.host,
+        accept_hosts=tuple(args.accept_hosts),
         port=args.port,
         seed=args.seed,
         kubelets=not args.no_kubelets,

@@ -9,12 +9,13 @@ credentials that renew themselves, and TLS contexts that follow their files. Its
 import asyncio
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from kscheduler.aio import REAL_CLOCK, Clock
+from kscheduler.api.addresses import is_loopback
 from kscheduler.client.access.credentials import (
     Credentials,
     FixedCredentials,
@@ -22,11 +23,16 @@ from kscheduler.client.access.credentials import (
     TokenFile,
     ignore_slow_plugin,
 )
-from kscheduler.client.access.kubeconfig import KubeConfig, check_server_url, read_kubeconfig
+from kscheduler.client.access.kubeconfig import KubeConfig, check_server_url, check_verification, read_kubeconfig
 from kscheduler.client.access.plain_user import credentials_of, tls_files_of
 from kscheduler.client.access.tls import TLSContexts, TLSFiles, TLSPlaces
 from kscheduler.client.errors import ConfigurationError, CredentialsError
 
+_TLS_FIELDS = (
+    *("certificate-authority", "certificate-authority-data", "insecure-skip-tls-verify", "tls-server-name"),
+    *("client-certificate", "client-certificate-data"),
+)
+_SENT_IN_CLEAR = ("token", "tokenFile", "password", "exec", "auth-provider")
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
@@ -40,11 +46,14 @@ class Connection:
         credentials: Credentials,
         contexts: TLSContexts | None = None,
         proxy: str | None = None,
+        warnings: tuple[str, ...] = (),
     ) -> None:
-        """`contexts` is `None` for plain http. The description is for logs."""
+        """`contexts` is `None` for plain http. The description and the warnings are for logs."""
         self.base_url = base_url.rstrip("/")
         self.description = description
         self.proxy = proxy
+        self.warnings = warnings
+        """What an operator should know of its safety: what is not verified, what is not sent."""
         self._credentials = credentials
         self._contexts = contexts
         self._renewing = asyncio.Lock()
@@ -160,24 +169,45 @@ async def _from_kubeconfig(
     url = master or config.server
     if master:
         check_server_url(master, "--master")
+    speaks_tls = url.lower().startswith("https:")
+    if speaks_tls:
+        check_verification(config)
     contexts: TLSContexts | None = None
     credentials: Credentials
     if "exec" in config.user or "auth-provider" in config.user:
         from kscheduler.client.access.plugin_user import run_plugin
 
         credentials = plugin = await run_plugin(config, where, clock, say_slow)
-        if url.startswith("https:"):
+        if speaks_tls:
             contexts = TLSContexts(plugin.files, clock, _places(config))
             plugin.give_certificates_to(contexts)
     else:
         credentials = credentials_of(config, clock)
-        if url.startswith("https:"):
+        if speaks_tls:
             contexts = TLSContexts(tls_files_of(config), clock, _places(config))
-    return Connection(url, f"{url} ({where})", credentials, contexts, config.proxy)
+    warnings = tuple(_warnings(config, url, speaks_tls=speaks_tls))
+    return Connection(url, f"{url} ({where})", credentials, contexts, config.proxy, warnings)
+
+
+def _warnings(config: KubeConfig, url: str, *, speaks_tls: bool) -> Iterator[str]:
+    """What anybody on the way to the API server could do with these settings."""
+    cluster, user = config.cluster, config.user
+    if speaks_tls and cluster.get("insecure-skip-tls-verify"):
+        yield (
+            f"{config.cluster_place}.insecure-skip-tls-verify: the server's certificate is not verified: whoever is on "
+            "the way reads and changes everything, and gets the credentials; give certificate-authority instead"
+        )
+    if speaks_tls or is_loopback(urlsplit(url).hostname or ""):
+        return
+    unused = [name for name in _TLS_FIELDS if cluster.get(name) or user.get(name)]
+    if unused:
+        yield f"{url} is plain HTTP: {', '.join(unused)} of the kubeconfig are not used, and nobody is verified"
+    if any(user.get(name) for name in _SENT_IN_CLEAR):
+        yield f"{url} is plain HTTP: the user's token or password is sent where everybody on the way can read it"
 
 
 def _places(config: KubeConfig) -> TLSPlaces:
-    """The fields that hold authority and client certificate. Inline data wins over a file, as in kubectl."""
+    """The fields that hold authority and client certificate."""
     return TLSPlaces(
         _place(config.cluster, config.cluster_place, "certificate-authority"),
         f"{config.user_place}.exec: the certificate that the plugin returned"

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from kscheduler.bounded import yaml_objects
+from kscheduler.api.manifest_yaml import LOADER, load_document
 from kscheduler.client.errors import ConfigurationError
 
 _LISTS = (("clusters", "cluster"), ("users", "user"), ("contexts", "context"))
@@ -25,12 +25,14 @@ _CLUSTER_FILES = ("certificate-authority",)
 _USER_FILES = ("client-certificate", "client-key", "tokenFile")
 _DATA = ("certificate-authority-data", "client-certificate-data", "client-key-data")
 _LARGEST_FILE = 4 * 1024 * 1024
+_MOST_NESTED = 100
 _TOO_DEEP = "exceeded maximum nesting depth"
 """libyaml's own words: it looks ahead, and may say so before we have counted."""
 
 _TEXTS = ("token", "username", "password")
 _USER_INFO = re.compile(r"//[^/?#]*@")
 _IDENTITY = ("client-certificate", "client-key")
+_AUTHORITY = ("certificate-authority", "certificate-authority-data")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class KubeConfig:
     files: tuple[str, ...]
     cluster_place: str = ""
     """The cluster's place in its file, for messages: `kubeconfig FILE: clusters[0].cluster`."""
+    cluster_name: str = ""
     user_place: str = ""
     """The user's place in its file; empty for a context without a user."""
 
@@ -98,7 +101,8 @@ def _read(path: str) -> dict[str, Any]:
 
 def _parse(path: str, body: bytes) -> dict[str, Any]:
     try:
-        tree = yaml_objects.document(body)
+        _refuse_deep(body)
+        tree = load_document(body)
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         message = f"kubeconfig {path}: {_yaml_problem(error)}"
         raise ConfigurationError(message) from None
@@ -111,11 +115,21 @@ def _parse(path: str, body: bytes) -> dict[str, Any]:
     return tree
 
 
+def _refuse_deep(body: bytes) -> None:
+    """Raises `ValueError` for what is nested too deep: libyaml's composer recurses in C, and would end the process."""
+    depth = 0
+    for event in yaml.parse(body, Loader=LOADER):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _MOST_NESTED:
+            message = f"nested more than {_MOST_NESTED} deep"
+            raise ValueError(message)
+
+
 def _yaml_problem(error: Exception) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = str(getattr(error, "problem", None) or error).splitlines()[0]
     if problem == _TOO_DEEP:
-        problem = f"nested more than {yaml_objects.MOST_NESTED} deep"
+        problem = f"nested more than {_MOST_NESTED} deep"
     return f"line {mark.line + 1}: {problem}" if mark is not None else f"not YAML: {problem}"
 
 
@@ -205,7 +219,8 @@ def _select(
         origin = origins["clusters", cluster_name] if field in _CLUSTER_FILES else origins.get(("users", user_name), "")
         _check_file(cluster if field in _CLUSTER_FILES else user, field, origin)
     of_user = f"{origins['users', user_name]}.user" if user_name else ""
-    return KubeConfig(tree, current, cluster, user, files, f"{origins['clusters', cluster_name]}.cluster", of_user)
+    of_cluster = f"{origins['clusters', cluster_name]}.cluster"
+    return KubeConfig(tree, current, cluster, user, files, of_cluster, cluster_name, of_user)
 
 
 def _find(tree: dict[str, Any], plural: str, name: Any, where: str) -> dict[str, Any]:
@@ -224,10 +239,30 @@ def _check_cluster(cluster: dict[str, Any], where: str) -> None:
     if not isinstance(skips, bool):
         message = f"{where}.insecure-skip-tls-verify: expected true or false, found {_kind(skips)}"
         raise ConfigurationError(message)
+    _check_given_once(cluster, "certificate-authority", where)
     if cluster.get("tls-server-name", "") != "":
         _string(cluster["tls-server-name"], f"{where}.tls-server-name")
     if cluster.get("proxy-url", "") != "":
         _check_proxy(_string(cluster["proxy-url"], f"{where}.proxy-url"), f"{where}.proxy-url")
+
+
+def _check_given_once(entry: dict[str, Any], field: str, where: str) -> None:
+    """As client-go: of a file and inline data one would be ignored, and nobody knows which was meant."""
+    if entry.get(field) and entry.get(f"{field}-data"):
+        message = f"{where}: {field} and {field}-data are both given: remove one of the two"
+        raise ConfigurationError(message)
+
+
+def check_verification(config: KubeConfig) -> None:
+    """As client-go, where TLS is spoken: an authority that verifies nothing is an error, not a wish that is ignored."""
+    named = [field for field in _AUTHORITY if config.cluster.get(field)]
+    if named and config.cluster.get("insecure-skip-tls-verify"):
+        message = (
+            f"{config.cluster_place}.insecure-skip-tls-verify: true beside {named[0]} (cluster "
+            f"{config.cluster_name!r}): specifying a root certificates file with the insecure flag is not allowed: "
+            "nothing would be verified; remove one of the two"
+        )
+        raise ConfigurationError(message)
 
 
 def _check_proxy(url: str, where: str) -> None:
@@ -248,6 +283,14 @@ def _check_user(user: dict[str, Any], where: str) -> None:
     if certificate != key:
         present, absent = _IDENTITY if certificate else _IDENTITY[::-1]
         message = f"{where}.{present}: there is no {absent} or {absent}-data beside it"
+        raise ConfigurationError(message)
+    for field in _IDENTITY:
+        _check_given_once(user, field, where)
+    if user.get("token") and (user.get("username") or user.get("password")):
+        message = f"{where}: a token and a username or password: who is it? only one of the two is allowed"
+        raise ConfigurationError(message)
+    if user.get("exec") and user.get("auth-provider"):
+        message = f"{where}: exec and auth-provider: only one of the two is allowed"
         raise ConfigurationError(message)
     for field, needed in (("exec", ("apiVersion", "command")), ("auth-provider", ("name",))):
         if field in user:

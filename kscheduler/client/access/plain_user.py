@@ -13,20 +13,23 @@ from kscheduler.client.access.tls import TLSFiles
 
 
 def credentials_of(config: KubeConfig, clock: Clock = REAL_CLOCK) -> Credentials:
-    """What goes into the Authorization header. Raises `ConfigurationError` for a token file that holds no token."""
+    """What goes into the Authorization header. Raises `ConfigurationError` for a token file that holds no token.
+
+    As in client-go: of a token and a file with one, the file counts, as it is renewed.
+    """
     user = config.user
-    if user.get("token"):
-        return FixedCredentials(f"Bearer {user['token']}".strip())
     if user.get("tokenFile"):
         return TokenFile(user["tokenFile"], clock)
-    if "username" in user and "password" in user:
-        pair = f"{user['username']}:{user['password']}".encode()
+    if user.get("token"):
+        return FixedCredentials(f"Bearer {user['token']}".strip())
+    if user.get("username"):
+        pair = f"{user['username']}:{user.get('password') or ''}".encode()
         return FixedCredentials(f"Basic {base64.b64encode(pair).decode()}")
     return FixedCredentials()
 
 
 def tls_files_of(config: KubeConfig) -> TLSFiles:
-    """Authority and client certificate; inline data wins over a file, as in kubectl."""
+    """Authority and client certificate; a file or inline data."""
     cluster, user = config.cluster, config.user
     return TLSFiles(
         authority=str(cluster.get("certificate-authority") or ""),

@@ -18,7 +18,7 @@ from kscheduler.client.access.credentials import REREAD_SECONDS, SayPluginIsSlow
 from kscheduler.client.access.kubeconfig import KubeConfig, token_fault
 from kscheduler.client.access.tls import TLSContexts, TLSFiles
 from kscheduler.client.errors import ConfigurationError, CredentialsError
-from kscheduler.client.watch import collector_paused
+from kscheduler.client.lists import collector_paused
 from kscheduler.logs import redacted
 
 with collector_paused():  # a thousand modules are imported

@@ -35,7 +35,7 @@ class TLSFiles:
     verify: bool = True
     server_name: str = ""
     authority_pem: str = ""
-    """The authority itself, from inline data; wins over the file. Likewise the next two."""
+    """The authority itself, from inline data instead of a file. Likewise the next two."""
     certificate_pem: str = ""
     key_pem: str = field(default="", repr=False)
 

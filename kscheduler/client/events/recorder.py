@@ -5,6 +5,9 @@ up without bound. The idea: repetitions are only counted (`series`); `record` pu
 queue, drops and counts them when it is full, and never waits or raises; a few workers send. Normal Events (a pod was
 bound) go first; warnings come in floods and are limited to `WARNINGS_PER_SECOND`. An Event costs the API server as much
 as a Binding: while binds keep the API server busy, few Events are sent at a time, more as the queue fills.
+An Event that hangs, or waits for its retry, holds none of the few places (`aio.shared_places`): another worker takes
+over, and the other Events of its namespace wait in a line of their own, of which more than a quarter of the queue are
+dropped.
 Limits: Events are best effort by design; queued ones are lost when the process is killed.
 """
 
@@ -19,6 +22,8 @@ import msgspec
 
 from kscheduler.aio import REAL_CLOCK, Backoff, Clock, TokenBucket, finishes_within
 from kscheduler.aio.services import until_cancelled
+from kscheduler.aio.shared_places import SharedPlaces
+from kscheduler.aio.tasks import TaskSet
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS, Kind
 from kscheduler.api.meta import KubeObject, Value
@@ -150,7 +155,18 @@ class EventRecorder:
         self._filled = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self.places = SharedPlaces(self, clock, _namespace_of, on_room=self._room_came)
+        """Of Events in flight, by namespace."""
+        self._lined = TaskSet("event in line", clock)
+        """Events of namespaces whose Events hang."""
+        self._extra = TaskSet("event worker", clock)
+        """Workers that stand in for others whose Event hangs."""
         self._sending = 0
+        """Events in flight that hold a place."""
+        self._idle_workers = self._stuck = 0
+        """Workers without work; workers whose Event has given its place back."""
+        self._unsent = 0
+        """Events that have left the queue and are not sent."""
         self._last_nanoseconds = 0
         self._book = SeriesBook()
         self._sent = self._patched = self._dropped = self._failed = 0
@@ -212,8 +228,7 @@ class EventRecorder:
 
     def _wake(self) -> None:
         self._idle.clear()
-        if self._sending < self._at_a_time():
-            self._filled.set()
+        self._staff()
 
     def _at_a_time(self) -> int:
         """How many Events may be in flight now."""
@@ -228,11 +243,15 @@ class EventRecorder:
 
     async def run(self) -> None:
         """Send until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for number in range(self._workers):
-                name = f"event worker {number}"
-                group.create_task(until_cancelled(name, self._work()), name=name)
-            group.create_task(self._finish_series(), name="event series")
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(self._workers):
+                    name = f"event worker {number}"
+                    group.create_task(until_cancelled(name, self._work()), name=name)
+                group.create_task(self._finish_series(), name="event series")
+        finally:
+            await self._lined.cancel_all()
+            await self._extra.cancel_all()
 
     async def flush(self, timeout_seconds: float) -> bool:
         """Wait until the queue is empty, for at most `timeout_seconds`; whether it is. `run` must be running."""
@@ -246,54 +265,127 @@ class EventRecorder:
         """The same queue, counted as client-go counts its work queues."""
         return self._counts.statistics(self._queued, self._clock.monotonic())
 
-    async def _work(self) -> None:
+    async def _work(self, *, is_extra: bool = False) -> None:
         while True:
-            while not self._queued or self._sending >= self._at_a_time():
+            while not self._queued or not self.has_room():
+                if is_extra:
+                    return
+                if self._queued:
+                    self.places.expect_late()
                 self._filled.clear()
-                await self._filled.wait()
-            self._sending += 1
-            if self._queued > 1 and self._sending < self._at_a_time():
-                self._filled.set()  # the binds have eased off
+                self._idle_workers += 1
+                try:
+                    await self._filled.wait()
+                finally:
+                    self._idle_workers -= 1
+            self.begin()
+            if self._queued > 1:
+                self._staff()  # the binds have eased off
             try:
-                await self._send_next()
-            except Exception:  # one bad Event must not end the service, and the scheduler with it
-                self._failed += 1
-                count_caught(Boundary.EVENT_RECORDER)
-                log.exception("event_not_recorded")
+                work = await self._next()
             finally:
-                self._sending -= 1
-                if not self._queued and not self._sending:
-                    self._idle.set()
+                self.end(0)  # its namespace decides whether it keeps the place
+            if work is not None:
+                await self._send_or_line_up(work)
+            self._note_idle()
+            if is_extra and self._idle_workers:
+                return
 
-    async def _send_next(self) -> None:
-        """Send a normal Event at once; otherwise wait for the warnings' rate, then send the first in line."""
+    async def _next(self) -> _NewEvent | Series | None:
+        """The first normal Event at once; otherwise wait for the warnings' rate, then the first in line."""
         if not self._normal:
             await self._bucket.take()
         queue = self._normal or self._others
         if not queue:
-            return
-        work = queue.popleft()
+            return None
+        self._unsent += 1
+        return queue.popleft()
+
+    async def _send_or_line_up(self, work: _NewEvent | Series) -> None:
+        if self.places.begin_now(work) and self.places.holds(work):
+            self._staff()
+            if not await self._send(work):
+                self._stuck -= 1
+        elif self.places.has_begun(work) or self._lined.statistics().running < self._queue_size // 4:
+            self._lined.spawn(_series_of(work).name, self._send_in_turn(work))
+        else:
+            self._unsent -= 1
+            self._dropped += 1
+            _series_of(work).end()
+
+    async def _send_in_turn(self, work: _NewEvent | Series) -> None:
+        """Send an Event of a namespace whose Events hang, beside the workers."""
+        if not self.places.has_begun(work):
+            await self.places.begin(work)
+        await self._send(work)
+        self._note_idle()
+
+    async def _send(self, work: _NewEvent | Series) -> bool:
+        """Send an Event that has begun in `places`. Whether it held its place to the end."""
         # A series was queued when it was last seen.
         since = work.last_seen_at if isinstance(work, Series) else work.occurrence.at
         number = self._counts.begin(self._clock.time() - since, self._clock.monotonic())
         try:
-            await (self._patch(work) if isinstance(work, Series) else self._create(work))
+            await (self._patch(work, work) if isinstance(work, Series) else self._create(work))
+        except Exception:  # one bad Event must not end the service, and the scheduler with it
+            self._failed += 1
+            count_caught(Boundary.EVENT_RECORDER)
+            log.exception("event_not_recorded")
         finally:
             self._counts.end(number, self._clock.monotonic())
+            self._unsent -= 1
+            held_to_the_end = self.places.end(work)
+        return held_to_the_end
+
+    def _room_came(self) -> None:
+        """An Event that hangs has given its place back; its worker goes on waiting for it."""
+        self._stuck += 1
+        self._staff()
+
+    def _staff(self) -> None:
+        """See to it that somebody sends what is queued, if there is room: wake a worker, or let another stand in."""
+        if not self._queued:
+            return
+        if not self.has_room():
+            self.places.expect_late()
+            return
+        if self._idle_workers:
+            self._filled.set()
+        elif self._stuck > self._extra.statistics().running:
+            self._extra.spawn("stands in", self._work(is_extra=True))
+
+    def _note_idle(self) -> None:
+        if not self._queued and not self._unsent:
+            self._idle.set()
+
+    # --- the room of `places`: how many Events may be in flight depends on the binds
+
+    def has_room(self) -> bool:
+        """Whether another Event may be in flight."""
+        return self._sending < self._at_a_time()
+
+    def begin(self) -> int:
+        """One more is in flight."""
+        self._sending += 1
+        return 0
+
+    def end(self, _period: int) -> None:
+        """One fewer."""
+        self._sending -= 1
 
     async def _create(self, work: _NewEvent) -> None:
         series = work.series
         body = event_body(work.occurrence, series.namespace, series.name, self._instance)
-        series.is_recorded = await self._insist(lambda: self._post(series, body))
+        series.is_recorded = await self._insist(work, lambda: self._post(series, body))
         if not series.is_recorded:
             series.end()
         elif series.is_behind:  # it happened again while the Event was being created
-            await self._patch(series)
+            await self._patch(series, work)
 
-    async def _patch(self, series: Series) -> None:
+    async def _patch(self, series: Series, work: _NewEvent | Series) -> None:
         series.is_queued = False
         series.patched_at = self._clock.monotonic()
-        if not await self._insist(lambda: self._patch_once(series)):
+        if not await self._insist(work, lambda: self._patch_once(series)):
             series.end()
 
     async def _post(self, series: Series, body: bytes) -> None:
@@ -313,7 +405,7 @@ class EventRecorder:
         series.patched_count = count
         self._patched += 1
 
-    async def _insist(self, send: Callable[[], Awaitable[None]]) -> bool:
+    async def _insist(self, work: _NewEvent | Series, send: Callable[[], Awaitable[None]]) -> bool:
         """Try up to twelve times while a retry can help; whether it worked. An expired Event (404) is not a failure."""
         backoff = Backoff(1.0, cap_seconds=10.0, jitter=1.0, clock=self._clock)
         for left in range(_TRIES - 1, -1, -1):
@@ -322,6 +414,8 @@ class EventRecorder:
             except ClientError as error:
                 if left and _may_pass(error):
                     self._counts.retries += 1
+                    if not isinstance(error, NetworkError):  # nobody is reached then, and no place is needed
+                        self.places.give_back(work)
                     await self._clock.sleep(backoff.next())
                     continue
                 if not (isinstance(error, APIError) and error.is_not_found):
@@ -347,6 +441,14 @@ class EventRecorder:
                     self._put_series(series)
             if self._queued:
                 self._wake()  # the binds may have eased off while Events in flight were waiting
+
+
+def _series_of(work: _NewEvent | Series) -> Series:
+    return work if isinstance(work, Series) else work.series
+
+
+def _namespace_of(work: _NewEvent | Series) -> str:
+    return _series_of(work).namespace
 
 
 def _may_pass(error: ClientError) -> bool:

@@ -20,6 +20,8 @@ LONGEST_HEAD: Final = 64 * 1024
 LONGEST_CHUNK_LINE: Final = 4096
 LARGEST_REFUSAL: Final = 1024 * 1024
 """Bytes that are kept of an answer with status 400 or above; the rest adds nothing to an error message."""
+LARGEST_ANSWER: Final = 64 * 1024 * 1024
+"""Bytes of the body of any other answer. A page of a list may be larger, and says so."""
 _MOST_DIGITS: Final = 18
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
 _WITHOUT_BODY: Final = frozenset({204, 304})
@@ -28,6 +30,14 @@ _WITHOUT_LENGTH: Final = frozenset({"GET", "HEAD"})
 
 class MalformedResponseError(Exception):
     """The answer is not an HTTP/1.1 response, or it was cut off. The request may have been carried out."""
+
+
+class NotHTTPError(MalformedResponseError):
+    """What came does not begin as an HTTP response."""
+
+
+class EncodedResponseError(MalformedResponseError):
+    """The answer is compressed or otherwise encoded, which nobody asked for."""
 
 
 class CutResponseError(MalformedResponseError):
@@ -49,6 +59,14 @@ class HttpRequest(NamedTuple):
     body: bytes = b""
     content_type: str = ""
     accept: str = "application/json"
+    tenant: str = ""
+    """The namespace on whose behalf it is made, where the target names none; it is not sent."""
+    silence_seconds: float = 0.0
+    """The request fails after this long without a byte of the answer; 0: at its deadline only."""
+    largest_bytes: int = LARGEST_ANSWER
+    """The request fails when the answer's body has more."""
+    is_fresh: bool = False
+    """Sent over a new connection, to see whether one can be made."""
 
 
 def header_lines(fields: Mapping[str, str]) -> bytes:
@@ -87,6 +105,14 @@ class Response(NamedTuple):
     """Whether the connection may carry another request."""
 
 
+def check_encoding(status: int, headers: Mapping[str, str]) -> None:
+    """Raises `EncodedResponseError` for a good answer that is encoded. Of a refusal the beginning may be readable."""
+    encoding = headers.get("content-encoding", "")
+    if status < 300 and encoding.strip().lower() not in ("", "identity"):
+        message = f"the answer is encoded ({encoding[:64]}), which nobody asked for"
+        raise EncodedResponseError(message)
+
+
 class _Body(Protocol):
     """A body that is being received."""
 
@@ -116,11 +142,13 @@ class ResponseParser:
         self._pending = b""
         self._head: _Head | None = None
         self._body: _Body | None = None
+        self._largest = LARGEST_ANSWER
 
-    def begin(self) -> None:
-        """Expect the next response."""
+    def begin(self, largest_bytes: int = LARGEST_ANSWER) -> None:
+        """Expect the next response; `largest_bytes` of its body are read."""
         self._pending = b""
         self._head = self._body = None
+        self._largest = largest_bytes
 
     def feed(self, data: bytes) -> Response | None:
         """Add bytes as they arrive; the response once it is complete. Raises `MalformedResponseError`."""
@@ -158,7 +186,7 @@ class ResponseParser:
             data = data[end + 4 :]
             if head.status >= 200:  # otherwise more follows: 100 Continue, 103 Early Hints
                 self._pending = b""
-                self._head, self._body = head, _body_of(head)
+                self._head, self._body = head, _body_of(head, self._largest)
                 return self._body, data
 
     def _finish(self, *, is_clean: bool) -> Response:
@@ -173,7 +201,7 @@ def _check_beginning(data: bytes) -> None:
     """Fail at once on data that can never become a response, instead of waiting for the timeout."""
     if not data.startswith(b"HTTP/1."[: len(data)]):
         message = f"the answer is not HTTP/1.1: it begins with {data[:16]!r}"
-        raise MalformedResponseError(message)
+        raise NotHTTPError(message)
 
 
 def _read_head(head: str) -> _Head:
@@ -201,7 +229,7 @@ def _status_of(line: str) -> int:
     is_sound = line.startswith(("HTTP/1.1 ", "HTTP/1.0 ")) and len(code) == 3 and code.isascii() and code.isdigit()
     if not is_sound or code[0] not in "12345" or line[12:13] not in ("", " "):
         message = f"the answer has no status line: {line[:64]!r}"
-        raise MalformedResponseError(message)
+        raise NotHTTPError(message)
     if code == "101":
         message = "the server wants to speak another protocol (101), which nobody asked for"
         raise MalformedResponseError(message)
@@ -212,9 +240,10 @@ def _tokens(value: str) -> list[str]:
     return [token.strip(" \t").lower() for token in value.split(",")]
 
 
-def _body_of(head: _Head) -> _Body:
+def _body_of(head: _Head, largest_bytes: int) -> _Body:
     """The kind of body by how its end is found (RFC 9112, 6.3)."""
-    limit = LARGEST_REFUSAL if head.status >= 400 else None
+    # A refusal is cut, as its beginning says enough; any other answer is useless in part.
+    limit = _Limit(LARGEST_REFUSAL, cuts=True) if head.status >= 400 else _Limit(largest_bytes, cuts=False)
     if head.status in _WITHOUT_BODY:
         return _Sized(0, limit)
     coding, length = head.headers.get("transfer-encoding"), head.headers.get("content-length")
@@ -239,17 +268,28 @@ def _length_of(value: str) -> int:
     return int(length)
 
 
+class _Limit(NamedTuple):
+    """How many bytes of a body are kept."""
+
+    largest: int
+    cuts: bool
+    """Whether bytes beyond it are dropped; otherwise they are an error."""
+
+
 @dataclass(slots=True)
 class _Collected:
-    """Parts of a body, up to a limit; bytes beyond it are dropped."""
+    """Parts of a body, up to a limit."""
 
-    limit: int | None
+    limit: _Limit
     parts: list[bytes] = field(default_factory=list)
     size: int = 0
 
     def keep(self, part: bytes) -> None:
-        if self.limit is not None:
-            part = part[: self.limit - self.size]
+        if self.size + len(part) > self.limit.largest:
+            if not self.limit.cuts:
+                message = f"the answer has more than {self.limit.largest} bytes"
+                raise MalformedResponseError(message)
+            part = part[: self.limit.largest - self.size]
         if part:
             self.parts.append(part)
             self.size += len(part)
@@ -261,7 +301,7 @@ class _Collected:
 class _Sized:
     """A body of known length."""
 
-    def __init__(self, length: int, limit: int | None) -> None:
+    def __init__(self, length: int, limit: _Limit) -> None:
         self._left = length
         self._collected = _Collected(limit)
 
@@ -282,7 +322,7 @@ class _Sized:
 class _UntilClose:
     """A body that ends with the connection."""
 
-    def __init__(self, limit: int | None) -> None:
+    def __init__(self, limit: _Limit) -> None:
         self._collected = _Collected(limit)
 
     def feed(self, data: bytes) -> bytes | None:
@@ -296,7 +336,7 @@ class _UntilClose:
 class _Chunked:
     """`size CRLF data CRLF` until a size of 0, then trailers, which are ignored, and an empty line."""
 
-    def __init__(self, limit: int | None) -> None:
+    def __init__(self, limit: _Limit) -> None:
         self._collected = _Collected(limit)
         self._pending = b""
         self._left = 0

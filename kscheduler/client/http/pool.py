@@ -14,7 +14,6 @@ Limit: the number of connections is not bounded here. It never exceeds the reque
 """
 
 import asyncio
-import socket
 import ssl
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -35,17 +34,15 @@ from kscheduler.client.http.http1 import (
     header_lines,
     request_bytes,
 )
+from kscheduler.client.http.resolver import Addresses, ConnectionNews
 from kscheduler.client.http.transport import CONNECT_SECONDS, USER_AGENT, check_may_leave, open_socket, reset_on_close
 
 IDLE_SECONDS: Final = 60.0
 """kube-apiserver closes after 90 s; closing first means never writing into a connection that is being closed."""
-ADDRESSES_SECONDS: Final = 30.0
 _SECOND_ADDRESS_SECONDS: Final = 0.25
 """RFC 8305: after this delay the second address is tried as well."""
 _CLOSE_SECONDS: Final = 1.0
 _CLOSED: Final = "the client is being closed"
-
-_Address = tuple[int | socket.AddressFamily, int | socket.SocketKind, int, str, tuple[str | int | bytes, ...]]
 
 
 class HTTPPool:
@@ -57,8 +54,12 @@ class HTTPPool:
         *,
         idle_seconds: float = IDLE_SECONDS,
         may_write: Callable[[], bool] | None = None,
+        addresses: Addresses | None = None,
+        news: ConnectionNews | None = None,
     ) -> None:
         """Opens nothing yet. Connections that were idle for `idle_seconds` are closed.
+
+        `addresses`: of the server, where others ask for them, too. `news` hears of connections that are made.
 
         `may_write` is asked in the instant before a write leaves. Connections with it are reset when they are closed,
         so that the kernel sends nothing more of a process that has ended.
@@ -74,7 +75,8 @@ class HTTPPool:
         self._host_field = url.host_port_subcomponent or ""
         self._identity: Mapping[str, str] | None = None
         self._lines = b""
-        self._resolver = _Resolver(self._host, self._port)
+        self._news = news
+        self._addresses = addresses or Addresses(news)
         self._open: set[_HTTPConnection] = set()
         self._idle: deque[_HTTPConnection] = deque()
         self._default_context: ssl.SSLContext | None = None
@@ -102,7 +104,7 @@ class HTTPPool:
         data = self._bytes_of(request, identity)
         deadline = asyncio.get_running_loop().time() + timeout_seconds
         context = self._context()
-        connection = self._take(context)
+        connection = None if request.is_fresh else self._take(context)
         if connection is None:
             connection = await self._connect(context, timeout_seconds)
         try:
@@ -111,7 +113,9 @@ class HTTPPool:
             self.idle(connection)
             raise
         self._sweep_by(deadline)
-        return await connection.exchange(data, deadline)
+        if request.silence_seconds:
+            self._sweep_by(asyncio.get_running_loop().time() + request.silence_seconds)
+        return await connection.exchange(data, deadline, request)
 
     async def close(self) -> None:
         """Close all connections; requests in flight fail."""
@@ -175,7 +179,7 @@ class HTTPPool:
 
     async def _open_connection(self, context: ssl.SSLContext | None) -> "_HTTPConnection":
         opened = await aiohappyeyeballs.start_connection(
-            await self._resolver.addresses(),
+            await self._addresses.of(self._host, self._port),
             happy_eyeballs_delay=_SECOND_ADDRESS_SECONDS,
             socket_factory=open_socket,
         )
@@ -200,6 +204,8 @@ class HTTPPool:
     def made(self, connection: "_HTTPConnection") -> None:
         """A connection is open."""
         self._open.add(connection)
+        if self._news is not None:
+            self._news.connected()
 
     def idle(self, connection: "_HTTPConnection") -> None:
         """A connection may carry another request."""
@@ -235,27 +241,6 @@ class HTTPPool:
             self._sweep_by(min(rest))
 
 
-class _Resolver:
-    """A host's addresses, resolved again every half minute; the first address rotates."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self._host = host
-        self._port = port
-        self._addresses: deque[_Address] = deque()
-        self._asked_at = 0.0
-
-    async def addresses(self) -> list[_Address]:
-        """In the order in which to try them. Raises `OSError`, `ValueError`."""
-        loop = asyncio.get_running_loop()
-        if not self._addresses or loop.time() - self._asked_at >= ADDRESSES_SECONDS:
-            found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
-            self._addresses = deque(found)
-            self._asked_at = loop.time()
-        in_order = list(self._addresses)
-        self._addresses.rotate(-1)
-        return in_order
-
-
 class _HTTPConnection(asyncio.Protocol):
     """One connection: idle, or with one request under way (`_answer` is set)."""
 
@@ -263,7 +248,10 @@ class _HTTPConnection(asyncio.Protocol):
         self.context = context
         """The TLS context that the connection was made with."""
         self.ends_at = 0.0
-        """When the idle time or the request's time is used up; seconds of the loop's clock."""
+        """When the idle time, the request's time or its patience is used up; seconds of the loop's clock."""
+        self._deadline = 0.0
+        self._silence = 0.0
+        """Seconds without a byte after which a request fails; 0: it has its deadline only."""
         self._is_open = False
         """Connected, and neither end has begun to close."""
         self._pool = pool
@@ -277,7 +265,7 @@ class _HTTPConnection(asyncio.Protocol):
         """Whether a request may be sent. (A broken transport is closing before it calls `connection_lost`.)"""
         return self._is_open and self._transport is not None and not self._transport.is_closing()
 
-    async def exchange(self, data: bytes, deadline: float) -> Response:
+    async def exchange(self, data: bytes, deadline: float, request: HttpRequest) -> Response:
         """Send a request and wait for its answer. Raises as `HTTPPool.send`."""
         transport = self._transport
         if transport is None or not self.is_usable:
@@ -285,8 +273,11 @@ class _HTTPConnection(asyncio.Protocol):
             raise NotSentError(message)
         answer: asyncio.Future[Response] = self._loop.create_future()
         self._answer = answer
-        self.ends_at = deadline
-        self._parser.begin()
+        self.ends_at = self._deadline = deadline
+        self._silence = request.silence_seconds
+        if self._silence:
+            self.ends_at = min(deadline, self._loop.time() + self._silence)
+        self._parser.begin(request.largest_bytes)
         transport.write(data)
         try:
             return await answer
@@ -340,6 +331,8 @@ class _HTTPConnection(asyncio.Protocol):
         if self._answer is None:  # not an answer; a server may send a 408 before it closes an idle connection
             self.abort()
             return
+        if self._silence:
+            self.ends_at = min(self._deadline, self._loop.time() + self._silence)
         try:
             response = self._parser.feed(data)
         except MalformedResponseError as error:

@@ -16,19 +16,28 @@ from yarl import URL
 from kscheduler import __version__
 from kscheduler.client.access.connection import Connection
 from kscheduler.client.errors import FencedError
-from kscheduler.client.http.http1 import HttpRequest, Response
+from kscheduler.client.http.http1 import HttpRequest, MalformedResponseError, Response
+from kscheduler.client.http.resolver import Addresses, ConnectionNews, RememberingResolver
 
 USER_AGENT = f"kscheduler/{__version__}"
 CONNECT_SECONDS = 10.0
 _WATCH_BUFFER_BYTES = 256 * 1024
 
 
-def open_session(max_connections: int) -> aiohttp.ClientSession:
-    """A session that reads no environment, keeps no cookies and sends no default headers."""
+def open_session(
+    max_connections: int, addresses: Addresses | None = None, news: ConnectionNews | None = None
+) -> aiohttp.ClientSession:
+    """A session that reads no environment, keeps no cookies, sends no default headers and decompresses nothing."""
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
-            limit=max_connections, keepalive_timeout=60.0, ttl_dns_cache=30, socket_factory=open_socket
+            limit=max_connections,
+            keepalive_timeout=60.0,
+            use_dns_cache=False,  # `Addresses` keeps them
+            resolver=RememberingResolver(addresses or Addresses(news)),
+            socket_factory=open_socket,
         ),
+        auto_decompress=False,
+        trace_configs=[] if news is None else [_tracing(news)],
         cookie_jar=aiohttp.DummyCookieJar(),
         skip_auto_headers=("Accept", "Accept-Encoding", "User-Agent", "Content-Type"),
         read_bufsize=_WATCH_BUFFER_BYTES,
@@ -38,6 +47,17 @@ def open_session(max_connections: int) -> aiohttp.ClientSession:
     # may be repeated. Only aiohttp's own test client has a public setting for it.
     session._retry_connection = False
     return session
+
+
+def _tracing(news: ConnectionNews) -> aiohttp.TraceConfig:
+    """Tell of connections that are made."""
+
+    async def connected(*_event: object) -> None:
+        news.connected()
+
+    config = aiohttp.TraceConfig()
+    config.on_connection_create_end.append(connected)
+    return config
 
 
 class Transport(Protocol):
@@ -65,12 +85,17 @@ class AiohttpTransport:
     """
 
     def __init__(
-        self, connection: Connection, max_connections: int, may_write: Callable[[], bool] | None = None
+        self,
+        connection: Connection,
+        max_connections: int,
+        may_write: Callable[[], bool] | None = None,
+        addresses: Addresses | None = None,
+        news: ConnectionNews | None = None,
     ) -> None:
-        """Must be created inside a running loop."""
+        """Must be created inside a running loop. `addresses` and `news` as in `HTTPPool`."""
         self._connection = connection
         self._may_write = may_write
-        self._session = open_session(max_connections)
+        self._session = open_session(max_connections, addresses, news)
 
     async def send(self, request: HttpRequest, identity: Mapping[str, str], timeout_seconds: float) -> Response:
         """Raises `aiohttp.ClientError`, `OSError`, `TimeoutError`, `FencedError`."""
@@ -83,19 +108,32 @@ class AiohttpTransport:
             URL(self._connection.base_url + request.target, encoded=True),
             data=request.body or None,
             headers=headers,
-            timeout=aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=CONNECT_SECONDS),
+            timeout=aiohttp.ClientTimeout(
+                total=timeout_seconds, sock_connect=CONNECT_SECONDS, sock_read=request.silence_seconds or None
+            ),
             allow_redirects=False,
             ssl=self._connection.ssl_context(),
             server_hostname=self._connection.server_name,
             proxy=self._connection.proxy,
         ) as response:
-            body = await response.read()
+            body = await _read(response, request.largest_bytes)
             named = {name.lower(): value for name, value in response.headers.items()}
             return Response(response.status, named, body, keep_alive=True)
 
     async def close(self) -> None:
         """Close all connections; requests in flight fail."""
         await self._session.close()
+
+
+async def _read(response: aiohttp.ClientResponse, largest_bytes: int) -> bytes:
+    parts, size = list[bytes](), 0
+    async for part in response.content.iter_any():
+        parts.append(part)
+        size += len(part)
+        if size > largest_bytes:
+            message = f"the answer has more than {largest_bytes} bytes"
+            raise MalformedResponseError(message)
+    return b"".join(parts)
 
 
 _TCP_OPTIONS = (

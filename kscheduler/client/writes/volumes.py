@@ -31,17 +31,23 @@ class ApiVolumeWriter:
         """Write the volume's claim reference and bound-by-controller annotation; returns the new volume."""
         annotations = _kept(volume.metadata, BOUND_BY_CONTROLLER)
         spec = {"claimRef": msgspec.to_builtins(volume.spec.claim_ref)}
-        return _volumes.decode(await self._patch(PERSISTENT_VOLUMES, volume.metadata, annotations, {"spec": spec}))
+        # A webhook on volumes may ask for whom they are: what hangs for one namespace must not hold up the others'.
+        tenant = volume.spec.claim_ref.namespace if volume.spec.claim_ref is not None else ""
+        patch = self._patch(PERSISTENT_VOLUMES, volume.metadata, annotations, {"spec": spec}, tenant)
+        return _volumes.decode(await patch)
 
     async def select_node(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
         """Write the claim's selected node; returns the claim as it is now."""
         annotations = _kept(claim.metadata, SELECTED_NODE)
         return _claims.decode(await self._patch(PERSISTENT_VOLUME_CLAIMS, claim.metadata, annotations, {}))
 
-    async def _patch(self, kind: Kind, meta: ObjectMeta, annotations: dict[str, str], rest: dict[str, Any]) -> bytes:
+    async def _patch(
+        self, kind: Kind, meta: ObjectMeta, annotations: dict[str, str], rest: dict[str, Any], tenant: str = ""
+    ) -> bytes:
         metadata = {"uid": meta.uid, "resourceVersion": meta.resource_version, "annotations": annotations}
         path = kind.object_path(quote(meta.name, safe=""), quote(meta.namespace, safe=""))
-        return await self._client.patch(path, _encode({"metadata": metadata, **rest}), MERGE)
+        body = _encode({"metadata": metadata, **rest})
+        return await self._client.patch(path, body, MERGE, tenant=tenant)
 
 
 def _kept(meta: ObjectMeta, name: str) -> dict[str, str]:

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import yaml
 
+from kscheduler.api.manifest_yaml import LOADER
 from kscheduler.config.errors import ConfigError, Problem
-from kscheduler.config.reading.yaml_tree import LOADER, parse_yaml
+from kscheduler.config.reading.yaml_tree import parse_yaml
 
 _MARK: Final = re.compile(r"line (\d+), column (\d+)")
 """How the parser's own mistakes name their place."""

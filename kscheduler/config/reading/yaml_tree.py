@@ -11,7 +11,6 @@ a second and 50 MiB with libyaml. If PyYAML was built without libyaml, its own p
 checks, at about a twentieth of the speed. JSON is read the same way, as YAML includes it.
 """
 
-import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Any, Final
 
 import yaml
 
+from kscheduler.api.manifest_yaml import LOADER, plain_scalar
 from kscheduler.config.errors import ConfigError, config_error
 
 MAX_BYTES = 2**20
@@ -27,25 +27,11 @@ _TOO_DEEP: Final = "exceeded maximum nesting depth"
 """libyaml's own words since 0.2.6: it looks a thousand characters ahead, and may say so before we have counted."""
 MAX_VALUES = 20_000
 """Names, scalars, lists and objects together. A profile with everything written out has about 500."""
-MAX_UINT64 = 2**64 - 1
-
-LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""PyYAML's loader on libyaml, or its loader in Python if libyaml is missing."""
-
 Tree = Any
 """None, bool, int, float, str, or a list or dict (with str keys) of these."""
 
-_WORDS: dict[str, bool | None] = {
-    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
-    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
-    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
-}
-_INTEGER = re.compile(r"([-+]?)(?:0([bB][01]+|[oO]?[0-7]+|[xX][0-9a-fA-F]+)|(0|[1-9][0-9]*))")
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 """The parser in Python turns the escape `\\ud800` into a surrogate; libyaml rejects it."""
-_BASES = {"b": 2, "o": 8, "x": 16}
-_LONGEST_INTEGER = 80
 
 
 class _FaultError(Exception):
@@ -187,34 +173,7 @@ def _scalar(event: yaml.ScalarEvent) -> Tree:
     # `implicit[0]` is PyYAML's name for "plain and untagged": only such text may be a number, a boolean or null.
     if not event.implicit[0] or event.style:
         return event.value
-    if event.value in _WORDS:
-        return _WORDS[event.value]
-    return _number(event)
-
-
-def _number(event: yaml.ScalarEvent) -> Tree:
-    text = event.value
-    if text[0] not in "+-.0123456789":
-        return text
-    plain = text.replace("_", "") if text[0] != "." else text
-    integer = _INTEGER.fullmatch(plain) if len(plain) <= _LONGEST_INTEGER else None
-    if integer:
-        value = _integer(*integer.groups())
-        if -(2**63) <= value <= MAX_UINT64:
-            return value
-    if plain.lstrip("+-").lower() in (".nan", ".inf"):
-        raise _FaultError(f"{text} is not a number that JSON knows", event)
-    if not _FLOAT.fullmatch(plain):
-        return text
-    number = float(plain)
-    return number if math.isfinite(number) else text
-
-
-def _integer(sign: str, based: str | None, decimal: str | None) -> int:
-    if decimal is not None:
-        magnitude = int(decimal)
-    else:
-        digits = based or "0"
-        base = _BASES.get(digits[0].lower())
-        magnitude = int(digits[1:], base) if base else int(digits, 8)
-    return -magnitude if sign == "-" else magnitude
+    try:
+        return plain_scalar(event.value)
+    except ValueError as error:
+        raise _FaultError(str(error), event) from None

@@ -17,8 +17,8 @@ from kscheduler.api.kinds import DEVICE_TAINT_RULES, KINDS, NODES, PODS, RESOURC
 from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import group_apis
 from kscheduler.client.errors import APIError, ClientError
+from kscheduler.client.lists import ListDecoder
 from kscheduler.client.rest import APIClient
-from kscheduler.client.watch import ListDecoder
 from kscheduler.explain.questions.as_if import locally_defaulted, question_about_new
 from kscheduler.explain.questions.membership import asked_group_of, waiting_group_of
 from kscheduler.explain.questions.question import (

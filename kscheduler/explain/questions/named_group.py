@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
+from kscheduler.client.lists import ListDecoder
 from kscheduler.client.rest import APIClient
-from kscheduler.client.watch import ListDecoder
 from kscheduler.explain.questions.live import UnknownPodError
 from kscheduler.informers.progress import PAGE_SIZE
 from kscheduler.state.pod_groups.group_apis import KUBERNETES, OTHER_APIS

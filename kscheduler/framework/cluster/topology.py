@@ -36,6 +36,9 @@ class HeldTerm:
     """The number of holders on each row."""
     match: PodMatch
     """The pods that it selects; match, key and weight together identify the term."""
+    times: int = 1
+    """How many terms of these holders it stands for: where very many select a pod, those with the same key, weight and
+    holders are one, and `match` is that of the first."""
 
 
 @dataclass(frozen=True, slots=True)

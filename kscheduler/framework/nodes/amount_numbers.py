@@ -12,6 +12,8 @@ from typing import Final
 from kscheduler.framework.nodes.node_info import NodeInfo
 
 _KEPT: Final = 1024
+_MOST_RESOURCES: Final = 128
+"""A node with more, offered and used, gets a new number each time."""
 _NUMBERS: Final = count()
 
 
@@ -25,6 +27,8 @@ class AmountNumbers:
 
     def of(self, info: NodeInfo) -> int:
         """The number for what the node offers and its pods use now."""
+        if len(info.allocatable) + len(info.requested) > _MOST_RESOURCES:
+            return next(_NUMBERS)
         allocatable, requested = tuple(info.allocatable.items()), tuple(info.requested.items())
         amounts = allocatable, requested, info.nonzero_cpu, info.nonzero_memory, len(info.pods)
         number = self._known.get(amounts)

@@ -1,7 +1,9 @@
 """A node label as a column of small integers.
 
 A label key that any pod refers to gets a column: each row holds the number of its value, 0 if the label is missing. A
-requirement is then evaluated once per *distinct value* and spread over the rows by a lookup.
+requirement is then evaluated once per *distinct value* and spread over the rows by a lookup. The verdicts by value are
+made by lookups and whole-array operations, never by a loop over all values: a pod may bring ten thousand requirements
+on `kubernetes.io/hostname`, which has as many values as there are nodes.
 """
 
 from collections.abc import Collection, Sequence
@@ -9,14 +11,20 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kscheduler.api.selectors import Operator, Requirement
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.api.selectors import Operator, Requirement, parse_int64
+from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
 
 Mask = NDArray[np.bool_]
 
 _KEPT_TABLES = 256
+_KEPT_BYTES = 256 * 1024
+"""Of requirements with many values."""
 _WORTH_A_TABLE = 64
 """With more distinct values than this per value of the requirement, comparing numbers is cheaper."""
+
+
+def _weight(requirement: Requirement, _: Mask) -> int:
+    return 128 * len(requirement.values)
 
 
 class LabelColumn:
@@ -27,7 +35,9 @@ class LabelColumn:
         """Per row the index into `values`; 0 is "no such label"."""
         self.values: list[str | None] = [None]
         self._id_of: dict[str | None, int] = {None: 0}
-        self._tables: RecentlyUsed[Requirement, Mask] = RecentlyUsed(_KEPT_TABLES)
+        self._tables: RecentlyUsed[Requirement, Mask] = RecentlyUsedByWeight(_KEPT_TABLES, _KEPT_BYTES, _weight)
+        self._integers: tuple[NDArray[np.int64], Mask] | None = None
+        """By value its number, and whether it is one; made when Gt or Lt asks, anew with more values."""
 
     @classmethod
     def of(cls, values: Sequence[str | None]) -> "LabelColumn":
@@ -74,7 +84,44 @@ class LabelColumn:
         table = self._tables.use(requirement)
         known = 0 if table is None else len(table)
         if known < len(self.values):
-            more = np.fromiter((requirement.matches_value(value) for value in self.values[known:]), dtype=np.bool_)
+            more = self._verdicts(requirement, known)
             table = self._tables[requirement] = more if table is None else np.concatenate([table, more])
         assert table is not None  # noqa: S101  `values` has at least the entry for a missing label
         return table
+
+    def _verdicts(self, requirement: Requirement, first: int) -> Mask:
+        """Whether each value from number `first` on satisfies the requirement: bool."""
+        size = len(self.values) - first
+        match requirement.operator:
+            case Operator.GT | Operator.LT:
+                numbers, is_number = self._as_integers()
+                is_beyond = (
+                    numbers > requirement.bound if requirement.operator is Operator.GT else numbers < requirement.bound
+                )
+                return (is_beyond & is_number)[first:]
+            case Operator.IN | Operator.NOT_IN:
+                is_in = requirement.operator is Operator.IN
+                verdicts = np.full(size, not is_in)
+                numbers_in_both = self._numbers_of(requirement.values, first)
+                verdicts[numbers_in_both] = is_in
+                return verdicts
+            case _:
+                verdicts = np.full(size, requirement.operator is Operator.EXISTS)
+                if not first:
+                    verdicts[0] = requirement.matches_value(None)
+                return verdicts
+
+    def _numbers_of(self, values: Collection[str], first: int) -> list[int]:
+        """The values' numbers, less `first`, of those that are in the column; costs the shorter of the two lists."""
+        if len(values) < len(self.values) - first:
+            numbers = [self._id_of.get(value, -1) - first for value in values]
+            return [number for number in numbers if number >= 0]
+        return [number for number, value in enumerate(self.values[first:]) if value in values]
+
+    def _as_integers(self) -> tuple[NDArray[np.int64], Mask]:
+        if self._integers is None or len(self._integers[0]) != len(self.values):
+            parsed = [None if value is None else parse_int64(value) for value in self.values]
+            numbers = np.fromiter((number or 0 for number in parsed), dtype=np.int64, count=len(parsed))
+            is_number = np.fromiter((number is not None for number in parsed), dtype=np.bool_, count=len(parsed))
+            self._integers = numbers, is_number
+        return self._integers

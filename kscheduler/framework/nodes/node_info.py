@@ -37,6 +37,7 @@ class NodeInfo:
         self.pods: dict[str, PodInfo] = {}
         """By UID."""
         self.requested: dict[str, int] = {}
+        """The pods' requests by resource, without most of those that are 0."""
         self.nonzero_cpu = 0
         self.nonzero_memory = 0
         self.allocatable: Mapping[str, int] = {}
@@ -97,8 +98,13 @@ class NodeInfo:
             self.add_pod(pod)
 
     def _count(self, pod: PodInfo, sign: int) -> None:
+        requested = self.requested
         for name, amount in pod.accounted.items():
-            self.requested[name] = self.requested.get(name, 0) + sign * amount
+            total = requested.get(name, 0) + sign * amount
+            if total or sign > 0:
+                requested[name] = total
+            else:
+                requested.pop(name, None)  # tenants choose names: one that nobody asks for any more must not stay
         cpu, memory = pod.nonzero_accounted
         self.nonzero_cpu += sign * cpu
         self.nonzero_memory += sign * memory

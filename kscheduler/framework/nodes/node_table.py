@@ -8,6 +8,7 @@ int64 and saturate (exact sums are in `NodeInfo`), and they change in place: cop
 Two lookups are sparse because nearly all rows are empty there: images by name, and host ports by (protocol, port).
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from hashlib import blake2b
@@ -80,13 +81,17 @@ class NodeTable:
             MEMORY: MEMORY_INDEX,
             EPHEMERAL_STORAGE: EPHEMERAL_STORAGE_INDEX,
         }
-        """Resource name to its index in the first axis of `allocatable` and `requested`."""
+        """Resource name to its index in the first axis of `allocatable` and `requested`.
+
+        The native ones, and what nodes offer. What pods alone name has no column: a pod may bring twenty thousand
+        names, and no node has room for any of them.
+        """
         self.resources_version = 0
         """Changes when a resource is added, and when unused resources are removed."""
         self.allocatable: NDArray[np.int64] = np.zeros((3, self.capacity), dtype=np.int64)
         """[resource, row]; cpu in thousandths, everything else in units."""
         self.requested: NDArray[np.int64] = np.zeros((3, self.capacity), dtype=np.int64)
-        """[resource, row]: the sum over the row's pods."""
+        """[resource, row]: the sum over the row's pods, of the resources that nodes offer."""
         self.nonzero_requested: NDArray[np.int64] = np.zeros((2, self.capacity), dtype=np.int64)
         """[cpu | memory, row]: the sum with the defaults that scoring presumes for pods without requests."""
         self.is_live: NDArray[np.bool_] = np.zeros(self.capacity, dtype=np.bool_)
@@ -128,6 +133,11 @@ class NodeTable:
         self._free: list[int] = list(range(self.capacity - 1, -1, -1))
         self._labels: RecentlyUsed[str, LabelColumn] = RecentlyUsed(_KEPT_LABEL_COLUMNS)
         self._labels.update((key, LabelColumn(self.capacity)) for key in _FIRST_LABELS)
+        self._label_keys: Counter[str] = Counter()
+        """The label keys that nodes have, with the number of nodes."""
+        self._labels_at: list[Mapping[str, str]] = [{}] * self.capacity
+        """The labels that `_label_keys` counts of a row."""
+        self._label_of_nobody = LabelColumn(self.capacity)
         self._rows: Rows | None = None
         self._name_at: list[str] = [""] * self.capacity
         self._names: tuple[str, ...] | None = None
@@ -191,15 +201,29 @@ class NodeTable:
 
     def matches(self, requirement: Requirement, rows: Rows) -> Mask:
         """Which rows' labels satisfy the requirement: bool, shape of `rows`."""
+        if requirement.key not in self._label_keys:
+            return np.full(len(rows), requirement.matches_value(None))
         return self._label(requirement.key).matches(requirement, rows)
 
     def matches_term(self, term: NodeTerm, rows: Rows) -> Mask:
-        """Which rows satisfy a node selector term: bool, shape of `rows`."""
+        """Which rows satisfy a node selector term: bool, shape of `rows`.
+
+        A pod may bring tens of thousands of requirements. Those on keys that no node has are answered without a
+        column, and no column is looked at once no row is left.
+        """
         if term.nothing:
             return np.zeros(len(rows), dtype=np.bool_)
+        keys, on_known_keys = self._label_keys, []
+        for requirement in term.joint_labels:
+            if requirement.key in keys:
+                on_known_keys.append(requirement)
+            elif not requirement.matches_value(None):
+                return np.zeros(len(rows), dtype=np.bool_)
         matched = np.ones(len(rows), dtype=np.bool_)
-        for requirement in term.labels:
-            matched &= self.matches(requirement, rows)
+        for tried, requirement in enumerate(on_known_keys):
+            if tried and not matched.any():
+                return matched
+            matched &= self._label(requirement.key).matches(requirement, rows)
         for requirement in term.fields:
             (name,) = requirement.values
             is_named = rows == self.row_of(name)
@@ -209,7 +233,9 @@ class NodeTable:
     def matches_any(self, terms: Iterable[NodeTerm], rows: Rows) -> Mask:
         """Which rows satisfy at least one of the terms: bool, shape of `rows`."""
         matched = np.zeros(len(rows), dtype=np.bool_)
-        for term in terms:
+        for tried, term in enumerate(terms):
+            if tried and matched.all():
+                return matched
             matched |= self.matches_term(term, rows)
         return matched
 
@@ -285,6 +311,7 @@ class NodeTable:
             self.ports.remove(row, pod.host_ports)
         del self._row_of[info.name]
         self._name_at[row] = ""
+        self._count_label_keys(row, {})
         self.infos[row] = None
         self.is_live[row] = False
         self.allowed_pods[row] = 0
@@ -351,6 +378,7 @@ class NodeTable:
         self.feature_set[row] = self.feature_sets.put(row, frozenset(node.status.declared_features))
         self.name_hash[row] = stable_hash(self.tie_name(info.name))
         self.images.add(row, node.status.images)
+        self._count_label_keys(row, node.metadata.labels)
         for key, column in list(self._labels.items()):
             column.set(row, node.metadata.labels.get(key))
             if column.is_wasteful(len(self)):
@@ -360,10 +388,10 @@ class NodeTable:
         self.node_columns_version += 1
 
     def _set_sums(self, row: int, info: NodeInfo) -> None:
+        self.requested[:, row] = 0
         for name, amount in info.requested.items():
-            if name not in self.resources:
-                self._add_resource(name)
-            self.requested[self.resources[name], row] = clamped(amount)
+            if name in self.resources:
+                self.requested[self.resources[name], row] = clamped(amount)
         self.nonzero_requested[0, row] = clamped(info.nonzero_cpu)
         self.nonzero_requested[1, row] = clamped(info.nonzero_memory)
         self.pod_count[row] = len(info.pods)
@@ -376,40 +404,51 @@ class NodeTable:
         self.row_changes.append(row)
         self.amount_changes.append(row)
 
+    def _count_label_keys(self, row: int, labels: Mapping[str, str]) -> None:
+        before = self._labels_at[row]
+        self._labels_at[row] = labels
+        if before.keys() == labels.keys():
+            return
+        for key in before.keys() - labels.keys():
+            self._label_keys[key] -= 1
+            if not self._label_keys[key]:
+                del self._label_keys[key]
+        self._label_keys.update(labels.keys() - before.keys())
+
     def _label(self, key: str) -> LabelColumn:
         column = self._labels.use(key)
         if column is None:
+            if key not in self._label_keys:
+                return self._label_of_nobody  # a column for each key that pods name would let them fill the table
             labels = [() if info is None or info.node is None else info.node.metadata.labels for info in self.infos]
             column = self._labels[key] = LabelColumn.of([found.get(key) if found else None for found in labels])
         return column
 
     def _add_resource(self, name: str) -> None:
         self.resources[name] = len(self.allocatable)
-        row = np.zeros((1, self.capacity), dtype=np.int64)
-        self.allocatable = np.concatenate([self.allocatable, row])
-        self.requested = np.concatenate([self.requested, row])
+        offered = np.zeros((1, self.capacity), dtype=np.int64)
+        # Pods may have named the resource before any node did: their sums are counted from now on.
+        sums = (0 if info is None else clamped(info.requested.get(name, 0)) for info in self.infos)
+        requested = np.fromiter(sums, dtype=np.int64, count=self.capacity)
+        self.allocatable = np.concatenate([self.allocatable, offered])
+        self.requested = np.concatenate([self.requested, requested.reshape(1, -1)])
         self.resources_version = next(_RESOURCE_VERSIONS)
 
     def _forget_unused_resources(self) -> None:
-        """Remove unused resources: anyone who can create pods can invent resource names, and each takes two columns.
+        """Remove the resources that no node offers any more: each takes two columns.
 
-        Walks over all pods, but only when there are twice as many names as were in use the last time.
+        Walks over all nodes, but only when there are twice as many names as were in use the last time.
         """
         if len(self.resources) <= self._sweep_resources_at:
             return
-        infos = [info for info in self.infos if info is not None]
-        allocatable = (info.allocatable for info in infos)
-        requested = (pod.accounted for info in infos for pod in info.pods.values())
-        used = set(chain(_NATIVE, *allocatable, *requested))
+        allocatable = (info.allocatable for info in self.infos if info is not None)
+        used = set(chain(_NATIVE, *allocatable))
         kept = [name for name in self.resources if name in used]
         places = [self.resources[name] for name in kept]
         self.allocatable, self.requested = self.allocatable[places], self.requested[places]
         self.resources = {name: place for place, name in enumerate(kept)}
         self.resources_version = next(_RESOURCE_VERSIONS)
         self._sweep_resources_at = max(self._least_resources, 2 * len(kept))
-        for info in infos:  # resources that no pod requests any more are still there with an amount of 0
-            if not info.requested.keys() <= used:
-                info.requested = {name: amount for name, amount in info.requested.items() if name in used}
 
     def _grow(self) -> None:
         """Double the rows."""
@@ -418,12 +457,13 @@ class NodeTable:
             setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, old))))
         for name in _PER_ROW:
             setattr(self, name, np.pad(getattr(self, name), (0, old)))
-        for column in self._labels.values():
+        for column in (*self._labels.values(), self._label_of_nobody):
             column.grow(self.capacity)
         for log in (self.row_changes, self.node_changes, self.amount_changes):
             log.lengthen(min(_CHANGES_PER_ROW * self.capacity, _MOST_CHANGES))
         self.infos.extend([None] * old)
         self._name_at.extend([""] * old)
+        self._labels_at.extend([{}] * old)
         self._free.extend(range(self.capacity - 1, old - 1, -1))
 
 

@@ -267,11 +267,12 @@ def _claims(pod: PodInfo) -> tuple[str, ...]:
 
 
 def _sums(pods: Sequence[PodInfo], resources: Mapping[str, int]) -> list[list[int]]:
-    """[resource, pod]: requests by resource, then cpu and memory as scoring presumes."""
+    """[resource, pod]: requests by resource that nodes offer, then cpu and memory as scoring presumes."""
     sums = [[0] * len(pods) for _ in range(len(resources) + 2)]
     for place, pod in enumerate(pods):
         for name, amount in pod.accounted.items():
-            sums[resources[name]][place] = amount if 0 <= amount <= MAX_INT64 else clamped(amount)
+            if name in resources:
+                sums[resources[name]][place] = amount if 0 <= amount <= MAX_INT64 else clamped(amount)
         cpu, memory = pod.nonzero_accounted
         sums[-2][place], sums[-1][place] = clamped(cpu), clamped(memory)
     return sums

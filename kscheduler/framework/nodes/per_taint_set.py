@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.api.core import Taint, Toleration
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
+from kscheduler.bounded.weights import weight_of
 from kscheduler.framework.nodes.interned import Interned
 from kscheduler.framework.nodes.node_table import NodeTable
 
@@ -22,6 +23,9 @@ Tolerations = tuple[Toleration, ...]
 
 KEPT_TABLES: Final = 256
 """Lists of tolerations, the newest: each takes 8 bytes per set of taints, and the list itself."""
+
+_BUDGET_BYTES: Final = 2 * 2**20
+"""Of long lists."""
 
 
 class _Table:
@@ -41,7 +45,9 @@ class PerTaintSet:
     def __init__(self, function: Callable[[Taints, Tolerations], int]) -> None:
         self._function = function
         self._of: Interned[Taints] | None = None
-        self._tables: RecentlyUsed[Tolerations, _Table] = RecentlyUsed(KEPT_TABLES)
+        self._tables: RecentlyUsed[Tolerations, _Table] = RecentlyUsedByWeight(
+            KEPT_TABLES, _BUDGET_BYTES, lambda tolerations, _: weight_of(tolerations)
+        )
 
     def table(self, nodes: NodeTable, tolerations: Tolerations) -> NDArray[np.int64]:
         """A number (int64) per entry of the table's `taint_sets`. Shared and updated in place: do not write or keep."""
@@ -51,7 +57,8 @@ class PerTaintSet:
             self._tables.clear()
         table = self._tables.get(tolerations)
         if table is None:
-            table = self._tables[tolerations] = _Table(self._numbers(tolerations, sets, 0), sets.changes.position)
+            table = _Table(self._numbers(tolerations, sets, 0), sets.changes.position)
+            self._tables[tolerations] = table
         elif table.seen != sets.changes.position or len(table.numbers) != len(sets):
             self._follow(table, tolerations, sets)
         return table.numbers

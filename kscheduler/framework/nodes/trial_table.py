@@ -131,7 +131,8 @@ class TrialTable(NodeTable):
         info = self.info(row)
         self.requested[:, row] = 0
         for name, amount in info.requested.items():
-            self.requested[self.resources[name], row] = clamped(amount)
+            if name in self.resources:
+                self.requested[self.resources[name], row] = clamped(amount)
         self.nonzero_requested[:, row] = clamped(info.nonzero_cpu), clamped(info.nonzero_memory)
 
     def _removed_from(self, row: int) -> list[PodInfo]:

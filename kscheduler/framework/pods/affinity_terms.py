@@ -9,8 +9,10 @@ from typing import Final
 
 from kscheduler.api.core import Affinity, Pod, PodAffinity, PodAffinityTerm
 from kscheduler.api.selectors import Selector, parse_label_selector
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
+from kscheduler.bounded.weights import weight_of
 from kscheduler.framework.pods.pod_match import PodMatch
+from kscheduler.framework.pods.pod_weight import COSTLY
 
 _NO_AFFINITY = PodAffinity()
 
@@ -38,6 +40,9 @@ class AffinityTerms:
     """Both preferred lists in one, with negative weights for anti-affinity: the terms that apply to newcomers."""
     all_required_affinity: PodMatch | None = None
     """The pods that satisfy all required affinity terms: no others count for any of the terms."""
+    are_too_many: bool = False
+    """They have so many entries (`pod_weight`) that, once the pod is on a node, what they prefer of others is not
+    counted: it earns nodes no points in the decisions about other pods."""
 
 
 NO_TERMS = AffinityTerms()
@@ -45,7 +50,10 @@ NO_TERMS = AffinityTerms()
 
 _MOST_KNOWN: Final = 1024
 """Two kilobytes each."""
-_known: RecentlyUsed[tuple[int, str], tuple[Affinity, AffinityTerms]] = RecentlyUsed(_MOST_KNOWN)
+_KNOWN_BYTES: Final = 4 * 2**20
+_known: RecentlyUsed[tuple[int, str], tuple[Affinity, AffinityTerms]] = RecentlyUsedByWeight(
+    _MOST_KNOWN, _KNOWN_BYTES, lambda _, known: weight_of(known[0])
+)
 """By identity of the affinity and by namespace: informers share equal values, so a Deployment's pods have the same
 affinity object. Entries cannot be stale: an affinity is immutable, and while it is held here its id is not reused.
 """
@@ -67,14 +75,22 @@ def _terms(affinity: Affinity, namespace: str) -> AffinityTerms:
     near, far = affinity.pod_affinity or _NO_AFFINITY, affinity.pod_anti_affinity or _NO_AFFINITY
     required = _required(near, namespace)
     liked, disliked = _preferred(near, namespace), _preferred(far, namespace)
+    repelling = _required(far, namespace)
     return AffinityTerms(
+        are_too_many=sum(map(_entries, (*required, *repelling, *liked, *disliked))) > COSTLY,
         required_affinity=required,
-        required_anti_affinity=_required(far, namespace),
+        required_anti_affinity=repelling,
         preferred_affinity=liked,
         preferred_anti_affinity=disliked,
         preferred_by_both=(*liked, *(replace(term, weight=-term.weight) for term in disliked)),
         all_required_affinity=_all_of([term.match for term in required]) if required else None,
     )
+
+
+def _entries(term: AffinityTerm) -> int:
+    match = term.match
+    of_labels = sum(1 + len(need.values) for selector in match.selectors for need in selector.requirements)
+    return 1 + len(match.namespaces) + of_labels
 
 
 def _required(affinity: PodAffinity, namespace: str) -> tuple[AffinityTerm, ...]:
@@ -100,11 +116,11 @@ def _match(term: PodAffinityTerm, namespace: str) -> PodMatch:
 
 def _all_of(matches: Sequence[PodMatch]) -> PodMatch:
     """The intersection of the sets. Sets that differ in their selectors only are merged into a single one."""
-    selectors: dict[tuple[frozenset[str], Selector | None], tuple[Selector, ...]] = {}
+    selectors: dict[tuple[frozenset[str], Selector | None], dict[Selector, None]] = {}
     for match in matches:
         where = match.namespaces, match.namespace_selector
-        selectors[where] = tuple(dict.fromkeys((*selectors.get(where, ()), *match.selectors)))
+        selectors.setdefault(where, {}).update(dict.fromkeys(match.selectors))
     merged: PodMatch | None = None
     for (namespaces, namespace_selector), pod_selectors in selectors.items():
-        merged = PodMatch(namespaces, namespace_selector, pod_selectors, also=merged)
+        merged = PodMatch(namespaces, namespace_selector, tuple(pod_selectors), also=merged)
     return merged or matches[0]

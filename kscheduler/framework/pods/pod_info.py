@@ -12,7 +12,7 @@ import msgspec
 
 from kscheduler.api import selectors
 from kscheduler.api.core import Container, NodeAffinity, Pod, PodStatus, Toleration
-from kscheduler.framework.pods import requests
+from kscheduler.framework.pods import pod_weight, requests
 from kscheduler.framework.pods.affinity_terms import AffinityTerms, affinity_terms
 from kscheduler.framework.pods.requests import Requests, Resizing
 from kscheduler.framework.pods.spread_constraint import SpreadConstraint, parse_spread_constraint
@@ -130,6 +130,11 @@ class PodInfo:
     def tolerations(self) -> tuple[Toleration, ...]:
         """`spec.tolerations`."""
         return self.pod.spec.tolerations
+
+    @cached_property
+    def is_costly(self) -> bool:
+        """Whether it has so many entries that it must wait behind others (`pod_weight`)."""
+        return pod_weight.weight_of(self.pod) > pod_weight.COSTLY
 
     @cached_property
     def requests(self) -> Requests:

@@ -37,6 +37,14 @@ class PodMatch:
         selector = self.namespace_selector
         return selector is not None and selector.is_empty and not selector.nothing
 
+    @property
+    def size(self) -> int:
+        """How many namespaces, requirements and values it names: what it takes in memory follows from that."""
+        named = len(self.namespaces) + sum([selector.size for selector in self.selectors])
+        if self.namespace_selector is not None:
+            named += self.namespace_selector.size
+        return named if self.also is None else named + self.also.size
+
     def names(self, namespace: str, labels: Mapping[str, str] | None) -> bool:
         """Whether the set covers a namespace with these labels (`None`: unknown), with `also` taken into account."""
         return self._names(namespace, labels) and (self.also is None or self.also.names(namespace, labels))

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from kscheduler.api.core import Pod
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.status import DECISION_ENDED
 
 
 @dataclass(slots=True)
@@ -39,6 +40,8 @@ class QueuedPodInfo:
     """It was moved by the safety net and not by an event: a hint is missing."""
     flushed_at: float = 0.0
     """When the safety net last looked at it, where that is remembered."""
+    overruns: int = 0
+    """Attempts in a row in which deciding took too long and was ended; leads to a longer back-off."""
     gate_reasons: tuple[str, ...] = ()
     """Why the gating plugin keeps it out, as PreEnqueue has answered last; no condition tells it."""
     told_gates: frozenset[str] = frozenset()
@@ -49,12 +52,33 @@ class QueuedPodInfo:
         """`namespace/name`."""
         return self.pod.key
 
+    @property
+    def is_costly(self) -> bool:
+        """Whether deciding about it may take long: it has very many entries, or has already taken too long."""
+        return self.overruns > 0 or self.pod.is_costly
+
     def forgive(self, old: Pod, new: Pod) -> bool:
-        """Reset refusals and bugs if its owner has changed the pod; whether that shortens its wait."""
-        if not (self.refusals or self.bugs) or not _is_edited(old, new):
+        """Reset refusals, bugs and overruns if its owner has changed the pod; whether that shortens its wait."""
+        if not (self.refusals or self.bugs or self.overruns) or not _is_edited(old, new):
             return False
-        self.refusals = self.bugs = 0
+        self.refusals = self.bugs = self.overruns = 0
         return True
+
+
+def newly_queued(pod: PodInfo, now: float) -> QueuedPodInfo:
+    """A pod that has just come. What its condition tells of a decision that was ended holds on.
+
+    A leader that has just been elected sees its pods like this: one that held up the last leader is tried last, and
+    with little time.
+    """
+    queued = QueuedPodInfo(pod, timestamp=now)
+    conditions = pod.pod.status.conditions
+    if conditions and any(
+        each.type == "PodScheduled" and each.status == "False" and each.message.startswith(DECISION_ENDED)
+        for each in conditions
+    ):
+        queued.overruns = 1
+    return queued
 
 
 def priority_order(queued: QueuedPodInfo) -> tuple[int, float]:

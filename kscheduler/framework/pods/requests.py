@@ -18,7 +18,8 @@ from typing import Final
 
 from kscheduler.api.core import Container, ContainerStatus, Pod, ResourceList, ResourceRequirements
 from kscheduler.api.quantity import MAX_INT64, nano_value
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
+from kscheduler.bounded.weights import weight_of
 
 Requests = Mapping[str, int]
 """Resource name to amount: cpu in thousandths, everything else in units."""
@@ -90,7 +91,14 @@ class _Sums:
 
 _KEPT_SUMS: Final = 2048
 """Half a kilobyte each, plus the containers that an entry holds."""
-_sums: RecentlyUsed[tuple[int, int, Resizing], _Sums] = RecentlyUsed(_KEPT_SUMS)
+_SUMS_BYTES: Final = 4 * 2**20
+
+
+def _weight(_: tuple[int, int, Resizing], sums: _Sums) -> int:
+    return weight_of((sums.containers, sums.statuses))
+
+
+_sums: RecentlyUsed[tuple[int, int, Resizing], _Sums] = RecentlyUsedByWeight(_KEPT_SUMS, _SUMS_BYTES, _weight)
 """By the identity of both, and the rule: informers share the containers of like pods."""
 
 
@@ -171,14 +179,15 @@ def _container_nanos(pod: Pod, request_of: RequestOf, defaults: Mapping[str, int
     sidecars: Nanos = {}
     most: Nanos = {}
     for container in spec.init_containers:
-        level = request(container)
+        # While it starts, the sidecars before it run. Only its own resources can exceed the peak so far: looking at
+        # those of all sidecars each time would be quadratic in a pod with thousands of them.
+        own = request(container)
         if container.restart_policy == "Always":
-            add_amounts(total, level)
-            add_amounts(sidecars, level)
-            level = sidecars
+            add_amounts(total, own)
+            add_amounts(sidecars, own)
+            raise_amounts(most, {name: sidecars[name] for name in own})
         else:
-            add_amounts(level, sidecars)
-        raise_amounts(most, level)
+            raise_amounts(most, {name: amount + sidecars.get(name, 0) for name, amount in own.items()})
     raise_amounts(total, most)
     return total
 

@@ -7,6 +7,7 @@ number for each; the plugin translates the numbers. Counting reasons then costs 
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from kscheduler.framework.nodes.node_table import Codes, Rows
 from kscheduler.framework.status import SUCCESS, Code, Status
 
 NO_NODES_AVAILABLE = "no nodes available to schedule pods"
+LONGEST_REASONS: Final = 32_768
+"""Characters of a message; as many as the API lets a condition have elsewhere (`metav1.Condition`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,4 +98,15 @@ class FitError:
                 for reason in status.reasons:
                     counts[reason] += count
         histogram = sorted(f"{count} {reason}" for reason, count in counts.items())
-        return f" {', '.join(histogram)}." if histogram else ""
+        return f" {_within_bounds(histogram)}." if histogram else ""
+
+
+def _within_bounds(histogram: list[str]) -> str:
+    """The reasons, comma-separated. Those that do not fit are counted: a pod may lack twenty thousand resources."""
+    shown, length = 0, 0
+    while shown < len(histogram) and length + len(histogram[shown]) <= LONGEST_REASONS:
+        length += len(histogram[shown]) + 2
+        shown += 1
+    if shown == len(histogram):
+        return ", ".join(histogram)
+    return ", ".join([*histogram[:shown], f"and {len(histogram) - shown} other reasons"])

@@ -16,7 +16,7 @@ import numpy as np
 
 from kscheduler.api.core import Node
 from kscheduler.api.devices import AllocationResult, ResourceClaim
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
 from kscheduler.devices.slices import SliceIndex
 from kscheduler.framework.cluster.devices import Devices
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
@@ -27,6 +27,7 @@ Answer = Sequence[AllocationResult] | int
 _UNKNOWN: Final = 1
 """No code of Filter: those are negative, and 0 passes."""
 MOST_TEMPLATES: Final = 16
+_TEMPLATES_BYTES: Final = 8 * 2**20
 MOST_ANSWERS: Final = 50_000
 """Of all templates together: a kilobyte each."""
 
@@ -118,7 +119,9 @@ class AnswersByTemplate:
     """The answers for each group of claims that ask for the same."""
 
     def __init__(self) -> None:
-        self._kept: RecentlyUsed[bytes, KeptAnswers] = RecentlyUsed(MOST_TEMPLATES)
+        self._kept: RecentlyUsed[bytes, KeptAnswers] = RecentlyUsedByWeight(
+            MOST_TEMPLATES, _TEMPLATES_BYTES, lambda key, _: len(key)
+        )
         self._classes = -1
 
     def of(self, claims: Sequence[ResourceClaim]) -> KeptAnswers:

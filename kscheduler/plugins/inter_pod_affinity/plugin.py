@@ -160,7 +160,7 @@ class InterPodAffinity(Plugin):
         if requires_nothing and not held:
             return SKIPPED
         count = partial(by_key, nodes, self._counters, self._own_domains)
-        repelling = count((group.topology_key, group.holders, 1) for group in held)
+        repelling = count((group.topology_key, group.holders, group.times) for group in held)
         if requires_nothing and all(counts.is_empty for counts in repelling.values()):
             return SKIPPED
         avoided, wanted = count(self._avoided(terms)), count(self._wanted(terms))
@@ -309,9 +309,9 @@ class InterPodAffinity(Plugin):
             yield term.topology_key, counters.matching(term.match), -term.weight
         if self._hard_weight > 0:
             for held in counters.required_affinity(pod):
-                yield held.topology_key, held.holders, self._hard_weight
+                yield held.topology_key, held.holders, self._hard_weight * held.times
         for held in counters.preferred(pod):
-            yield held.topology_key, held.holders, held.weight
+            yield held.topology_key, held.holders, held.weight * held.times
 
     # --- hints --------------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
+from kscheduler.bounded.weights import weight_of
 from kscheduler.framework.cluster.workload_listers import WorkloadListers
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.spread_constraint import SpreadConstraint, counted_by
@@ -20,8 +21,17 @@ ByAction = Mapping[str, tuple[SpreadConstraint, ...]]
 _NONE: Final[ByAction] = {}
 _KEPT: Final = 4096
 """The most sets of services and controller that are kept, about 3 KB each."""
+_KEPT_BYTES: Final = 2 * 2**20
+"""Of those with long selectors."""
 _LEAST_SWEPT: Final = 256
 """Above this size, entries whose controller is deleted or changed are swept, each time the number has doubled."""
+
+
+def _weight(_: object, entry: tuple[Selecting, ByAction]) -> int:
+    found, _ = entry
+    return weight_of([service.spec for service in found.services]) + weight_of(
+        found.controller.spec if found.controller is not None else None
+    )
 
 
 class DeducedConstraints:
@@ -29,7 +39,9 @@ class DeducedConstraints:
 
     def __init__(self, defaults: Sequence[SpreadConstraint]) -> None:
         self._defaults = defaults
-        self._known: RecentlyUsed[tuple[str, tuple[int, ...], int], tuple[Selecting, ByAction]] = RecentlyUsed(_KEPT)
+        self._known: RecentlyUsed[tuple[str, tuple[int, ...], int], tuple[Selecting, ByAction]] = RecentlyUsedByWeight(
+            _KEPT, _KEPT_BYTES, _weight
+        )
         self._sweep_at = _LEAST_SWEPT
 
     def of(self, pod: PodInfo, workloads: WorkloadListers) -> ByAction:

@@ -34,6 +34,8 @@ from kscheduler.plugins.pod_topology_spread.key_columns import Feasible, KeyColu
 
 _BUDGET_BYTES: Final = 64 * 2**20
 _OWN_BYTES: Final = 2048
+_BYTES_PER_PART: Final = 256
+"""A requirement of a constraint's selector, or a value of one."""
 """What a layout takes besides its arrays."""
 _MOST: Final = 1024
 """The most layouts kept: without a limit, those of past releases would pile up while no node changes."""
@@ -168,7 +170,8 @@ def _layout(
     feasible = known.feasible(
         tuple(constraint.topology_key for constraint in constraints), needs_all_keys=needs_all_keys
     )
-    size = _OWN_BYTES + sum(16 * len(each.counting) + 9 * each.column.size for each in domains)
+    parsed = sum([_BYTES_PER_PART * each.selector.size for each in constraints])
+    size = _OWN_BYTES + parsed + sum(16 * len(each.counting) + 9 * each.column.size for each in domains)
     return Layout(constraints, nodes, nodes.node_columns_version, needs_all_keys, domains, size, feasible, compares)
 
 

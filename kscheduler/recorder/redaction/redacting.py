@@ -10,7 +10,6 @@ from typing import Any, Final
 import yaml
 
 from kscheduler.api.meta import KubeObject
-from kscheduler.bounded import yaml_objects
 from kscheduler.recorder.entries import Op, Output
 from kscheduler.recorder.redaction.pseudonyms import Pseudonyms, numbers_in
 from kscheduler.recorder.redaction.redacted_objects import NAMED_BY_USE, ObjectRedaction
@@ -140,7 +139,7 @@ class KeyedRedaction(Redaction):
         """Label values that the configuration itself asks nodes for must be those of the redacted nodes."""
         text = tree["configuration"]
         if "match" in text:
-            found = self._selectors(yaml_objects.document(text.encode()))
+            found = self._selectors(yaml.safe_load(text))
             text = yaml.safe_dump(found, sort_keys=True, allow_unicode=True, width=120)
         return {**tree, "configuration": text, REDACTED: True}
 

@@ -12,7 +12,7 @@ from kscheduler.recorder.file.blocks import SegmentError
 from kscheduler.recorder.file.directory import SegmentName
 from kscheduler.recorder.segment_reader import SegmentReader
 
-_UNDER_WAY = {How.AWAITED: "extenders are asked, or a search goes on", How.IN_LINE: "it stands in line for extenders"}
+_UNDER_WAY = {How.AWAITED: "extenders are asked, or a search goes on", How.IN_LINE: "it stands in line"}
 
 
 @dataclass(frozen=True, slots=True)

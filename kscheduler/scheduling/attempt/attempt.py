@@ -40,7 +40,6 @@ from kscheduler.scheduling.attempt.skipping import PodSkipping
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.sampling import NodeSampler
-from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.failures.failures import (
     Failure,
@@ -48,6 +47,7 @@ from kscheduler.scheduling.failures.failures import (
     failure_of_record,
     failure_of_status,
 )
+from kscheduler.scheduling.in_time import schedule_in_time
 from kscheduler.scheduling.observations import AttemptResult
 from kscheduler.scheduling.pod_log.lines import MOVES, OUTCOMES, STEPS
 from kscheduler.scheduling.profile import Profile
@@ -119,6 +119,10 @@ class Scheduler:
             return self.decide(queued) if self._consultation.resume(queued) else None
         finally:
             self.lines.decided(queued)
+
+    def let_go(self, queued: QueuedPodInfo) -> bool:
+        """End the attempt of a pod that stood in line and is gone, or needs no node any more; whether it was so."""
+        return self._skipping.lets_go(queued)
 
     def decide_group(self, group: QueuedPodGroup) -> list[Attempt] | GroupConsultation:
         """Find nodes for a group's members and reserve them. The attempts of those that have one now; maybe none.
@@ -228,7 +232,8 @@ class Scheduler:
         """Run the cycle after a long search. A profile that has gone meanwhile still decides, unmeasured."""
         profile, judges = attempt.profile, self._judges
         if judges.profiles.get(profile.name) is not profile:
-            return schedule(profile, attempt.queued.pod, self._context.cache, patience=patience)
+            context = self._context
+            return schedule_in_time(context.clock, profile, attempt.queued.pod, context.cache, patience=patience)
         stopwatch = judges.stopwatches[profile.name]
         stopwatch.start(attempt.queued.pod)
         return self._judge(attempt.queued, profile, stopwatch, patience)
@@ -239,13 +244,33 @@ class Scheduler:
         """Run the cycle. For a pod that the safety net brought back, classes are not used: they may have missed a
         change.
         """
-        cache, judges = self._context.cache, self._judges
+        clock, cache, judges = self._context.clock, self._context.cache, self._judges
         sampler, engine = judges.samplers[profile.name], judges.engines.get(profile.name)
+        if queued.pod.is_costly or queued.overruns:
+            return self._judge_costly(queued, profile, stopwatch, patience)
         if not queued.was_flushed:
-            return schedule(profile, queued.pod, cache, stopwatch, sampler, engine, patience=patience)
-        record = schedule(profile, queued.pod, cache, stopwatch, sampler, patience=patience)
+            return schedule_in_time(clock, profile, queued.pod, cache, stopwatch, sampler, engine, patience=patience)
+        record = schedule_in_time(clock, profile, queued.pod, cache, stopwatch, sampler, patience=patience)
         if record.status.is_success and engine is not None:
             engine.forget_all()
+        return record
+
+    def _judge_costly(
+        self, queued: QueuedPodInfo, profile: Profile, stopwatch: ObservedStopwatch, patience: Patience | None
+    ) -> SchedulingRecord:
+        """The same for a pod that costs much. The next one waits for its share of the time."""
+        context, sampler, began = self._context, self._judges.samplers[profile.name], self._now()
+        record = schedule_in_time(
+            context.clock,
+            profile,
+            queued.pod,
+            context.cache,
+            stopwatch,
+            sampler,
+            patience=patience,
+            has_overrun=queued.overruns > 0,
+        )
+        context.queue.costly_tried(self._now() - began)
         return record
 
     def _activate(self, attempt: Attempt) -> None:

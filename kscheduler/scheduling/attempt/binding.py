@@ -10,13 +10,14 @@ outcome of a request is either certain or unknown:
                                  says so: trying again soon would not help
     connection refused, DNS      certainly not applied: try again
     429                          certainly not applied: try again after Retry-After, with fewer requests at a time
-    timeout, reset, 5xx          unknown: read the pod; if it has no node yet, send the same Binding again. The server
-                                 applies it at most once, so the second answer settles the first.
+    timeout, reset, 5xx, and     unknown: read the pod; if it has no node yet, send the same Binding again. The server
+    2xx with another body than   applies it at most once, so the second answer settles the first.
+    a Status of success
 
 An unknown outcome is pursued until it is known, with growing pauses: if the cache forgot the pod too early, its room
 could be given away twice. The exception is a server that answers 5xx again and again while the pod stays without a
-node: that counts as refused, because a failing webhook may be the cause, and the node must not be held for it. A bind
-that was sent is never cancelled.
+node: that counts as refused, because a failing webhook may be the cause, and the node must not be held for it; or a
+proxy answers in its place. A bind that was sent is never cancelled.
 """
 
 import random
@@ -28,7 +29,7 @@ from kscheduler.aio.backoff import Backoff
 from kscheduler.aio.clock import Clock
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
-from kscheduler.client.errors import APIError, ClientError, NotSentError, UnknownOutcomeError
+from kscheduler.client.errors import APIError, ClientError, NotSentError, UnknownOutcomeError, WrongAnswerError
 from kscheduler.framework.status import SUCCESS, Fault, Status, error
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
@@ -37,8 +38,6 @@ from kscheduler.scheduling.taken_pods import TakenPods
 MOST_SERVER_ERRORS: Final = 3
 """5xx answers to one Binding after which a pod that is still without a node gives up this node."""
 
-LONGEST_RETRY_AFTER_SECONDS: Final = 60.0
-"""The longest Retry-After that is respected: a worker and a node's room are held meanwhile."""
 _REFUSALS: Final = frozenset({400, 403, 413, 422})
 _NO_RIGHTS: Final = re.compile(r"\bcannot \w+ resource ")
 """The text of an RBAC refusal. It concerns all pods, so they are tried again soon, for when the role is corrected."""
@@ -64,16 +63,21 @@ class BindingWriter:
         pods: PodBinder,
         clock: Clock,
         observations: Observations,
-        on_throttled: Callable[[], None],
+        on_throttled: Callable[[str, APIError], None],
         log: PodLog | None = None,
         taken: TakenPods | None = None,
+        on_pause: Callable[[str], None] = lambda _uid: None,
     ) -> None:
+        """`on_throttled` hears of each 429, with the pod's namespace. `on_pause`: with the pod's UID, before each
+        sleep because of an answer.
+        """
         self._pods = pods
         self._clock = clock
         self._observations = observations
         self._on_throttled = on_throttled
         self._log = log or PodLog()
         self._taken = taken
+        self._on_pause = on_pause
 
     async def bind(self, pod: Pod, node_name: str) -> Status:
         """Bind the pod; returns when the outcome is certain, however long that takes."""
@@ -89,21 +93,24 @@ class BindingWriter:
         server_errors = 0
         is_in_doubt = False
         while True:
-            retry_after = 0.0
+            retry_after, has_answered = 0.0, True
             try:
                 await self._pods.bind(meta.namespace, meta.name, meta.uid, node_name)
             except NotSentError as failure:
+                has_answered = False  # nobody can be reached: no place is needed by others meanwhile
                 self._log.bind_not_sent(pod, node_name, str(failure))
             except ClientError as failure:
                 retry_after = _retry_after_seconds(failure)
                 is_in_doubt = is_in_doubt or _leaves_doubt(failure)
-                server_errors += isinstance(failure, APIError) and failure.is_server_error
+                server_errors += _is_answered_badly(failure)
                 last = server_errors >= MOST_SERVER_ERRORS
                 status = await self._judge(pod, node_name, failure, is_in_doubt=is_in_doubt, last=last)
                 if status is not None:
                     return status
             else:
                 return SUCCESS
+            if has_answered:
+                self._on_pause(meta.uid)
             backoff = backoff or self._backoff(meta.uid)
             await self._clock.sleep(max(backoff.next(), retry_after))
 
@@ -120,7 +127,7 @@ class BindingWriter:
         """
         is_conflict = isinstance(failure, APIError) and failure.is_conflict
         if isinstance(failure, APIError) and failure.is_too_many_requests:
-            self._on_throttled()
+            self._on_throttled(pod.metadata.namespace, failure)
             return None
         if not (is_in_doubt or is_conflict):
             return _error_of(failure)
@@ -165,9 +172,13 @@ def _error_of(failure: ClientError) -> Status:
 
 
 def _retry_after_seconds(failure: ClientError) -> float:
-    """The server's Retry-After, up to a minute; 0 without one."""
-    retry_after = (failure.retry_after_seconds or 0.0) if isinstance(failure, APIError) else 0.0
-    return min(retry_after, LONGEST_RETRY_AFTER_SECONDS)
+    """The server's Retry-After, which `client.retry_after` has bounded; 0 without one."""
+    return (failure.retry_after_seconds or 0.0) if isinstance(failure, APIError) else 0.0
+
+
+def _is_answered_badly(failure: ClientError) -> bool:
+    """5xx, or a 2xx that no API server sends: who answers so again and again has not applied it, if the pod says so."""
+    return isinstance(failure, WrongAnswerError) or (isinstance(failure, APIError) and failure.is_server_error)
 
 
 def _leaves_doubt(failure: ClientError) -> bool:

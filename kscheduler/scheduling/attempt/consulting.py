@@ -16,9 +16,9 @@ from kscheduler.scheduling.attempt.extender_lines import ExtenderLines
 from kscheduler.scheduling.attempt.judges import Judges
 from kscheduler.scheduling.attempt.skipping import PodSkipping
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
-from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.extenders.answers import ExtenderAnswers
 from kscheduler.scheduling.extenders.rounds import decide_in_rounds
+from kscheduler.scheduling.in_time import schedule_in_time
 from kscheduler.scheduling.pod_log.lines import STEPS
 from kscheduler.scheduling.record import SchedulingRecord
 
@@ -85,9 +85,10 @@ class ExtenderConsultation:
 
     def _record(self, attempt: Attempt, answers: ExtenderAnswers) -> SchedulingRecord:
         """Run the cycle. A profile that has gone meanwhile still decides about its pod, unmeasured."""
-        pod, profile, cache, judges = attempt.queued.pod, attempt.profile, self._context.cache, self._judges()
+        context, judges = self._context, self._judges()
+        pod, profile, cache, clock = attempt.queued.pod, attempt.profile, context.cache, context.clock
         stopwatch, sampler = judges.stopwatches.get(profile.name), judges.samplers.get(profile.name)
         if stopwatch is None:
-            return schedule(profile, pod, cache, sampler=sampler, answers=answers)
+            return schedule_in_time(clock, profile, pod, cache, sampler=sampler, answers=answers)
         stopwatch.start(pod)
-        return schedule(profile, pod, cache, stopwatch, sampler, answers=answers)
+        return schedule_in_time(clock, profile, pod, cache, stopwatch, sampler, answers=answers)

@@ -33,7 +33,6 @@ from kscheduler.scheduling.attempt.judges import Judges
 from kscheduler.scheduling.attempt.long_searches import SLICE_SECONDS, patience_for
 from kscheduler.scheduling.attempt.skipping import PodSkipping
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
-from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.cycle.visiting_ties import TieBreakingSampler
 from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
@@ -43,6 +42,7 @@ from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, M
 from kscheduler.scheduling.groups.group_outcome import group_condition, member_verdict
 from kscheduler.scheduling.groups.group_preemption import run_group_post_filter
 from kscheduler.scheduling.groups.member_answers import AT_A_TIME, MemberAnswers, first_answers
+from kscheduler.scheduling.in_time import schedule_in_time
 from kscheduler.scheduling.observations import GroupAttemptResult
 from kscheduler.scheduling.pod_log.lines import OUTCOMES
 from kscheduler.scheduling.profile import Profile
@@ -89,6 +89,8 @@ class _Tried:
     seconds: dict[str, float]
     """By UID of a member: how long deciding about it took."""
     consultation: "GroupConsultation"
+    costly_seconds: float = 0.0
+    """How long the decisions about members that cost much have taken."""
     search_seconds: float = MOST_SEARCH_SECONDS
     """What is left for members that search for devices."""
     rest: RestOfSearch | None = None
@@ -268,6 +270,8 @@ class GroupAttempts:
             return None
         for each in placements:
             self._observe_placements(tried, each)
+        if tried.costly_seconds:
+            self._context.queue.costly_tried(tried.costly_seconds)
         return result
 
     def _act_on(self, tried: _Tried, members: Sequence[QueuedPodInfo], result: GroupResult) -> list[Attempt]:
@@ -313,10 +317,24 @@ class GroupAttempts:
         alone = self._without_post_filter(tried.profile)
         engine = judges.engines.get(name) if by_class else None
         sampler, answers = self._sampler(tried.profile), tried.answers.of(pod)
+        clock, cache, used = self._context.clock, self._context.cache, tried.costly_seconds
         patience = patience_for(pod, self._context, most_seconds=tried.search_seconds)
-        record = schedule(
-            alone, pod, self._context.cache, stopwatch, sampler, engine, answers, rows, group=trial, patience=patience
+        record = schedule_in_time(
+            clock,
+            alone,
+            pod,
+            cache,
+            stopwatch,
+            sampler,
+            engine,
+            answers,
+            rows,
+            group=trial,
+            patience=patience,
+            used_seconds=used,
         )
+        if pod.is_costly:
+            tried.costly_seconds += self._now() - began
         tried.answers.check(record)
         seconds = tried.seconds[pod.uid] = self._now() - began
         if patience is not None and patience.was_asked:

@@ -23,6 +23,7 @@ from kscheduler.scheduling.runtime.attempt_calls import (
     call_post_bind,
 )
 from kscheduler.scheduling.runtime.points import PERMIT, POST_BIND
+from kscheduler.scheduling.supervision.alarm import TimeBudgetError
 from kscheduler.state.holding.waiting_pods import HeldPod
 
 END_SECONDS: Final = 5.0
@@ -105,10 +106,11 @@ class AwaitedSteps:
                     self._tasks.spawn(f"end of {task.get_name()}", self._end(task, plugin.name, attempt))
 
     async def _end(self, task: asyncio.Task[object], plugin: str, attempt: Attempt) -> None:
-        """Whoever ignores its cancellation would leave a task behind with each pod: that is a strike."""
+        """Whoever ignores its cancellation would leave a task behind with each pod: that counts as an overrun."""
         ended = await finishes_within(_ended(task), END_SECONDS, self._clock)
         if not ended:
             deaf = TimeoutError(f"it ignores its cancellation, and was at work {END_SECONDS:g} s later")
+            deaf.__cause__ = TimeBudgetError("its task has not ended")
             attempt.profile.listener.failed(plugin, PERMIT.label, attempt.queued.pod, deaf, PERMIT.fate.then)
 
     async def _ask(self, plugin: PermitPlugin, attempt: Attempt, held: HeldPod) -> None:

@@ -17,7 +17,7 @@ from kscheduler.aio.tasks import TaskSet
 from kscheduler.framework.plugin import ClosablePlugin
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.logs import get_logger
-from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.profile import Profile, with_whole
 from kscheduler.scheduling.runtime.closing import call_close
 from kscheduler.scheduling.supervision.supervised import unsupervised
 
@@ -82,7 +82,7 @@ class RetiredPlugins:
 def _closable(profiles: Iterable[Profile]) -> dict[int, tuple[ClosablePlugin, PluginListener]]:
     """The plugins with a `close`, by identity, each with the listener of its profile."""
     plugins: Iterable[tuple[Any, Profile]] = (
-        (unsupervised(plugin), profile) for profile in profiles for plugin in profile.instances
+        (unsupervised(plugin), profile) for profile in with_whole(profiles) for plugin in profile.instances
     )
     return {
         id(plugin): (cast("ClosablePlugin", plugin), profile.listener)

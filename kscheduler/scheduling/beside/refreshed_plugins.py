@@ -25,12 +25,13 @@ from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.logs import get_logger
 from kscheduler.logs.throttle import Throttle
-from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.profile import Profile, with_whole
 from kscheduler.scheduling.runtime.guard import OUTSIDE, PluginFailure
+from kscheduler.scheduling.runtime.points import REFRESH
 from kscheduler.scheduling.runtime.refreshing import call_refresh
 from kscheduler.scheduling.supervision.alarm import TimeBudgetError
 from kscheduler.scheduling.supervision.supervised import unsupervised
-from kscheduler.scheduling.supervision.supervisor import cause_of
+from kscheduler.scheduling.supervision.supervisor import Quarantine, cause_of
 
 _log = get_logger(__name__)
 
@@ -277,12 +278,21 @@ class _InterruptionsOnly:
 
 
 def _refreshed_by(profiles: Iterable[Profile]) -> dict[int, _Refreshed]:
-    plugins: Iterable[tuple[Any, Profile]] = ((plugin, profile) for profile in profiles for plugin in profile.instances)
+    found = list(profiles)
+    plugins: Iterable[tuple[Any, Profile]] = (
+        (plugin, profile) for profile in with_whole(found) for plugin in profile.instances
+    )
+    # one that is quarantined for something else goes on, so that it has data when it is tried again
+    stopped = {(each.profile, each.plugin) for profile in found for each in profile.quarantines if _is_stopped(each)}
     return {
         id(unsupervised(plugin)): _Refreshed(plugin, profile)
         for plugin, profile in plugins
-        if profile.traits[plugin.name].is_refreshed
+        if profile.traits[plugin.name].is_refreshed and (profile.name, plugin.name) not in stopped
     }
+
+
+def _is_stopped(quarantine: Quarantine) -> bool:
+    return quarantine.extension_point == REFRESH.label
 
 
 def _cause(failed: PluginFailure) -> str:

@@ -4,7 +4,7 @@ from typing import Any, Final, Protocol
 
 from kscheduler.api.core import Pod, PodExtendedResourceClaimStatus
 from kscheduler.api.devices import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
-from kscheduler.client.errors import APIError, NotSentError, UnknownOutcomeError
+from kscheduler.client.errors import APIError, NotSentError, UnknownOutcomeError, WrongAnswerError
 from kscheduler.client.writes.claims import StoredClaim
 from kscheduler.framework.status import Fault
 
@@ -84,8 +84,12 @@ def is_not_found(failure: Exception) -> bool:
 
 
 def is_server_error(failure: Exception) -> bool:
-    """Whether the server answered that it failed: the write may have been applied all the same."""
-    return isinstance(failure, APIError) and (failure.is_server_error or failure.is_timeout)
+    """Whether the server answered that it failed, or with what no API server answers: the write may have been applied
+    all the same.
+    """
+    if isinstance(failure, APIError):
+        return failure.is_server_error or failure.is_timeout
+    return isinstance(failure, WrongAnswerError)
 
 
 def leaves_doubt(failure: Exception) -> bool:

@@ -5,9 +5,12 @@ its answers stay in a column, and it is called again only for the rows that the 
 position. This is exact because the answer of such a plugin for a row depends on that row alone (`Source.ROW`): it is
 called for at least the rows of a cycle without columns, and each answer comes from the same method.
 
-Limits: only plugins that sign pods and depend on nothing but rows (and images) have columns. If a plugin raises
-(`PluginFailure`), or gives points that no cycle accepts (`UnkeepableError`), nothing is kept: the pod is then judged
-without columns.
+A user's plugin that fails for some rows is kept for the others: a failure is never kept, so it is asked about the rows
+where it has failed at each use, until it answers (`unanswered`).
+
+Limits: only plugins that sign pods and depend on nothing but rows (and images) have columns. If an in-tree plugin
+raises (`PluginFailure`) or gives points that no cycle accepts (`UnkeepableError`), or a user's fails for the pod,
+nothing is kept: the pod is then judged without columns.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,10 +22,13 @@ from numpy.typing import NDArray
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.change_log import ChangeLog
 from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores
-from kscheduler.framework.plugin import MAX_NODE_SCORE, FilterPlugin, ScorePlugin
+from kscheduler.framework.plugin import MAX_NODE_SCORE, NOT_JUDGED, FilterPlugin, ScorePlugin
+from kscheduler.framework.plugin_listener import NOBODY, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.traits import PluginTraits
-from kscheduler.scheduling.runtime.cycle_calls import call_filter, call_score
+from kscheduler.scheduling.runtime.cycle_calls import call_filter, call_normalize, call_score
+from kscheduler.scheduling.runtime.guard import PluginFailure
+from kscheduler.scheduling.runtime.left_out import Answered, LeftOut, codes_after, raw_after, report
 from kscheduler.scheduling.runtime.timing import CallTimer
 
 FEW_ROWS: Final = 8
@@ -50,6 +56,8 @@ class _Column:
         self._images: tuple[int, int] | None = None
         self._seen = -1
         self.epoch = 0
+        self.unanswered: Rows | None = None
+        """The rows for which a user's plugin failed when it was last asked (intp, ascending); `None`: for none."""
 
     def _stale(self, nodes: NodeTable) -> Rows | None:
         """The live rows whose answers are out of date (intp, ascending); `None` means all rows."""
@@ -62,6 +70,16 @@ class _Column:
             return None
         is_live = nodes.is_live.take(rows)
         return rows if np.count_nonzero(is_live) == len(rows) else rows[is_live]
+
+    def _stale_or_unanswered(self, stale: Rows, nodes: NodeTable) -> Rows:
+        """The stale rows, and those for which the plugin has failed."""
+        if self.unanswered is None:
+            return stale
+        rows = np.union1d(stale, self.unanswered).astype(np.intp)
+        return rows[nodes.is_live.take(rows)]
+
+    def _note_unanswered(self, rows: Rows, is_answered: NDArray[np.bool_]) -> None:
+        self.unanswered = None if is_answered.all() else rows[~is_answered]
 
     def _known(self, nodes: NodeTable, rows: Rows) -> list[int] | None:
         """The answers for these rows, if all of them are known from rows with the same amounts."""
@@ -107,9 +125,17 @@ class _Column:
 class FilterColumn(_Column):
     """One filter's codes."""
 
-    def __init__(self, plugin: FilterPlugin, traits: PluginTraits, state: CycleState, nodes: NodeTable) -> None:
+    def __init__(
+        self,
+        plugin: FilterPlugin,
+        traits: PluginTraits,
+        state: CycleState,
+        nodes: NodeTable,
+        listener: PluginListener = NOBODY,
+    ) -> None:
         super().__init__(traits, state, nodes)
         self.plugin = plugin
+        self._listener = listener
         self.codes: NDArray[np.int64] | None = None
         """Indexed by row number, as long as the table's capacity; `None` if all live rows pass."""
 
@@ -121,9 +147,11 @@ class FilterColumn(_Column):
         """Call the plugin for the rows that have changed. Raises `PluginFailure`."""
         rows = self._stale(nodes)
         if rows is None:
-            rows, self.codes = nodes.rows(), None
+            rows, self.codes, self.unanswered = nodes.rows(), None, None
             self.epoch += 1
             self._seen = -1
+        elif self.unanswered is not None:
+            rows = self._stale_or_unanswered(rows, nodes)
         elif not len(rows):
             return
         codes = self._known(nodes, rows) or self._call_plugin(pod, nodes, rows, tally)
@@ -143,17 +171,50 @@ class FilterColumn(_Column):
         self._seen = self.log.position
 
     def _call_plugin(self, pod: PodInfo, nodes: NodeTable, rows: Rows, tally: CallTimer) -> NDArray[np.int64] | None:
-        codes = call_filter(self.plugin, self._state, pod, nodes, rows, tally)
+        try:
+            codes = call_filter(self.plugin, self._state, pod, nodes, rows, tally)
+        except PluginFailure as failure:
+            if self.traits.is_in_tree:
+                raise
+            return self._codes_after(failure, pod, nodes, rows, tally)
+        self.unanswered = None
         self._learn(nodes, rows, codes)
+        return codes
+
+    def _codes_after(
+        self, failure: PluginFailure, pod: PodInfo, nodes: NodeTable, rows: Rows, tally: CallTimer
+    ) -> NDArray[np.int64]:
+        """The codes, where the plugin has failed for some of the rows. Raises `UnkeepableError`."""
+        tally.call_ended(failure.point, self.plugin.name, 0)
+        found = codes_after(failure, self.plugin, self._state, pod, nodes, rows, self._listener)
+        if found is None:
+            if len(rows) == len(nodes.rows()):  # it is about the pod: the cycle without columns reports it
+                raise UnkeepableError(self.plugin.name)
+            none = np.zeros(len(rows), dtype=np.bool_)
+            report(failure, self._listener, pod, nodes, rows, none, of=len(nodes.rows()))
+            found = Answered(np.full(len(rows), NOT_JUDGED, dtype=np.int64), none)
+        codes, is_answered = found
+        self._note_unanswered(rows, is_answered)
+        self._learn(nodes, rows[is_answered], codes[is_answered])
         return codes
 
 
 class ScoreColumn(_Column):
     """One plugin's raw points."""
 
-    def __init__(self, plugin: ScorePlugin, traits: PluginTraits, state: CycleState, nodes: NodeTable) -> None:
+    def __init__(
+        self,
+        plugin: ScorePlugin,
+        traits: PluginTraits,
+        state: CycleState,
+        nodes: NodeTable,
+        listener: PluginListener = NOBODY,
+    ) -> None:
         super().__init__(traits, state, nodes)
         self.plugin = plugin
+        self._listener = listener
+        self.left_out: LeftOut | None = None
+        """Which rows get no points, because a user's plugin fails for them."""
         self.normalizes = traits.normalizes
         kind: type = np.int64 if self.normalizes else np.uint8
         self.points: NDArray[np.int64] | NDArray[np.uint8] = np.zeros(nodes.capacity, dtype=kind)
@@ -171,9 +232,11 @@ class ScoreColumn(_Column):
         """Call the plugin for the rows that have changed. Raises `PluginFailure` and `UnkeepableError`."""
         rows = self._stale(nodes)
         if rows is None:
-            rows = nodes.rows()
+            rows, self.unanswered, self.left_out = nodes.rows(), None, None
             self.epoch += 1
             self._seen = -1
+        elif self.unanswered is not None:
+            rows = self._stale_or_unanswered(rows, nodes)
         elif not len(rows):
             return
         points = self._known(nodes, rows) or self._call_plugin(pod, nodes, rows, tally)
@@ -194,11 +257,33 @@ class ScoreColumn(_Column):
         self._seen = self.log.position
 
     def _call_plugin(self, pod: PodInfo, nodes: NodeTable, rows: Rows, tally: CallTimer) -> Scores:
-        points = call_score(self.plugin, self._state, pod, nodes, rows, tally)
-        if not (self.normalizes or _within_bounds(points)):
-            raise UnkeepableError(self.plugin.name)
+        try:
+            points = call_score(self.plugin, self._state, pod, nodes, rows, tally)
+            if not (self.normalizes or _within_bounds(points)):
+                if self.traits.is_in_tree:
+                    raise UnkeepableError(self.plugin.name)
+                call_normalize(self.plugin, self.traits, self._state, pod, rows, points)  # raises
+        except PluginFailure as failure:
+            if self.traits.is_in_tree:
+                raise
+            return self._points_after(failure, pod, nodes, rows, tally)
+        self.unanswered = self.left_out = None
         self._learn(nodes, rows, points)
         return points
+
+    def _points_after(
+        self, failure: PluginFailure, pod: PodInfo, nodes: NodeTable, rows: Rows, tally: CallTimer
+    ) -> Scores:
+        """The raw points, 0 for rows for which the plugin fails. Raises `UnkeepableError`."""
+        tally.call_ended(failure.point, self.plugin.name, 0)
+        points, is_answered = raw_after(failure, self.plugin, self.traits, self._state, pod, nodes, rows)
+        if not is_answered.any() and len(rows) == len(nodes.rows()):
+            raise UnkeepableError(self.plugin.name)  # it is about the pod: the cycle without columns reports it
+        self._note_unanswered(rows, is_answered)
+        left_out = report(failure, self._listener, pod, nodes, rows, is_answered, of=len(nodes.rows()))
+        self.left_out = left_out if left_out.nodes else None
+        self._learn(nodes, rows[is_answered], points[is_answered])
+        return np.where(is_answered, points, 0)
 
 
 Column = FilterColumn | ScoreColumn

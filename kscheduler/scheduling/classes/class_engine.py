@@ -18,6 +18,8 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
+from kscheduler.bounded.recently_used import LARGEST_SHARE
+from kscheduler.bounded.weights import weight_of
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.plugin import (
     UNSIGNABLE,
@@ -171,6 +173,9 @@ class ClassEngine:
     def _keep(self, name: Hashable, known: KnownClass) -> None:
         # Not a `RecentlyUsed`: the size of what a dropped class shared now counts for other classes, and the budget
         # moves. The dict is in order of use: `_pop_class` removes a class and this method puts it back at the end.
+        if known.signed_bytes > self._budget_bytes // LARGEST_SHARE:
+            _release(known)  # of a giant pod: it would push out the classes of all others
+            return
         while self._classes and self._bytes + known.bytes > self._budget_bytes:
             oldest = self._classes.pop(next(iter(self._classes)))
             self._bytes -= oldest.bytes
@@ -221,6 +226,7 @@ class ClassEngine:
             steps=_steps(profile, answers, idle),
             scores=tuple((column, weight) for column, weight in weighted if column is not None),
             tells_all=self._tells_all,
+            signed_bytes=weight_of(pod.pod.spec),
         )
 
     def _answers_of(self, plugin: Any, signature: Hashable, pod: PodInfo, tally: CallTimer) -> Answers:
@@ -246,9 +252,9 @@ class ClassEngine:
             skips_score = _skips(plugin, status)
             tally.evaluated(PRE_SCORE.label, plugin.name, nodes=0 if skips_score else 1)
         if plugin in profile.filter and not answers.skips_filter:
-            answers.filter = FilterColumn(plugin, profile.traits[plugin.name], answers.state, nodes)
+            answers.filter = FilterColumn(plugin, profile.traits[plugin.name], answers.state, nodes, profile.listener)
         if not skips_score and any(scoring.plugin is plugin for scoring in profile.score):
-            answers.score = ScoreColumn(plugin, profile.traits[plugin.name], answers.state, nodes)
+            answers.score = ScoreColumn(plugin, profile.traits[plugin.name], answers.state, nodes, profile.listener)
         self._answers[plugin.name, signature] = answers
         return answers
 

@@ -138,6 +138,9 @@ class Judged:
             split_rows(self.judge, self.codes, state, self.rows, rejections)
 
 
+_NOT_READ: Final = (-1, -1)
+
+
 @dataclass(slots=True)
 class _Group:
     """Columns that follow the same change log, and the position up to which they have read it."""
@@ -145,7 +148,7 @@ class _Group:
     log: ChangeLog
     reads_images: bool
     columns: list[Column]
-    seen: tuple[int, int] = (-1, -1)
+    seen: tuple[int, int] = _NOT_READ
 
     def refresh(self, pod: PodInfo, nodes: NodeTable, tally: CallTimer) -> Changed | None:
         """Bring the columns up to date. Returns the rows that have changed; `None` means all rows.
@@ -162,6 +165,9 @@ class _Group:
             for column in self.columns:
                 column.refresh(pod, nodes, tally)
         self.seen = now
+        for column in self.columns:
+            if column.unanswered is not None:
+                self.seen = _NOT_READ  # a plugin has failed for some rows: it is asked about them at each use
         if few is not None or position < 0 or images != now[1]:
             return few
         return self.log.since(position)
@@ -210,6 +216,8 @@ class KnownClass:
     _leaders: Leaders = field(default_factory=Leaders)
     _groups: list["_Group"] = field(default_factory=list)
     _states: tuple[CycleState, ...] = ()
+    signed_bytes: int = 0
+    """What its signatures hold of the pods' specs."""
     bytes: int = 0
     """The size when `count_bytes` was last called, with a part of the size of what it shares with other classes."""
     uses: int = 0
@@ -290,7 +298,7 @@ class KnownClass:
         parts += sum(points.bytes for points in self._normalized)
         parts += sum(step.bytes for step in self.steps if isinstance(step, Stretch))
         base = 0 if self._base is None else self._base.nbytes
-        self.bytes = _OWN_BYTES + base + parts + self._leaders.bytes
+        self.bytes = _OWN_BYTES + self.signed_bytes + base + parts + self._leaders.bytes
         self.counts_at = self.uses + min(max(3 * self.uses, 1), _MOST_UNCOUNTED)
 
     def prepare(self, state: CycleState) -> None:

@@ -37,6 +37,8 @@ class NormalizedPoints:
     def at(self, pod: PodInfo, state: CycleState, feasible: Rows) -> Scores | int:
         """Weighted points: an int64 per feasible row, or one number for all of them. Raises `PluginFailure`."""
         column = self.column
+        if column.unanswered is not None:
+            return self._among_answered(pod, state, feasible, column.unanswered)
         if column.is_zero and self._reads_points_only:
             if self._of_zero is None:
                 points = call_normalize(column.plugin, column.traits, state, pod, feasible[:1], _ONE_ZERO.copy())
@@ -48,6 +50,18 @@ class NormalizedPoints:
             self._version, self._is_flat = column.version, None
         self._feasible = feasible
         return self._points
+
+    def _among_answered(self, pod: PodInfo, state: CycleState, feasible: Rows, unanswered: Rows) -> Scores:
+        """The plugin has failed for some rows: they get no points, and do not count where the others are normalised."""
+        column = self.column
+        self._points, self._is_flat = None, None
+        points = np.zeros(len(feasible), dtype=np.int64)
+        places = np.flatnonzero(~np.isin(feasible, unanswered))
+        if len(places):
+            rows = feasible.take(places)
+            raw = column.points.take(rows).astype(np.int64)
+            points[places] = call_normalize(column.plugin, column.traits, state, pod, rows, raw) * self.weight
+        return points
 
     def _is_of(self, feasible: Rows) -> bool:
         known = self._feasible

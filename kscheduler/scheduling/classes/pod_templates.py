@@ -17,11 +17,14 @@ from typing import Final
 import msgspec
 
 from kscheduler.api.core import Pod, PodSpec, Volume
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded.recently_used import LARGEST_SHARE, RecentlyUsed, RecentlyUsedByWeight
+from kscheduler.bounded.weights import weight_of
 from kscheduler.framework.pods.pod_info import PodInfo
 
 _KEPT_DRAWERS: Final = 1024
 _KEPT_EACH: Final = 4
+_BUDGET_BYTES: Final = 8 * 2**20
+"""Of drawers with large specs; a pod whose spec takes more than a quarter of it has no template."""
 _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
@@ -31,6 +34,8 @@ class PodTemplate:
 
     spec: PodSpec
     first: PodInfo
+    weight: int
+    """Of the spec and what is worked out from it, in bytes."""
     signatures: tuple[Hashable, ...] = ()
     """The signatures of the plugins that read only the spec; filled in by the caller that signs."""
 
@@ -39,7 +44,9 @@ class PodTemplates:
     """The most recently used templates."""
 
     def __init__(self) -> None:
-        self._drawers: RecentlyUsed[Hashable, list[PodTemplate]] = RecentlyUsed(_KEPT_DRAWERS)
+        self._drawers: RecentlyUsed[Hashable, list[PodTemplate]] = RecentlyUsedByWeight(
+            _KEPT_DRAWERS, _BUDGET_BYTES, _weight
+        )
 
     def __len__(self) -> int:
         return sum(map(len, self._drawers.values()))
@@ -50,17 +57,23 @@ class PodTemplates:
         if label is None:
             return None
         drawer = self._drawers.use(label)
-        if drawer is None:
-            drawer = self._drawers[label] = []
         spec = _without_claims(pod.pod.spec)
-        for template in drawer:
+        for template in drawer or ():
             if template.spec == spec:
                 pod.take(template.first)
                 return template
-        template = PodTemplate(spec, pod)
+        template = PodTemplate(spec, pod, weight_of(spec))
+        if template.weight > _BUDGET_BYTES // LARGEST_SHARE:
+            return None  # it would push out all that share its drawer
+        drawer = [] if drawer is None else drawer
         del drawer[: max(0, len(drawer) - _KEPT_EACH + 1)]
         drawer.append(template)
+        self._drawers[label] = drawer
         return template
+
+
+def _weight(_: Hashable, drawer: list[PodTemplate]) -> int:
+    return sum([template.weight for template in drawer])
 
 
 def _without_claims(spec: PodSpec) -> PodSpec:

@@ -8,7 +8,8 @@ on the cluster, so it is valid until the pod changes. Plugins need not sign name
 terms and namespace selectors may read them at any time, so they are always part of the class.
 
 A pod has no class if a plugin that judges does not sign it (or may depend on anything), if it concerns
-extenders (nobody signs what these say), or while a node is nominated for it. Limit: a pod with a label of its own (a
+extenders (nobody signs what these say), if it is costly (`pod_weight`: its signature would be as large as it is), or
+while a node is nominated for it. Limit: a pod with a label of its own (a
 StatefulSet's pod-name, a Job's completion-index) is alone in its class.
 """
 
@@ -70,7 +71,7 @@ class Signatures:
         `None` if a plugin does not sign. A hint reads what its plugin signs, and what is part of every class.
         """
         known = self._by_name.get(pod.pod.spec.scheduler_name, {})
-        if not known.keys() >= plugins:
+        if not known.keys() >= plugins or pod.is_costly:
             return None
         signers = [known[name] for name in sorted(plugins)]
         return or_judged_alone(self._class_by_signatures, signers, pod, plugins)
@@ -78,7 +79,7 @@ class Signatures:
     def _class_of(self, pod: PodInfo) -> PodClass | None:
         spec = pod.pod.spec
         profile, signers = self._profiles.get(spec.scheduler_name), self._signers.get(spec.scheduler_name)
-        if profile is None or signers is None or _is_unlike_any(pod, profile):
+        if profile is None or signers is None or _is_unlike_any(pod, profile) or pod.is_costly:
             return None
         return or_judged_alone(self._class_by_signatures, signers, pod)
 

@@ -73,7 +73,13 @@ class ClassEvaluator:
         if plugin.name in self._skipped:
             return None
         inputs = self._inputs
-        return call_filter(plugin, state, inputs.pod, inputs.nodes, rows, inputs.stopwatch)
+        try:
+            return call_filter(plugin, state, inputs.pod, inputs.nodes, rows, inputs.stopwatch)
+        except PluginFailure as failure:
+            codes = Filters(inputs, self._skipped).codes_after(failure, plugin, inputs.nodes, state, rows)
+            if codes is None:
+                raise
+            return codes
 
     def dry_run(self, expected_changes: ChangeLog) -> DryRun:
         """All plugins are called: in a dry run, rows differ from what the columns know."""
@@ -98,6 +104,9 @@ class ClassEvaluator:
         inputs, known = self._inputs, self._known
         skipped = pre_score_pass(known.live_pre_score, inputs, state, feasible)
         inputs.stopwatch.lap(PRE_SCORE.label, SUCCESS)
+        for column, _ in known.scores:
+            if column.left_out is not None:
+                inputs.leave_out(column.left_out)
         live = score_pass(known.live_score, skipped, inputs, state, feasible)
         leaders = None if live else known.leaders(inputs.nodes, inputs.pod, state, feasible)
         totals = _NO_TOTALS

@@ -48,7 +48,9 @@ def prioritize(evaluator: Evaluator, inputs: CycleInputs, state: CycleState, fea
         if isinstance(evaluator, PlainEvaluator):
             raise
         inputs.stopwatch.call_ended(failure.point, failure.plugin, 0)
+        inputs.left_out = []  # every plugin is asked again
         priorities = PlainEvaluator(inputs).prioritize(state, feasible)
-        # not reached if a plugin fails again: then that failure is reported
-        failure.report(inputs.profile.listener, inputs.pod)
+        # not reached if an in-tree plugin fails again; a user's that does has been reported by now
+        if not any(left_out.plugin == failure.plugin for left_out in inputs.left_out):
+            failure.report(inputs.profile.listener, inputs.pod)
         return priorities

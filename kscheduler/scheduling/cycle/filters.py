@@ -10,12 +10,14 @@ import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.label_column import Mask
-from kscheduler.framework.nodes.node_table import NodeTable, Rows
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import FilterPlugin
 from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.scheduling.cycle.evaluator import CycleInputs
 from kscheduler.scheduling.cycle.nominations import crowded_rows
 from kscheduler.scheduling.runtime.cycle_calls import call_filter
+from kscheduler.scheduling.runtime.guard import PluginFailure
+from kscheduler.scheduling.runtime.left_out import codes_after
 from kscheduler.scheduling.runtime.status_text import split_rows
 from kscheduler.scheduling.runtime.timing import CallTimer
 
@@ -86,7 +88,25 @@ class Filters:
             if not len(rows):
                 break
             if plugin.name not in skipped:
-                codes = call_filter(plugin, state, pod, nodes, rows, timer)
+                try:
+                    codes = call_filter(plugin, state, pod, nodes, rows, timer)
+                except PluginFailure as failure:
+                    codes = self.codes_after(failure, plugin, nodes, state, rows)
+                    if codes is None:
+                        raise
                 if codes is not None:
                     rows = split_rows(plugin, codes, state, rows, rejections)
         return rows
+
+    def codes_after(
+        self, failure: PluginFailure, plugin: FilterPlugin, nodes: NodeTable, state: CycleState, rows: Rows
+    ) -> Codes | None:
+        """The codes of a user's filter that has failed for some of the rows; `None` if the failure ends the cycle."""
+        profile = self.inputs.profile
+        if profile.traits[plugin.name].is_in_tree:
+            return None
+        found = codes_after(failure, plugin, state, self.inputs.pod, nodes, rows, profile.listener)
+        if found is None:
+            return None
+        self.timer.call_ended(failure.point, plugin.name, 0)
+        return found.points

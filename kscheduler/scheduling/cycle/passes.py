@@ -6,6 +6,8 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
+import numpy as np
+
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.plugin import SKIPPED, PreFilterPlugin, PreScorePlugin
@@ -14,6 +16,8 @@ from kscheduler.scheduling.cycle.evaluator import CycleInputs, PreFiltered
 from kscheduler.scheduling.profile import WeightedScore
 from kscheduler.scheduling.record import PluginScores
 from kscheduler.scheduling.runtime.cycle_calls import call_pre_filter, call_pre_score, call_score_and_normalize
+from kscheduler.scheduling.runtime.guard import PluginFailure
+from kscheduler.scheduling.runtime.left_out import points_after, report
 
 
 def pre_filter_pass(
@@ -57,10 +61,22 @@ def _narrowed_to_nothing(plugins: Sequence[str]) -> Status:
 def pre_score_pass(
     plugins: Iterable[PreScorePlugin], inputs: CycleInputs, state: CycleState, feasible: Rows
 ) -> set[str]:
-    """PreScore; returns the names of the plugins that have nothing to score. Raises `PluginFailure`."""
+    """PreScore; returns the names of the plugins that have nothing to score, or cannot.
+
+    Raises `PluginFailure` for an in-tree plugin.
+    """
     skipped: set[str] = set()
     for plugin in plugins:
-        status = call_pre_score(plugin, state, inputs.pod, inputs.nodes, feasible, inputs.stopwatch)
+        try:
+            status = call_pre_score(plugin, state, inputs.pod, inputs.nodes, feasible, inputs.stopwatch)
+        except PluginFailure as failure:
+            profile = inputs.profile
+            if profile.traits[plugin.name].is_in_tree:
+                raise
+            inputs.stopwatch.call_ended(failure.point, plugin.name, 0)
+            none = np.zeros(len(feasible), dtype=np.bool_)
+            inputs.leave_out(report(failure, profile.listener, inputs.pod, inputs.nodes, feasible, none))
+            status = SKIP
         if status is SKIP or status.is_skip:
             skipped.add(plugin.name)
     return skipped
@@ -73,19 +89,23 @@ def score_pass(
     state: CycleState,
     feasible: Rows,
 ) -> dict[str, PluginScores]:
-    """Score, normalise and weigh: each plugin's final points, an int64 per feasible row. Raises `PluginFailure`."""
+    """Score, normalise and weigh: each plugin's final points, an int64 per feasible row.
+
+    Raises `PluginFailure` for an in-tree plugin.
+    """
     scores: dict[str, PluginScores] = {}
     for weighted in weighted_plugins:
-        name = weighted.plugin.name
+        plugin, name = weighted.plugin, weighted.plugin.name
         if name not in skipped:
-            points = call_score_and_normalize(
-                weighted.plugin,
-                inputs.profile.traits[name],
-                state,
-                inputs.pod,
-                inputs.nodes,
-                feasible,
-                inputs.stopwatch,
-            )
+            traits = inputs.profile.traits[name]
+            asked = plugin, traits, state, inputs.pod, inputs.nodes, feasible
+            try:
+                points = call_score_and_normalize(*asked, inputs.stopwatch)
+            except PluginFailure as failure:
+                if traits.is_in_tree:
+                    raise
+                points, left_out = points_after(failure, *asked, inputs.profile.listener)
+                inputs.stopwatch.call_ended(failure.point, name, 0)
+                inputs.leave_out(left_out)
             scores[name] = PluginScores(name, weighted.weight, points * weighted.weight)
     return scores

@@ -108,8 +108,8 @@ def find_feasible(
 
 def score_feasible(profile: Profile, record: SchedulingRecord, nodes: NodeTable) -> None:
     """Score the feasible rows of a record if the cycle did not need to. Raises `PluginFailure`."""
-    evaluator = PlainEvaluator(CycleInputs(profile, record.pod, nodes, None, UNTIMED))
-    _write_priorities(evaluator.prioritize(record.state, record.feasible), record)
+    inputs = CycleInputs(profile, record.pod, nodes, None, UNTIMED)
+    _write_priorities(PlainEvaluator(inputs).prioritize(record.state, record.feasible), record, inputs)
 
 
 def dry_run_of(profile: Profile, record: SchedulingRecord, cache: Cache) -> DryRun:
@@ -130,6 +130,8 @@ def _new_record(profile: Profile, pod: PodInfo, cache: Cache, within: Rows | Non
     if profile.failing is not None:
         message, plugin = profile.failing.message, profile.failing.plugin
         record.status = error(message, plugin=plugin, fault=Fault.QUARANTINED)
+        if profile.supervisor is not None:
+            profile.supervisor.asks_for(plugin, pod)
     return record
 
 
@@ -190,14 +192,16 @@ def _score_and_choose(
 ) -> int:
     """Run PreScore and Score, and choose a row. Raises `PluginFailure`."""
     priorities = fallback.prioritize(evaluator, inputs, record.state, record.feasible)
-    _write_priorities(priorities, record)
+    _write_priorities(priorities, record, inputs)
     if answers is not None:
         add_points(record, answers)
     return _choose(record, inputs, priorities.leaders, sampler)
 
 
-def _write_priorities(priorities: Priorities, record: SchedulingRecord) -> None:
+def _write_priorities(priorities: Priorities, record: SchedulingRecord, inputs: CycleInputs) -> None:
     record.totals, record.scores = priorities.totals, priorities.by_plugin
+    if inputs.left_out is not None:
+        record.left_out = tuple(inputs.left_out)
     if priorities.leaders is not None:
         record.most_points = priorities.leaders.points
 

@@ -38,6 +38,7 @@ from typing import Final, Protocol
 
 from kscheduler.aio.backoff import Backoff
 from kscheduler.aio.clock import Clock
+from kscheduler.aio.shared_places import FixedRoom, SharedPlaces
 from kscheduler.aio.tasks import TaskSet
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
@@ -156,7 +157,8 @@ class AsyncEvictions:
         self._ports = ports
         self._tasks = TaskSet("preemption", ports.clock)
         self._pauses = TaskSet("preemption-pause", ports.clock)
-        self._turns = asyncio.Semaphore(PREEMPTIONS_AT_ONCE)
+        self.places = SharedPlaces(FixedRoom(PREEMPTIONS_AT_ONCE), ports.clock, _namespace_of)
+        """Of preemptions that send requests: one whose requests hang takes no place from those of other namespaces."""
         self._is_stopping = False
         self._begun = 0
         self.carry_out: Callable[[RunningPreemption], None] = self._spawn
@@ -324,8 +326,11 @@ class AsyncEvictions:
         began = ports.clock.monotonic()
         succeeded = False
         try:
-            async with self._turns:
+            await self.places.begin(entry)
+            try:
                 succeeded = await self._make_room(preemption, victims, entry)
+            finally:
+                self.places.end(entry)
         except Exception:  # noqa: BLE001  the per-pod task: its failure is that pod's failure
             count_caught(Boundary.POD_TASK)
             _log.exception("preemption_failed", pod=preemption.text, node=preemption.node_name)
@@ -534,3 +539,8 @@ class AsyncEvictions:
     async def _activate_after(self, seconds: float, keys: Collection[str]) -> None:
         await self._ports.clock.sleep(seconds)
         self._take_apart(EvictionStep.RESUMED, keys=keys)
+
+
+def _namespace_of(entry: RunningPreemption) -> str:
+    """The preemptor's, or its group's."""
+    return next(iter(entry.preemption.waiting)).pod.metadata.namespace

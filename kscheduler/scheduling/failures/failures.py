@@ -7,6 +7,7 @@
     a plugin or the API failed    the error                             SchedulerError    error back-off
     the API refused the pod       the server's text                     SchedulerError    error back-off, 10 s to 5 min
     an exception, repeatedly      the exception                         SchedulerError    error back-off, 10 s to 5 min
+    deciding took too long        what of the pod is too much           SchedulerError    error back-off, 10 s to 5 min
     a plugin is quarantined       which, since when and why             SchedulerError    the pool, until a reload
 
 If no node fits, PostFilter decides about the nominated node (it may leave an earlier nomination as it is). In all other
@@ -270,6 +271,7 @@ def _note_failure(queued: QueuedPodInfo, failure: Failure) -> None:
     queued.pending_plugins = failure.pending
     queued.refusals = queued.refusals + 1 if failure.fault is Fault.REFUSED else 0
     queued.bugs = queued.bugs + 1 if failure.fault is Fault.BUG else 0
+    queued.overruns = queued.overruns + 1 if failure.fault is Fault.OVER_BUDGET else 0
     queued.last_error = failure.message if failure.is_error else ""
 
 

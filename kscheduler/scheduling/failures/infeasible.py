@@ -9,12 +9,17 @@ from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Final
 
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
+from kscheduler.bounded.weights import weight_of
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.failures.failures import Failure
 
 MOST_KNOWN: Final = 10_000
 """Classes: if nothing else changes for days, pods may come and go, each in a class of its own."""
+
+
+_BUDGET_BYTES: Final = 4 * 2**20
+"""Of the verdicts of large pods. A verdict keeps the signatures of its class, and so what these are made of."""
 
 
 class KnownInfeasible:
@@ -36,8 +41,10 @@ class KnownInfeasible:
         self._any_class_of = class_of
         self._is_judged_alone = is_judged_alone
         self._generation = generation
-        self._known: RecentlyUsed[Hashable, Failure] = RecentlyUsed(MOST_KNOWN)
+        self._known: RecentlyUsed[Hashable, Failure] = RecentlyUsedByWeight(MOST_KNOWN, _BUDGET_BYTES, self._weight)
         self._known_at = 0
+        self._learning = 0
+        """What the pod weighs whose class is learned."""
 
     def verdict(self, pod: PodInfo) -> Failure | None:
         """Why the pod fits nowhere, if that is known already. Costs almost nothing while no class is known."""
@@ -63,8 +70,13 @@ class KnownInfeasible:
         if self._known_at != generation:
             self._known.clear()
             self._known_at = generation
-        shared = self._known[name] = replace(failure, holds_for=name, like=pod.key)
+        shared = replace(failure, holds_for=name, like=pod.key)
+        self._learning = weight_of(pod.pod.spec) + weight_of(pod.pod.metadata)
+        self._known[name] = shared
         return shared
+
+    def _weight(self, _: Hashable, failure: Failure) -> int:
+        return self._learning + len(failure.message)
 
     def _class_of(self, pod: PodInfo) -> Hashable | None:
         return None if self._is_judged_alone(pod) else self._any_class_of(pod)

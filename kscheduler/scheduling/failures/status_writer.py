@@ -8,12 +8,14 @@ at a time while the binds use all that the server can handle.
     success                      later patches are compared with the answer, until the watch has caught up
     404, or another UID          nothing: the pod is gone
     409, 5xx, no answer          try again from the newest version, with growing pauses, up to `MOST_TRIES` times
-    429                          try again, and send all patches at a lower rate for a while
+    429                          try again, and nothing else of this namespace before; to several namespaces, or of
+                                 the server's priority and fairness: send all patches at a lower rate for a while
     not sent, not authorized     try again, and send nothing else meanwhile: no patch is lost while the server is down
     any other refusal            drop the patch
 
-Dropped patches are counted and logged. Limit: patches that are pending when the process is killed are lost; the next
-attempt of the pod writes its condition again.
+A request that hangs holds none of the few places (`aio.shared_places`): its namespace's patches go beside them from
+then on, those of other namespaces as before. Dropped patches are counted and logged. Limit: patches that are pending
+when the process is killed are lost; the next attempt of the pod writes its condition again.
 """
 
 import asyncio
@@ -23,12 +25,15 @@ from typing import Final, Protocol
 
 from kscheduler.aio.backoff import Backoff
 from kscheduler.aio.clock import REAL_CLOCK, Clock, finishes_within
+from kscheduler.aio.shared_places import FixedRoom, SharedPlaces
 from kscheduler.aio.tasks import TaskSet
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
+from kscheduler.bounded.weights import weight_of
 from kscheduler.client.errors import APIError, ClientError, CredentialsError, NotSentError
+from kscheduler.client.retry_after import LONGEST_RETRY_AFTER_SECONDS
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.logs.throttle import Throttle
@@ -44,7 +49,11 @@ MOST_TRIES: Final = 12
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 _REMEMBERED_ANSWERS: Final = 256
 """Answers that the watch does not show yet; if there are more, requests may be repeated, but memory is bounded."""
+_ANSWERS_BYTES: Final = 2 * 2**20
+"""Of large pods among them."""
 _SECONDS_BETWEEN_WARNINGS: Final = 10.0
+SHARED_SECONDS: Final = 5.0
+"""429s to two namespaces within this time are the server's."""
 
 
 class StatusPatcher(Protocol):
@@ -94,7 +103,13 @@ class StatusWriter:
         self._is_busy = is_busy
         self._on_call = on_call
         self._patches = PendingPatches(self._newest, clock.monotonic())
-        self._answers: RecentlyUsed[str, Pod] = RecentlyUsed(_REMEMBERED_ANSWERS)
+        self._answers: RecentlyUsed[str, Pod] = RecentlyUsedByWeight(
+            _REMEMBERED_ANSWERS, _ANSWERS_BYTES, lambda _, answer: weight_of(answer)
+        )
+        self._room = FixedRoom(WORKERS)
+        self.places = SharedPlaces(self._room, clock, _namespace_of, on_room=self._look_again)
+        self._refused_last = "", float("-inf")
+        """The namespace of the last 429, and when, in monotonic seconds."""
         self._requests = TaskSet("status", clock)
         self._changed = asyncio.Event()
         self._answered = asyncio.Event()
@@ -189,18 +204,31 @@ class StatusWriter:
         now = self._clock.monotonic()
         if now < self._resume_at:
             return self._resume_at - now
-        while self._patches.sending < (1 if self._is_busy() else WORKERS):
+        self._room.places = 1 if self._is_busy() else WORKERS
+        while self._room.has_room():
             patch = self._patches.take(now)
             if patch is None:
                 return self._patches.delay(now)
-            self._requests.spawn(patch.key, self._send(patch), self._on_bug)
+            work = self._send(patch) if self.places.begin_now(patch) else self._send_in_turn(patch)
+            self._requests.spawn(patch.key, work, self._on_bug)
+        self.places.expect_late()
         return None
+
+    async def _send_in_turn(self, patch: PodPatch) -> None:
+        """Send a patch of a namespace whose patches hang, when it has a turn, if anybody needs it still."""
+        try:
+            await self.places.begin(patch)
+        except BaseException:
+            self._done(patch)
+            raise
+        await self._send(patch)
 
     async def _send(self, patch: PodPatch) -> None:
         is_done = True
         try:
-            is_done = await self._is_done(patch)
+            is_done = patch.is_withdrawn or await self._is_done(patch)
         finally:
+            self.places.end(patch)
             if is_done:
                 self._done(patch)
             else:
@@ -212,6 +240,10 @@ class StatusWriter:
 
     def _wake(self) -> None:
         self._answered.set()
+        self._changed.set()
+
+    def _look_again(self) -> None:
+        """What hangs has given its place back."""
         self._changed.set()
 
     async def _is_done(self, patch: PodPatch) -> bool:
@@ -263,8 +295,7 @@ class StatusWriter:
             self._resume_at = now + self._outage.next()
             self._patches.put_back(patch, now)
         elif isinstance(failure, APIError) and failure.is_too_many_requests:
-            self._patches.slow_down(now)
-            self._patches.put_back(patch, now + (failure.retry_after_seconds or 1.0))
+            self._slow_down(patch, failure, now)
         elif _may_pass(failure) and patch.tries + 1 < MOST_TRIES:
             patch.tries += 1
             self._patches.put_back(patch, now + min(0.05 * 2**patch.tries, _LONGEST_PAUSE_SECONDS))
@@ -273,6 +304,17 @@ class StatusWriter:
             return False
         self._retried += 1
         return True
+
+    def _slow_down(self, patch: PodPatch, refusal: APIError, now: float) -> None:
+        """A 429. One of a webhook or a quota is meant for this namespace; the server's own, and several's, for all."""
+        seconds = min(refusal.retry_after_seconds or 1.0, LONGEST_RETRY_AFTER_SECONDS)
+        namespace = _namespace_of(patch)
+        other, at = self._refused_last
+        self._refused_last = namespace, now
+        if refusal.is_overload or (other not in ("", namespace) and now - at <= SHARED_SECONDS):
+            self._patches.slow_down(now)
+        self.places.hold_back(namespace, seconds)
+        self._patches.put_back(patch, now + seconds)
 
     def _drop(self, patch: PodPatch, failure: ClientError, now: float) -> None:
         self._dropped += 1
@@ -310,3 +352,7 @@ def _version(pod: Pod) -> int:
     """The resourceVersion as a number; 0 if the server does not use numbers: then the watch's version is used."""
     text = pod.metadata.resource_version
     return int(text) if text.isdecimal() else 0
+
+
+def _namespace_of(patch: PodPatch) -> str:
+    return patch.key.partition("/")[0]

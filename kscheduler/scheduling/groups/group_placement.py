@@ -125,12 +125,16 @@ def best_of(
 def _with_most_points(
     inputs: GroupInputs, fitting: Sequence[tuple[int, Sequence[MemberResult]]], tried: Sequence[TriedPlacement]
 ) -> int:
-    """Raises `PluginFailure`."""
+    """Raises `PluginFailure` for an in-tree plugin; one of a user's that fails gives no points, and was reported."""
     proposals = [ProposedPlacement(tried[index].placement, _assignments(members)) for index, members in fitting]
     totals = np.zeros(len(fitting), dtype=np.int64)
     for weighted in inputs.profile.placement_score:
-        listener = inputs.profile.listener
-        totals += weighted.weight * call_score_placements(weighted.plugin, listener, inputs.group, proposals)
+        plugin, listener = weighted.plugin, inputs.profile.listener
+        try:
+            totals += weighted.weight * call_score_placements(plugin, listener, inputs.group, proposals)
+        except PluginFailure:
+            if inputs.profile.traits[plugin.name].is_in_tree:
+                raise
     for (index, _), points in zip(fitting, totals.tolist(), strict=True):
         tried[index].points = points
     tied = [index for (index, _), points in zip(fitting, totals.tolist(), strict=True) if points == totals.max()]

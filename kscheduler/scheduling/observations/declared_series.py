@@ -308,6 +308,19 @@ class DeclaredSeries:
             "plugin",
             "extension_point",
         )
+        self.plugin_circuit_changes = self._counter(
+            "kscheduler_plugin_circuit_changes_total",
+            "How often a plugin was quarantined (open), tried again (half-open), and has answered again (closed).",
+            "plugin",
+            "profile",
+            "state",
+        )
+        self.plugin_holds = self._counter(
+            "kscheduler_plugin_holds_total",
+            "How often a plugin was held back from the pods of one namespace, because calls for them took too long.",
+            "plugin",
+            "profile",
+        )
         self.slow_plugin_calls = self._counter(
             "kscheduler_slow_plugin_calls_total",
             "Calls of plugins that held the event loop for more than 100 ms.",

@@ -254,6 +254,14 @@ class Observations(DeclaredSeries):
         """A call has exceeded its time budget; it counts as a failure as well."""
         self.plugin_overruns[plugin, point] += 1
 
+    def plugin_circuit_changed(self, plugin: str, profile: str, state: str) -> None:
+        """A plugin's circuit has come into a state: `open`, `half-open` or `closed`."""
+        self.plugin_circuit_changes[plugin, profile, state] += 1
+
+    def plugin_was_held_back(self, plugin: str, profile: str) -> None:
+        """A plugin is not called for the pods of one namespace for a while."""
+        self.plugin_holds[plugin, profile] += 1
+
     def plugin_was_slow(self, plugin: str, point: str) -> None:
         """A call has held the event loop for more than 100 ms."""
         self.slow_plugin_calls[plugin, point] += 1

@@ -15,6 +15,8 @@ from kscheduler.scheduling.record import SchedulingRecord
 
 MOST_ATTEMPTS: Final = 10_000
 """Entries of each ring of attempts: about 3 MB each, most of it the texts of failures."""
+LONGEST_MESSAGE: Final = 2_000
+"""Characters of a failure's text that are kept."""
 MOST_PREEMPTIONS: Final = 1_000
 MOST_VICTIMS: Final = 20
 """Victims of a preemption that are named; all are counted."""
@@ -143,7 +145,7 @@ class RecentAttempts:
                 pod.key,
                 now,
                 queued.attempts,
-                failure.message,
+                failure.message[:LONGEST_MESSAGE],
                 failure.is_error,
                 failure.plugins,
                 failure.pending,

@@ -7,6 +7,7 @@
     sort_order       QueueSort, with keys that can always be compared
     signing          `sign`: which parts of a pod a plugin reads
     cycle_calls      PreFilter and its extensions, Filter, PostFilter, PreScore, Score, NormalizeScore
+    left_out         what becomes of a user's score that fails: nodes without points, and who is told
     status_text      the meaning of a filter's codes, and details about rejected rows
     attempt_calls    Reserve, Permit, PreBind, Bind, PostBind, Unreserve
     closing          `close`, when nobody uses the plugin any more

@@ -25,7 +25,7 @@ from kscheduler.framework.plugin import (
     RowWiseExtensions,
     ScorePlugin,
 )
-from kscheduler.framework.plugin_answers import WrongAnswerError
+from kscheduler.framework.plugin_answers import PartialAnswerError
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Diagnosis
@@ -172,5 +172,9 @@ def call_normalize(
         wrong = least if least < MIN_NODE_SCORE else most
         bounds = f"[{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
         text = f"returns an invalid score {wrong}, it should in the range of {bounds}"
-        raise SCORE_IN_BOUNDS.failed(plugin.name, text) from WrongAnswerError(f"{wrong} points")
+        # a user's plugin loses the points of these nodes only (`left_out`)
+        is_within = (points >= MIN_NODE_SCORE) & (points <= MAX_NODE_SCORE)
+        raise SCORE_IN_BOUNDS.failed(plugin.name, text) from PartialAnswerError(
+            f"{wrong} points", points, is_within, are_final=True
+        )
     return points

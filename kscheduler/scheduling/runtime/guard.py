@@ -6,7 +6,8 @@ A `PluginCall` is one kind of call (`points` has the table). It can call a plugi
     call_and_report    anywhere else: the call is timed, and a failure is reported at once
     run                as `call_and_report`, for a coroutine: its steps are timed, its waits are not
 
-All three raise `PluginFailure` and nothing else, whatever the plugin does: raise any exception (also `SystemExit` and a
+All three raise `PluginFailure` and nothing else (but for `DecisionEndedError`, which ends the whole decision and is no
+plugin's failure), whatever the plugin does: raise any exception (also `SystemExit` and a
 cancelled future), or return a value of the wrong type. What happens to the pod then is the call's `Fate`.
 """
 
@@ -21,7 +22,7 @@ from kscheduler.client.errors import ClientError
 from kscheduler.framework.plugin_answers import with_place, words_of
 from kscheduler.framework.plugin_listener import SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.status import Fault, Status, StatusError, error
+from kscheduler.framework.status import DecisionEndedError, Fault, Status, StatusError, error
 from kscheduler.scheduling.runtime.steps import Steps
 from kscheduler.scheduling.runtime.timing import CallTimer
 
@@ -42,6 +43,10 @@ class Fate(Enum):
 
     ATTEMPT_FAILS = "the attempt ends with an Error that names the plugin, what others have reserved is given back"
     """The pod is tried again with back-off. In a dry run, the Error is what the caller of the dry run gets."""
+    NO_POINTS = (
+        "nodes get no points from the plugin, and the others place the pod; of an in-tree plugin, the attempt ends"
+    )
+    """See `left_out`: which nodes, and why none of them where the failure is about the pod."""
     STAYS_TURNED_DOWN = "no room is made for the pod; its message names the plugin"
     KEPT_OUT = "the pod is gated", "the pod is kept out of the queue and asked about again within 30 s"
     SORTED_BEHIND = "its key is of no use", "the pod is sorted behind all others, by priority and time"
@@ -130,6 +135,8 @@ class PluginCall(Generic[A]):
             return self._check(answer, arguments)
         except StatusError as answer:
             raise self.failed(plugin, str(answer), answer.fault) from None
+        except DecisionEndedError:
+            raise
         except BaseException as failure:
             raise self._failure(plugin, failure) from failure
 
@@ -143,6 +150,8 @@ class PluginCall(Generic[A]):
             if answer is self._usual:
                 return answer  # type: ignore[no-any-return]
             return self._check(answer, arguments)
+        except DecisionEndedError:
+            raise
         except BaseException as failure:
             listener.failed(plugin, self.label, pod, failure, self.fate.then)
             raise self._failure(plugin, failure) from failure
@@ -179,6 +188,14 @@ class PluginCall(Generic[A]):
             if not isinstance(failure, OUTSIDE):
                 listener.failed(plugin, self.label, pod, failure, self.fate.then)
             raise self._failure(plugin, failure) from failure
+
+    def takes(self, answer: Any, arguments: tuple[Any, ...]) -> bool:
+        """Whether the answer passes the check."""
+        try:
+            self.call("", lambda *_: answer, *arguments)
+        except PluginFailure:
+            return False
+        return True
 
     def failed(self, plugin: str, words: str, fault: Fault = Fault.PASSING) -> PluginFailure:
         """The failure of a plugin that returned an Error with these words."""

@@ -265,17 +265,17 @@ FILTER: Final = PluginCall[Codes | None](
 POST_FILTER: Final = PluginCall(
     Point.POST_FILTER.label, _post_filter_result, Fate.STAYS_TURNED_DOWN, words=kind_and_text
 )
-PRE_SCORE: Final = PluginCall(Point.PRE_SCORE.label, _status, Fate.ATTEMPT_FAILS, usual=SKIP)
+PRE_SCORE: Final = PluginCall(Point.PRE_SCORE.label, _status, Fate.NO_POINTS, usual=SKIP)
 _SCORES: Final = 'plugin "{plugin}" failed with: {words}'
-SCORE: Final = PluginCall(Point.SCORE.label, _points, Fate.ATTEMPT_FAILS, text=f"running Score plugins: {_SCORES}")
+SCORE: Final = PluginCall(Point.SCORE.label, _points, Fate.NO_POINTS, text=f"running Score plugins: {_SCORES}")
 SCORE_IN_BOUNDS: Final = PluginCall[Scores](
     Point.SCORE.label,
     unchecked,
-    Fate.ATTEMPT_FAILS,
+    Fate.NO_POINTS,
     text='applying score defaultWeights on Score plugins: plugin "{plugin}" {words}',
 )
 NORMALIZE_SCORE: Final = PluginCall(
-    "NormalizeScore", _points, Fate.ATTEMPT_FAILS, text=f"running Normalize on Score plugins: {_SCORES}"
+    "NormalizeScore", _points, Fate.NO_POINTS, text=f"running Normalize on Score plugins: {_SCORES}"
 )
 
 # --- a pod group ------------------------------------------------------------------------------------------------------
@@ -285,7 +285,7 @@ PLACEMENT_GENERATE: Final = PluginCall("PlacementGenerate", _placements, Fate.AT
 PLACEMENT_SCORE: Final = PluginCall(
     "PlacementScore",
     _placement_points,
-    Fate.ATTEMPT_FAILS,
+    Fate.NO_POINTS,
     text='running PlacementScore plugins: plugin "{plugin}" failed with: {words}',
 )
 POD_GROUP_POST_FILTER: Final = PluginCall(
@@ -333,3 +333,26 @@ CLOSE: Final = PluginCall[None]("Close", _nothing, Fate.GONE, usual=None)
 
 STATUS: Final = PluginCall("Status", _status, Fate.SAID_INSTEAD, text="{words}", words=kind_and_text)
 DETAILS: Final = PluginCall("Details", _details, Fate.SAID_INSTEAD, text="{words}", words=kind_and_text)
+
+_CALLS: Final = {
+    call.label: call
+    for call in (
+        *(PRE_ENQUEUE, MAY_LET_IN, GATING_OBJECTS, QUEUE_SORT, QUEUEING_HINT, SIGN, PRE_FILTER, ADD_POD, FILTER),
+        *(POST_FILTER, PRE_SCORE, SCORE, NORMALIZE_SCORE, PLACEMENT_FEASIBLE, PLACEMENT_GENERATE, PLACEMENT_SCORE),
+        *(POD_GROUP_POST_FILTER, RESERVE, UNRESERVE, PERMIT, PRE_BIND_PRE_FLIGHT, PRE_BIND, BIND, POST_BIND, REFRESH),
+        *(STATUS, DETAILS),
+    )
+}
+
+
+def is_right_answer(normalizes: bool, label: str, answer: Any, arguments: Arguments) -> bool:
+    """Whether the answer of a call of this name is used. Only asked about plugins that have failed before.
+
+    `normalizes`: whether the points of `score` may be out of bounds.
+    """
+    call = _CALLS.get(label)
+    if call is not None and not call.takes(answer, arguments):
+        return False
+    if label != SCORE.label or normalizes:
+        return True
+    return bool(((answer >= MIN_NODE_SCORE) & (answer <= MAX_NODE_SCORE)).any())

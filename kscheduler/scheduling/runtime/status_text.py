@@ -11,7 +11,7 @@ import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
-from kscheduler.framework.plugin import FilterPlugin, no_reason, status_of_code
+from kscheduler.framework.plugin import NOT_JUDGED, FilterPlugin, no_reason, status_of_code
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.details import Detail, DetailsPlugin
@@ -47,6 +47,8 @@ def split_rows(plugin: FilterPlugin, codes: Codes, state: CycleState, rows: Rows
 
 def call_status(plugin: FilterPlugin, state: CycleState, code: int) -> Status:
     """The meaning of a code. If the plugin fails or says nothing, the status says so; the node stays rejected."""
+    if code == NOT_JUDGED:
+        return status_of_code(code, (f"node(s) for which plugin {plugin.name} failed",), plugin.name)
     try:
         status = STATUS.call(plugin.name, plugin.status, state, code)
         if status.message:

@@ -13,6 +13,9 @@ kscheduler's own:
 
 A plugin that catches the error and goes on is interrupted again after 10, 20, 40 ... ms.
 
+The same timer ends decisions: a `RunningDecision` is ended with another error, and who began it says where that may be
+(`scheduling.in_time`). The calls of plugins within it have their own budgets, and it does not pay for them.
+
 Arming is cheap because the timer is seldom set: a call only writes down its deadline, and the timer that an earlier
 call has set fires before it. The handler then looks at who runs now. Under load that is one `setitimer` per budget
 instead of two per call; without calls, one late signal finds nothing to do.
@@ -28,12 +31,16 @@ import math
 import os
 import signal
 import threading
-from time import perf_counter
+from collections.abc import Callable
+from time import perf_counter, thread_time
 from types import CodeType, FrameType
 from typing import Final
 
 from kscheduler.config.durations import format_duration
 from kscheduler.framework import per_node
+from kscheduler.framework.status import DECISION_TIME, DecisionEndedError
+from kscheduler.scheduling.supervision.circuit import Caller
+from kscheduler.unused_signals import is_free
 
 LOOK_AGAIN_SECONDS: Final = 0.001
 """When the handler looks again if it found kscheduler's own code running."""
@@ -49,6 +56,11 @@ _SHARED: Final = frozenset(("asyncio", "weakref", "_weakrefset"))
 class TimeBudgetError(BaseException):
     """A plugin's call has exceeded its time budget. No `Exception`: an `except Exception` must not swallow it."""
 
+    def __init__(self, text: str, caller: Caller | None = None) -> None:
+        super().__init__(text)
+        self.caller = caller
+        """Who the call was made for."""
+
 
 class RunningCall:
     """A call of a plugin that has not returned."""
@@ -63,6 +75,31 @@ class RunningCall:
         """How often it was interrupted."""
         self.outer = outer
         """The call of another plugin within which this one was made: a dry run of PostFilter calls filters."""
+
+    def left(self, now: float) -> float:
+        """Seconds until it may be ended; `now` is of `perf_counter`."""
+        return self.deadline - now
+
+
+class RunningDecision(RunningCall):
+    """A decision that has not returned. Its seconds are processor time of its thread."""
+
+    __slots__ = ("_processor_began", "may_end")
+
+    def __init__(
+        self, began: float, seconds: float, outer: RunningCall | None, may_end: Callable[[FrameType | None], bool]
+    ) -> None:
+        self.began = began  # as `super().__init__`: a call less for each pod
+        self.seconds = seconds
+        self.deadline = began + seconds
+        self.interrupts = 0
+        self.outer = outer
+        self._processor_began = thread_time()
+        self.may_end = may_end
+
+    def left(self, now: float) -> float:
+        """Likewise. By the clock, too, from which the calls of plugins are taken off."""
+        return max(self.deadline - now, self.seconds - (thread_time() - self._processor_began))
 
 
 class BudgetAlarm:
@@ -90,6 +127,20 @@ class BudgetAlarm:
             self._set(began, seconds)
         return call
 
+    def begin_decision(self, seconds: float, may_end: Callable[[FrameType | None], bool]) -> RunningDecision:
+        """A decision begins that may take so much processor time. `may_end`: whether it may be left in this frame.
+
+        It is ended by `DecisionEndedError`, and not at all on another thread than the main one. The caller must `end`
+        it.
+        """
+        began = perf_counter()
+        if threading.get_ident() != self._main or not (self._is_installed or self._install()):
+            return RunningDecision(began, seconds, None, may_end)
+        decision = self._current = RunningDecision(began, seconds, self._current, may_end)
+        if not began < self._fires_at <= decision.deadline:
+            self._set(began, seconds)
+        return decision
+
     def end(self, call: RunningCall) -> float:
         """The call has ended. Returns its seconds; the calls around it do not pay for them."""
         seconds = perf_counter() - call.began
@@ -103,9 +154,7 @@ class BudgetAlarm:
     def _install(self) -> bool:
         """Whether SIGALRM is ours: nobody else handles it, and nobody else has set the timer."""
         if self._is_installed is None:
-            self._is_installed = (
-                signal.getsignal(signal.SIGALRM) is signal.SIG_DFL and signal.getitimer(signal.ITIMER_REAL)[0] == 0.0
-            )
+            self._is_installed = is_free(signal.SIGALRM) and signal.getitimer(signal.ITIMER_REAL)[0] == 0.0
             if self._is_installed:
                 signal.signal(signal.SIGALRM, self._on_alarm)
                 os.register_at_fork(after_in_child=self._timer_is_off)  # a copy inherits the handler, and no timer
@@ -126,13 +175,18 @@ class BudgetAlarm:
         if call is None:
             return
         now = perf_counter()
-        if now < call.deadline:
-            self._set(now, call.deadline - now)
-        elif not self._is_in_plugin(frame):
+        left = call.left(now)
+        may_end = call.may_end if isinstance(call, RunningDecision) else self._is_in_plugin
+        if left > 0:
+            self._set(now, left)
+        elif not may_end(frame):
+            DECISION_TIME.is_up = isinstance(call, RunningDecision)
             self._set(now, LOOK_AGAIN_SECONDS)
         else:
             self._set(now, FIRST_REPEAT_SECONDS * 2 ** min(call.interrupts, _MOST_DOUBLINGS))
             call.interrupts += 1
+            if isinstance(call, RunningDecision):
+                raise DecisionEndedError
             raise TimeBudgetError(f"it was ended at its time budget of {shown_seconds(call.seconds)}")
 
     def _is_in_plugin(self, interrupted: FrameType | None) -> bool:

@@ -9,7 +9,10 @@ What becomes of a call that runs over its budget:
     it was interrupted          it fails with `TimeBudgetError`, also if it caught the error and answered: the answer of
                                 an interrupted computation may be half of one
     C code returned too late    its answer is used (it is complete, and a pod may be bound already); the overrun is
-                                reported and counts as a strike
+                                reported and counts as a failure
+
+While the plugin's circuit is watched, each call asks first whether it may be made (`NotCalledError`), and right answers
+are told to the circuit. Otherwise this costs a look at `is_watched`.
 
 Each step of a coroutine has the budget, the waits between them have none. Not supervised, because no method of the
 plugin is called: comparing sort keys and signatures whose classes have an `__lt__`, `__eq__` or `__hash__` of their
@@ -18,16 +21,21 @@ own. Not supervised either: the factory and `events_to_register` (at the start a
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
+from time import perf_counter
 from typing import Any, Final, Protocol
 
 import numpy as np
 
+from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.events import ClusterEventWithHint
 from kscheduler.framework.plugin import Plugin, Point
+from kscheduler.framework.plugin_answers import NotCalledError
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.framework.status import StatusError
 from kscheduler.framework.traits import traits_of
 from kscheduler.scheduling.supervision.alarm import ALARM, TimeBudgetError, shown_seconds
+from kscheduler.scheduling.supervision.circuit import NOBODY, Caller, Circuit
 
 HINT: Final = "QueueingHint"
 AWAITED: Final = frozenset(("pre_bind", "bind", "refresh"))
@@ -49,12 +57,27 @@ LABELS: Final = {point.method: point.label for point in Point} | {
     "pod_group_post_filter": "PodGroupPostFilter",
     "generate_placements": "PlacementGenerate",
     "score_placements": "PlacementScore",
+    "placement_feasible": "PlacementFeasible",
 }
 """The methods that run within the budget, with their names in metrics and texts."""
 
 
+IsRight = Callable[[str, Any, tuple[Any, ...]], bool]
+"""Whether an answer is one that is used, by the call's name, the answer and the arguments."""
+
+
+def any_is_right(label: str, answer: Any, arguments: tuple[Any, ...]) -> bool:
+    """Take any answer for a right one."""
+    del label, answer, arguments
+    return True
+
+
 class Overruns(Protocol):
-    """Hears of calls that took too long and were not interrupted."""
+    """Hears of calls that took too long and were not interrupted, and of right answers after failures."""
+
+    def answered(self, plugin: str, point: str, pod: PodInfo | None) -> None:
+        """A plugin whose circuit is watched has given a right answer."""
+        ...
 
     def overran(self, plugin: str, point: str, pod: PodInfo | None, failure: TimeBudgetError) -> None:
         """A call answered after its budget; the answer is used."""
@@ -64,39 +87,70 @@ class Overruns(Protocol):
 class BudgetedCall:
     """A plugin's method, or what it has registered as a hint, within its budget."""
 
-    __slots__ = ("_budget_seconds", "_label", "_method", "_overruns", "_plugin")
+    __slots__ = ("_budget_seconds", "_caller", "_circuit", "_is_right", "_label", "_method", "_overruns", "_plugin")
 
     def __init__(
-        self, plugin: str, label: str, method: Callable[..., Any], budget_seconds: float, overruns: Overruns
+        self,
+        plugin: str,
+        label: str,
+        method: Callable[..., Any],
+        budget_seconds: float,
+        overruns: Overruns,
+        circuit: Circuit | None = None,
+        is_right: IsRight | None = any_is_right,
+        caller: Caller | None = None,
     ) -> None:
+        """`is_right`: `None` if what the method returns is no answer yet. `caller`: by default, from the arguments."""
         self._plugin = plugin
+        self._circuit = circuit or Circuit(perf_counter)
+        self._is_right = is_right
+        self._caller = caller
         self._label = label
         self._method = method
         self._budget_seconds = budget_seconds
         self._overruns = overruns
 
     def __call__(self, *arguments: Any) -> Any:
-        """The method's answer. Raises what the method raises, or `TimeBudgetError`."""
+        """The method's answer. Raises what the method raises, `TimeBudgetError` or `NotCalledError`."""
+        if self._circuit.is_watched:
+            self._ask(arguments)
         call = ALARM.begin(self._budget_seconds)
         try:
             answer = self._method(*arguments)
         except TimeBudgetError as ended:
             ended.args = (f"{ended}{_nodes_among(arguments)}",)
+            ended.caller = self._caller or caller_among(arguments)
+            raise
+        except StatusError:
+            self._note_right(arguments)  # an Error that is given as the answer
             raise
         finally:
             seconds = ALARM.end(call)
         if seconds > self._budget_seconds:
             self._judge(seconds, arguments, was_interrupted=call.interrupts > 0)
+        elif self._circuit.is_watched and self._is_right is not None and self._is_right(self._label, answer, arguments):
+            self._note_right(arguments)
         return answer
+
+    def _ask(self, arguments: tuple[Any, ...]) -> None:
+        """Raises `NotCalledError`. Steps of a coroutine that has begun go on."""
+        refusal = "" if self._caller is not None else self._circuit.refusal(self._plugin, caller_among(arguments))
+        if refusal:
+            raise NotCalledError(refusal)
+
+    def _note_right(self, arguments: tuple[Any, ...]) -> None:
+        if self._circuit.is_watched:
+            self._overruns.answered(self._plugin, self._label, _pod_among(arguments))
 
     def _judge(self, seconds: float, arguments: tuple[Any, ...], *, was_interrupted: bool) -> None:
         budget = shown_seconds(self._budget_seconds)
         if was_interrupted:
             text = f"it went on after it was interrupted at its time budget of {budget}; its answer is not used"
-            raise TimeBudgetError(text)
+            raise TimeBudgetError(text, self._caller or caller_among(arguments))
         nodes = _nodes_among(arguments)
         text = f"it took {seconds:.3f} s{nodes}, its time budget is {budget}; its answer was used"
-        self._overruns.overran(self._plugin, self._label, _pod_among(arguments), TimeBudgetError(text))
+        failure = TimeBudgetError(text, self._caller or caller_among(arguments))
+        self._overruns.overran(self._plugin, self._label, _pod_among(arguments), failure)
 
 
 ALARM.is_called_from(BudgetedCall.__call__.__code__)
@@ -105,18 +159,33 @@ ALARM.is_called_from(BudgetedCall.__call__.__code__)
 class BudgetedSteps:
     """A plugin's coroutine, as `runtime.steps` drives it: each of its steps runs within the budget."""
 
-    def __init__(self, work: Coroutine[Any, Any, Any], budgeted: Callable[[Callable[..., Any]], BudgetedCall]) -> None:
+    def __init__(
+        self,
+        work: Coroutine[Any, Any, Any],
+        budgeted: Callable[[Callable[..., Any]], BudgetedCall],
+        on_answer: Callable[[Any], None],
+    ) -> None:
+        """`on_answer` is called with what the coroutine returns."""
         self._close = work.close
         self._send = budgeted(work.send)
         self._throw = budgeted(work.throw)
+        self._on_answer = on_answer
 
     def send(self, value: Any) -> Any:
         """Run the next step."""
-        return self._send(value)
+        try:
+            return self._send(value)
+        except StopIteration as end:
+            self._on_answer(end.value)
+            raise
 
     def throw(self, *failure: Any) -> Any:
         """Run the next step, which begins with an exception."""
-        return self._throw(*failure)
+        try:
+            return self._throw(*failure)
+        except StopIteration as end:
+            self._on_answer(end.value)
+            raise
 
     def close(self) -> None:
         """End the coroutine."""
@@ -126,9 +195,19 @@ class BudgetedSteps:
 class SupervisedPlugin:
     """The stand-in. Its methods are made once, when the profile is built."""
 
-    def __init__(self, plugin: Plugin, budget_seconds: float, overruns: Overruns) -> None:
+    def __init__(
+        self,
+        plugin: Plugin,
+        budget_seconds: float,
+        overruns: Overruns,
+        circuit: Circuit | None = None,
+        is_right: IsRight = any_is_right,
+    ) -> None:
+        """`circuit`: the plugin's in this profile; by default, one that nobody looks at."""
         self.plugin = plugin
         self.name = plugin.name
+        self._circuit = circuit or Circuit(perf_counter)
+        self._is_right = is_right
         self._budget_seconds = budget_seconds
         self._overruns = overruns
         self._events: Sequence[ClusterEventWithHint] | None = None
@@ -154,17 +233,28 @@ class SupervisedPlugin:
         return f"supervised {self.plugin!r}"
 
     def _budgeted(self, label: str, function: Callable[..., Any]) -> BudgetedCall:
-        return BudgetedCall(self.name, label, function, self._budget_seconds, self._overruns)
+        budget, overruns = self._budget_seconds, self._overruns
+        return BudgetedCall(self.name, label, function, budget, overruns, self._circuit, self._is_right)
 
     def _steps_of(self, label: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """From the arguments to a supervised coroutine; a wrong answer stays as it is, and is refused by the guard."""
-        begin = self._budgeted(label, function)
+        budget, overruns, circuit = self._budget_seconds, self._overruns, self._circuit
+        begin = BudgetedCall(self.name, label, function, budget, overruns, circuit, None)
 
         def steps(*arguments: Any) -> Any:
             work = begin(*arguments)
             if getattr(work, "send", None) is None:
                 return work
-            return BudgetedSteps(work, lambda step: self._budgeted(label, step))
+            caller = caller_among(arguments) or Caller(NOBODY, label)
+
+            def budgeted(step: Callable[..., Any]) -> BudgetedCall:
+                return BudgetedCall(self.name, label, step, budget, overruns, circuit, None, caller)
+
+            def on_answer(answer: Any) -> None:
+                if circuit.is_watched and self._is_right(label, answer, arguments):
+                    overruns.answered(self.name, label, _pod_among(arguments))
+
+            return BudgetedSteps(work, budgeted, on_answer)
 
         return steps
 
@@ -194,6 +284,18 @@ def _nodes_among(arguments: tuple[Any, ...]) -> str:
     """How many nodes the plugin was asked about, where it was: the rows are the last argument."""
     rows = arguments[-1] if arguments else None
     return f" for {len(rows)} nodes" if isinstance(rows, np.ndarray) else ""
+
+
+def caller_among(arguments: tuple[Any, ...]) -> Caller | None:
+    """Who the call is made for; `None`: nobody."""
+    pod = _pod_among(arguments)
+    if pod is not None:
+        return Caller(pod.namespace, pod.uid)
+    for argument in arguments:
+        group = getattr(argument, "group", argument)  # of a `GroupTrial`
+        if isinstance(group, GroupDefinition):
+            return Caller(group.key.namespace, group.key.text)
+    return None
 
 
 def _pod_among(arguments: tuple[Any, ...]) -> PodInfo | None:

@@ -1,27 +1,28 @@
-"""Strikes: a plugin that fails three times in the life of its profile is quarantined.
+"""What the failures of a profile's plugins mean: the circuit of each, and what is told when its state changes.
 
-A strike is a call that raised, overran its time budget or answered with what is no answer (a NaN, a wrong shape, points
-out of range), at any extension point. An Error that a plugin *returns* is an answer and no strike, and neither is a
-request of a coroutine that failed because a server is away. Strikes are counted per profile and plugin, and never
-expire: a plugin that fails once a day is quarantined on the third day, and the log says when the others were.
+A failure is a call that raised, overran its time budget or answered with what is no answer (a NaN, a wrong shape,
+points out of range), at any extension point. No failures are: an Error that a plugin *returns*, an answer for some of
+the nodes only (`PartialAnswerError`), a request of a coroutine that failed because a server is away, a call that was
+not made. What failures lead to is in `circuit`; a plugin whose circuit is not closed is *quarantined*.
 
 The supervisor only counts and announces. A profile under another configuration has another supervisor, so a reload
-begins without strikes.
+begins with closed circuits.
 """
 
-from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from itertools import count
 from typing import Final
 
-from kscheduler.framework.plugin_answers import text_of, with_place
+from kscheduler.framework.plugin_answers import NotCalledError, PartialAnswerError, text_of, with_place
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.status import StatusError
 from kscheduler.scheduling.supervision.alarm import TimeBudgetError
+from kscheduler.scheduling.supervision.circuit import NOBODY, SEVERAL, STRIKES, Caller, Circuit, State
 
-STRIKES: Final = 3
 DEFAULT_BUDGET_SECONDS: Final = 0.2
 _LONGEST_CAUSE: Final = 300
 
@@ -54,17 +55,20 @@ class PluginLimits:
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """A plugin that is called no more, and why."""
+    """A plugin whose circuit is open or half-open, and why."""
 
     profile: str
     plugin: str
     on_failure: OnFailure
     since: float
-    """Wall-clock seconds."""
+    """When the circuit opened first, without having closed since: wall-clock seconds."""
     extension_point: str
-    """Of the last strike."""
+    """Where the plugin failed."""
     cause: str
-    """The last strike."""
+    """The last failure before the circuit opened."""
+    state: State = State.OPEN
+    tried_again_at: float = 0.0
+    """Of an open circuit: wall-clock seconds."""
 
     @property
     def consequence(self) -> str:
@@ -73,13 +77,36 @@ class Quarantine:
 
     @property
     def message(self) -> str:
-        """What people read: in conditions, Events and `/readyz?verbose`."""
-        since = datetime.fromtimestamp(self.since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        """What people read in conditions and Events: the same for as long as the plugin is quarantined."""
         return (
-            f'plugin "{self.plugin}" of profile "{self.profile}" is quarantined since {since}: it failed {STRIKES} '
-            f"times, last at {self.extension_point} ({self.cause}); {self.consequence} (onFailure: {self.on_failure}). "
-            "Mend the plugin: a changed plugin file or configuration lifts it in seconds; so do SIGHUP and a restart"
+            f'plugin "{self.plugin}" of profile "{self.profile}" is quarantined since {rfc3339(self.since)}: it failed '
+            f"for {STRIKES} pods of {SEVERAL} namespaces or more and answered none in between, last at "
+            f"{self.extension_point} ({self.cause}); {self.consequence} (onFailure: {self.on_failure}). It is tried "
+            "again by itself, with one call after 10 s to 5 min; a reload does so at once"
         )
+
+    @property
+    def over(self) -> str:
+        """What people read when it is over."""
+        return (
+            f'plugin "{self.plugin}" of profile "{self.profile}" answers again: its quarantine since '
+            f"{rfc3339(self.since)} is over"
+        )
+
+    @property
+    def note(self) -> str:
+        """The line in `/readyz?verbose`: the message, and where the circuit is."""
+        if self.state is State.HALF_OPEN:
+            return f"{self.message}; half-open: the next call decides"
+        return f"{self.message}; open: tried again at {rfc3339(self.tried_again_at)}"
+
+
+def rfc3339(seconds: float) -> str:
+    """`2026-11-28T12:00:00Z` for wall-clock seconds."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+Changed = Callable[[Quarantine, PodInfo | None], None]
 
 
 def _notify_nobody(quarantine: Quarantine, pod: PodInfo | None) -> None:
@@ -87,19 +114,31 @@ def _notify_nobody(quarantine: Quarantine, pod: PodInfo | None) -> None:
 
 
 class Supervisor:
-    """Counts the strikes of one profile's plugins. Implements `PluginListener`, and passes every report on."""
+    """The circuits of one profile's plugins. Implements `PluginListener`, and passes every report on."""
 
     def __init__(
-        self, profile: str, limits: Mapping[str, PluginLimits], listener: PluginListener, now: Callable[[], float]
+        self,
+        profile: str,
+        limits: Mapping[str, PluginLimits],
+        listener: PluginListener,
+        now: Callable[[], float],
+        monotonic: Callable[[], float],
     ) -> None:
-        """`limits`: by plugin, of those that are not in-tree. `now`: wall-clock seconds."""
+        """`limits`: by plugin, of those that are not in-tree. `now`: wall-clock seconds; `monotonic`: for waits."""
         self.profile = profile
         self.limits = limits
-        self.on_quarantine: Callable[[Quarantine, PodInfo | None], None] = _notify_nobody
-        """Called at a plugin's third strike, in the middle of a decision: it must only take note."""
+        self.circuits = {plugin: Circuit(monotonic) for plugin in limits}
+        self.quarantines: dict[str, Quarantine] = {}
+        """By plugin, those whose circuit is not closed."""
+        self.on_change: Changed = _notify_nobody
+        """Called when a circuit has changed its state, in the middle of a decision: it must only take note."""
+        self.on_asked: Callable[[str, float], None] = _try_nothing
+        """Called with a plugin that is worth a trial in so many seconds."""
+        self.on_held_back: Callable[[str, str, float, BaseException], None] = _hold_nobody
+        """Called with a plugin, the namespace whose pods took too long, for how many seconds, and the last failure."""
         self._listener = listener
         self._now = now
-        self._strikes: Counter[str] = Counter()
+        self._numbers = count()
         self._is_silent = False
 
     def be_silent(self) -> None:
@@ -107,31 +146,113 @@ class Supervisor:
         self._is_silent = True
 
     def strikes(self, plugin: str) -> int:
-        """How often the plugin has failed."""
-        return self._strikes[plugin]
+        """For how many pods the plugin has failed since its last right answer."""
+        return self.circuits[plugin].strikes()
 
     def failed(self, plugin: str, point: str, pod: PodInfo | None, failure: BaseException, then: str = "") -> None:
-        """Pass the report on, and count a strike."""
-        if self._is_silent:
+        """Pass the report on, and judge the failure."""
+        if self._is_silent or _is(failure, NotCalledError):
             return
         self._listener.failed(plugin, point, pod, failure, then)
-        limits = self.limits.get(plugin)
-        if limits is None:
+        circuit = self.circuits.get(plugin)
+        if circuit is None:
             return
-        self._strikes[plugin] += 1
-        if self._strikes[plugin] == STRIKES:
-            quarantine = Quarantine(self.profile, plugin, limits.on_failure, self._now(), point, cause_of(failure))
-            self.on_quarantine(quarantine, pod)
+        if isinstance(failure, StatusError) or (isinstance(failure, PartialAnswerError) and failure.is_answered.any()):
+            self.answered(plugin, point, pod)
+            return
+        overrun = _overrun(failure)
+        caller = _caller(pod, overrun, self._numbers)
+        if caller is None:
+            return
+        seconds = circuit.overran(caller) if overrun is not None else 0.0
+        if seconds:
+            self.on_held_back(plugin, caller.namespace, seconds, failure)
+        if circuit.failed(_STREAK_OF.get(point, point), caller):
+            self._opened(plugin, point, circuit, pod, failure)
 
     def overran(self, plugin: str, point: str, pod: PodInfo | None, failure: TimeBudgetError) -> None:
         """A call answered after its budget."""
         self.failed(plugin, point, pod, failure)
+
+    def answered(self, plugin: str, point: str, pod: PodInfo | None) -> None:
+        """A plugin that has failed before has given a right answer."""
+        if self._is_silent or not self.circuits[plugin].answered(_STREAK_OF.get(point, point)):
+            return
+        self._change(replace(self.quarantines[plugin], state=State.CLOSED), pod)
 
     def slow(self, plugin: str, point: str, pod: PodInfo | None, seconds: float, nodes: int = 0) -> None:
         """Pass the report on."""
         if self._is_silent:
             return
         self._listener.slow(plugin, point, pod, seconds, nodes)
+
+    # --- an open circuit ----------------------------------------------------------------------------------------------
+
+    def asks_for(self, plugin: str, pod: PodInfo) -> None:
+        """A pod comes that the quarantine stops: if none of its namespace has failed, it is worth a trial."""
+        circuit = self.circuits.get(plugin)
+        seconds = None if circuit is None or self._is_silent else circuit.asks_for(pod.namespace)
+        if seconds is not None:
+            self.on_asked(plugin, seconds)
+
+    def half_open_what_is_due(self) -> bool:
+        """Let the plugins be called again whose back-off is over. Returns whether there were any."""
+        due = [plugin for plugin, circuit in self.circuits.items() if circuit.is_due()]
+        for plugin in due:
+            self.circuits[plugin].half_open()
+            self._change(replace(self.quarantines[plugin], state=State.HALF_OPEN), None)
+        return bool(due)
+
+    def _opened(self, plugin: str, point: str, circuit: Circuit, pod: PodInfo | None, failure: BaseException) -> None:
+        now, known = self._now(), self.quarantines.get(plugin)
+        at = now + circuit.seconds_to_trial()
+        if known is not None:
+            opened = replace(known, state=State.OPEN, tried_again_at=at)
+        else:
+            policy = self.limits[plugin].on_failure
+            opened = Quarantine(self.profile, plugin, policy, now, point, cause_of(failure), tried_again_at=at)
+        self._change(opened, pod)
+
+    def _change(self, quarantine: Quarantine, pod: PodInfo | None) -> None:
+        if quarantine.state is State.CLOSED:
+            del self.quarantines[quarantine.plugin]
+        else:
+            self.quarantines[quarantine.plugin] = quarantine
+        self.on_change(quarantine, pod)
+
+
+def _try_nothing(plugin: str, seconds: float) -> None:
+    """Without an assembly nothing is exchanged."""
+
+
+def _hold_nobody(plugin: str, namespace: str, seconds: float, failure: BaseException) -> None:
+    """Without an assembly nobody says so."""
+
+
+_STREAK_OF: Final = {"RemovePod": "AddPod"}
+"""`move_pods` is both, and its right answers have one name."""
+
+
+def _caller(pod: PodInfo | None, overrun: TimeBudgetError | None, numbers: Iterator[int]) -> Caller | None:
+    """Whose failure it is; `None`: nobody's. What is about no pod counts where it holds up everybody."""
+    if pod is not None:
+        return Caller(pod.namespace, pod.uid)
+    if overrun is None:
+        return None
+    caller = overrun.caller
+    return caller if caller is not None and caller.namespace != NOBODY else Caller(NOBODY, f"call {next(numbers)}")
+
+
+def _overrun(failure: BaseException) -> TimeBudgetError | None:
+    """The overrun of the time budget behind a failure: a per-node function's is wrapped."""
+    cause: BaseException | None = failure
+    while cause is not None and not isinstance(cause, TimeBudgetError):
+        cause = cause.__cause__
+    return cause
+
+
+def _is(failure: BaseException, kind: type[BaseException]) -> bool:
+    return isinstance(failure, kind) or isinstance(failure.__cause__, kind)
 
 
 def cause_of(failure: BaseException) -> str:

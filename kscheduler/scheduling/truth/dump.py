@@ -6,7 +6,7 @@ scheduler is not a snapshot of one moment.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -29,6 +29,8 @@ AT_PERMIT: Final = "permit"
 """In the place of a queue's name, for pods that have a node and wait until Permit plugins let them through."""
 EXTENDER_LINE: Final = "extender_line"
 """In the place of a queue's name, for pods that wait until extenders can be asked about them."""
+NAMESPACE_LINE: Final = "namespace_line"
+"""In the place of a queue's name, for pods that wait since Bindings of their namespace hang."""
 
 Entry = tuple[str, dict[str, Any]]
 """A message with its fields."""
@@ -45,6 +47,8 @@ class Dump:
         self._then = then
         self.in_line: Callable[[], Iterable[tuple[str, QueuedPodInfo]]] = tuple
         """Pods that wait until extenders can be asked about them, with the names of those; set by the service."""
+        self.behind_slow: Callable[[], Iterable[tuple[Hashable, QueuedPodInfo]]] = tuple
+        """Pods that wait because Bindings of their namespace hang, with that; set by the service."""
         self.at_permit: Callable[[], Mapping[str, Mapping[str, Any]]] = dict
         """By UID of a pod that waits for Permit: what is to be said about that; set by the service."""
         self._requested = asyncio.Event()
@@ -100,6 +104,7 @@ class Dump:
         yield "Dump of scheduling queue", {"summary": asdict(self._queue.statistics()), "most_shown": MOST_WAITING}
         shown = 0
         at_permit = self.at_permit()
+        behind_slow = {queued.pod.uid: queued for _, queued in self.behind_slow()}
         in_line = {queued.pod.uid: (extender, queued) for extender, queued in self.in_line()}
         async for key in _sliced(self._pods.keys()):
             pod = self._pods.get(key)
@@ -112,6 +117,10 @@ class Dump:
             elif pod.metadata.uid in in_line:  # in no queue, and nobody tries it yet
                 extender, queued = in_line[pod.metadata.uid]
                 yield "Pod in scheduling queue", {"queue": EXTENDER_LINE, "extender": extender, **_waiting(queued)}
+                shown += 1
+            elif pod.metadata.uid in behind_slow:
+                waiting = _waiting(behind_slow[pod.metadata.uid])
+                yield "Pod in scheduling queue", {"queue": NAMESPACE_LINE, **waiting}
                 shown += 1
             elif pod.metadata.uid in at_permit:
                 fields = {"pod": key, "uid": pod.metadata.uid, "phase": pod.status.phase}

@@ -9,19 +9,22 @@ checked by itself, in any order, a few at a time. If it differs, it is replayed 
     pod that counts            is stored
     node                       the cache has the stored version, unless it cannot be read; its sums match its pods
 
-If the binding of an assumed pod is settled and the watch does not confirm it, the difference is reported, but the pod
-is never forgotten: the API server has bound it, so the store is wrong (`informers.audit` finds that).
+If the binding of an assumed pod is settled and the watch does not confirm it, the API server is asked. If it has bound
+the pod, the store is wrong (`informers.audit` finds that). If it has not (what answered the Binding was not the API
+server), the pod is forgotten and queued anew. If it does not answer, nothing is mended, and that is counted.
 Limits: storage objects, namespaces and nominations are not compared.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Literal, Protocol
 
 from kscheduler.aio.clock import Clock
+from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.quantity import QuantityError
+from kscheduler.client.errors import APIError, ClientError, NotSentError
 from kscheduler.framework import events
 from kscheduler.framework.nodes.node_info import allocatable_amounts
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -242,6 +245,11 @@ class Comparer:
         return Drift("pods", DriftType.UNCONFIRMED, counted.key, uid, _place(stored), f"assumed on {node_name}")
 
 
+async def nobody_reads(_namespace: str, _name: str) -> Pod:
+    """Where there is no API server."""
+    raise NotSentError("there is no API server")
+
+
 class Mender:
     """Brings cache and queue back in agreement with the stores."""
 
@@ -253,14 +261,42 @@ class Mender:
         clock: Clock,
         on_unconfirmed: Callable[[], None],
         journal: Journal = NO_JOURNAL,
+        read: Callable[[str, str], Awaitable[Pod]] = nobody_reads,
     ) -> None:
-        """`on_unconfirmed` is called if the store may lack an object; it should compare store and API server."""
+        """`on_unconfirmed` is called if the store may lack an object; it should compare store and API server. `read`:
+        a pod as the API server has it now, not as a cache has it.
+        """
         self._sides = sides
         self._pod_handler = pod_handler
         self._node_handler = node_handler
         self._clock = clock
         self._on_unconfirmed = on_unconfirmed
         self._journal = journal
+        self._read = read
+
+    async def is_unbound(self, drift: Drift) -> bool | None:
+        """Whether the API server says that a pod whose binding is unconfirmed has no node; `None`: it cannot be known.
+
+        A binding cannot be undone: what is read without a node now was never bound by an answer of before.
+        """
+        namespace, _, name = drift.name.partition("/")
+        try:
+            found = await self._read(namespace, name)
+        except APIError as refusal:
+            return False if refusal.is_not_found else None  # it is gone, and the store does not know
+        except (ClientError, UndecodableError):
+            return None
+        return (found.metadata.uid or found.key) == drift.uid and not found.spec.node_name
+
+    def requeue(self, drift: Drift) -> None:
+        """The API server says that the pod is unbound: give the room back and queue it. `drift` must be current."""
+        self._journal.repaired(f"{drift.kind} {drift.name}: {drift.what.value}")
+        pod, counted = self._sides.pods.get(drift.name), self._sides.cache.pod_of(drift.uid)
+        if pod is None or counted is None:
+            return
+        self._sides.cache.forget_pod(drift.uid)
+        self._pod_handler.on_add(pod, initial=False)
+        self._sides.queue.move_all(events.ASSIGNED_POD_DELETE, counted.pod, None, self._clock.time(), drift.uid)
 
     def mend(self, drift: Drift) -> None:
         """Replay the object. `drift` must be current: do not await between check and mending."""

@@ -4,6 +4,10 @@ Every minute everything is checked once, for two milliseconds at a time with a p
 a few seconds while decisions go on. A difference is checked again five seconds later. Only if it is still the same is
 it counted, logged with both sides and mended: handlers are synchronous, so a real difference lasts. If an object is
 still wrong after it was mended, that is an error that only a developer can correct.
+
+A binding that the watch does not confirm is no matter of the stores: the API server is asked, and a pod that it has not
+bound is queued anew. If it does not say, or says that the pod is bound and the watch does not show that at the next
+check either, the difference counts as not mended.
 """
 
 import asyncio
@@ -54,6 +58,8 @@ class TruthCheck:
         self._requested = asyncio.Event()
         self._checks = self._unmended = 0
         self._drift: Counter[tuple[str, str]] = Counter()
+        self._bound_unseen: set[str] = set()
+        """UIDs of pods that the API server has bound, as the last check has heard, and the watch has not shown."""
 
     def statistics(self) -> TruthStatistics:
         """A snapshot."""
@@ -99,16 +105,45 @@ class TruthCheck:
     async def _mend(self, suspects: Mapping[Subject, Drift]) -> list[Drift]:
         """Check the suspects again, and mend in the same step those that are still wrong in the same way."""
         drifts: list[Drift] = []
+        unconfirmed: list[tuple[Subject, Drift]] = []
         slicer = Slicer(SLICE_SECONDS)
         for subject, before in suspects.items():
             drift = self._comparer.look(subject)
             if drift is not None and (drift.what, drift.uid) == (before.what, before.uid):
                 drifts.append(drift)
                 self._mend_one(subject, drift, logs=len(drifts) <= MOST_LINES)
+                if not drift.is_mendable:
+                    unconfirmed.append((subject, drift))
             if slicer.used_up():
                 await self._clock.sleep(REST_SECONDS)
                 slicer.begin()
+        await self._settle(unconfirmed)
         return drifts
+
+    async def _settle(self, unconfirmed: list[tuple[Subject, Drift]]) -> None:
+        """Ask the API server about bindings that the watch has not confirmed."""
+        still_unseen: set[str] = set()
+        is_answering = True
+        for number, (subject, drift) in enumerate(unconfirmed):
+            is_unbound = await self._mender.is_unbound(drift) if is_answering else None
+            is_answering = is_unbound is not None  # it would not answer for the others, or as slowly
+            current = self._comparer.look(subject)
+            if current is None or current.what is not drift.what:
+                continue  # the watch has brought it meanwhile
+            logs = number < MOST_LINES
+            if is_unbound:
+                self._mender.requeue(current)
+                if logs:
+                    _log_drift("cache_drift_requeued", current)
+                continue
+            if is_unbound is False:
+                still_unseen.add(drift.uid)
+                if drift.uid not in self._bound_unseen:
+                    continue  # the watch is late; the store is compared with the API server meanwhile
+            self._unmended += 1
+            if logs:
+                _log_drift("cache_drift_stays", current)
+        self._bound_unseen = still_unseen
 
     def _mend_one(self, subject: Subject, drift: Drift, *, logs: bool) -> None:
         self._drift[drift.kind, drift.what.value] += 1

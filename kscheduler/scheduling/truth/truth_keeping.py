@@ -2,10 +2,14 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
+from urllib.parse import quote
 
 from kscheduler.aio.clock import Clock
 from kscheduler.aio.services import BackgroundService
+from kscheduler.api.codec import Decoder
+from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NODES, PODS, Kind
 from kscheduler.client.rest import APIClient
 from kscheduler.informers import InformerFactory
@@ -19,6 +23,8 @@ from kscheduler.state.cache import Cache
 from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 
 RELIST_REASON: Final = "drift"
+READ_SECONDS: Final = 5.0
+_pods: Final[Decoder[Pod]] = Decoder(Pod)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +60,7 @@ class TruthKeeping:
 
         self.audits = StoreAudits((audit_of(NODES), audit_of(PODS)), clock, period_seconds=periods.store_audit)
         sides = Sides(pods.store, nodes.store, cache, queue, profiles)
-        mender = Mender(sides, *handlers, clock, on_unconfirmed=self.audits.ask, journal=journal)
+        mender = Mender(sides, *handlers, clock, self.audits.ask, journal, partial(_read_pod, client))
         self.check = TruthCheck(Comparer(sides, clock), mender, clock, period_seconds=periods.cache_check)
         self.dump = Dump(cache, queue, pods.store, then=self.check.ask)
 
@@ -65,3 +71,8 @@ class TruthKeeping:
             BackgroundService("store-audit", self.audits.run),
             BackgroundService("dump", self.dump.run),
         )
+
+
+async def _read_pod(client: APIClient, namespace: str, name: str) -> Pod:
+    path = PODS.object_path(quote(name, safe=""), quote(namespace, safe=""))
+    return _pods.decode(await client.get(path, retries=0, timeout_seconds=READ_SECONDS))

@@ -8,7 +8,8 @@ there are places, and a place is the right to have one request in flight):
     up to a quarter of a second                        one place more if all were in use; at first a quarter more
     longer, and more places would increase throughput  the same or one place more
     longer, and more places would not                  a quarter fewer: requests would only wait inside the server
-    429                                                half
+    429 of priority and fairness, or to several        half
+    namespaces within a few seconds
 
 A short queue inside the server is useful: it hides the pauses of the workers, and many answers at a time cost less.
 Whether more places increase throughput is measured: from time to time a *calm* round uses only a quarter of the places,
@@ -31,6 +32,8 @@ _SLOW: Final = 3.5
 """If answers take more than this many calm answers, four times the places bring less than a seventh more throughput."""
 _BRISK: Final = 3.0
 """If answers take at most this many calm answers, four times the places bring a third more or better: add a place."""
+SHARED_SECONDS: Final = 5.0
+"""429s to two namespaces within this time are the server's; those to one may be a webhook's or a quota's."""
 _FIRST_GROWTH: Final = 1.25
 _CUT: Final = 0.75
 _CALM_SHARE: Final = 4
@@ -61,6 +64,8 @@ class AdaptiveLimit:
         self._least = float(min(start, LEAST_BY_LATENCY))
         self._in_use = 0
         self._since_cut = 0
+        self._refused_last = "", 0.0
+        """The namespace of the last 429, and when, in monotonic seconds."""
         self._is_new = True
         """The limit has never been too high: it grows by a quarter per round."""
         self._calm_seconds = 0.0
@@ -119,6 +124,13 @@ class AdaptiveLimit:
             self._set_places()
             self._answers.clear()
             self._was_full = self._in_use >= self._places
+
+    def refused_for(self, namespace: str, now: float) -> None:
+        """A 429 to a request of this namespace: the server is overloaded if others get them, too."""
+        other, at = self._refused_last
+        self._refused_last = namespace, now
+        if other not in ("", namespace) and now - at <= SHARED_SECONDS:
+            self.refused()
 
     def refused(self) -> None:
         """The server is overloaded (429): halve the limit, but only once per round of answers."""

@@ -6,16 +6,23 @@ decided for a few milliseconds in one turn of the event loop, they wait for its 
 probes never starve. A pod that must wait (for extenders, Permit or volumes) leaves its worker and waits in a task of
 its own. Then the next free worker binds it, before it decides about any other pod, because the waiting pod holds a
 node. A pod that an extender binds leaves its worker, too: the limit follows the API server's answers.
+
+A place is held while a Binding is on time. One that is late, or sleeps before it is sent again, gives its place back
+(`aio.shared_places`): its worker goes on waiting for the outcome, which stays an attempt under way, and another worker
+takes over. From then on the namespace is slow: its pods are decided and bound beside the places, a few at a time, and
+the others stand in a line of their own, undecided (`standing_pods`). So what hangs for one namespace delays no other.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
 from kscheduler.aio.clock import Clock
+from kscheduler.aio.shared_places import SharedPlaces
 from kscheduler.aio.tasks import TaskSet, ends_this_task
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt.attempt import Scheduler
@@ -25,6 +32,7 @@ from kscheduler.scheduling.extenders.answers import Extenders
 from kscheduler.scheduling.journal import NO_JOURNAL, Journal
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.work.concurrency import AdaptiveLimit
+from kscheduler.scheduling.work.standing_pods import StandingPods
 from kscheduler.state.queue.queued_group import QueuedPodGroup
 from kscheduler.state.queue.scheduling_queue import FLUSH_UNSCHEDULABLE_SECONDS, SchedulingQueue
 
@@ -57,11 +65,25 @@ class Workers:
         self._scheduler = scheduler
         self._limit = limit
         self._clock = clock
+        self.places = SharedPlaces(limit, clock, _namespace_of, on_room=self._room_came, on_turn=self._call_standing)
+        """Of Bindings, by the pod that is bound; the limit says how many there are."""
+        self.standing = StandingPods(scheduler.let_go)
+        """Pods of slow namespaces that wait for a turn."""
+        self._binding: dict[str, QueuedPodInfo] = {}
+        """The pods that are being bound by workers, by UID."""
+        self._extra = 0
+        """Workers that stand in for others whose Binding is late."""
+        self._ending: set[asyncio.Task[object] | None] = set()
+        """Workers that end because they are too many."""
         self._working = TaskSet("worker", clock)
         self._waiting = TaskSet("waiting", clock)
         self._outside = TaskSet("bound outside", clock)
         """Pods that extenders bind: at the end they are waited for, as binds of workers."""
+        self._late = TaskSet("bound beside the places", clock)
+        """Pods of slow namespaces that had a node already: at the end they are waited for, as binds of workers."""
         self._called = scheduler.lines.called
+        self._called_back: deque[QueuedPodInfo] = deque()
+        """Pods that stood in line and have a turn now, or need none any more."""
         scheduler.lines.on_call = self.wake
         self._released: deque[Attempt] = deque()
         """Pods that have waited and may be bound now."""
@@ -82,7 +104,7 @@ class Workers:
     @property
     def binding(self) -> int:
         """How many pods are being bound: by workers, and by extenders."""
-        return self._limit.statistics().in_use + self._outside.statistics().running
+        return len(self._binding) + self._outside.statistics().running
 
     def profiles_in_use(self) -> Iterable[Profile]:
         """The profiles of all attempts under way, as they were when these began; one may come more than once."""
@@ -100,6 +122,7 @@ class Workers:
             if not parked.done():
                 parked.set_result(None)
                 return
+        self.places.expect_late()  # all are busy, or wait for answers
 
     async def run(self) -> None:
         """Work until cancelled. A worker that is cancelled in the middle of a bind leaves its outcome unknown."""
@@ -112,6 +135,7 @@ class Workers:
             self._has_ended_run = True
             await self._waiting.cancel_all()
             await self._outside.cancel_all()
+            await self._late.cancel_all()
             await self._working.cancel_all()
 
     def grow_to(self, count: int) -> None:
@@ -128,6 +152,9 @@ class Workers:
         """Replace a worker that ended too early, for example because a plugin cancelled the current task."""
         if self._stopping or self._has_ended_run:
             return
+        if worker in self._ending:
+            self._ending.discard(worker)
+            return
         count_caught(Boundary.WORKER)
         _log.error("worker_ended", worker=worker.get_name())
         self._start(number)
@@ -140,7 +167,11 @@ class Workers:
             self._journal.begins()
             self._queue.flush_backoff(self._clock.time())
             self._journal.flushed_backoff()
+            if self._queue.has_ready():
+                self.wake()  # a costly pod may go now, and nobody tells
             self._scheduler.lines.look()
+            if self.places.slow:
+                self.places.look()
             if self._clock.monotonic() >= next_net:
                 self._queue.flush_unschedulable(self._clock.time())
                 self._journal.flushed_unschedulable()
@@ -152,10 +183,10 @@ class Workers:
         while self._parked:
             self.wake()
         await self._waiting.cancel_all()
-        outside, working = self._outside.drain(drain_seconds), self._working.drain(drain_seconds)
+        binding = [each.drain(drain_seconds) for each in (self._outside, self._late, self._working)]
         beside = self._scheduler.awaited.drain(min(drain_seconds, AWAITED_SECONDS))
-        outside_ended, working_ended, _ = await asyncio.gather(outside, working, beside)
-        return outside_ended and working_ended
+        ended, _ = await asyncio.gather(asyncio.gather(*binding), beside)
+        return all(ended)
 
     async def _work(self) -> None:
         # Each round does one thing: end, park, give the loop a turn, or work on a pod. When stopping, pods that have
@@ -164,13 +195,18 @@ class Workers:
             if not (self._limit.has_room() and self._has_work()):
                 if self._stopping:
                     return  # the workers that have the places bind what is left
+                if self._has_work():
+                    self.places.expect_late()
                 await self._park()
                 continue
             if self._clock.monotonic() >= self._slice_ends:
                 await self._next_turn()
                 continue
             try:
-                await self._work_on_next()
+                if not await self._work_on_next() and self._extra:
+                    self._extra -= 1  # another worker has taken over meanwhile
+                    self._ending.add(asyncio.current_task())
+                    return
             except BaseException as failure:
                 if ends_this_task(failure):
                     raise
@@ -179,39 +215,96 @@ class Workers:
                 await self._clock.sleep(PAUSE_SECONDS)
 
     def _has_work(self) -> bool:
-        return bool(self._released or self._called) or self._queue.has_ready()
+        return bool(self._released or self._called or self._called_back) or self._queue.has_ready()
 
     async def _park(self) -> None:
         parked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._parked.append(parked)
         await parked
 
-    async def _work_on_next(self) -> None:
-        period = self._limit.begin()
-        try:
-            released = self._released.popleft() if self._released else None
-            attempt = released or self._decide()
-            if self._has_work():
-                self.wake()
-            if attempt is None:
+    async def _work_on_next(self) -> bool:
+        """Bind a pod that has waited, or decide about the next one. Whether its place was held to the end, if it was
+        bound here.
+        """
+        released = self._released.popleft() if self._released else None
+        attempt = released or self._decide()
+        if self._has_work():
+            self.wake()
+        if attempt is None:
+            return True
+        if released is None and self._must_wait(attempt):
+            self._leave_turn(attempt)
+            self._waiting.spawn(attempt.queued.key, self._beside(attempt, self._scheduler.prepare))
+        elif attempt.extenders is not None and self._scheduler.is_bound_outside(attempt):
+            self._leave_turn(attempt)
+            self._outside.spawn(attempt.queued.key, self._beside(attempt, self._scheduler.bind_outside))
+        elif not (self.places.slow or self.places.beside):
+            self.places.hold(attempt.queued)
+            return await self._bind(attempt)
+        elif not self._is_slow(attempt.queued) and self.places.begin_now(attempt.queued):
+            return await self._bind(attempt)
+        else:
+            self._late.spawn(attempt.queued.key, self._bind_in_turn(attempt))
+        return True
+
+    def _is_slow(self, queued: QueuedPodInfo) -> bool:
+        """Whether the pod is bound beside the places, or has begun so."""
+        return self.places.is_slow(_namespace_of(queued)) or self.places.has_begun(queued)
+
+    async def _bind_in_turn(self, attempt: Attempt) -> None:
+        """Bind when there is a place, or a turn of a slow namespace. Its node is held meanwhile."""
+        if not self.places.has_begun(attempt.queued):
+            await self.places.begin(attempt.queued)
+        await self._bind(attempt)
+
+    def _leave_turn(self, attempt: Attempt) -> None:
+        """The pod is not bound yet: it will ask again."""
+        if self.places.has_begun(attempt.queued):
+            self.places.end(attempt.queued)
+
+    def pauses(self, uid: str) -> None:
+        """The Binding of this pod sleeps before it is sent again: its place is for others meanwhile."""
+        queued = self._binding.get(uid)
+        if queued is not None:
+            self.places.give_back(queued)
+
+    def _room_came(self) -> None:
+        """Late work has given its place back: some worker must be there to use it."""
+        if not any(not parked.done() for parked in self._parked) and not (self._stopping or self._has_ended_run):
+            self._extra += 1
+            self._start(self._count + self._extra)
+        self.wake()
+
+    def _call_standing(self, namespace: Hashable) -> None:
+        """A slow namespace has a turn for a pod that stands in line, or is slow no more."""
+        while not (self._stopping or self._has_ended_run) and (queued := self.standing.first(namespace)) is not None:
+            if self.places.is_slow(namespace) and not self.places.begin_now(queued):
                 return
-            if released is None and self._must_wait(attempt):
-                self._waiting.spawn(attempt.queued.key, self._beside(attempt, self._scheduler.prepare))
-            elif attempt.extenders is not None and self._scheduler.is_bound_outside(attempt):
-                self._outside.spawn(attempt.queued.key, self._beside(attempt, self._scheduler.bind_outside))
-            else:
-                await self._bind(attempt, period)
-        finally:
-            self._limit.end(period)
+            self._called_back.append(self.standing.take(namespace))
+            self.wake()
+
+    def _stands_in_line(self, queued: QueuedPodInfo) -> bool:
+        """Whether the pod must wait undecided, since its namespace is slow and has no turn for it."""
+        namespace = _namespace_of(queued)
+        if not self.places.is_slow(namespace):
+            return False
+        if self.standing.first(namespace) is None and self.places.begin_now(queued):
+            return False
+        self._queue.rest(queued.pod.uid)
+        self.standing.add(namespace, queued)
+        return True
 
     def _decide(self) -> Attempt | None:
-        is_called = bool(self._called)
+        is_called = bool(self._called or self._called_back)
         self._journal.begins()
-        queued = self._scheduler.lines.take_called() if is_called else self._queue.pop_next(self._clock.time())
+        queued = self._take_called() if is_called else self._queue.pop_next(self._clock.time())
         if queued is None:
             return None
         if isinstance(queued, QueuedPodGroup):
             self._decide_group(queued)
+            return None
+        if self.places.slow and not is_called and self._stands_in_line(queued):
+            self._journal.decided(queued, None)
             return None
         try:
             attempt = self._scheduler.decide_called(queued) if is_called else self._scheduler.decide(queued)
@@ -222,7 +315,12 @@ class Workers:
         self._journal.decided(queued, attempt)
         if attempt is not None:
             self._under_way[id(attempt)] = attempt
+        elif self.places.beside and self.places.has_begun(queued):
+            self.places.end(queued)  # no node, or nobody needs it any more
         return attempt
+
+    def _take_called(self) -> QueuedPodInfo:
+        return self._called_back.popleft() if self._called_back else self._scheduler.lines.take_called()
 
     def _decide_group(self, group: QueuedPodGroup) -> None:
         try:
@@ -277,18 +375,28 @@ class Workers:
         except BaseException:  # noqa: BLE001  the waiting task fails in the same way and releases the node
             return True
 
-    async def _bind(self, attempt: Attempt, period: int) -> None:
-        began = self._clock.monotonic()
+    async def _bind(self, attempt: Attempt) -> bool:
+        """Bind the pod, which has begun in `places`. Whether it held its place to the end."""
+        began, period = self._clock.monotonic(), self._limit.period
+        queued = attempt.queued
+        uid = queued.pod.uid
+        self._binding[uid] = queued
+        is_on_time = False
         try:
             await self._scheduler.bind(attempt)
         except BaseException as failure:
             if self._is_shutdown(failure):
                 raise
             count_caught(Boundary.POD_TASK)
-            _log.exception("binding_failed", pod=attempt.queued.key, node=attempt.node_name)
+            _log.exception("binding_failed", pod=queued.key, node=attempt.node_name)
             self._scheduler.abandon(attempt, failure)
-        self._limit.answered(self._clock.monotonic() - began, period)
+        finally:
+            del self._binding[uid]
+            is_on_time = self.places.end(queued)
+        if is_on_time:
+            self._limit.answered(self._clock.monotonic() - began, period)
         self._end(attempt)
+        return is_on_time
 
     async def _beside(self, attempt: Attempt, work: Callable[[Attempt], Awaitable[bool]]) -> None:
         """Do what takes time beside the workers; then hand the pod to the next free one, if it must still be bound."""
@@ -334,3 +442,7 @@ class Workers:
         """The loop has had its turn: begin a new slice before any worker continues."""
         self._is_renewing = False
         self._slice_ends = self._clock.monotonic() + SLICE_SECONDS
+
+
+def _namespace_of(queued: QueuedPodInfo) -> str:
+    return queued.pod.pod.metadata.namespace

@@ -3,25 +3,28 @@
     async with EmbeddedAPIServer() as server:
         print(server.url, server.kubeconfig_text())
 
-Plain HTTP, no authentication. `serve` runs a server until cancelled, together with other services (hollow kubelets, a
-workload); they are async context managers made from the server, started after it and stopped before it.
+Plain HTTP, no authentication: who reaches the port may do everything. So that no page in a browser on this machine
+does, a request must name the server by its address, as localhost, or by a name that was given.
+
+`serve` runs a server until cancelled, together with other services (hollow kubelets, a workload); they are async
+context managers made from the server, started after it and stopped before it.
 """
 
 import asyncio
-import ipaddress
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 from urllib.parse import urlsplit
 
 import msgspec
 import yaml
 from aiohttp import hdrs, web
 
+from kscheduler.api.addresses import is_named_safely
 from kscheduler.simulation.apiserver import openapi
 from kscheduler.simulation.apiserver.discovery import Discovery
 from kscheduler.simulation.apiserver.fault_injection import FaultGate
@@ -30,17 +33,12 @@ from kscheduler.simulation.apiserver.handlers import Handlers, respond, respond_
 from kscheduler.simulation.apiserver.rendering import encode
 from kscheduler.simulation.apiserver.service_proxy import ServiceProxy
 from kscheduler.simulation.apiserver.watch_handler import Watches
-from kscheduler.simulation.kinds.api_errors import ApiError, Object, another_host, bad_request
+from kscheduler.simulation.kinds.api_errors import ApiError, Object, bad_request, unknown_host
 from kscheduler.simulation.kinds.resources import USUAL, ServedKinds
 from kscheduler.simulation.objects.registry import ObjectRegistry, utc_now
 from kscheduler.simulation.objects.store import ObjectStore
 
 _SHUTDOWN_SECONDS = 2.0
-
-_OTHER_NAME: Final = (
-    "this server listens on this machine only, and is asked by address or as localhost: a page in a browser could "
-    "reach it by any other name; --host lets others in"
-)
 
 
 class EmbeddedAPIServer:
@@ -55,6 +53,7 @@ class EmbeddedAPIServer:
         bookmark_seconds: float = 60.0,
         admin: bool = False,
         kinds: ServedKinds = USUAL,
+        accept_hosts: Collection[str] = (),
     ) -> None:
         """Prepare the server without listening.
 
@@ -65,6 +64,7 @@ class EmbeddedAPIServer:
             bookmark_seconds: time between the bookmarks of a watch.
             admin: whether POST /_faults is served.
             kinds: what is served, and the release that /version names.
+            accept_hosts: names by which clients may call it, besides addresses and localhost.
         """
         self.store = ObjectStore(history_limit)
         self.registry = ObjectRegistry(self.store, now, random.Random(seed), kinds)
@@ -80,11 +80,9 @@ class EmbeddedAPIServer:
         self._proxy = ServiceProxy(self.store)
         self._gate = FaultGate(self.faults, self._handle)
         self._admin = admin
+        self._accept_hosts = frozenset(name.lower() for name in accept_hosts)
         self._runner: web.ServerRunner | None = None
         self._address = ("", 0)
-        self._is_local = True
-        """Whether it can be reached from this machine only. A page in a browser here must not reach it by a name that
-        resolves to this machine (DNS rebinding); who listens on other addresses has chosen who may come."""
 
     @property
     def url(self) -> str:
@@ -107,7 +105,6 @@ class EmbeddedAPIServer:
         self._runner = runner
         bound = runner.addresses[0]
         self._address = (str(bound[0]), int(bound[1]))
-        self._is_local = ipaddress.ip_address(self._address[0].partition("%")[0]).is_loopback
 
     async def aclose(self) -> None:
         """End all watches, finish requests in flight, stop listening."""
@@ -144,8 +141,9 @@ class EmbeddedAPIServer:
         return text
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        if self._is_local and not _names_this_machine(request.headers.get(hdrs.HOST, "")):
-            return respond_error(another_host(_OTHER_NAME))
+        for header, authority in _authorities(request):
+            if not is_named_safely(authority, self._accept_hosts):
+                return respond_error(unknown_host(header, authority))
         if self._admin and request.path == "/_faults":
             return await self._obey(request)
         return await self._gate.handle(request)
@@ -167,13 +165,12 @@ class EmbeddedAPIServer:
         return respond(encode({"active": self.faults.active, "happened": self.faults.happened}))
 
 
-def _names_this_machine(host_field: str) -> bool:
-    """Whether the Host field is an address or localhost; browsers always send one."""
-    try:
-        host = (urlsplit(f"//{host_field}").hostname or "").removesuffix(".")
-        return not host_field or host == "localhost" or bool(ipaddress.ip_address(host.partition("%")[0]))
-    except ValueError:
-        return False
+def _authorities(request: web.BaseRequest) -> Iterator[tuple[str, str]]:
+    """Whom the request calls, and the site whose page sends it if a browser does."""
+    yield hdrs.HOST, request.headers.get(hdrs.HOST, "")
+    origin = request.headers.get(hdrs.ORIGIN)
+    if origin is not None:
+        yield hdrs.ORIGIN, urlsplit(origin).netloc or origin
 
 
 Service = Callable[[EmbeddedAPIServer], AbstractAsyncContextManager[object]]

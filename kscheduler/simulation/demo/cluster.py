@@ -50,6 +50,8 @@ class ClusterOptions:
     host: str = "127.0.0.1"
     port: int = 8001
     """0 means any free port."""
+    accept_hosts: tuple[str, ...] = ()
+    """Names by which clients may call the API server, besides addresses and localhost."""
     seed: int = 0
     kubelets: bool = True
     gpus: int = 0
@@ -168,7 +170,7 @@ def _enabling(plugins: tuple[str, ...]) -> dict[str, Any]:
 async def embedded_cluster(options: ClusterOptions) -> AsyncIterator[EmbeddedAPIServer]:
     """A running cluster with its nodes and, unless turned off, their kubelets."""
     kinds = served_kinds(options.version, options.gates.enabled)
-    server = EmbeddedAPIServer(seed=options.seed, admin=options.faults, kinds=kinds)
+    server = EmbeddedAPIServer(seed=options.seed, admin=options.faults, kinds=kinds, accept_hosts=options.accept_hosts)
     for priority_class in workload.priority_classes():
         server.registry.create(PRIORITY_CLASSES, "", priority_class)
     for node in workload.nodes(options.nodes, seed=options.seed):

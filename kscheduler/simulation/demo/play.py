@@ -22,7 +22,7 @@ from kscheduler.aio import BackgroundService, running
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import NODES, Kind
 from kscheduler.client import APIClient, ClientError, plain_connection
-from kscheduler.client.watch import ListDecoder
+from kscheduler.client.lists import ListDecoder
 from kscheduler.informers import InformerFactory
 from kscheduler.simulation.demo import workload
 from kscheduler.simulation.demo.cluster import BOTH_NAMES, write_configuration

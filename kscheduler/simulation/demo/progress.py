@@ -56,7 +56,7 @@ def display(out: TextIO) -> AbstractContextManager[Display]:
     if out.isatty():
         if importlib.util.find_spec("rich") is not None:
             return _bars(out)
-        out.write("  (for a live display: pip install 'kscheduler[simulation]')\n")
+        out.write("  (for a live display, in a checkout: pip install '.[simulation]')\n")
     return nullcontext(PlainDisplay(out))
 
 

@@ -31,8 +31,8 @@ from kscheduler.api.core import Node, NodeStatus, Pod
 from kscheduler.api.kinds import PODS, Kind
 from kscheduler.api.meta import KubeObject, Value
 from kscheduler.client import APIClient, APIError, ClientError, Connection, PodWriter, plain_connection
+from kscheduler.client.lists import ListDecoder
 from kscheduler.client.rest import STRATEGIC_MERGE
-from kscheduler.client.watch import ListDecoder
 from kscheduler.client.writes.pods import pod_path
 from kscheduler.informers import Informer, InformerFactory
 from kscheduler.logs import get_logger

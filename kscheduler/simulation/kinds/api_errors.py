@@ -133,8 +133,12 @@ def forbidden(resource: str, group: str, name: str, reason: str) -> ApiError:
     return ApiError(403, "Forbidden", message, _details(resource, group, name))
 
 
-def another_host(message: str) -> ApiError:
-    """403: the request is to a name that is not this server's."""
+def unknown_host(header: str, value: str) -> ApiError:
+    """403 for a request that a page of another site may have sent."""
+    message = (
+        f"{header} {value[:80]!r}: this server answers requests to an address or localhost only, because a page of "
+        "another site may send others; `kscheduler cluster --accept-hosts NAME` adds a name"
+    )
     return ApiError(403, "Forbidden", message)
 
 

@@ -21,6 +21,8 @@ from kscheduler.simulation.typed.decoding import WholeReading
 _UNREADABLE = (TypeError, AttributeError, KeyError, ValueError)
 _UID = "00000000-0000-4000-8000-000000000000"
 """Of every new object: a Job's selector is made of it, and the address of a Service."""
+_CREATED = "2026-01-01T00:00:00Z"
+"""Of every new object: a gated pod's first condition says since when."""
 _WITH_SPEC = ("pods", "nodes")
 _BY_KIND: Mapping[tuple[str, str], ServedResource] = MappingProxyType(
     {
@@ -59,6 +61,7 @@ def _refused(resource: ServedResource, tree: Object) -> list[str]:
         return ["metadata.name: Required value: name or generateName is required"]
     metadata["name"] = metadata.get("name") or f"{metadata['generateName']}new"
     metadata.setdefault("uid", _UID)
+    metadata.setdefault("creationTimestamp", _CREATED)
     if resource.key in _WITH_SPEC:
         value.setdefault("spec", {})
     kind = type_of_resource(resource)

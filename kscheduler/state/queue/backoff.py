@@ -9,6 +9,7 @@ With whole seconds, pods that failed together come back together and in order, i
 Deliberately longer than in kube-scheduler, for failures that a second does not cure:
 
     the API server has definitely refused the Binding  10, 20, 40 ... 300 s    by refusals in a row
+    deciding about the pod took too long and was ended 10, 20, 40 ... 300 s    by such attempts in a row
     an exception, five times in a row and more         10, 20, 40 ... 300 s    quarantine: one pod must not block others
     a plugin of a group's profile is quarantined       300 s                   (a pod is parked until a reload)
 
@@ -50,6 +51,11 @@ class AttemptHistory(Protocol):
         ...
 
     @property
+    def overruns(self) -> int:
+        """Decisions in a row that took too long."""
+        ...
+
+    @property
     def bugs(self) -> int:
         """Exceptions in a row."""
         ...
@@ -66,7 +72,7 @@ class BackoffPolicy:
         """Seconds to wait after the last attempt; the longest wait grows with the square root of the number of pods."""
         count = queued.consecutive_errors_count or queued.unschedulable_count
         usual = _doubled(self.initial_seconds, count, self.max_seconds * math.sqrt(pods))
-        strikes = queued.refusals or max(0, queued.bugs - BUGS_UNTIL_QUARANTINE + 1)
+        strikes = queued.refusals or queued.overruns or max(0, queued.bugs - BUGS_UNTIL_QUARANTINE + 1)
         return max(usual, _doubled(STRIKE_INITIAL_SECONDS, strikes, STRIKE_MAX_SECONDS))
 
     def expiration(self, queued: AttemptHistory, pods: int = 1) -> float:

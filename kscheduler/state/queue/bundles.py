@@ -36,6 +36,8 @@ class Bundle:
 
     gating_plugin: ClassVar[str] = ""
     """A gated pod waits by itself."""
+    is_costly: ClassVar[bool] = False
+    """A costly pod has no class."""
 
     def __init__(self, key: Hashable, order: Callable[[QueuedPodInfo], Any]) -> None:
         self._members: KeyedHeap[QueuedPodInfo] = KeyedHeap(order)

@@ -116,6 +116,8 @@ class HintTable:
         hints = self._hints_for(profile, event)
         if rejectors.isdisjoint(hints):
             return QueueingStrategy.SKIP
+        if waiting.pod.is_costly:  # a hint compares the object with all that the pod asks for: it is not asked
+            return QueueingStrategy.AFTER_BACKOFF
         for plugin in _pending_first(rejectors, waiting.pending_plugins):
             registered = hints.get(plugin, ())
             if any(self._ask(plugin, event.label, hint, waiting.pod, old, new) for hint in registered):

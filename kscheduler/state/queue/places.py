@@ -1,7 +1,11 @@
-"""The places of waiting pods: three heaps, the pool, or behind a gate; alone or in a bundle.
+"""The places of waiting pods: four heaps, the pool, or behind a gate; alone or in a bundle.
 
 This is the queue's data without its rules: elements are put into places, found and removed, and the rejections by each
 plugin are counted. A pod is in exactly one place.
+
+Active pods that cost much to decide about (`is_costly`) have a heap of their own: each of them may hold the event loop
+for some hundredths of a second, so they go behind all others, one at a time and for a share of the time
+(`CostlyTurns`). Among themselves, and among the others, the order is the QueueSort plugin's.
 """
 
 from collections import Counter
@@ -27,6 +31,41 @@ Ready = Element | QueuedPodGroup
 """What is in the heaps. A group that is kept out is no business of the places (`group_queue`)."""
 
 
+class CostlyTurns:
+    """When a pod that costs much may be tried.
+
+    Trying them uses up a credit of seconds, which grows by a share of the time that passes. While there is credit, such
+    a pod is next once nobody else is ready; and once a second before the others, so that a queue that is never empty
+    does not keep them for ever.
+    """
+
+    SHARE: Final = 0.05
+    MOST_SECONDS: Final = 0.1
+
+    def __init__(self) -> None:
+        self._credit = self.MOST_SECONDS
+        self._goes_first = False
+
+    @property
+    def may_go(self) -> bool:
+        """Whether such a pod may be tried now."""
+        return self._credit > 0
+
+    def goes_first(self) -> bool:
+        """Whether one is tried before the others this time."""
+        is_its_turn, self._goes_first = self._goes_first and self.may_go, False
+        return is_its_turn
+
+    def tried(self, seconds: float) -> None:
+        """One of them was decided about, which took so long."""
+        self._credit -= seconds
+
+    def second_passed(self) -> None:
+        """One more second has passed."""
+        self._credit = min(self.MOST_SECONDS, self._credit + self.SHARE)
+        self._goes_first = True
+
+
 class SortKey(Protocol):
     """The QueueSort plugin's order."""
 
@@ -41,9 +80,14 @@ class Places:
     def __init__(self, sort_key: SortKey, gated: GatedPods | None = None) -> None:
         self._sort_key = sort_key
         self._active: KeyedHeap[Ready] = KeyedHeap(self._order)
+        self._costly: KeyedHeap[Ready] = KeyedHeap(self._order)
+        """Active, too."""
+        self._costly_keys = self._costly.keys()
+        self.costly_turns = CostlyTurns()
         self._backoff: KeyedHeap[Ready] = KeyedHeap(lambda element: (element.backoff_expiration, self._order(element)))
         self._error_backoff: KeyedHeap[Ready] = KeyedHeap(lambda element: element.backoff_expiration)
-        self._heaps = tuple((heap, heap.keys()) for heap in (self._active, self._backoff, self._error_backoff))
+        heaps = self._active, self._costly, self._backoff, self._error_backoff
+        self._heaps = tuple((heap, heap.keys()) for heap in heaps)
         """The heaps with their keys: checking that a pod is in none must be cheap, and is done twice per pod."""
         self.parked = Parked()
         self.gated = gated if gated is not None else GatedPods()
@@ -61,7 +105,7 @@ class Places:
     def sizes(self) -> dict[str, int]:
         """Pods by place."""
         elements = {
-            ACTIVE: len(self._active),
+            ACTIVE: len(self._active) + len(self._costly),
             BACKOFF: len(self._backoff) + len(self._error_backoff),
             UNSCHEDULABLE: len(self.parked),
         }
@@ -70,7 +114,7 @@ class Places:
 
     def has_ready(self) -> bool:
         """Whether `pop` would return a pod."""
-        return bool(len(self._active) or len(self._backoff))
+        return bool(len(self._active) or len(self._backoff) or (self._costly_keys and self.costly_turns.may_go))
 
     def has_parked(self) -> bool:
         """Whether any pod waits for an event, gated pods included."""
@@ -98,6 +142,7 @@ class Places:
     def in_order(self) -> Iterator[tuple[str, Collection[Ready]]]:
         """The elements of each place as they would be popped or asked; back-off after an error stands by itself."""
         yield ACTIVE, self._active.in_order()
+        yield ACTIVE, self._costly.in_order()
         yield BACKOFF, self._backoff.in_order()
         yield BACKOFF, self._error_backoff.in_order()
         yield UNSCHEDULABLE, tuple(self.parked)
@@ -108,7 +153,7 @@ class Places:
         bundle = self.bundles.of_pod(key)
         if bundle is not None:
             return bundle.place, bundle.get(key)
-        for place, heap in ((ACTIVE, self._active), (BACKOFF, self._backoff), (BACKOFF, self._error_backoff)):
+        for place, heap in self._by_place():
             queued = heap.get(key)
             if isinstance(queued, QueuedPodInfo):
                 return place, queued
@@ -134,9 +179,20 @@ class Places:
             self._heap(element, place).push(key, element)
 
     def _heap(self, element: Ready, place: str) -> KeyedHeap[Ready]:
+        # An idle scheduler takes pods out of back-off early, but neither after an error nor costly ones.
+        if element.is_costly:
+            return self._costly if place == ACTIVE else self._error_backoff
         if place == ACTIVE:
             return self._active
         return self._backoff if element.unschedulable_plugins or element.pending_plugins else self._error_backoff
+
+    def _by_place(self) -> tuple[tuple[str, KeyedHeap[Ready]], ...]:
+        return (
+            (ACTIVE, self._active),
+            (ACTIVE, self._costly),
+            (BACKOFF, self._backoff),
+            (BACKOFF, self._error_backoff),
+        )
 
     # --- taking out -----------------------------------------------------------------------------------------------
 
@@ -145,6 +201,10 @@ class Places:
 
         A group comes as a whole.
         """
+        if self._costly_keys and self._is_costly_next():
+            costly = self._costly.pop()
+            if costly is not None and not isinstance(costly, Bundle):
+                return ACTIVE, costly
         for place, heap in ((ACTIVE, self._active), (BACKOFF, self._backoff)):
             element = heap.pop()
             if isinstance(element, Bundle):
@@ -156,6 +216,9 @@ class Places:
                 return place, element
         return None
 
+    def _is_costly_next(self) -> bool:
+        return self.costly_turns.goes_first() or (not len(self._active) and self.costly_turns.may_go)
+
     def heads_of_backoff(self) -> Iterator[Ready]:
         """The element of each back-off heap whose wait ends first."""
         heads = (heap.peek() for heap in (self._backoff, self._error_backoff))
@@ -166,7 +229,8 @@ class Places:
         if isinstance(element, QueuedPodInfo):
             self.remove(element.key)
         elif isinstance(element, QueuedPodGroup):
-            self._heap(element, element.place).remove(element.key)
+            for heap, _ in self._heaps:  # its members may have changed, and with them which heap it would be put into
+                heap.remove(element.key)
         elif element.place == UNSCHEDULABLE:
             self.parked.pop(element.key)
         else:
@@ -197,9 +261,11 @@ class Places:
         Groups must have left before (`GroupQueue.give_up`). Members leave their bundles: whoever reports to the members
         of a bundle must see that they are gone.
         """
-        heaps = ((ACTIVE, self._active), (BACKOFF, self._backoff), (BACKOFF, self._error_backoff))
         elements: list[tuple[str, Element]] = [
-            (place, element) for place, heap in heaps for element in heap if not isinstance(element, QueuedPodGroup)
+            (place, element)
+            for place, heap in self._by_place()
+            for element in heap
+            if not isinstance(element, QueuedPodGroup)
         ]
         elements += [(UNSCHEDULABLE, element) for element in self.parked]
         elements += [(GATED, queued) for queued in self.gated]

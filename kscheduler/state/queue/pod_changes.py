@@ -52,12 +52,22 @@ def _labels_differ(old: Pod, new: Pod) -> bool:
 
 
 def _is_scaled_down(old: Pod, new: Pod) -> bool:
-    if old.spec is new.spec and old.status is new.status:
+    if _ask_for_the_same(old, new):
         return False
     try:
         return any(_shrinks(old, new, resizing) for resizing in (Resizing.BY_CONTAINER, Resizing.BY_POD))
     except QuantityError:  # the cycle reports it; the pod is tried again when its owner corrects it
         return False
+
+
+def _ask_for_the_same(old: Pod, new: Pod) -> bool:
+    """Whether nothing that requests are added up of differs; to compare costs less than to add up."""
+    before, after = old.status, new.status
+    reports = (before.container_statuses, before.init_container_statuses, after.container_statuses)
+    if old.spec is new.spec and before is after:
+        return True
+    has_reports = any(reports) or bool(after.init_container_statuses) or after.resources is not None
+    return old.spec == new.spec and not has_reports and before.resources is None
 
 
 def _is_scaled_up(old: Pod, new: Pod) -> bool:

@@ -54,6 +54,11 @@ class QueuePolicy:
     stopped: frozenset[str] = frozenset()
     """Scheduler names whose profiles schedule nothing until another policy is adopted: a plugin is quarantined. The
     safety net leaves their parked pods alone."""
+    parked_by: Mapping[str, str] = field(default_factory=dict)
+    """By scheduler name, the quarantined plugin that parks its pods, also while it is tried again. Until another policy
+    says otherwise, they stay parked when this one is adopted."""
+    on_trial: frozenset[str] = frozenset()
+    """Of these, the scheduler names whose plugin is tried again: a pod of each namespace is moved for that."""
     on_moved: OnMoved | None = None
     """Called for each element that moves: the element, the queue, the event's label, now. `None` costs nothing."""
     on_kept_out: OnKeptOut | None = None

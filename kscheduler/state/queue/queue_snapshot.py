@@ -32,8 +32,10 @@ FACTS: Final = (
     "gate_failed",
     "was_flushed",
     "flushed_at",
+    "overruns",
 )
-"""What is kept of a waiting pod besides its object, in the order of `QueuedPodInfo`."""
+"""What is kept of a waiting pod besides its object, in the order of `QueuedPodInfo`. What is new comes last, because
+older recordings lack it."""
 facts_of = attrgetter(*FACTS)
 OF_BUNDLE: Final = ("timestamp", "backoff_expiration", "unschedulable_plugins", "pending_plugins", "was_flushed")
 _common_of = attrgetter(*OF_BUNDLE)

@@ -45,6 +45,7 @@ class QueuedPodGroup:
     pending_plugins: ClassVar[frozenset[str]] = frozenset()
     """Members have plugins that rejected them; a rejected group waits for the end of its back-off, not for events."""
     refusals: ClassVar[int] = 0
+    overruns: ClassVar[int] = 0
     bugs: ClassVar[int] = 0
 
     def __len__(self) -> int:
@@ -54,6 +55,11 @@ class QueuedPodGroup:
     def key(self) -> GroupKey:
         """Which group it is; no pod and no bundle has such a key."""
         return self.definition.key
+
+    @property
+    def is_costly(self) -> bool:
+        """Whether deciding about one of the members may take long."""
+        return any(member.is_costly for member in self.members.values())
 
     @property
     def pod(self) -> PodInfo:

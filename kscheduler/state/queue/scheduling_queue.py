@@ -19,7 +19,7 @@ Pods that all plugins treat alike wait and move as one element (see `bundles`). 
 pod is like another, every element is a pod, and the queue behaves as kube-scheduler's.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kscheduler.api.core import Pod
@@ -28,7 +28,7 @@ from kscheduler.framework import events
 from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.framework.events import ClusterEvent, Resource
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo, newly_queued
 from kscheduler.state.queue.backoff import is_backing_off
 from kscheduler.state.queue.bundles import Bundle, Element
 from kscheduler.state.queue.entrance import Entrance
@@ -226,7 +226,7 @@ class SchedulingQueue:
     def add(self, pod: PodInfo, now: float) -> None:
         """Add a new pod without a node."""
         self.delete(pod.key)
-        self._arrive(QueuedPodInfo(pod, timestamp=now), events.UNSCHEDULABLE_POD_ADD.label, now)
+        self._arrive(newly_queued(pod, now), events.UNSCHEDULABLE_POD_ADD.label, now)
 
     def _arrive(self, queued: QueuedPodInfo, label: str, now: float) -> None:
         """A pod that waits nowhere yet: alone, or with its group."""
@@ -255,7 +255,7 @@ class SchedulingQueue:
             self._renew(*found, pod)
             self._react(*found, changes, old, now)
         elif has_changed:
-            self._arrive(QueuedPodInfo(pod, timestamp=now), events.UNSCHEDULABLE_POD_UPDATE.label, now)
+            self._arrive(newly_queued(pod, now), events.UNSCHEDULABLE_POD_UPDATE.label, now)
 
     def delete(self, key: str) -> None:
         """Remove a pod that is gone or has been given a node by another scheduler."""
@@ -349,8 +349,8 @@ class SchedulingQueue:
         """Follow another policy from now on, in one step: other profiles, another order, another back-off.
 
         Every pod is placed anew. Those that `serves` does not want leave the queue. The others are asked at the new
-        gates, and nobody stays parked: what rejected them may be gone. A pod that is being tried comes back as
-        after any event that may help it. Linear in the number of waiting pods.
+        gates, and nobody stays parked, but for a quarantined plugin: what rejected them may be gone. A pod that is
+        being tried comes back as after any event that may help it. Linear in the number of waiting pods.
         """
         taken = list(self._groups.give_up()) if self._groups is not None else []
         taken += self._places.give_up()
@@ -359,6 +359,7 @@ class SchedulingQueue:
         self._entrance = Entrance(policy, self._places)
         self._groups = _groups_of(policy, self._places, self._entrance)
         let_go: list[Pod] = []
+        kept_parked = self._kept_parked(taken)
         for place, queued in taken:
             if not serves(queued.pod.pod):
                 let_go.append(queued.pod.pod)
@@ -369,10 +370,34 @@ class SchedulingQueue:
                 self._groups.add(queued, label, now)
                 continue
             strategy = QueueingStrategy.IMMEDIATELY if place == ACTIVE else QueueingStrategy.AFTER_BACKOFF
+            if queued.key in kept_parked:
+                strategy = QueueingStrategy.SKIP
             self._entrance.place(queued, strategy, label, now)
         if len(self._in_flight):
             self._in_flight.record(SeenEvent(events.CONFIGURATION_RELOAD, None, None))
         return QueueAdoption(kept=len(taken) - len(let_go), let_go=tuple(let_go))
+
+    def _kept_parked(self, taken: Sequence[tuple[str, QueuedPodInfo]]) -> Collection[str]:
+        """The keys of the pods that a quarantined plugin keeps parked. Without them, each trial would move them all.
+
+        While a plugin is tried again, one pod of each namespace is moved: the one with the fewest attempts, so that
+        they take turns.
+        """
+        policy = self._policy
+        if not policy.parked_by:
+            return ()
+        parked: dict[str, QueuedPodInfo] = {}
+        tried: dict[tuple[str, str], QueuedPodInfo] = {}
+        for place, queued in taken:
+            name = queued.pod.pod.spec.scheduler_name
+            if place == UNSCHEDULABLE and policy.parked_by.get(name) in queued.unschedulable_plugins:
+                parked[queued.key] = queued
+                before = tried.get((name, queued.pod.namespace))
+                if name in policy.on_trial and (before is None or queued.attempts < before.attempts):
+                    tried[name, queued.pod.namespace] = queued
+        for queued in tried.values():
+            del parked[queued.key]
+        return parked
 
     def _forget_judgement(self, queued: QueuedPodInfo) -> None:
         """Drop what followed from the policy before: the pod's class, its gate, the end of its back-off.
@@ -380,7 +405,7 @@ class SchedulingQueue:
         Failures in a row are forgiven: what raised or was quarantined may be mended.
         """
         queued.pod.signature = None
-        queued.refusals = queued.bugs = 0
+        queued.refusals = queued.bugs = queued.overruns = 0
         queued.unschedulable_plugins -= {queued.gating_plugin}
         queued.gating_plugin, queued.gate_failed, queued.was_flushed = "", False, False
         queued.backoff_expiration = self._policy.backoff.expiration(queued)
@@ -430,6 +455,10 @@ class SchedulingQueue:
         """Whether `pop_next` would return something."""
         return self._places.has_ready()
 
+    def costly_tried(self, seconds: float) -> None:
+        """The decision about a pod or group that costs much took so long: the next one waits for it."""
+        self._places.costly_turns.tried(seconds)
+
     def done(self, uid: str) -> None:
         """End an attempt that found a node, or whose pod need not be scheduled any more."""
         self._in_flight.done(uid)
@@ -458,7 +487,11 @@ class SchedulingQueue:
             self._in_flight.done(queued.pod.uid)
 
     def flush_backoff(self, now: float) -> None:
-        """Move the pods whose back-off is over to the active queue. PreEnqueue has admitted them before."""
+        """Once a second: move the pods whose back-off is over to the active queue. PreEnqueue has admitted them before.
+
+        Pods that cost much get a part of the second.
+        """
+        self._places.costly_turns.second_passed()
         while ripe := [head for head in self._places.heads_of_backoff() if not is_backing_off(head, now)]:
             for element in ripe:
                 self._places.take_out(element)
@@ -593,7 +626,8 @@ class SchedulingQueue:
         if bundle is not None and self._policy.class_of(pod) != bundle.key:
             self._places.go_alone(queued)
         elif bundle is None and place in (ACTIVE, BACKOFF):
-            self._places.put(queued, place)  # its order may have changed
+            self._places.remove(queued.key)
+            self._places.put(queued, place)  # its order may have changed, or what it costs
         elif place == GATED and not is_own_write(before, pod.pod):
             self._places.gated.renew(queued)
 

@@ -22,6 +22,9 @@ BUDGET_BYTES = 256 * 2**20
 _ENTRY_BYTES = 8
 _OWN_BYTES: Final = 2048
 """A column's bytes besides its entries: the owner (a parsed selector), its entries in indexes, its sums."""
+OWNERS_BYTES: Final = 8 * 2**20
+"""For owners that are large themselves: a selector may have ten thousand requirements."""
+_LIGHT_BYTES: Final = 4096
 _MOST_SUMS: Final = 16 * 2**20 // _ENTRY_BYTES
 """The maximal total of entries in all sums by domain; beyond it all sums are dropped."""
 
@@ -37,10 +40,20 @@ class _Sums:
 class RecentColumns(Generic[T]):
     """Columns by owner, the most recently used last. `on_dropped` is called with an owner that lost its column."""
 
-    def __init__(self, budget_bytes: int, on_dropped: Callable[[T], None] | None = None) -> None:
+    def __init__(
+        self,
+        budget_bytes: int,
+        on_dropped: Callable[[T], None] | None = None,
+        weigh: Callable[[T], int] = lambda _: 0,
+    ) -> None:
+        """`weigh`: the bytes of an owner, for owners that are never removed otherwise."""
         self._columns: dict[T, CountColumn] = {}
         self._on_dropped = on_dropped
         self._budget_bytes = budget_bytes
+        self._weigh = weigh
+        self._heavy: dict[T, int] = {}
+        """The bytes of large owners, in the order in which they came."""
+        self._heavy_bytes = 0
         self._sums: dict[int, dict[str, _Sums]] = {}
         """By a column's id and topology key; each column has an entry, which is empty until sums are needed."""
         self._entries = 0
@@ -70,6 +83,12 @@ class RecentColumns(Generic[T]):
             self.drop(next(iter(self._columns)))
         self._columns[owner] = column
         self._sums[id(column)] = {}
+        weight = self._weigh(owner)
+        if weight > _LIGHT_BYTES:
+            self._heavy[owner] = weight
+            self._heavy_bytes += weight
+            while self._heavy_bytes > OWNERS_BYTES and len(self._heavy) > 1:  # the newest is in use
+                self.drop(next(iter(self._heavy)))
 
     def by_domain(self, column: CountColumn, key: str, nodes: NodeTable) -> DomainSums | None:
         """A column's sums over the values of a label; `None` for a column that is not in this collection."""
@@ -95,6 +114,7 @@ class RecentColumns(Generic[T]):
         if column is None:
             return
         del self._sums[id(column)]
+        self._heavy_bytes -= self._heavy.pop(owner, 0)
         if self._on_dropped is not None:
             self._on_dropped(owner)
 

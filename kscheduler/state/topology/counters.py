@@ -23,6 +23,7 @@ from kscheduler.framework.cluster.topology import CountColumn, DomainSums, HeldT
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.pod_match import PodMatch
+from kscheduler.framework.status import DECISION_TIME, DecisionEndedError
 from kscheduler.state.topology.columns import BUDGET_BYTES, RecentColumns
 from kscheduler.state.topology.groups import PodGroups
 from kscheduler.state.topology.held_terms import HeldTerms, TermsOfOneKind
@@ -33,6 +34,8 @@ _NO_LABELS: Final[Mapping[str, str]] = {}
 _LEAST_QUESTIONS: Final = 512
 """The number of columns that are kept, besides four per group of like pods. It needs a limit, because the counters do
 not learn when the last pod that uses a column has gone, and each release of a Deployment may need a new one."""
+_BYTES_PER_PART: Final = 256
+"""A requirement of a question, or a value of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,9 @@ class TopologyCounts:
         self._namespaces = NamespaceLabels()
         self._groups = PodGroups()
         self._index: MatchIndex[PodMatch] = MatchIndex()
-        self._columns: RecentColumns[PodMatch] = RecentColumns(budget_bytes, self._no_longer_counted)
+        self._columns: RecentColumns[PodMatch] = RecentColumns(
+            budget_bytes, self._no_longer_counted, lambda match: _BYTES_PER_PART * match.size
+        )
         self._held = HeldTerms(nodes, budget_bytes)
         self.changes = 0
         """The number of changes: of counted pods, and of namespaces' labels."""
@@ -66,7 +71,13 @@ class TopologyCounts:
     # --- queries ------------------------------------------------------------------------------------------------------
 
     def matching(self, match: PodMatch) -> CountColumn:
-        """The number of matching pods: int64, an entry per row of the table. Shared: do not write."""
+        """The number of matching pods: int64, an entry per row of the table. Shared: do not write.
+
+        The first question about a set looks at all groups, and a pod may ask thousands: so this is where a decision
+        that has no time left ends. Raises `DecisionEndedError`.
+        """
+        if DECISION_TIME.is_up:
+            raise DecisionEndedError
         self._fit()
         column = self._columns.use(match)
         if column is None:

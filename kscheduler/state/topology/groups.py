@@ -7,16 +7,20 @@ further; it is built when the label is first used, like the columns of node labe
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from kscheduler.api.selectors import Operator, Requirement
 from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.pod_match import PodMatch
+from kscheduler.framework.status import DECISION_TIME, DecisionEndedError
 
 _KEPT_POSTINGS = 16
 """Label keys per namespace with a posting list."""
 
 _KEPT_FLAT = 1024
+_MOST_REMEMBERED: Final = 64
+"""Keys and values of the labels that are remembered; pods with more flatten theirs each time."""
 _Key = tuple[str, ...]
 _Posting = dict[str, dict[_Key, "PodGroup"]]
 
@@ -92,13 +96,20 @@ class PodGroups:
                 del self._namespaces[name]
 
     def belonging_to(self, match: PodMatch, namespace: str) -> Iterator[PodGroup]:
-        """The groups of a namespace that are in the set; the caller checks that the set covers the namespace."""
+        """The groups of a namespace that are in the set; the caller checks that the set covers the namespace.
+
+        Raises `DecisionEndedError` where the decision that asks has no time left.
+        """
         found = self._namespaces.get(namespace)
         if found is None:
             return
         narrowing = narrowest(match)
         groups = found.groups.values() if narrowing is None else found.having(narrowing)
         for group in groups:
+            if (
+                DECISION_TIME.is_up
+            ):  # one set may have thousands of selectors; nothing is kept of a question before its end
+                raise DecisionEndedError
             if group.belongs_to(match):
                 yield group
 
@@ -164,6 +175,8 @@ def _flattened(labels: Mapping[str, str]) -> _Key:
     if known is not None and known[0] is labels:
         return known[1]
     flat = tuple([part for item in sorted(labels.items()) for part in item])
+    if len(flat) > _MOST_REMEMBERED:
+        return flat
     if len(_flat) >= _KEPT_FLAT:
         _flat.clear()  # all at once: pods with unique labels pass here only once, so eviction must be cheap
     _flat[id(labels)] = labels, flat

@@ -4,8 +4,9 @@ Affinity works both ways: a new pod without terms may still be repelled or attra
 pods of a Deployment have the same terms, so each distinct term is kept once, with the number of its holders per row.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from kscheduler.framework.pods.affinity_terms import NO_TERMS, AffinityTerm
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.state.topology.columns import RecentColumns
 from kscheduler.state.topology.index import MatchIndex
+
+_FEW: Final = 64
+"""So many terms are added up one by one; and so many rows are compared."""
 
 
 class HeldTerms:
@@ -35,10 +39,13 @@ class HeldTerms:
         terms = pod.affinity_terms
         if terms is NO_TERMS:
             return
+        preferences = terms.required_affinity, terms.preferred_by_both
+        if terms.are_too_many:  # they are only points for others, and would be added up in each of their decisions
+            preferences = (), ()
         for kind, held in (
             (self.required_anti_affinity, terms.required_anti_affinity),
-            (self.required_affinity, terms.required_affinity),
-            (self.preferred, terms.preferred_by_both),
+            (self.required_affinity, preferences[0]),
+            (self.preferred, preferences[1]),
         ):
             if held:
                 kind.count(row, held, change)
@@ -97,12 +104,19 @@ class TermsOfOneKind:
 
     def selecting(self, pod: PodInfo, namespace_labels: Mapping[str, str]) -> list[HeldTerm]:
         """The terms that select the pod, whose namespace has these labels."""
-        found = self._index.selecting(pod.namespace, pod.labels, namespace_labels)
-        return [self._held_term(holders) for _, holders in found]
+        found = [holders for _, holders in self._index.selecting(pod.namespace, pod.labels, namespace_labels)]
+        if len(found) <= _FEW:
+            return [self._held_term(holders, 1) for holders in found]
+        # One pod may hold thousands of terms, and each would be added up over all nodes.
+        alike: dict[Hashable, list[_Holders]] = {}
+        for holders in found:
+            rows = tuple(holders.rows.items()) if len(holders.rows) <= _FEW else id(holders)
+            alike.setdefault((holders.term.topology_key, holders.term.weight, rows), []).append(holders)
+        return [self._held_term(each[0], len(each)) for each in alike.values()]
 
-    def _held_term(self, holders: _Holders) -> HeldTerm:
+    def _held_term(self, holders: _Holders, times: int) -> HeldTerm:
         term = holders.term
-        return HeldTerm(term.topology_key, term.weight, self._column(holders), term.match)
+        return HeldTerm(term.topology_key, term.weight, self._column(holders), term.match, times)
 
     def _column(self, holders: _Holders) -> CountColumn:
         column = self._columns.use(holders)

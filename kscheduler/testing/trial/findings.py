@@ -206,7 +206,7 @@ class Trial:
             )
 
     def _fragile(self, chance: random.Random) -> Iterator[Finding]:
-        """Labels and annotations are written by people: one of them must not stop all pods of a profile."""
+        """Labels and annotations are written by people: what one of them costs should be the author's decision."""
         words = words_of(self._source, unexpected=True)
         for _ in range(CLUSTERS):
             nodes, pods = _cluster(chance, words)
@@ -214,9 +214,14 @@ class Trial:
             try:
                 asked.answers(random_pod(chance, words, "pod"))
             except PluginFailure as failure:
-                text = "a label or annotation that somebody has misspelt fails all pods of the profile"
+                costs = "nodes or pods their points" if "score" in _methods(asked) else "pods a node, or an attempt"
+                text = f"a label or annotation that somebody has misspelt costs {costs}"
                 yield Finding(Severity.ADVICE, "fragile", f"{text}: {failure}. {_caught(failure, asked)}")
                 return
+
+
+def _methods(asked: TriedPlugin) -> set[str]:
+    return {point.method for point in points_of(asked.plugin)}
 
 
 def _caught(failure: PluginFailure, asked: TriedPlugin) -> str:

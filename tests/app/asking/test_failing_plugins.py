@@ -17,13 +17,14 @@ from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.per_node import plugin
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins import in_tree
-from kscheduler.scheduling.supervision.supervisor import STRIKES, Supervisor
+from kscheduler.scheduling.supervision.circuit import STRIKES
+from kscheduler.scheduling.supervision.supervisor import Supervisor
 from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from tests.app.asking.test_questions import explained
 from tests.app.running import SECONDS, answer, put, running, until
 from tests.app.test_reloading import until_true
-from tests.builders import node_tree, pod_tree
+from tests.builders import node_tree, pod_info, pod_tree
 from tests.informers.test_audit import HastyClock
 
 CONFIG = """\
@@ -69,8 +70,8 @@ def condition_of(server: EmbeddedAPIServer, name: str) -> str:
     return conditions[0].get("message", "") if conditions else ""
 
 
-def put_pod(server: EmbeddedAPIServer, name: str, does: str) -> None:
-    tree = pod_tree(name, schedulerName="mine", labels={"does": does})
+def put_pod(server: EmbeddedAPIServer, name: str, does: str, namespace: str = "default") -> None:
+    tree = pod_tree(name, namespace=namespace, schedulerName="mine", labels={"does": does})
     put(server, "pods", tree)
 
 
@@ -84,7 +85,8 @@ def fail_but_once(app: App) -> None:
     """The next failure, in the service or in a copy, would be the last before the quarantine."""
     supervisor = supervisor_of(app)
     while supervisor.strikes("Bad") < STRIKES - 1:
-        supervisor.failed("Bad", "Filter", None, KeyError("node"))
+        other = pod_info("other", namespace="another", uid=f"other-{supervisor.strikes('Bad')}")
+        supervisor.failed("Bad", "Filter", other, KeyError("node"))
 
 
 WORDS = {
@@ -128,8 +130,8 @@ async def test_every_question_is_answered_where_a_copy_sees_the_last_failure_bef
 async def test_of_a_quarantined_plugin_the_answer_says_so(tmp_path: Path) -> None:
     async with EmbeddedAPIServer(seed=1) as server, service(server, tmp_path) as (app, _, _):
         put(server, "nodes", node_tree("node"))
-        for name in ("p0", "p1", "p2"):
-            put_pod(server, name, "raise")
+        for name, namespace in (("p1", "n1"), ("p2", "n2"), ("p0", "default")):
+            put_pod(server, name, "raise", namespace)
         await until_true(app.parts.assembly.quarantines)
         status, text = await answer(app, "/explain?pod=default/p0")
         assert status == 200

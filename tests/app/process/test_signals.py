@@ -183,12 +183,62 @@ def test_a_hangup_of_the_terminal_itself_ends_it(monkeypatch: pytest.MonkeyPatch
     assert asyncio.run(hang_up_twice()) == (1, True)
 
 
-async def test_sigquit_shows_the_stacks_and_ends() -> None:
+IGNORED_IN_GO = (
+    *(signal.SIGUSR1, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO, signal.SIGPWR, signal.SIGPIPE),
+    *(signal.SIGXCPU, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGURG, signal.SIGWINCH, signal.SIGCONT),
+    *range(signal.SIGRTMIN, signal.SIGRTMAX + 1),
+)
+
+
+@pytest.mark.parametrize("plugin", [(), ("--plugin", "benchmarks/policies/columns.py")], ids=["", "supervised-plugins"])
+async def test_a_signal_that_nobody_uses_does_not_end_it(plugin: tuple[str, ...]) -> None:
+    """As in Go; also SIGALRM, which plugins' time budgets use, before and after the first plugin is called."""
+    async with EmbeddedAPIServer(seed=1) as server:
+        put(server, "nodes", node_tree("node"))
+        async with scheduler(server, flags=plugin) as running:
+            await running.until_said('"scheduling"')
+            for name in ("p", "q"):
+                for number in IGNORED_IN_GO:
+                    running.process.send_signal(number)
+                put(server, "pods", pod_tree(name))
+                await until(server, lambda name=name: node_of(server, name) == "node")  # type: ignore[misc]
+            running.process.send_signal(signal.SIGTERM)
+            assert (await running.end())[0] == 0
+
+
+SHADOW = ("-m", "kscheduler", "shadow", "--insecure-port", "0", "--master")
+CLUSTER = ("-m", "kscheduler", "cluster", "--nodes", "1", "--port", "0")
+
+
+@pytest.mark.parametrize("verb", ["shadow", "cluster"])
+async def test_neither_does_it_end_a_shadow_or_an_embedded_cluster(verb: str) -> None:
+    async with EmbeddedAPIServer(seed=1) as server:
+        flags = (*SHADOW, server.url) if verb == "shadow" else CLUSTER
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *flags, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        try:
+            assert process.stdout is not None
+            await process.stdout.readline()  # it has begun
+            for number in (signal.SIGUSR2, *IGNORED_IN_GO):
+                process.send_signal(number)
+            process.send_signal(signal.SIGTERM)
+            async with asyncio.timeout(SECONDS):
+                output, _ = await process.communicate()
+            assert process.returncode in (0, 130, 143), output  # what SIGTERM makes of it, then as later
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGQUIT, signal.SIGABRT, signal.SIGSYS], ids=lambda number: number.name)
+async def test_the_stacks_are_shown_before_an_end_by_sigquit_or_a_fault(number: signal.Signals) -> None:
     async with EmbeddedAPIServer(seed=1) as server, scheduler(server) as running:
         await running.until_said('"scheduling"')
-        running.process.send_signal(signal.SIGQUIT)
+        running.process.send_signal(number)
         code, lines = await running.end()
-        assert code == -signal.SIGQUIT
+        assert code == -number
         assert any("most recent call first" in line for line in lines)
 
 

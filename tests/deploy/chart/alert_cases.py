@@ -320,6 +320,17 @@ CASES: Final = (
         **growing("kscheduler_watch_last_event_age_seconds", 'resource="pods"', "10x10 70+60x60", "60x15 200 10x60"),
     ),
     AlertCase(
+        "KschedulerWatchDown",
+        "20m",
+        labels=INSTANCE | {"resource": "pods", "reason": "too many requests"},
+        **growing(
+            "kscheduler_watch_down_seconds",
+            'resource="pods", reason="too many requests"',
+            "0+15x60",
+            "0x10 15 30 45 60 75 90 0x60",
+        ),
+    ),
+    AlertCase(
         "KschedulerWatchesRestart",
         "40m",
         labels=INSTANCE | {"resource": "pods"},

@@ -244,3 +244,19 @@ def test_gates_need_in_the_chart_what_they_need_in_the_service() -> None:
         assert {name: gates[name].needs for name in told if name in gates} == {
             name: needed for name, needed in told.items() if name in gates
         }
+
+
+@pytest.mark.parametrize("monitor", ["serviceMonitor", "podMonitor"])
+@pytest.mark.parametrize(
+    ("given", "verifies"),
+    [({}, False), ({"ca.secret.name": "ca"}, True), ({"caFile": "/ca.crt"}, True), ({"serverName": "k"}, True)],
+    ids=["default", "ca", "ca-file", "server-name"],
+)
+def test_an_authority_for_prometheus_is_not_undone_by_the_default(
+    monitor: str, given: dict[str, str], verifies: bool
+) -> None:
+    """Helm merges `tlsConfig` with the default, which skips the verification: both together would verify nothing."""
+    settings = {f"metrics.{monitor}.enabled": True} | {f"metrics.{monitor}.tlsConfig.{k}": v for k, v in given.items()}
+    (found,) = (one for one in helm.objects(helm.render(settings=settings)) if one["kind"].lower() == monitor.lower())
+    endpoints = found["spec"].get("endpoints") or found["spec"]["podMetricsEndpoints"]
+    assert ("insecureSkipVerify" not in endpoints[0]["tlsConfig"]) is verifies

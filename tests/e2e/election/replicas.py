@@ -43,6 +43,8 @@ class Replica:
     proxy: TcpProxy
     program: str
     starts: int = 0
+    terms: int = 0
+    """How often it has gone on after a lost lease."""
     exit_codes: list[int] = field(default_factory=list)
 
     @property
@@ -58,12 +60,21 @@ class Replica:
     def _is_ready(self) -> bool:
         if self.program == "kube-scheduler":
             return self.process.text().count("Attempting to acquire leader lease") >= self.starts
-        if self.process.text().count(kscheduler_process.LISTENING) < self.starts:
+        if self.process.text().count(kscheduler_process.LISTENING) < self.starts + self.terms:
             return False
         try:
             return kscheduler_process.own_page(self.process, "/readyz")[0] == 200
         except OSError:
             return False
+
+    def goes_on(self) -> None:
+        """Return when it follows after a lost lease, in the same process, with a warm cache."""
+        self.terms += 1
+        self.process.wait_until("it follows again", self._follows_again, ENDS_SECONDS)
+        self.process.wait_until("the replica is ready", self._is_ready, READY_SECONDS)
+
+    def _follows_again(self) -> bool:
+        return self.process.text().count('"following_again"') >= self.terms
 
     def ends(self) -> int:
         """Wait for its end; returns the exit code."""
@@ -172,6 +183,8 @@ class Fault:
     relieve: Callable[[Replica], None]
     exit_code: int
     """kscheduler's and kube-scheduler's alike."""
+    goes_on: bool = False
+    """kscheduler does not end: it follows."""
 
 
 def _nothing(replica: Replica) -> None:
@@ -189,7 +202,7 @@ FAULTS: Mapping[str, Fault] = {
             lambda one: one.process.send(signal.SIGCONT),
             1,
         ),
-        Fault("cut", lambda one: one.proxy.cut(), lambda one: one.proxy.heal(), 1),
+        Fault("cut", lambda one: one.proxy.cut(), lambda one: one.proxy.heal(), 1, goes_on=True),
     )
 }
 

@@ -71,13 +71,16 @@ class Rounds:
         first = self._log.first_binding(new.source, began)
         assert first is not None
         self._fault.relieve(old)
-        code = old.ends()
-        if code != self._fault.exit_code:
+        goes_on = self._fault.goes_on and old.program == "kscheduler"
+        if goes_on:
+            old.goes_on()
+        elif (code := old.ends()) != self._fault.exit_code:
             self.outcome.faults.append(f"{old.source} ended with {code}, not {self._fault.exit_code}")
         if not new.process.running:
             self.outcome.faults.append(f"{new.source} has ended by itself: {new.process.tail(20)}")
             new.start()
-        old.start()
+        if not goes_on:
+            old.start()
         self._flow.wait_until_bound(DRAINS_SECONDS)
         return first.answered - began
 

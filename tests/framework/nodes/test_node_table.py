@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -202,11 +203,118 @@ def test_names_of_resources_that_nobody_uses_any_more_are_forgotten() -> None:
         assert len(cache.nodes.allocatable) == len(cache.nodes.requested) == len(cache.nodes.resources)
     rows = cache.nodes.rows()
     assert cache.nodes.amounts(cache.nodes.allocatable, "example.com/kept", rows).tolist() == [2]
-    assert cache.nodes.amounts(cache.nodes.requested, "example.com/taken", rows).tolist() == [1]
+    assert "example.com/taken" not in cache.nodes.resources, "no node offers it"
     info = cache.node_info("stays")
     assert info is not None
-    assert len(info.requested) <= 70
+    assert info.requested["example.com/taken"] == 1
+    assert len(info.requested) <= 4
     assert row_fault(cache, "stays") is None
+
+
+def test_what_pods_alone_name_has_no_column_until_a_node_offers_it() -> None:
+    cache = Cache()
+    cache.add_node(make_node("a"))
+    cache.add_pod(make_pod("many", node="a", requests={f"example.com/of-pod-{number}": "2" for number in range(3000)}))
+    assert cache.nodes.resources.keys() == {"cpu", "memory", "ephemeral-storage"}
+    cache.add_node(make_node("b", **{"example.com/of-pod-7": "5"}))
+    rows = cache.nodes.rows_of(["a", "b"])
+    assert cache.nodes.amounts(cache.nodes.requested, "example.com/of-pod-7", rows).tolist() == [2, 0]
+    assert row_fault(cache, "a") is row_fault(cache, "b") is None
+    cache.remove_pod("uid-of-many")
+    assert cache.nodes.amounts(cache.nodes.requested, "example.com/of-pod-7", rows).tolist() == [0, 0]
+    info = cache.node_info("a")
+    assert info is not None
+    assert not info.requested
+
+
+@pytest.mark.parametrize(
+    "operator", [each for each in Operator if each is not Operator.NEVER], ids=lambda each: each.name
+)
+def test_a_key_that_no_node_has_is_answered_without_a_column(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = Cache()
+    cache.add_node(make_node("a", labels={"known": "1"}))
+    cache.add_node(make_node("b", labels={"known": "2"}))
+    rows = cache.nodes.rows()
+    asked: list[object] = []
+    monkeypatch.setattr(LabelColumn, "of", asked.append)
+    for number in range(2000):
+        requirement = Requirement(f"unknown-{number}", operator, frozenset(("1",)), 0)
+        expected = [requirement.matches({"known": "1"})] * 2
+        assert cache.nodes.matches(requirement, rows).tolist() == expected
+        assert cache.nodes.matches_term(NodeTerm((requirement,)), rows).tolist() == expected
+    numbers, values = cache.nodes.label_values("unknown-0", rows)
+    assert [values[number] for number in numbers.tolist()] == [None, None]
+    assert not asked
+    monkeypatch.undo()
+    cache.add_node(make_node("b", labels={"unknown-0": "1"}))
+    assert cache.nodes.matches(Requirement("unknown-0", Operator.EXISTS), cache.nodes.rows_of(["a", "b"])).tolist() == [
+        False,
+        True,
+    ]
+
+
+def test_an_and_of_requirements_ends_once_no_row_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten thousand requirements on one key are one, and those behind one that fails everywhere are not looked at."""
+    cache = Cache()
+    keys = [f"key-{number}" for number in range(300)]
+    cache.add_node(make_node("a", labels=dict.fromkeys(keys, "x")))
+    rows, asked = cache.nodes.rows(), []
+    matches = LabelColumn.matches
+
+    def counted(column: LabelColumn, requirement: Requirement, rows: Any) -> Any:
+        asked.append(requirement)
+        return matches(column, requirement, rows)
+
+    monkeypatch.setattr(LabelColumn, "matches", counted)
+    term = NodeTerm(tuple(Requirement(key, Operator.IN, frozenset(("y",))) for key in keys))
+    assert not cache.nodes.matches_term(term, rows).any()
+    assert len(asked) == 1
+    asked.clear()
+    wide = NodeTerm(
+        tuple(Requirement("key-0", Operator.NOT_IN, frozenset((f"v{number}",))) for number in range(10_000))
+    )
+    assert cache.nodes.matches_term(wide, rows).all()
+    assert len(asked) == 1
+    asked.clear()
+    unknown = NodeTerm((*wide.labels, Requirement("nobody has it", Operator.EXISTS)))
+    assert not cache.nodes.matches_term(unknown, rows).any()
+    assert not asked
+    first_holds = [NodeTerm((Requirement(key, Operator.EXISTS),)) for key in keys]
+    assert cache.nodes.matches_any(first_holds, rows).all()
+    assert len(asked) == 1
+
+
+_REQUIREMENTS_ON_FEW_KEYS = st.lists(
+    st.builds(
+        Requirement,
+        st.sampled_from(["x", "y", "nobody"]),
+        st.sampled_from(list(Operator)),
+        st.frozensets(st.sampled_from(["1", "2", "10", "a", ""]), max_size=3),
+        st.integers(-1, 10),
+    ),
+    max_size=12,
+)
+
+
+@given(
+    _REQUIREMENTS_ON_FEW_KEYS,
+    st.lists(st.dictionaries(st.sampled_from("xyz"), st.sampled_from(["1", "2", "10", "a", ""]))),
+)
+def test_a_term_is_judged_on_columns_as_on_each_node(
+    requirements: list[Requirement], nodes: list[dict[str, str]]
+) -> None:
+    """However many requirements share a key, and whether or not any node has it."""
+    cache = Cache()
+    for number, labels in enumerate(nodes):
+        cache.add_node(make_node(f"node-{number}", labels=labels))
+    rows = cache.nodes.rows_of([f"node-{number}" for number in range(len(nodes))])
+    term = NodeTerm(tuple(requirements))
+    by_name = {cache.nodes.name_of(row): row for row in rows.tolist()}
+    expected = {f"node-{number}": term.matches(labels, "") for number, labels in enumerate(nodes)}
+    found = dict(zip(by_name, cache.nodes.matches_term(term, rows).tolist(), strict=True))
+    assert found == expected
 
 
 def test_what_was_worked_out_by_places_of_before_is_not_believed_though_there_are_as_many_names() -> None:

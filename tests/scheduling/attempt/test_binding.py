@@ -7,10 +7,18 @@ import pytest
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
-from kscheduler.client.errors import APIError, ClientError, CredentialsError, NotSentError, UnknownOutcomeError
+from kscheduler.client.errors import (
+    APIError,
+    ClientError,
+    CredentialsError,
+    NotSentError,
+    UnknownOutcomeError,
+    WrongAnswerError,
+)
 from kscheduler.client.errors import StatusAnswer as WireStatus
+from kscheduler.client.retry_after import LONGEST_RETRY_AFTER_SECONDS
 from kscheduler.framework.status import Code, Fault, Status
-from kscheduler.scheduling.attempt.binding import LONGEST_RETRY_AFTER_SECONDS, BindingWriter
+from kscheduler.scheduling.attempt.binding import BindingWriter
 from kscheduler.scheduling.observations import Observations
 from tests.builders import make_pod
 
@@ -26,6 +34,7 @@ def refusal(code: int, message: str = "no") -> APIError:
 
 
 LOST = UnknownOutcomeError("no answer")
+A_PAGE = WrongAnswerError("answered 200 with a page")
 NOT_SENT = NotSentError("connection refused")
 
 
@@ -62,7 +71,9 @@ class Impatient(VirtualClock):
 
 
 async def bound(
-    binds: list[ClientError | None], reads: list[Pod | Exception], on_throttled: Callable[[], None] = lambda: None
+    binds: list[ClientError | None],
+    reads: list[Pod | Exception],
+    on_throttled: Callable[[str, APIError], None] = lambda _namespace, _failure: None,
 ) -> tuple[Status, ScriptedPods, Impatient]:
     """What becomes of a bind to `node` under this script, all of which must be used."""
     pods, clock = ScriptedPods(binds, reads), Impatient()
@@ -100,6 +111,9 @@ BOUND = ""
             [refusal(500, "webhook down")] * 3, [POD] * 3, "webhook down", id="5xx three times: taken at its word"
         ),
         pytest.param([refusal(500)] * 4, [POD, POD, LOST, HERE], BOUND, id="5xx thrice, but nobody could read"),
+        pytest.param([A_PAGE], [HERE], BOUND, id="a page, and it was applied all the same"),
+        pytest.param([A_PAGE, None], [POD], BOUND, id="a page, not applied: sent again"),
+        pytest.param([A_PAGE] * 3, [POD] * 3, "a page", id="a page each time: the node is given up"),
         pytest.param([refusal(403, "denied by webhook")], [], "denied by webhook", id="403: refused"),
         pytest.param([refusal(404, "not found")], [], "not found", id="404: refused"),
         pytest.param([refusal(422, "not valid")], [], "not valid", id="422: refused"),
@@ -163,12 +177,12 @@ async def test_pauses_grow_to_ten_seconds_and_differ_between_pods() -> None:
 
 
 async def test_throttling_is_told_to_the_limit() -> None:
-    reported: list[int] = []
-    await bound([refusal(429), refusal(429), None], [], lambda: reported.append(1))
-    assert len(reported) == 2
+    reported: list[str] = []
+    await bound([refusal(429), refusal(429), None], [], lambda namespace, _: reported.append(namespace))
+    assert reported == ["default", "default"]
 
 
-async def test_a_worker_is_held_for_a_minute_at_most_however_long_the_server_wants() -> None:
+async def test_a_worker_is_held_for_half_a_minute_at_most_however_long_the_server_wants() -> None:
     """A proxy that says `Retry-After: 86400` would have kept the pod, its node and the worker for a day."""
     asked = APIError(WireStatus(code=429, message="busy"), retry_after_seconds=86_400.0)
     status, _, clock = await bound([asked, None], [])

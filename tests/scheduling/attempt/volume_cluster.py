@@ -108,7 +108,7 @@ class VolumeCluster:
     def _ports(self, limit: AdaptiveLimit) -> Ports:
         observations, pods = Observations(), PodWriter(self.client)
         return Ports(
-            binder=BindingWriter(pods, self.clock, observations, limit.refused),
+            binder=BindingWriter(pods, self.clock, observations, lambda *_: limit.refused()),
             evictor=pods,
             statuses=self.reported,
             volume_writer=VolumeBindingWriter(ApiVolumeWriter(self.client)),

@@ -142,6 +142,19 @@ BUG = RuntimeError("it broke")
         ([Looks("X", BUG)], 'running PreFilter plugin "X": it broke'),
         ([Looks("X", error("no list"))], 'running PreFilter plugin "X": no list'),
         ([TurnsDown("X", failure=BUG)], 'running "X" filter plugin: it broke'),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_faulty_plugin_is_an_error_in_kube_scheduler_s_words(plugins: list[Plugin], text: str) -> None:
+    record = decide(*plugins)
+    assert record.status.code is Code.ERROR
+    assert record.message == text
+    assert record.node_name == ""
+
+
+@pytest.mark.parametrize(
+    ("plugins", "text"),
+    [
         ([Likes("X", {}, pre=BUG)], 'running PreScore plugin "X": it broke'),
         ([Likes("X", {}, pre=error("no state"))], 'running PreScore plugin "X": no state'),
         ([Likes("X", BUG)], 'running Score plugins: plugin "X" failed with: it broke'),
@@ -163,7 +176,15 @@ BUG = RuntimeError("it broke")
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_faulty_plugin_is_an_error_in_kube_scheduler_s_words(plugins: list[Plugin], text: str) -> None:
+def test_a_faulty_score_is_an_error_in_kube_scheduler_s_words_if_it_is_in_tree(
+    plugins: list[Plugin], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of a user's gives no points, and the pod is placed by the others."""
+    (plugin,) = plugins
+    record = decide(*plugins)
+    assert record.status.is_success
+    assert [left_out.plugin for left_out in record.left_out] == ["X"]
+    monkeypatch.setattr(type(plugin), "__module__", "kscheduler.plugins.x")
     record = decide(*plugins)
     assert record.status.code is Code.ERROR
     assert record.message == text

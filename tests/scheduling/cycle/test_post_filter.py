@@ -156,7 +156,8 @@ def test_it_is_not_asked_where_a_node_fits_or_nothing_was_judged() -> None:
     scored = full(plugin, before=(Likes("Bug", ValueError("oh")),))
     late = schedule(scored, pod_info(), cluster("a", "b"))
     assert plugin.asked == 0
-    assert [one.nominated_node_name for one in (nowhere, failed, late)] == ["", "", ""]
+    assert [one.nominated_node_name for one in (nowhere, failed, late)] == ["", "", None]
+    assert late.node_name == "b", "who fails to score only gives no points"
     assert [one.post_filter for one in (nowhere, failed, late)] == [None, None, None]
 
 

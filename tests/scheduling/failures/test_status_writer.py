@@ -483,3 +483,34 @@ async def test_what_arrives_while_the_writer_rests_is_sent(say: Callable[[Bench]
         say(bench)
         await turns()
         assert bench.server.done == ["p: no @None"]
+
+
+@pytest.mark.parametrize("way", ["never answered", "500", "429"])
+async def test_conditions_of_other_namespaces_are_written_as_before_beside_a_thousand_that_hang(way: str) -> None:
+    clock = VirtualClock()
+    pods: dict[str, Pod] = {}
+    written: list[float] = []
+
+    class Server:
+        async def patch_status(self, of: Pod, condition: Condition | None, nominated_node_name: str | None) -> Pod:
+            if of.metadata.namespace != "hostile":
+                await clock.sleep(0.01)
+                written.append(clock.monotonic())
+                return of
+            if way == "never answered":
+                await asyncio.get_running_loop().create_future()
+            await clock.sleep(0.01)
+            raise APIError(WireStatus(kind="Status", code=int(way)), retry_after_seconds=1.0)
+
+    writer = StatusWriter(Server(), RecordedEvents(), pods.get, clock=clock)
+    running = asyncio.create_task(writer.run())
+    told = Condition(type="PodScheduled", status="False", reason="Unschedulable", message="m")
+    for number in range(1050):
+        one = make_pod(f"p{number}", namespace="hostile" if number < 1000 else "sound")
+        pods[one.key] = one
+        writer.report(one, told, "note")
+    await clock.advance(0.0)
+    await clock.advance(3.0)
+    assert len(written) == 50
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

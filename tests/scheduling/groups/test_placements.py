@@ -216,13 +216,9 @@ async def test_plugins_of_ones_own_divide_the_nodes_and_score_the_parts() -> Non
     assert {node for _, node in world.bindings} <= {"node-2", "node-3"}
 
 
-async def test_points_out_of_range_are_the_plugins_fault() -> None:
+async def test_a_plugin_whose_points_are_out_of_range_gives_none_and_the_group_is_placed() -> None:
     world = with_plugin(ScoresNonsense)
     async with world.working():
         gang(world, "g", 2)
         await world.settle()
-        assert world.bindings == []
-        assert world.groups.last("g").message == (
-            'running PlacementScore plugins: plugin "Halves" failed with: it answered [0, 200], where points from 0 to '
-            "100 are due"
-        )
+        assert len(world.bindings) == 2

@@ -54,10 +54,15 @@ class Hostile(Plugin):
         self._method = method
         self._way = WAYS[way]
         self.is_sound = False
+        self.to_all = False
+        """Whether it misbehaves towards every pod."""
+        self.calls = 0
+        """Of the method."""
 
     def answer(self, method: str, arguments: tuple[Any, ...], sound: Any) -> Any:
         pods = [one.pod if isinstance(one, QueuedPodInfo) else one for one in arguments]
-        is_victim = any(isinstance(one, PodInfo) and one.name == VICTIM for one in pods)
+        self.calls += method == self._method
+        is_victim = self.to_all or any(isinstance(one, PodInfo) and one.name == VICTIM for one in pods)
         # `status` is asked about codes alone; only the victim is rejected
         if method == self._method and not self.is_sound and (is_victim or method == "status"):
             return self._way()
@@ -119,15 +124,20 @@ PARAMETERS: Mapping[str, str] = {
 }
 
 
-def hostile(method: str, way: str) -> Hostile:
-    """One that misbehaves there in this way, and takes part in nothing else but what that needs (and Bind, as Skip)."""
+def hostile(method: str, way: str, *, to_all: bool = False) -> Hostile:
+    """One that misbehaves there in this way, and takes part in nothing else but what that needs (and Bind, as Skip).
+
+    `to_all`: towards every pod, not only the victim.
+    """
     methods: dict[str, Any] = {}
     for name in {method, "bind", *_NEEDS.get(method, ())}:
         sound = _OTHERWISE.get(method, {}).get(name, SOUND[name])
         methods[name] = _method(name, sound)
     if method == "sign":
         methods["depends_on"] = (Source.ROW,)
-    return type("HostileOne", (Hostile,), methods)(method, way)  # type: ignore[no-any-return]
+    made: Hostile = type("HostileOne", (Hostile,), methods)(method, way)
+    made.to_all = to_all
+    return made
 
 
 def _method(name: str, sound: Any) -> Any:

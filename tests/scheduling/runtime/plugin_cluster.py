@@ -49,7 +49,7 @@ class PluginCluster:
         self.observations = Observations()
         registry = in_tree.registry()
         registry.register("Hostile", lambda *_: plugin)
-        config = from_tree(_tree(sorts, settings or {}), "test")
+        config = from_tree(_tree(sorts, settings or {}, binds=hasattr(plugin, "bind")), "test")
         assembly = self.assembly = Assembly(config, registry, self._ports(), self.clock)
         if settings is not None:
             assembly.on_quarantine = self._quarantine_soon
@@ -129,12 +129,13 @@ class PluginCluster:
         await self.settle()
 
 
-def _tree(sorts: bool, settings: dict[str, Any]) -> dict[str, Any]:
+def _tree(sorts: bool, settings: dict[str, Any], *, binds: bool) -> dict[str, Any]:
     plugins: dict[str, Any] = {"multiPoint": {"enabled": [{"name": "Hostile"}]}}
     if sorts:
         plugins["queueSort"] = {"disabled": [{"name": "*"}], "enabled": [{"name": "Hostile"}]}
     # Before the in-tree binder, which takes every pod.
-    plugins["bind"] = {"disabled": [{"name": "*"}], "enabled": [{"name": "Hostile"}, {"name": "DefaultBinder"}]}
+    if binds:
+        plugins["bind"] = {"disabled": [{"name": "*"}], "enabled": [{"name": "Hostile"}, {"name": "DefaultBinder"}]}
     profile = {"schedulerName": "kscheduler", "plugins": plugins, "pluginConfig": [{"name": "Hostile", **settings}]}
     other = {"schedulerName": "other", "plugins": {"queueSort": plugins["queueSort"]} if sorts else {}}
     return {"apiVersion": API_VERSION, "kind": KIND, "profiles": [profile, other]}

@@ -45,6 +45,9 @@ class Noted:
     def overran(self, plugin: str, point: str, pod: PodInfo | None, failure: TimeBudgetError) -> None:
         self.overruns.append((plugin, point, str(failure)))
 
+    def answered(self, plugin: str, point: str, pod: PodInfo | None) -> None:
+        """A right answer after failures."""
+
 
 def budgeted(method: Callable[..., Any], noted: Noted | None = None, seconds: float = BUDGET) -> BudgetedCall:
     return BudgetedCall("Mine", "Filter", method, seconds, noted or Noted())

@@ -16,9 +16,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kscheduler.aio import slices
 from kscheduler.aio.clock import VirtualClock
-from kscheduler.api.codec import convert
+from kscheduler.api.codec import UndecodableError, convert
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import NODES, PODS
+from kscheduler.client.errors import APIError, StalledError, StatusAnswer
 from kscheduler.client.watch import WatchEvent
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.informers import Informer
@@ -68,11 +69,20 @@ class World:
         sides = Sides(self.pods.store, self.nodes.store, self.cache, self.queue, names)
         self.unconfirmed = 0
         self.comparer = Comparer(sides, self.clock)
-        self.mender = Mender(sides, pods, nodes, self.clock, self._note_unconfirmed)
+        self.served: list[Pod | Exception] = []
+        """What the API server answers, one after the other."""
+        self.mender = Mender(sides, pods, nodes, self.clock, self._note_unconfirmed, read=self._serve)
         self.check = TruthCheck(self.comparer, self.mender, self.clock)
 
     def _note_unconfirmed(self) -> None:
         self.unconfirmed += 1
+
+    async def _serve(self, namespace: str, name: str) -> Pod:
+        answer = self.served.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        assert answer.key == f"{namespace}/{name}"
+        return answer
 
     def see(self, *objects: Pod | Node, event: str = "ADDED") -> None:
         """The watch brings these."""
@@ -503,6 +513,7 @@ async def test_an_unconfirmed_binding_is_told_after_a_while_and_its_room_is_kept
     await world.clock.advance(UNCONFIRMED_SECONDS)
     assert world.drifts() == [], "the watch may be late"
     await world.clock.advance(1)
+    world.served = [make_pod("pending", node="b")]
     (drift,) = await checked(world)
     assert (drift.what, drift.cached) == (DriftType.UNCONFIRMED, "assumed on b")
     assert world.unconfirmed == 1, "the API server is to be asked"
@@ -510,6 +521,49 @@ async def test_an_unconfirmed_binding_is_told_after_a_while_and_its_room_is_kept
     assert world.check.statistics().unmended == 0
     world.see(make_pod("pending", node="b", metadata={"resourceVersion": "9"}), event="MODIFIED")
     assert world.drifts() == []
+
+
+def bound_in_vain(world: World) -> str:
+    """A pod whose Binding something else than the API server has accepted, long ago; its UID."""
+    queued = world.queue.pop_nowait(world.clock.time())
+    assert queued is not None
+    world.cache.assume_pod(queued.pod, "b")
+    world.queue.done(queued.pod.uid)
+    world.cache.finish_binding(queued.pod.uid, world.clock.time() - 2 * UNCONFIRMED_SECONDS)
+    return queued.pod.uid
+
+
+async def test_a_pod_that_the_api_server_has_not_bound_gives_its_room_back_and_is_queued(world: World) -> None:
+    uid = bound_in_vain(world)
+    world.served = [make_pod("pending")]
+    with structlog.testing.capture_logs() as reported:
+        await checked(world)
+    assert [one["event"] for one in reported] == ["cache_drift", "cache_drift_requeued"]
+    assert not world.cache.is_assumed(uid)
+    assert world.harness.where("default/pending") == "active"
+    assert world.check.statistics().unmended == 0
+    assert world.drifts() == []
+
+
+async def test_an_unconfirmed_binding_of_which_nobody_can_tell_counts_as_not_mended(world: World) -> None:
+    uid = bound_in_vain(world)
+    for number, failure in enumerate([StalledError("no answer"), UndecodableError("?")], 1):
+        world.served = [failure]
+        await checked(world)
+        assert world.check.statistics().unmended == number
+    assert world.cache.is_assumed(uid), "its room may be taken"
+
+
+async def test_a_binding_that_the_watch_does_not_show_again_and_again_counts_as_not_mended(world: World) -> None:
+    """Or a pod that the API server does not have any more."""
+    bound_in_vain(world)
+    gone = APIError(StatusAnswer(code=404, kind="Status"))
+    answers: list[Pod | Exception] = [make_pod("pending", node="b"), make_pod("pending", node="b"), gone]
+    for number, answer in enumerate(answers):
+        world.served = [answer]
+        await checked(world)
+        assert world.check.statistics().unmended == number
+    assert world.unconfirmed == 3, "the store is to be compared each time"
 
 
 async def test_what_stays_wrong_after_it_was_mended_is_told_as_that(

@@ -191,7 +191,8 @@ def test_a_missing_optional_package_gives_one_line_that_says_what_to_install(
     assert main(["demo"]) == 2
     assert capsys.readouterr().err == (
         "kscheduler: `kscheduler demo` needs the package jsonpatch, which is not installed: "
-        "pip install 'kscheduler[simulation]'\n"
+        "in a checkout pip install '.[simulation]', from a wheel pip install "
+        "'kscheduler-VERSION-py3-none-any.whl[simulation]'\n"
     )
 
 

@@ -5,13 +5,14 @@ A volume's affinity is compared with labels only: upstream matches it against a 
 """
 
 from collections.abc import Iterable
-from functools import lru_cache
 
 import numpy as np
 
 from kscheduler.api.core import LabelSelector, Node, NodeSelectorTerm
 from kscheduler.api.selectors import NodeTerm, Operator, Requirement, Selector, parse_label_selector, parse_node_term
 from kscheduler.api.storage import PersistentVolume, TopologySelectorTerm, VolumeNodeAffinity
+from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
+from kscheduler.bounded.weights import weight_of
 from kscheduler.framework.cluster.volumes import Volumes
 from kscheduler.framework.nodes.label_column import Mask
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
@@ -108,9 +109,16 @@ def _all_hold(requirements: Iterable[Requirement], nodes: NodeTable, rows: Rows)
     return mask if mask is not None else np.ones(len(rows), dtype=np.bool_)
 
 
-@lru_cache(maxsize=16_384)
+_parsed: RecentlyUsed[NodeSelectorTerm, NodeTerm] = RecentlyUsedByWeight(
+    16_384, 4 * 2**20, lambda term, _: weight_of(term)
+)
+
+
 def _parsed_term(term: NodeSelectorTerm) -> NodeTerm:
-    return parse_node_term(term)
+    parsed = _parsed.use(term)
+    if parsed is None:
+        parsed = _parsed[term] = parse_node_term(term)
+    return parsed
 
 
 def _parsed_selector(selector: LabelSelector) -> Selector:

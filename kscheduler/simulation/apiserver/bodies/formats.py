@@ -6,7 +6,7 @@ import msgspec
 import yaml
 from aiohttp import web
 
-from kscheduler.bounded import yaml_objects
+from kscheduler.api.manifest_yaml import load_document
 from kscheduler.simulation.apiserver.bodies import protobuf
 from kscheduler.simulation.kinds.api_errors import Object, bad_request, too_large, unsupported_media_type
 from kscheduler.simulation.kinds.shapes import check_shape
@@ -78,6 +78,6 @@ def _decode_yaml(body: bytes) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     try:
-        return yaml_objects.document(body)
+        return load_document(body)
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         raise bad_request(f"error converting YAML to JSON: {error}") from error

@@ -14,7 +14,12 @@ scheme: http
 port: {{ include "kscheduler.portName" $root }}
 scheme: {{ lower $root.Values.server.scheme }}
 {{- if eq $root.Values.server.scheme "HTTPS" }}
-{{- with $settings.tlsConfig }}
+{{- $tls := $settings.tlsConfig }}
+{{- if or $tls.ca $tls.caFile $tls.serverName }}
+{{- /* Helm merges values: the default `insecureSkipVerify: true` would stay beside them, and nothing be verified. */}}
+{{- $tls = omit $tls "insecureSkipVerify" }}
+{{- end }}
+{{- with $tls }}
 tlsConfig:
   {{- toYaml . | nindent 2 }}
 {{- end }}

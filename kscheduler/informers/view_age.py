@@ -1,0 +1,87 @@
+"""How old an informer's view of its kind is, and when it will be renewed.
+
+The problem: a store looks the same whether its watch is alive or has been down for an hour, and decisions rest on it
+either way. A quiet watch is not old: while it is open, nothing that happens is missed (a dead connection is given up
+after 70 s without a bookmark). So the age of a view is the time since it was last known to be current, and is 0 while
+a watch is open:
+
+    list, or data on a watch: current --watch ends--> its age grows --watch open again, or another list--> current
+
+A watch counts as open after a second, or once it has brought something: one that is opened and ends at once, again and
+again, brings nothing. After a watch that fell silent the age is counted from the last thing it brought.
+
+Limit: what was lost on an open watch does not show here; audits look for that.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from kscheduler.aio import Clock
+
+OLD_VIEW_SECONDS: Final = 60.0
+"""Readiness ends when a view is older: a decision could rest on a node or a pod as it was a minute ago.
+
+Two failed tries of a reflector may lie between (36 s at most each); a server that has served others for a minute has
+refused this kind at least twice.
+"""
+_SETTLED_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ViewAgeStatistics:
+    """A snapshot."""
+
+    age_seconds: float
+    """0 while a watch is open, and before the first list."""
+    retry_seconds: float | None
+    """Until the next list or watch is tried; `None` while one is under way."""
+
+    @property
+    def is_old(self) -> bool:
+        """Whether decisions should no longer rest on it."""
+        return self.age_seconds > OLD_VIEW_SECONDS
+
+
+class ViewAge:
+    """What is known of the age of one informer's store."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._current_at: float | None = None
+        """The last moment at which the store was known to be current; `None` before the first list."""
+        self._opened_at: float | None = None
+        """When the watch that is open was opened."""
+        self._retry_at: float | None = None
+
+    def heard(self) -> None:
+        """A list is complete, or the watch has brought something: the store is current."""
+        self._current_at = self._clock.monotonic()
+
+    def opened(self) -> None:
+        """A watch is open, from the version that the store has."""
+        self._opened_at = self._clock.monotonic()
+
+    def closed(self, *, was_silent: bool = False) -> float:
+        """The watch has ended; returns for how many seconds it was open.
+
+        `was_silent`: nothing came for longer than a watch may be quiet.
+        """
+        if self._opened_at is None:
+            return 0.0
+        now = self._clock.monotonic()
+        seconds, self._opened_at = now - self._opened_at, None
+        if not was_silent and seconds >= _SETTLED_SECONDS:
+            self._current_at = now
+        return seconds
+
+    def retries_in(self, seconds: float | None) -> None:
+        """The next try comes after this time; `None`: it is under way."""
+        self._retry_at = None if seconds is None else self._clock.monotonic() + seconds
+
+    def statistics(self) -> ViewAgeStatistics:
+        """A snapshot."""
+        now = self._clock.monotonic()
+        retry = None if self._retry_at is None else max(0.0, self._retry_at - now)
+        is_open = self._opened_at is not None and now - self._opened_at >= _SETTLED_SECONDS
+        age = 0.0 if is_open or self._current_at is None else now - self._current_at
+        return ViewAgeStatistics(age, retry)

@@ -1,0 +1,256 @@
+"""A circuit breaker per plugin and profile: when it is called no more, and how it comes back.
+
+The problem: what a plugin answers depends on what users write. A label that nobody expected makes it raise, another one
+makes it slow, and neither may stop the pods of another namespace. But a plugin that answers nobody must not be called
+for each of a hundred thousand pods. The idea is the circuit breaker's:
+
+             nothing right in between: STRIKES pods of SEVERAL namespaces failed
+    CLOSED -----------------------------------------------------------------------> OPEN <----+
+      ^                                                                              |        | the call failed:
+      |                                                after the back-off, or at     |        | back-off doubled
+      |    the call was answered                       a pod of another namespace    v        |
+      +-------------------------------------------------------------------------- HALF_OPEN --+
+
+"Nothing right in between" is judged at one extension point, over all pods: as long as the plugin answers anybody
+there, each failure is its pod's own (and after failures a right answer counts for `ANSWERS_SECONDS`). While the circuit
+is open, the profile is another one (`scheduling.quarantined_profiles`, where the word is quarantine). In HALF_OPEN one
+call decides. It is made for a pod of a namespace that has not failed since the circuit opened, if one comes within
+`GRACE_SECONDS`: else who always fails and is always first would keep the circuit open for all others. For the same
+reason a pod of a namespace that has not failed yet ends the back-off.
+
+A call over its time budget holds up everybody, so a namespace whose pods do this `STRIKES` times is *held back*: the
+plugin is not called for its pods for 10 s, then for one call; after a further overrun for 20 s, 40 s ... 5 min. Other
+namespaces are not affected. `NotCalledError` is what its pods get meanwhile.
+
+Pure state: no I/O, the clock is an argument. In CLOSED without failures, `is_watched` is false, and a call costs the
+look at it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from kscheduler.bounded.recently_used import RecentlyUsed
+
+STRIKES: Final = 3
+"""So many pods must have failed, or calls of one namespace run over their budget."""
+SEVERAL: Final = 2
+"""So many namespaces must these pods be of."""
+FIRST_BACKOFF_SECONDS: Final = 10.0
+LONGEST_BACKOFF_SECONDS: Final = 300.0
+GRACE_SECONDS: Final = 10.0
+"""How long a half-open circuit waits for a pod of a namespace that has not failed."""
+BETWEEN_TRIALS_SECONDS: Final = 1.0
+"""At least, however many namespaces have pods that were not tried."""
+FORGOTTEN_AFTER_SECONDS: Final = 600.0
+"""Without a further overrun, a namespace begins anew."""
+ANSWERS_SECONDS: Final = 60.0
+"""So long after a right answer that followed failures, no failures open the circuit: else the pods of two namespaces
+that always fail would open it again and again, between two pods of others."""
+NOT_CALLED_SECONDS: Final = 60.0
+"""If the plugin is not called where it had failed, right answers elsewhere close a half-open circuit after this."""
+_MOST_NAMESPACES: Final = 10_000
+_MOST_POINTS: Final = 64
+NOBODY: Final = ""
+"""The namespace of a call that is about no pod: `refresh`."""
+
+
+class State(StrEnum):
+    """Of a circuit; labels of metrics."""
+
+    CLOSED = "closed"
+    """The plugin is called."""
+    OPEN = "open"
+    """It is not: quarantined."""
+    HALF_OPEN = "half-open"
+    """It is called again, and one call decides."""
+
+
+class Caller(NamedTuple):
+    """Who a call was made for."""
+
+    namespace: str
+    uid: str
+    """Of the pod, or a pod group's name."""
+
+
+@dataclass(slots=True)
+class _Streak:
+    """Failures at one extension point without a right answer in between."""
+
+    uids: set[str] = field(default_factory=set)
+    namespaces: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _Hold:
+    """What the pods of a namespace did to the time budget."""
+
+    overruns: int = 0
+    """Since it was held back last."""
+    last: float = 0.0
+    until: float = 0.0
+    """The plugin is not called for these pods before that."""
+    seconds: float = 0.0
+    """How long it was held back last."""
+
+
+class Circuit:
+    """The state of one plugin in one profile."""
+
+    __slots__ = (
+        *("is_watched", "opened_at", "state", "tried_again_at", "_failed_namespaces", "_grace_ends"),
+        *("_holds", "_last_answers", "_last_trial", "_now", "_openings", "_streaks"),
+    )
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        """`now`: monotonic seconds."""
+        self._now = now
+        self.state = State.CLOSED
+        self.is_watched = False
+        """Whether calls must ask `refusal` and tell `answered`."""
+        self.opened_at = ""
+        """The extension point whose failures have opened it."""
+        self.tried_again_at = 0.0
+        """When an open circuit is tried again."""
+        self._streaks: RecentlyUsed[str, _Streak] = RecentlyUsed(_MOST_POINTS)
+        self._holds: RecentlyUsed[str, _Hold] = RecentlyUsed(_MOST_NAMESPACES)
+        self._last_answers: RecentlyUsed[str, float] = RecentlyUsed(_MOST_POINTS)
+        """By extension point, when a watched circuit was told of the last right answer there."""
+        self._openings = 0
+        """In a row: the back-off grows with them."""
+        self._failed_namespaces: RecentlyUsed[str, bool] = RecentlyUsed(_MOST_NAMESPACES)
+        """Those whose pods have failed since it opened."""
+        self._grace_ends = 0.0
+        self._last_trial = float("-inf")
+
+    # --- before and after a call --------------------------------------------------------------------------------------
+
+    def refusal(self, plugin: str, caller: Caller | None) -> str:
+        """Why the plugin is not called for this pod now; empty: it is."""
+        if caller is None:
+            return ""
+        now = self._now()
+        hold = self._holds.get(caller.namespace)
+        if hold is not None and now < hold.until:
+            return (
+                f'plugin "{plugin}" is held back from pods of namespace {caller.namespace}: '
+                "for some of them it took longer than its time budget, again and again"
+            )
+        if self.state is State.HALF_OPEN and caller.namespace in self._failed_namespaces:
+            if now < self._grace_ends:
+                return (
+                    f'plugin "{plugin}" is tried again, with a pod of another namespace than {caller.namespace} first'
+                )
+            self._failed_namespaces.clear()
+        return ""
+
+    def answered(self, point: str) -> bool:
+        """The plugin has given a right answer. Returns whether that has closed the circuit."""
+        self._streaks.pop(point, None)
+        self._last_answers[point] = self._now()
+        closes = self.state is State.HALF_OPEN and (
+            point == self.opened_at or self._now() >= self._last_trial + NOT_CALLED_SECONDS
+        )
+        if closes:
+            self.state = State.CLOSED
+            self._openings = 0
+            self._failed_namespaces.clear()
+        self._watch()
+        return closes
+
+    def failed(self, point: str, caller: Caller) -> bool:
+        """The plugin has failed for this pod. Returns whether that has opened the circuit, perhaps again."""
+        if self.state is State.OPEN:
+            return False  # an attempt that had begun before
+        if self.state is State.HALF_OPEN and point == self.opened_at:
+            self._open(point, (caller.namespace,))
+            return True
+        streak = self._streaks.use(point)
+        if streak is None:
+            streak = self._streaks[point] = _Streak()
+        if len(streak.uids) < STRIKES or len(streak.namespaces) < SEVERAL:
+            # bounded: of one namespace, a few pods stand for all
+            if len(streak.uids) < STRIKES:
+                streak.uids.add(caller.uid)
+            streak.namespaces.add(caller.namespace)
+        # what is about no pod has no namespace: `refresh` counts by its calls
+        answered = self._last_answers.get(point)
+        is_recent = answered is not None and self._now() - answered < ANSWERS_SECONDS
+        is_enough = (
+            not is_recent
+            and len(streak.uids) >= STRIKES
+            and (caller.namespace == NOBODY or len(streak.namespaces) >= SEVERAL)
+        )
+        if is_enough:
+            self._open(point, tuple(streak.namespaces))
+        self._watch()
+        return is_enough
+
+    def overran(self, caller: Caller) -> float:
+        """A call took longer than its budget. Returns for how long the namespace is held back now; 0: it is not."""
+        if caller.namespace == NOBODY:
+            return 0.0
+        now = self._now()
+        hold = self._holds.use(caller.namespace)
+        if hold is None or now - hold.last > FORGOTTEN_AFTER_SECONDS:
+            hold = self._holds[caller.namespace] = _Hold()
+        hold.overruns += 1
+        hold.last = now
+        self._watch()
+        if hold.overruns < STRIKES and not hold.seconds:
+            return 0.0
+        hold.seconds = min(hold.seconds * 2 or FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS)
+        hold.until, hold.overruns = now + hold.seconds, 0
+        return hold.seconds
+
+    # --- open and half-open -------------------------------------------------------------------------------------------
+
+    def is_due(self) -> bool:
+        """Whether an open circuit is to be tried again now."""
+        return self.state is State.OPEN and self._now() >= self.tried_again_at
+
+    def asks_for(self, namespace: str) -> float | None:
+        """A pod of this namespace comes while the circuit is open. In how many seconds is it worth a trial?
+
+        `None`: not before the end of the back-off, because pods of the namespace have failed.
+        """
+        if self.state is not State.OPEN or namespace in self._failed_namespaces:
+            return None
+        now = self._now()
+        self.tried_again_at = min(self.tried_again_at, max(now, self._last_trial + BETWEEN_TRIALS_SECONDS))
+        return self.tried_again_at - now
+
+    def seconds_to_trial(self) -> float:
+        """How long it stays open."""
+        return max(0.0, self.tried_again_at - self._now())
+
+    def half_open(self) -> None:
+        """The plugin is called again."""
+        now = self._now()
+        self.state = State.HALF_OPEN
+        self._last_trial, self._grace_ends = now, now + GRACE_SECONDS
+        self._watch()
+
+    def _open(self, point: str, namespaces: tuple[str, ...]) -> None:
+        now = self._now()
+        self._openings += 1
+        doubled = FIRST_BACKOFF_SECONDS * 2 ** min(self._openings - 1, 10)
+        self.state, self.opened_at = State.OPEN, point
+        self.tried_again_at = now + min(doubled, LONGEST_BACKOFF_SECONDS)
+        self._streaks.clear()
+        for namespace in namespaces:
+            self._failed_namespaces[namespace] = True
+
+    def strikes(self) -> int:
+        """How many pods have failed since the last right answer, at the extension point where they are most."""
+        return max((len(streak.uids) for streak in self._streaks.values()), default=0)
+
+    def held_back(self) -> dict[str, float]:
+        """The namespaces for whose pods the plugin is not called, with the seconds that are left."""
+        now = self._now()
+        return {name: hold.until - now for name, hold in self._holds.items() if hold.until > now}
+
+    def _watch(self) -> None:
+        self.is_watched = bool(self._streaks or self._holds or self.state is State.HALF_OPEN)

@@ -1,0 +1,177 @@
+"""Places that are held while work is on time: what hangs for one owner holds up no other."""
+
+import asyncio
+import random
+from collections import Counter
+from statistics import quantiles
+
+import pytest
+
+from kscheduler.aio import VirtualClock
+from kscheduler.aio.shared_places import FORGET_SECONDS, MOST_BESIDE, MOST_SECONDS, TURNS, FixedRoom, SharedPlaces
+
+
+class Work:
+    def __init__(self, owner: str, seconds: float = 0.01) -> None:
+        self.owner = owner
+        self.seconds = seconds
+
+
+class Played:
+    """A clock, places, and pieces of work that take their time."""
+
+    def __init__(self, places: int = 8, turns: int = TURNS) -> None:
+        self.clock = VirtualClock()
+        self.room = FixedRoom(places)
+        self.places = SharedPlaces(self.room, self.clock, lambda work: work.owner or None, turns=turns)
+        self.waited: dict[str, list[float]] = {}
+        self.running: Counter[str] = Counter()
+        self.most: Counter[str] = Counter()
+        self.order: list[Work] = []
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def start(self, *works: Work) -> None:
+        self.tasks.extend(asyncio.create_task(self._run(work)) for work in works)
+
+    async def _run(self, work: Work) -> None:
+        came = self.clock.monotonic()
+        await self.places.begin(work)
+        self.order.append(work)
+        self.running[work.owner] += 1
+        self.most[work.owner] = max(self.most[work.owner], self.running[work.owner])
+        try:
+            await self.clock.sleep(work.seconds)
+        finally:
+            self.running[work.owner] -= 1
+            self.places.end(work)
+        self.waited.setdefault(work.owner, []).append(self.clock.monotonic() - came)
+
+    async def advance(self, seconds: float) -> None:
+        await self.clock.advance(0.0)  # what was started asks for its place
+        await self.clock.advance(seconds)
+
+    async def all_done(self, seconds: float) -> None:
+        await self.advance(seconds)
+        assert all(task.done() for task in self.tasks)
+        assert self.places.beside == 0
+        assert self.room.has_room()
+
+    async def close(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+
+async def sound_beside(hostile: int, hang: float) -> list[float]:
+    """How long each of 500 sound pieces took, ten a second, beside so many that hang."""
+    played = Played()
+    for number in range(500):
+        if number == 20:
+            played.start(*(Work("hostile", hang) for _ in range(hostile)))
+        played.start(Work(f"sound-{number % 3}"))
+        await played.advance(0.1)
+    waited = [seconds for owner, each in played.waited.items() if owner != "hostile" for seconds in each]
+    assert len(waited) == 500
+    await played.close()
+    return waited
+
+
+@pytest.mark.parametrize("hang", [10.0, 1e9], ids=["ten seconds", "for ever"])
+async def test_the_99th_percentile_of_others_at_most_doubles_beside_a_thousand_that_hang(hang: float) -> None:
+    alone, beside = await sound_beside(0, hang), await sound_beside(1000, hang)
+    assert quantiles(beside, n=100)[98] <= 2 * quantiles(alone, n=100)[98]
+    assert max(beside) <= MOST_SECONDS + 0.1
+
+
+async def test_a_slow_owner_has_its_turns_and_its_work_begins_in_the_order_in_which_it_came() -> None:
+    played = Played(places=4, turns=3)
+    works = [Work("slow", 10.0) for _ in range(12)]
+    played.start(*works)
+    await played.all_done(60.0)
+    assert played.order == works
+    assert played.most["slow"] <= 4 + 3, "those that had places when they were found to be late, and its turns"
+
+
+async def test_work_that_says_it_will_take_long_gives_its_place_back() -> None:
+    played = Played(places=1)
+    waits, other = Work("patient"), Work("other")
+    assert played.places.begin_now(waits)
+    assert not played.places.begin_now(other)
+    assert played.places.give_back(waits)
+    assert not played.places.give_back(waits), "once is enough"
+    assert played.places.begin_now(other)
+    assert played.places.end(other)
+    assert not played.places.end(waits)
+
+
+async def test_an_owner_that_is_on_time_again_takes_places_as_the_others_do() -> None:
+    played = Played(places=2, turns=4)
+    played.start(*(Work("slow", 5.0) for _ in range(3)), Work("other"))
+    await played.advance(6.0)
+    assert played.places.is_slow("slow")
+    played.start(*(Work("slow") for _ in range(20)))
+    await played.all_done(10.0)
+    assert not played.places.is_slow("slow")
+
+
+async def test_a_slow_owner_without_work_is_forgotten() -> None:
+    played = Played(places=1)
+    played.start(Work("slow", 2.0), Work("other"))
+    await played.advance(3.0)
+    assert played.places.is_slow("slow")
+    await played.advance(FORGET_SECONDS)
+    played.places.look()
+    assert not played.places.slow
+
+
+async def test_work_without_an_owner_is_never_late() -> None:
+    played = Played(places=1)
+    played.start(Work("", 30.0), Work("other"))
+    await played.advance(29.0)
+    assert played.order[-1].owner == ""
+    await played.all_done(5.0)
+
+
+async def test_of_all_owners_together_only_so_many_go_beside_the_places() -> None:
+    played = Played(places=8)
+    played.start(*(Work(f"tenant-{number}", 1e9) for number in range(MOST_BESIDE + 100)))
+    await played.advance(600.0)
+    assert played.places.beside == MOST_BESIDE
+    assert played.running.total() == MOST_BESIDE + 8
+    await played.close()
+
+
+async def test_an_owner_that_is_to_wait_begins_nothing_before_its_time() -> None:
+    played = Played(places=4)
+    played.places.hold_back("refused", 5.0)
+    played.start(Work("refused"), Work("other"))
+    await played.advance(4.9)
+    assert (played.order[0].owner, len(played.order)) == ("other", 1)
+    await played.all_done(0.5)
+
+
+async def test_who_is_cancelled_in_line_takes_nobodys_turn() -> None:
+    played = Played(places=1, turns=1)
+    played.start(*(Work("slow", 3.0) for _ in range(6)), *(Work("other", 0.1) for _ in range(6)))
+    await played.advance(1.5)
+    for task in played.tasks[2:4] + played.tasks[8:10]:
+        task.cancel()
+    await played.advance(60.0)
+    assert sum(task.cancelled() for task in played.tasks) == 2, "those in line; the others had ended by then"
+    assert all(task.done() for task in played.tasks)
+    assert (played.places.beside, played.room.has_room()) == (0, True)
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_whatever_hangs_each_piece_ends_once_and_all_places_come_back(seed: int) -> None:
+    chance = random.Random(seed)
+    played = Played(places=3, turns=2)
+    for _ in range(200):
+        owner = chance.choice(["a", "b", "c", ""])
+        played.start(Work(owner, chance.choice([0.01, 0.01, 0.3, 5.0])))
+        if chance.random() < 0.2:
+            chance.choice(played.tasks).cancel()
+        await played.advance(chance.random() * 0.2)
+    await played.advance(5000.0)
+    assert all(task.done() for task in played.tasks)
+    assert (played.places.beside, played.room.has_room()) == (0, True)

@@ -1,0 +1,60 @@
+"""A namespace whose writes hang is named in log, notes and metric, and nobody else waits for it."""
+
+import structlog
+
+from kscheduler.aio import VirtualClock
+from kscheduler.aio.shared_places import FixedRoom, SharedPlaces
+from kscheduler.app.monitors.hanging_writes import MOST_TOLD, HangingWritesMonitor
+from kscheduler.client.http.http1 import HttpRequest
+from kscheduler.client.resource_path import owner_of_request
+from tests.builders import make_pod
+from tests.scheduling.around import SchedulerHarness
+from tests.scheduling.attempt.test_workers import GatedBind, turns, working
+from tests.scheduling.plugins_for_tests import cluster, profile
+
+
+def event_of(namespace: str) -> HttpRequest:
+    return HttpRequest("POST", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
+
+
+async def test_the_namespace_the_kind_of_write_and_how_many_wait_are_told_and_the_end() -> None:
+    binder = GatedBind()
+    harness = SchedulerHarness(profile(binder), cluster("node"), workers=8, limit=4)
+    requests = SharedPlaces(FixedRoom(8), harness.clock, owner_of_request)
+    monitor = HangingWritesMonitor(harness.workers, [requests], harness.clock)
+    event = event_of("quiet")
+    async with working(harness):
+        harness.add(*(make_pod(f"p{number}", namespace="hostile") for number in range(60)))
+        await turns()
+        requests.begin_now(event)
+        with structlog.testing.capture_logs() as lines:
+            for _ in range(10):
+                monitor.look()
+                await harness.clock.advance(1.0)
+            told = [(line["namespace"], line["write"], line["unanswered"] + line["waiting"]) for line in lines]
+            assert told == [("hostile", "create pods/binding", 60), ("quiet", "create events", 1)]
+            assert [note.split(":")[0] for note in monitor.notes()] == ["namespace hostile", "namespace quiet"]
+            binder.gate.set()
+            requests.end(event)
+            await turns(200)
+            monitor.look()
+        assert [line["event"] for line in lines[2:]] == ["writes_hang_no_more"] * 2
+        assert not list(monitor.notes())
+        assert len(binder.bound) == 60
+
+
+async def test_ten_are_told_however_many_hang() -> None:
+    clock = VirtualClock()
+    harness = SchedulerHarness(profile(GatedBind()), cluster("node"), clock=clock)
+    requests = SharedPlaces(FixedRoom(64), clock, owner_of_request)
+    monitor = HangingWritesMonitor(harness.workers, [requests], clock)
+    events = [event_of(f"team-{number}") for number in range(40)]
+    for event in events:
+        requests.begin_now(event)
+    await clock.advance(2.0)
+    monitor.look()
+    await clock.advance(10.0)
+    with structlog.testing.capture_logs() as lines:
+        monitor.look()
+    assert len(lines) == len(list(monitor.notes())) == MOST_TOLD
+    assert {line["namespaces"] for line in lines} == {40}

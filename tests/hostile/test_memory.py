@@ -1,0 +1,70 @@
+"""What a tenant writes is forgotten when it is gone: tables are bounded by bytes, and not only by their entries.
+
+Giant pods, claims and groups of ever new words come and go, one at a time. What is kept of them reaches a level and
+stays there.
+"""
+
+import gc
+import json
+import os
+import sys
+from typing import Final
+
+import pytest
+
+from kscheduler.api.codec import Decoder
+from tests.hostile.cases import CASES, Case
+from tests.hostile.play import HostileCluster, play
+
+IS_LONG: Final = os.environ.get("KSCHEDULER_FUZZ") == "1"
+SIZE: Final = 1_000_000 if IS_LONG else 100_000
+ROUNDS: Final = 50 if IS_LONG else 8
+NODES: Final = 10
+MOST_KEPT: Final = 0.1
+"""Of the blocks that an object takes when it is decoded: what each of the later rounds may add to those in use."""
+GIANTS: Final = (
+    "Pod-metadata.labels-long",
+    "Pod-spec.nodeSelector-long",
+    "Pod-spec.containers-unique",
+    "Pod-spec.tolerations-long",
+    "Pod-spec.volumes-unique",
+    "Pod-status.containerStatuses-unique",
+    "Pod-spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution-unique",
+    "Pod-spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms-unique",
+    "Pod-spec.topologySpreadConstraints-unique",
+    "Service-spec.selector-unique",
+    "PersistentVolume-spec.nodeAffinity.required.nodeSelectorTerms.matchExpressions-unique",
+    "ResourceClaim-spec.devices.requests-unique",
+    "PodGroup-metadata.annotations-unique",
+)
+
+
+@pytest.mark.parametrize("name", GIANTS)
+async def test_what_is_kept_of_giants_that_come_and_go_reaches_a_level(name: str) -> None:
+    service, case, seed = HostileCluster(NODES), CASES[name], 0
+
+    async def blocks_after(rounds: int) -> int:
+        nonlocal seed
+        for _ in range(rounds):
+            seed += 1
+            await play(service, case.objects(seed, SIZE), sound=1)
+        gc.collect()
+        return sys.getallocatedblocks()
+
+    async with service.at_work():
+        first = await blocks_after(ROUNDS)
+        last = await blocks_after(ROUNDS)
+    kept = (last - first) / ROUNDS
+    assert kept < MOST_KEPT * blocks_of(case), f"each object leaves {kept:.0f} blocks of memory"
+
+
+def blocks_of(case: Case) -> int:
+    """How many blocks the case's largest object takes."""
+    kind, tree = max(case.objects(0, SIZE), key=lambda made: len(str(made[1])))
+    watched = json.dumps(tree)
+    gc.collect()
+    before = sys.getallocatedblocks()
+    decoded = Decoder(kind.type).decode(watched)
+    taken = sys.getallocatedblocks() - before
+    del decoded
+    return taken

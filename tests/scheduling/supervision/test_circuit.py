@@ -1,0 +1,146 @@
+"""The circuit of a plugin: who opens it, who closes it, and who is held back."""
+
+import pytest
+
+from kscheduler.aio.clock import VirtualClock
+from kscheduler.scheduling.supervision.circuit import (
+    ANSWERS_SECONDS,
+    FIRST_BACKOFF_SECONDS,
+    GRACE_SECONDS,
+    LONGEST_BACKOFF_SECONDS,
+    NOBODY,
+    STRIKES,
+    Caller,
+    Circuit,
+    State,
+)
+
+
+class Timed:
+    """A circuit, and its clock."""
+
+    def __init__(self) -> None:
+        self._ahead = 0.0
+        self.clock = VirtualClock()
+        self.circuit = Circuit(lambda: self.clock.monotonic() + self._ahead)
+
+    def passes(self, seconds: float) -> None:
+        self._ahead += seconds
+
+    def fails(self, *namespaces: str, point: str = "Filter") -> bool:
+        """One new pod of each namespace fails; returns whether the last one has opened the circuit."""
+        opened = False
+        for namespace in namespaces:
+            self._ahead += 0.001
+            opened = self.circuit.failed(point, Caller(namespace, f"{namespace}-{self._ahead}"))
+        return opened
+
+    def open(self) -> None:
+        assert self.fails("a", "b", "c")
+
+
+def test_failures_of_several_namespaces_with_nothing_right_in_between_open_it() -> None:
+    timed = Timed()
+    assert not timed.fails("a", "b")
+    assert timed.circuit.is_watched
+    assert timed.fails("a")
+    assert timed.circuit.state is State.OPEN
+
+
+@pytest.mark.parametrize("pods", [3, 1000])
+def test_failures_of_one_namespace_never_do(pods: int) -> None:
+    timed = Timed()
+    assert not timed.fails(*["evil"] * pods)
+    assert timed.circuit.state is State.CLOSED
+
+
+def test_retries_of_one_pod_never_do() -> None:
+    timed = Timed()
+    for _ in range(100):
+        assert not timed.circuit.failed("Filter", Caller("a", "p"))
+        assert not timed.circuit.failed("Filter", Caller("b", "q"))
+
+
+def test_a_right_answer_in_between_begins_anew_and_costs_nothing_afterwards() -> None:
+    timed = Timed()
+    timed.fails("a", "b")
+    assert not timed.circuit.answered("Filter")
+    assert not timed.circuit.is_watched
+    assert not timed.fails("a", "b", "c", "d"), "it has answered just now"
+    timed.passes(ANSWERS_SECONDS)
+    assert timed.fails("a")
+
+
+def test_a_right_answer_elsewhere_is_none_here() -> None:
+    timed = Timed()
+    timed.fails("a", "b")
+    timed.circuit.answered("PreFilter")
+    assert timed.fails("c")
+
+
+def test_a_half_open_circuit_is_decided_by_one_call() -> None:
+    timed = Timed()
+    timed.open()
+    waits = []
+    for _ in range(7):
+        wait = timed.circuit.seconds_to_trial()
+        waits.append(round(wait))
+        assert not timed.circuit.is_due()
+        timed.passes(wait)
+        assert timed.circuit.is_due()
+        timed.circuit.half_open()
+        assert timed.fails("d"), "one failure opens it again"
+    assert waits == [10, 20, 40, 80, 160, 300, 300]
+    timed.passes(LONGEST_BACKOFF_SECONDS)
+    timed.circuit.half_open()
+    assert timed.circuit.answered("Filter")
+    assert timed.circuit.state is State.CLOSED
+    timed.passes(ANSWERS_SECONDS)
+    timed.open()
+    assert round(timed.circuit.seconds_to_trial()) == FIRST_BACKOFF_SECONDS
+
+
+def test_who_has_failed_lets_others_decide_first() -> None:
+    timed = Timed()
+    timed.open()
+    timed.passes(FIRST_BACKOFF_SECONDS)
+    timed.circuit.half_open()
+    assert "is tried again" in timed.circuit.refusal("X", Caller("a", "always first"))
+    assert not timed.circuit.refusal("X", Caller("sound", "p"))
+    timed.passes(GRACE_SECONDS)
+    assert not timed.circuit.refusal("X", Caller("a", "always first")), "nobody else came"
+
+
+def test_a_namespace_that_has_not_failed_need_not_wait_for_the_back_off() -> None:
+    timed = Timed()
+    timed.open()
+    assert timed.circuit.asks_for("a") is None
+    assert timed.circuit.asks_for("sound") == 0.0
+    timed.circuit.half_open()
+    timed.fails("sound")
+    wait = timed.circuit.asks_for("another")
+    assert wait is not None
+    assert 0.9 < wait <= 1.0, "however many namespaces there are, one trial a second"
+
+
+def test_a_namespace_that_takes_too_long_is_held_back_alone_and_for_longer_each_time() -> None:
+    timed = Timed()
+    evil, sound = Caller("evil", "slow"), Caller("sound", "p")
+    assert [timed.circuit.overran(evil) for _ in range(STRIKES)] == [0.0, 0.0, FIRST_BACKOFF_SECONDS]
+    seconds = FIRST_BACKOFF_SECONDS
+    for _ in range(7):
+        assert "held back" in timed.circuit.refusal("X", evil)
+        assert not timed.circuit.refusal("X", sound)
+        timed.passes(seconds)
+        assert not timed.circuit.refusal("X", evil)
+        seconds = min(2 * seconds, LONGEST_BACKOFF_SECONDS)
+        assert timed.circuit.overran(evil) == seconds, "one call is enough now"
+    timed.passes(700.0)
+    assert timed.circuit.overran(evil) == 0.0, "forgotten"
+
+
+def test_a_refresh_that_takes_too_long_opens_it_without_any_pod() -> None:
+    timed = Timed()
+    assert not timed.circuit.failed("Refresh", Caller(NOBODY, "1"))
+    assert not timed.circuit.failed("Refresh", Caller(NOBODY, "2"))
+    assert timed.circuit.failed("Refresh", Caller(NOBODY, "3"))
