@@ -139,7 +139,15 @@ async def come(http: aiohttp.ClientSession, clock: Clock, count: int, rate: floa
             await asyncio.sleep(max(0.0, began + number / rate - time.monotonic()))
             one = f"{name}-{number}"
             clock.sent[one] = time.monotonic()
-            group.create_task(create(http, PODS_PATH, json.dumps(pod(one, NAMESPACE))))
+            group.create_task(make(http, one))
+
+
+async def make(http: aiohttp.ClientSession, name: str) -> None:
+    """One sound pod. If the API server is too busy to take it, it is one that was never bound."""
+    try:
+        await create(http, PODS_PATH, json.dumps(pod(name, NAMESPACE)))
+    except RuntimeError as refusal:
+        print(f"  {name} was not created: {refusal}"[:160], file=sys.stderr, flush=True)
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:

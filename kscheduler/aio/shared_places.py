@@ -39,7 +39,7 @@ _RECENT: Final = 64
 """Pieces of work whose median is what is usual."""
 
 
-class Room(Protocol):
+class PlacesLeft(Protocol):
     """How many places there are: a number, or `scheduling.work.concurrency.AdaptiveLimit`."""
 
     def has_room(self) -> bool:
@@ -109,7 +109,7 @@ class SharedPlaces:
 
     def __init__(
         self,
-        room: Room,
+        room: PlacesLeft,
         clock: Clock,
         owner_of: Callable[[Any], Hashable | None],
         *,

@@ -27,7 +27,7 @@ from kscheduler.api.groups import POD_GROUPS
 from kscheduler.api.kinds import KINDS, RESOURCE_CLAIM_TEMPLATES
 from kscheduler.client.errors import status_of
 from kscheduler.client.http.http1 import HttpRequest
-from kscheduler.client.resource_path import ResourcePath, parse_resource_path
+from kscheduler.client.resource_path import RequestPath, parse_resource_path
 
 _SUCCESS: Final = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"'
 """How the answer to a Binding begins (seen with 1.34 to 1.37)."""
@@ -75,14 +75,14 @@ def why_no_answer(request: HttpRequest, status: int, body: bytes) -> str | None:
     return _unless(status <= 202 and _is_of_write(request, place, _decoded(body)), status, body)
 
 
-def _of_read(request: HttpRequest, place: ResourcePath, status: int, body: bytes) -> str | None:
+def _of_read(request: HttpRequest, place: RequestPath, status: int, body: bytes) -> str | None:
     if not place.name or place.subresource or "as=" in request.accept:
         return None
     found = _decoded(body)
     return _unless(status == 200 and found is not None and _is_object(place, found, place.name, ""), status, body)
 
 
-def _is_of_write(request: HttpRequest, place: ResourcePath, found: _Answered | None) -> bool:
+def _is_of_write(request: HttpRequest, place: RequestPath, found: _Answered | None) -> bool:
     if found is None:
         return False
     if request.method == "DELETE" and _says_success(found):
@@ -92,7 +92,7 @@ def _is_of_write(request: HttpRequest, place: ResourcePath, found: _Answered | N
     return _is_object(place, found, place.name or named.name, named.uid)
 
 
-def _is_object(place: ResourcePath, found: _Answered, name: str, uid: str) -> bool:
+def _is_object(place: RequestPath, found: _Answered, name: str, uid: str) -> bool:
     kind = _KIND_OF.get(place.resource)
     is_kind = found.kind == kind if kind is not None else found.kind != "Status"
     meta = found.metadata

@@ -3,7 +3,7 @@
 - `APIError`: the server answered and refused. Nothing was applied.
 - `NotSentError`: the request never reached a server. Nothing was applied; trying again is safe.
 - `UnknownOutcomeError`: a write was sent and no answer came. It may have been applied: read before trying again.
-  `WrongAnswerError`: something came that is not what an API server answers, which proves as little.
+  `ForeignAnswerError`: something came that is not what an API server answers, which proves as little.
 - `NetworkError`: a read got no answer. (The two above are subclasses.)
 """
 
@@ -36,7 +36,7 @@ class UnknownOutcomeError(NetworkError):
     """A write was sent and its answer was lost; it may or may not have been applied."""
 
 
-class WrongAnswerError(UnknownOutcomeError):
+class ForeignAnswerError(UnknownOutcomeError):
     """The answer was a 2xx, but not what an API server answers: something in between has answered, and of a write
     nobody knows whether it was applied. For a read it means that nothing was read.
     """

@@ -19,7 +19,7 @@ from typing import Final
 
 import aiohttp
 
-from kscheduler.client.errors import APIError, CredentialsError, NotSentError, WrongAnswerError
+from kscheduler.client.errors import APIError, CredentialsError, ForeignAnswerError, NotSentError
 from kscheduler.client.http.http1 import CutResponseError, EncodedResponseError, MalformedResponseError, NotHTTPError
 from kscheduler.logs.clean import short_line
 
@@ -310,7 +310,7 @@ TABLE: Final = (
     Symptom(
         Cause.PROXY,
         "a 2xx to a write without what was written: a page, an empty body, another object",
-        lambda seen: seen.has(WrongAnswerError),
+        lambda seen: seen.has(ForeignAnswerError),
         "something answers for the API server without asking it: look at proxies and load balancers in between",
     ),
     Symptom(

@@ -12,7 +12,7 @@ from kscheduler.client.http.http1 import HttpRequest
 _SUBRESOURCES_OF_NAMESPACES = frozenset({"status", "finalize"})
 
 
-class ResourcePath(NamedTuple):
+class RequestPath(NamedTuple):
     """A path of the API server, unquoted. Parts that it does not have are empty."""
 
     api_version: str
@@ -29,7 +29,7 @@ class ResourcePath(NamedTuple):
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
-def parse_resource_path(target: str) -> ResourcePath | None:
+def parse_resource_path(target: str) -> RequestPath | None:
     """The parts of a request's target; `None` if it names no resource (`/version`, `/readyz`)."""
     parts = target.partition("?")[0].strip("/").split("/")
     if parts[0] == "api" and len(parts) > 2:
@@ -42,7 +42,7 @@ def parse_resource_path(target: str) -> ResourcePath | None:
     if parts[0] == "namespaces" and len(parts) > 2 and parts[2] not in _SUBRESOURCES_OF_NAMESPACES:
         namespace, parts = unquote(parts[1]), parts[2:]
     name = unquote(parts[1]) if len(parts) > 1 else ""
-    return ResourcePath(api_version, namespace, parts[0], name, "/".join(parts[2:]))
+    return RequestPath(api_version, namespace, parts[0], name, "/".join(parts[2:]))
 
 
 class RequestOwner(NamedTuple):

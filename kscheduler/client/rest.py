@@ -28,11 +28,11 @@ from kscheduler.client.errors import (
     ClientError,
     CredentialsError,
     FencedError,
+    ForeignAnswerError,
     NetworkError,
     NotSentError,
     StalledError,
     UnknownOutcomeError,
-    WrongAnswerError,
     status_of,
 )
 from kscheduler.client.failure_text import failure_text
@@ -304,9 +304,9 @@ class APIClient:
             self._reachability.failed(error, self._clock.monotonic(), str(failure))
         return failure
 
-    def _wrong_answer(self, wrong: str, request: HttpRequest) -> WrongAnswerError:
+    def _wrong_answer(self, wrong: str, request: HttpRequest) -> ForeignAnswerError:
         text = f"{request.method} {request.target.partition('?')[0]}: {wrong}"
-        failure = WrongAnswerError(text)
+        failure = ForeignAnswerError(text)
         self._reachability.failed(failure, self._clock.monotonic(), text)
         return failure
 

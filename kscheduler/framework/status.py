@@ -73,7 +73,7 @@ class DecisionEndedError(BaseException):
     """
 
 
-class Decided(Protocol):
+class PodUnderDecision(Protocol):
     """A pod: `PodInfo`."""
 
     @property
@@ -93,7 +93,7 @@ class DecisionTime:
 
     def __init__(self) -> None:
         self.is_up = False
-        self.pod: Decided | None = None
+        self.pod: PodUnderDecision | None = None
         """Whom the decision is about. Read by the watchdog, in a thread of its own, if it never returns."""
 
 

@@ -17,7 +17,7 @@ from kscheduler.framework.nodes.node_table import Rows, Scores
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import NO_NODES_AVAILABLE, Diagnosis, FitError
 from kscheduler.framework.status import SUCCESS, Code, Status
-from kscheduler.scheduling.runtime.left_out import LeftOut
+from kscheduler.scheduling.runtime.left_out import MissingPoints
 
 _NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
 _NO_SCORES: Scores = np.zeros(0, dtype=np.int64)
@@ -53,7 +53,7 @@ class SchedulingRecord:
     feasible: Rows = field(default_factory=lambda: _NO_ROWS)
     diagnosis: Diagnosis = field(default_factory=Diagnosis)
     scores: tuple[PluginScores, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[MissingPoints, ...] = ()
     """The score plugins that failed: some of the nodes, or all, got no points from them."""
     totals: Scores = field(default_factory=lambda: _NO_SCORES)
     """Sums of weighted points, an int64 per feasible row. Empty if nothing was scored, or if `most_points` is set."""

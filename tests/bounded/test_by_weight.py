@@ -8,7 +8,9 @@ from kscheduler.bounded.weights import weight_of
 
 BUDGET = 10 * LIGHT_BYTES
 KEYS, WEIGHTS = st.integers(0, 9), st.sampled_from([1, LIGHT_BYTES, LIGHT_BYTES + 1, 2 * LIGHT_BYTES, BUDGET])
-STEPS = st.lists(st.tuples(st.sampled_from(["put", "use", "pop", "del", "popitem", "clear"]), KEYS, WEIGHTS), max_size=60)
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["put", "use", "pop", "del", "popitem", "clear"]), KEYS, WEIGHTS), max_size=60
+)
 
 
 def table(most: int = 100) -> RecentlyUsedByWeight[int, int]:

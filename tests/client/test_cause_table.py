@@ -15,7 +15,7 @@ from aiohttp.client_reqrep import ConnectionKey
 
 from kscheduler.aio import VirtualClock
 from kscheduler.client import APIClient, ClientError, Connection, NotSentError, plain_connection
-from kscheduler.client.errors import APIError, CredentialsError, StatusAnswer, WrongAnswerError, status_of
+from kscheduler.client.errors import APIError, CredentialsError, ForeignAnswerError, StatusAnswer, status_of
 from kscheduler.client.outage_cause import TABLE, Cause, Evidence, cause_of_failure, cause_of_refusal
 from kscheduler.client.reachability import APIServerReachability, LogLine
 from tests.client.scripted import reply, scripted_server
@@ -67,7 +67,7 @@ ROWS: list[tuple[str, BaseException | APIError]] = [
     ("Content-Encoding", aiohttp.http_exceptions.ContentEncodingError("x")),
     ("does not begin as HTTP", aiohttp.http_exceptions.BadStatusLine("SSH-2.0")),
     ("breaks its rules", aiohttp.http_exceptions.TransferEncodingError("Invalid character in chunk size")),
-    ("a 2xx to a write", WrongAnswerError("POST /binding: 200 with a page")),
+    ("a 2xx to a write", ForeignAnswerError("POST /binding: 200 with a page")),
     ("whatever has no row", ConnectionResetError(errno.ECONNRESET, "x")),
     ("3xx", refusal(302, "moved")),
     ("HTML page", refusal(502, "<html><title>502</title>")),

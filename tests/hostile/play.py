@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from dataclasses import replace as replaced
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,6 +48,9 @@ MOST_SECONDS: Final = 3.0
 WORKERS: Final = 16
 _GATES: Final = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
 _OTHER_GROUPS: Final = ("scheduler-plugins", "volcano")
+
+
+_VERSIONS: Final = count(1)
 
 
 class HostileCluster(Assembly):
@@ -217,7 +221,8 @@ def resident() -> int:
 
 def line(event: str, tree: Tree) -> bytes:
     """A line of a watch."""
-    return json.dumps({"type": event, "object": tree}).encode()
+    metadata = {"resourceVersion": str(next(_VERSIONS)), **tree["metadata"]}
+    return json.dumps({"type": event, "object": {**tree, "metadata": metadata}}).encode()
 
 
 def node(number: int) -> Tree:

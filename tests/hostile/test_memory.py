@@ -22,6 +22,8 @@ ROUNDS: Final = 50 if IS_LONG else 8
 NODES: Final = 10
 MOST_KEPT: Final = 0.1
 """Of the blocks that an object takes when it is decoded: what each of the later rounds may add to those in use."""
+FEW_BLOCKS: Final = 200
+"""Of what counts by its number: the pod's own key in logs and rings."""
 GIANTS: Final = (
     "Pod-metadata.labels-long",
     "Pod-spec.nodeSelector-long",
@@ -52,10 +54,10 @@ async def test_what_is_kept_of_giants_that_come_and_go_reaches_a_level(name: str
         return sys.getallocatedblocks()
 
     async with service.at_work():
-        first = await blocks_after(ROUNDS)
+        first = await blocks_after(2 * ROUNDS)
         last = await blocks_after(ROUNDS)
     kept = (last - first) / ROUNDS
-    assert kept < MOST_KEPT * blocks_of(case), f"each object leaves {kept:.0f} blocks of memory"
+    assert kept < max(MOST_KEPT * blocks_of(case), FEW_BLOCKS), f"each object leaves {kept:.0f} blocks of memory"
 
 
 def blocks_of(case: Case) -> int:

@@ -255,7 +255,7 @@ def test_a_pod_that_was_ended_waits_longer_each_time_and_is_reported(monkeypatch
 
 NODES = 1000
 MOST_SECONDS = 0.2
-"""For which the event loop may be held, by issue 31: processor time."""
+"""For which the event loop may be held: processor time."""
 
 
 def _keys(number: int) -> list[str]:

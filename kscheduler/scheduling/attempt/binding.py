@@ -29,7 +29,7 @@ from kscheduler.aio.backoff import Backoff
 from kscheduler.aio.clock import Clock
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
-from kscheduler.client.errors import APIError, ClientError, NotSentError, UnknownOutcomeError, WrongAnswerError
+from kscheduler.client.errors import APIError, ClientError, ForeignAnswerError, NotSentError, UnknownOutcomeError
 from kscheduler.framework.status import SUCCESS, Fault, Status, error
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
@@ -178,7 +178,7 @@ def _retry_after_seconds(failure: ClientError) -> float:
 
 def _is_answered_badly(failure: ClientError) -> bool:
     """5xx, or a 2xx that no API server sends: who answers so again and again has not applied it, if the pod says so."""
-    return isinstance(failure, WrongAnswerError) or (isinstance(failure, APIError) and failure.is_server_error)
+    return isinstance(failure, ForeignAnswerError) or (isinstance(failure, APIError) and failure.is_server_error)
 
 
 def _leaves_doubt(failure: ClientError) -> bool:

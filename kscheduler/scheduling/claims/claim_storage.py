@@ -4,7 +4,7 @@ from typing import Any, Final, Protocol
 
 from kscheduler.api.core import Pod, PodExtendedResourceClaimStatus
 from kscheduler.api.devices import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
-from kscheduler.client.errors import APIError, NotSentError, UnknownOutcomeError, WrongAnswerError
+from kscheduler.client.errors import APIError, ForeignAnswerError, NotSentError, UnknownOutcomeError
 from kscheduler.client.writes.claims import StoredClaim
 from kscheduler.framework.status import Fault
 
@@ -89,7 +89,7 @@ def is_server_error(failure: Exception) -> bool:
     """
     if isinstance(failure, APIError):
         return failure.is_server_error or failure.is_timeout
-    return isinstance(failure, WrongAnswerError)
+    return isinstance(failure, ForeignAnswerError)
 
 
 def leaves_doubt(failure: Exception) -> bool:

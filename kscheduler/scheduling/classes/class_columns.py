@@ -28,7 +28,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.traits import PluginTraits
 from kscheduler.scheduling.runtime.cycle_calls import call_filter, call_normalize, call_score
 from kscheduler.scheduling.runtime.guard import PluginFailure
-from kscheduler.scheduling.runtime.left_out import Answered, LeftOut, codes_after, raw_after, report
+from kscheduler.scheduling.runtime.left_out import Answered, MissingPoints, codes_after, raw_after, report
 from kscheduler.scheduling.runtime.timing import CallTimer
 
 FEW_ROWS: Final = 8
@@ -213,7 +213,7 @@ class ScoreColumn(_Column):
         super().__init__(traits, state, nodes)
         self.plugin = plugin
         self._listener = listener
-        self.left_out: LeftOut | None = None
+        self.left_out: MissingPoints | None = None
         """Which rows get no points, because a user's plugin fails for them."""
         self.normalizes = traits.normalizes
         kind: type = np.int64 if self.normalizes else np.uint8

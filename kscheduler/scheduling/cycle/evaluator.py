@@ -27,7 +27,7 @@ from kscheduler.scheduling.classes.leaders import Leaders
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import PluginScores
 from kscheduler.scheduling.runtime.guard import PluginFailure
-from kscheduler.scheduling.runtime.left_out import LeftOut
+from kscheduler.scheduling.runtime.left_out import MissingPoints
 from kscheduler.scheduling.runtime.timing import Stopwatch
 from kscheduler.state.nominations.nominated_columns import Expected
 
@@ -47,10 +47,10 @@ class CycleInputs:
     within: Rows | None = None
     """The only rows that the pod may go to (intp, ascending): the placement of its group; `None`: all. Plugins that
     count pods count them on all rows."""
-    left_out: list[LeftOut] | None = None
+    left_out: list[MissingPoints] | None = None
     """The score plugins that gave no points to some nodes, or to none; `None`: there are none."""
 
-    def leave_out(self, left_out: LeftOut) -> None:
+    def leave_out(self, left_out: MissingPoints) -> None:
         """A score plugin has failed, perhaps for no node when it was asked again."""
         if left_out.nodes:
             self.left_out = [*(self.left_out or ()), left_out]

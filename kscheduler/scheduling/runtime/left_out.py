@@ -16,7 +16,7 @@ answers may depend on which nodes it is asked about. Where it fails for the firs
 it fails for the pod, and is not asked any further. The search ends after `MOST_CALLS` calls or `MOST_SECONDS`: what has
 not been asked about by then gets no points.
 
-The failure is reported once for all its nodes, and the record of the cycle names them (`LeftOut`).
+The failure is reported once for all its nodes, and the record of the cycle names them (`MissingPoints`).
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ MOST_NAMED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class MissingPoints:
     """A score plugin that has given no points to some of the nodes, or to none."""
 
     plugin: str
@@ -91,7 +91,7 @@ def points_after(
     nodes: NodeTable,
     rows: Rows,
     listener: PluginListener,
-) -> tuple[Scores, LeftOut]:
+) -> tuple[Scores, MissingPoints]:
     """What a plugin gives after its `score` or `normalize` has failed: 0..100, an int64 per entry of `rows`.
 
     Reports the failure. Never raises.
@@ -206,7 +206,7 @@ def report(
     rows: Rows,
     is_answered: NDArray[np.bool_],
     of: int = 0,
-) -> LeftOut:
+) -> MissingPoints:
     """Report a failure once for all rows that are left out, and return what the record of the cycle says of it.
 
     `of`: how many nodes there are, if these rows are just those that have changed.
@@ -215,7 +215,7 @@ def report(
     names = tuple(nodes.name_of(row) for row in rows.take(places[:MOST_NAMED]).tolist())
     cause = failure.__cause__
     text = with_place(text_of(failure if cause is None else cause), failure if cause is None else cause)
-    left_out = LeftOut(failure.plugin, failure.point, len(places), of or len(rows), names, text)
+    left_out = MissingPoints(failure.plugin, failure.point, len(places), of or len(rows), names, text)
     if cause is None or left_out.nodes in {0, left_out.asked}:
         failure.report(listener, pod)
     else:

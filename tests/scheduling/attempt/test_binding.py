@@ -11,9 +11,9 @@ from kscheduler.client.errors import (
     APIError,
     ClientError,
     CredentialsError,
+    ForeignAnswerError,
     NotSentError,
     UnknownOutcomeError,
-    WrongAnswerError,
 )
 from kscheduler.client.errors import StatusAnswer as WireStatus
 from kscheduler.client.retry_after import LONGEST_RETRY_AFTER_SECONDS
@@ -34,7 +34,7 @@ def refusal(code: int, message: str = "no") -> APIError:
 
 
 LOST = UnknownOutcomeError("no answer")
-A_PAGE = WrongAnswerError("answered 200 with a page")
+A_PAGE = ForeignAnswerError("answered 200 with a page")
 NOT_SENT = NotSentError("connection refused")
 
 
