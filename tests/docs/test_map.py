@@ -12,8 +12,8 @@ from tests.docs.test_citations import PAGES
 
 WALKS: Final = "docs/architecture.md"
 MAP: Final = ("docs/architecture.md", "docs/quirks.md")
-MOST_LINES: Final = 300
-"""Of the map, six screens; a line of more than `WIDTH` characters counts as several."""
+MOST_LINES: Final = 340
+"""Of the map, seven screens; a line of more than `WIDTH` characters counts as several."""
 WIDTH: Final = 120
 
 _QUIRK: Final = re.compile(r"\bQ\d+\b")
@@ -85,7 +85,7 @@ def test_the_walks_name_what_there_is(index: SourceIndex) -> None:
             assert method.endswith(".py") or index.is_code(method), method
 
 
-def test_the_map_is_six_screens_at_most() -> None:
+def test_the_map_is_seven_screens_at_most() -> None:
     lines = [line for page in MAP for line in text_of(page).splitlines()]
     assert sum(max(1, -(-len(line) // WIDTH)) for line in lines) <= MOST_LINES
 

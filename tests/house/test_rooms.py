@@ -1,8 +1,7 @@
-"""A folder shows what it holds: few modules side by side, and a contract of import-linter that says where it stands."""
+"""Each package has a contract of import-linter that says where it stands."""
 
 import fnmatch
 import tomllib
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -10,12 +9,6 @@ from typing import Any, Final
 import pytest
 
 ROOT: Final = Path(__file__).parents[2]
-MOST_MODULES: Final = 15
-"""In one folder, without `__init__.py` and without its subfolders."""
-
-EXCUSED: Final[dict[str, str]] = {}
-"""Folders that may have more, each with the reason."""
-
 PACKAGES: Final = sorted(
     ".".join(path.parent.relative_to(ROOT).parts)
     for top in ("kscheduler", "benchmarks")
@@ -25,17 +18,6 @@ PACKAGES: Final = sorted(
 CONTRACTS: Final[list[dict[str, Any]]] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
     "importlinter"
 ]["contracts"]
-
-
-def modules_by_folder() -> Counter[str]:
-    """How many modules each folder has flat."""
-    paths = (path for top in ("kscheduler", "tests", "benchmarks") for path in (ROOT / top).rglob("*.py"))
-    return Counter(str(path.parent.relative_to(ROOT)) for path in paths if path.name != "__init__.py")
-
-
-def test_no_folder_has_more_modules_than_a_reader_takes_in_at_a_glance() -> None:
-    crowded = {folder: count for folder, count in modules_by_folder().items() if count > MOST_MODULES}
-    assert crowded.keys() == EXCUSED.keys(), f"make rooms, or take an excuse back: {crowded}"
 
 
 def names_in(contract: dict[str, Any]) -> Iterator[str]:

@@ -106,9 +106,8 @@ class PodGroups:
         narrowing = narrowest(match)
         groups = found.groups.values() if narrowing is None else found.having(narrowing)
         for group in groups:
-            if (
-                DECISION_TIME.is_up
-            ):  # one set may have thousands of selectors; nothing is kept of a question before its end
+            # One set may have thousands of selectors; nothing is kept of a question before its end.
+            if DECISION_TIME.is_up:
                 raise DecisionEndedError
             if group.belongs_to(match):
                 yield group
