@@ -18,7 +18,7 @@ from kscheduler.devices.selectors import SelectorBudgetError, SelectorCompileErr
 
 _KEPT_SELECTIONS: Final = 64
 _KEPT_BYTES: Final = 16 * 2**20
-_MOST_ANSWERS: Final = 1 << 19
+_MOST_ANSWERS: Final = 524_288
 """Of all selections, a hundred bytes each; those that were used longest ago are asked for anew."""
 _LONGEST_TEXT: Final = 8_192
 """Of a compile error, which shows a long expression once for each mistake: the pod's status is written with it."""
