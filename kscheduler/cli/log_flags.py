@@ -35,6 +35,7 @@ OWN_MODULES: Final = (
     *("retired_plugins", "run", "server", "status_writer", "truth_check", "workers"),
     *("node_cost", "plugin_listers", "refreshed_plugins", "group_attempt", "group_status_writer"),
     *("permit_waits", "incomplete_waits", "shadow", "follower", "flight_recorder", "segment_thread"),
+    *("quarantined_profiles", "rereading", "writes"),
 )
 """The modules that log by themselves. A pattern may also mean those of libraries and of users' plugins."""
 

@@ -13,8 +13,8 @@ request was applied nor that it was not.
 
 The kind is compared where the resource is one of those that we know, apiVersion never: an object may be answered in
 another version than it was asked for. A Status of success is compared byte by byte with what real API servers send,
-since every Binding is answered by one; others are decoded. Lists, and paths that name no resource, are left to whoever
-reads them.
+since every Binding is answered by one; others are decoded. Lists, what a proxied Service answers, and paths that name
+no resource are left to whoever reads them.
 """
 
 from collections.abc import Mapping
@@ -68,8 +68,8 @@ def why_no_answer(request: HttpRequest, status: int, body: bytes) -> str | None:
             return None
         return _unless(_says_success(_decoded(body)) and status <= 202, status, body)
     place = parse_resource_path(target)
-    if place is None:
-        return None
+    if place is None or place.subresource.startswith("proxy"):
+        return None  # behind a proxy of a Service or pod is somebody else, who answers as he likes
     if method == "GET":
         return _of_read(request, place, status, body)
     return _unless(status <= 202 and _is_of_write(request, place, _decoded(body)), status, body)

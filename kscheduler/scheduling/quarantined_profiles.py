@@ -75,11 +75,13 @@ def quarantined(profile: Profile, quarantine: Quarantine) -> Profile:
 
 def announce_change(quarantine: Quarantine, pod: PodInfo | None, reporter: Reporter) -> None:
     """Say that a plugin's circuit has changed: in the log, and in an Event of the pod whose call has decided that."""
-    named = {"plugin": quarantine.plugin, "profile": quarantine.profile, "pod": "" if pod is None else pod.key}
+    named = {"plugin": quarantine.plugin, "profile": quarantine.profile}
+    key = "" if pod is None else pod.key
     if quarantine.state is State.OPEN:
         _log.error(
             "plugin_quarantined",
             **named,
+            pod=key,
             on_failure=quarantine.on_failure.value,
             strikes=STRIKES,
             extension_point=quarantine.extension_point,
@@ -90,9 +92,9 @@ def announce_change(quarantine: Quarantine, pod: PodInfo | None, reporter: Repor
         if pod is not None:
             reporter.plugin_quarantined(pod.pod, quarantine.message)
     elif quarantine.state is State.HALF_OPEN:
-        _log.info("plugin_tried_again", **named, quarantined_since=rfc3339(quarantine.since))
+        _log.info("plugin_tried_again", **named, pod=key, quarantined_since=rfc3339(quarantine.since))
     else:
-        _log.info("plugin_answers_again", **named, quarantined_since=rfc3339(quarantine.since))
+        _log.info("plugin_answers_again", **named, pod=key, quarantined_since=rfc3339(quarantine.since))
         if pod is not None:
             reporter.plugin_answers_again(pod.pod, quarantine.over)
 

@@ -24,7 +24,7 @@ def put(server: EmbeddedAPIServer, collection: str, tree: Tree) -> None:
     """Store an object as it is: no admission, no validation."""
     kind = {"pods": "Pod", "nodes": "Node"}[collection]
     created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    metadata = {"creationTimestamp": created, **tree["metadata"]}
+    metadata = {"creationTimestamp": created, "uid": f"{kind}-{tree['metadata'].get('name', '')}", **tree["metadata"]}
     if kind == "Node":
         metadata.pop("namespace", None)
     server.store.put(collection, {"apiVersion": "v1", "kind": kind, **tree, "metadata": metadata})

@@ -41,6 +41,7 @@ PARTS = frozenset(
 
 EXCEPTIONS = {
     "tests/app/log/test_logs_page.py": (("PluginReports",), "writes every line that the page names"),
+    "tests/state/queue/test_costly_pods.py": (("SchedulingQueue",), "judges the queue alone"),
     "tests/scheduling/eviction/stage.py": (
         ("AsyncEvictions", "EvictionPorts", "Reporter", "Victims"),
         "evictions alone: who counts on which node is in the test's hands",

@@ -39,6 +39,12 @@ class ScriptedServer:
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         return await answer(request)
 
+    async def received(self, count: int) -> None:
+        """Wait until so many requests have come."""
+        while len(self.requests) < count:
+            self.arrived.clear()
+            await self.arrived.wait()
+
 
 def reply(body: str | bytes = b"{}", status: int = 200, **headers: str) -> Answer:
     async def answer(_request: web.Request) -> web.StreamResponse:

@@ -17,7 +17,9 @@ PATH = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates/some"
 
 
 def store(server: EmbeddedAPIServer, plural: str, kind: str, tree: Tree) -> None:
-    server.store.put(f"{plural}.resource.k8s.io", {"apiVersion": "resource.k8s.io/v1", "kind": kind, **tree})
+    metadata = {"uid": f"{kind}-{tree['metadata']['name']}", **tree["metadata"]}
+    known = {"apiVersion": "resource.k8s.io/v1", "kind": kind}
+    server.store.put(f"{plural}.resource.k8s.io", {**known, **tree, "metadata": metadata})
 
 
 async def suggested(server: EmbeddedAPIServer, *, count: int | None, fault: InjectedFault | None = None) -> list[str]:

@@ -78,18 +78,19 @@ async def test_an_answer_of_the_wrong_type_is_told_to_the_pod_and_costs_the_othe
         ]
 
 
-async def test_points_out_of_range_fail_the_pod_as_in_kube_scheduler() -> None:
+async def test_points_out_of_range_are_left_out_and_the_pod_is_placed() -> None:
+    """kube-scheduler would fail the pod; here a plugin's wrong points cost its pod nothing but these points."""
     async with EmbeddedAPIServer(seed=1) as server:
         for name in ("node-0", "node-1"):
             put(server, "nodes", node_tree(name))
-        async with running(server, options("Mine", score, "score", args={"points": 7})):
-            put(server, "pods", pod_tree("bad"))
-            put(server, "pods", pod_tree("good"))
-            await until(server, lambda: bool(node_of(server, "good")) and bool(message_of(server, "bad")))
-        message = message_of(server, "bad")
-        assert "it returns an invalid score 700 for node node-" in message
-        assert "it should be in the range of [0, 100]" in message
-        assert not node_of(server, "bad")
+        with structlog.testing.capture_logs() as lines:
+            async with running(server, options("Mine", score, "score", args={"points": 7})):
+                put(server, "pods", pod_tree("bad"))
+                put(server, "pods", pod_tree("good"))
+                await until(server, lambda: bool(node_of(server, "good")) and bool(node_of(server, "bad")))
+        said = [str(line["err"]) for line in lines if line["event"] == "plugin_failed"]
+        assert any("it returns an invalid score 700 for node node-" in err for err in said)
+        assert all("it should be in the range of [0, 100]" in err for err in said)
 
 
 @pytest.mark.parametrize("annotations", [{}, {"rank": "first"}, {"rank": "nan"}], ids=["none", "text", "nan"])

@@ -131,7 +131,7 @@ async def test_an_answer_that_is_no_pod_is_refused(capsys: pytest.CaptureFixture
     path = "/api/v1/namespaces/shop/pods/waits"
     async with answering({path: b"{}"}) as url:
         assert await asyncio.to_thread(main, ["explain", "shop/waits", "--master", url]) == 1
-    told = f"kscheduler: GET {path}: the answer is no Pod of an API server: no metadata.name\n"
+    told = f"kscheduler: GET {path}: answered 200 with another object than was asked for: an object without a kind\n"
     assert capsys.readouterr().err == told
 
 
