@@ -13,7 +13,7 @@ Made = tuple[Kind, Tree]
 
 NAMESPACE: Final = "hostile"
 MOST_SELECTORS: Final = 20
-REFUSED: Final = frozenset({"ResourceClaim-cel-long-number", "ResourceClaim-cel-broken"})
+REFUSED: Final = frozenset({"ResourceClaim-cel-long-number", "ResourceClaim-cel-broken", "ResourceClaim-cel-ternaries"})
 """What an API server does not take; a scheduler may still meet it, of a server of another release."""
 
 

@@ -46,6 +46,8 @@ from tests.hostile.sound import Tree
 MOST_SECONDS: Final = 3.0
 """CPU of one round after which nobody waits for hostile objects any longer: sound pods are bound long before."""
 WORKERS: Final = 16
+_UNIT_SECONDS: Final = 0.0125
+"""What the work of `slowness` takes on a machine that is not busy."""
 _GATES: Final = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
 _OTHER_GROUPS: Final = ("scheduler-plugins", "volcano")
 
@@ -210,6 +212,14 @@ def longest_step(found: Round) -> Iterator[None]:
         yield
     finally:
         handle._run = original
+
+
+def slowness() -> float:
+    """How many times as slow as the machine of the bounds this one is now, in CPU time of the thread; at least 1."""
+    began = time.thread_time()
+    for _ in range(20):
+        msgspec.json.decode(json.dumps({f"key-{number}": str(number) for number in range(1000)}))
+    return max(1.0, (time.thread_time() - began) / _UNIT_SECONDS)
 
 
 def resident() -> int:

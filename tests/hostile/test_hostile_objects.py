@@ -16,7 +16,7 @@ from kscheduler.api.codec import Decoder
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.simulation.objects.new_objects import objections
 from tests.hostile.cases import CASES, LARGEST, PLAYED_KINDS, Case
-from tests.hostile.play import HostileCluster, Round, play
+from tests.hostile.play import HostileCluster, Round, play, slowness
 from tests.hostile.shapes import steps
 from tests.hostile.words import Style
 
@@ -27,31 +27,9 @@ SIZE: Final = LARGEST if IS_LONG else 100_000
 SMALL: Final = 3_000
 BY_API_SERVER: Final = {"name", "namespace", "uid", "resource_version", "deletion_timestamp"}
 """Of the metadata: each object has them, and a deletion is asked for."""
-NOT_YET: Final[tuple[str, ...]] = (
-    # pods' terms
-    "Pod-spec.nodeSelector-",
-    "Pod-spec.affinity.",
-    "Pod-one-term",
-    "Pod-all-at-once",
-    "PodGroup-of-giants",
-    "Pod-spec.topologySpreadConstraints",
-    # resources
-    "Pod-spec.containers.resources",
-    "Pod-spec.initContainers.resources",
-    "Pod-spec.overhead",
-    "Pod-crowd",
-    "Node-status.allocatable",
-    # CEL, claims, groups
-    "ResourceClaim-cel",
-    "ResourceClaim-search",
-    "ResourceClaim-spec.devices.requests.exactly.selectors",
-    "ResourceClaim-spec.devices.requests.firstAvailable.selectors",
-    "DeviceClass-spec.selectors",
-    "PodGroup-search",
-    "ResourceClaim-status.allocation.nodeSelector",
-    "ResourceSlice-spec.devices.nodeSelector",
-)
-"""Beginnings of cases that hold the loop today."""
+NOT_YET: Final[tuple[str, ...]] = ("ResourceClaim-cel-regex",)
+"""Beginnings of cases that delay sound pods today: a match of RE2 takes 13 ms, and a search looks at all devices of a
+node before it lets others go first (longest step 0.16 s, p99 0.25 s)."""
 GROUPS: Final = tuple(dict.fromkeys((case.kind.resource, part) for case in CASES.values() for part in range(4)))
 """Kinds, and a quarter of the cases of each: one test for all would say little, and one for each takes long."""
 
@@ -63,9 +41,9 @@ def is_played(case: Case) -> bool:
     return IS_LONG or f"-{Style.UNIQUE}" in case.id or case.id.endswith("odd-values") or not case.fields
 
 
-def is_late(found: Round) -> bool:
-    """Whether a step was too long, or a sound pod waited for too long."""
-    return found.longest_step > LONGEST_STEP_SECONDS or found.p99 > P99_SECONDS
+def is_late(found: Round, slowness: float = 1.0) -> bool:
+    """Whether a step was too long, or a sound pod waited for too long; `slowness` as of `play.slowness`."""
+    return found.longest_step > slowness * LONGEST_STEP_SECONDS or found.p99 > slowness * P99_SECONDS
 
 
 def cases_of(resource: str, part: int) -> list[Case]:
@@ -80,9 +58,12 @@ async def test_no_object_holds_the_loop_or_delays_a_sound_pod(resource: str, par
         await play(service, [], name="first")  # what is made once is made
         for seed, case in enumerate(cases_of(resource, part), start=10):
             found = await play(service, case.objects(seed, SIZE))
+            slow = 1.0
             if is_late(found):  # once more: on a busy machine, the caches are another process's after each switch
+                before = slowness()
                 found = await play(service, case.objects(seed + 1000, SIZE))
-            if is_late(found) or found.unbound:
+                slow = max(before, slowness())
+            if is_late(found, slow) or found.unbound:
                 wrong.append(
                     f"{case.id}: longest step {found.longest_step:.2f} s, p99 of sound pods {found.p99:.3f} s, "
                     f"{len(found.unbound)} of them without a node"
@@ -140,8 +121,6 @@ def set_fields(value: Any) -> Iterator[tuple[str, str]]:
 def test_an_api_server_takes_what_is_said_to_be_accepted(resource: str) -> None:
     of_kind = (case for case in CASES.values() if case.kind.resource == resource and case.is_accepted)
     for case in of_kind:
-        if case.id.startswith(tuple(each for each in NOT_YET if "cel" in each)):
-            continue
         for kind, tree in case.objects(2, SMALL):
             assert objections(tree) == [], f"{case.id}: {kind.name}"
 

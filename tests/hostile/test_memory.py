@@ -20,13 +20,17 @@ IS_LONG: Final = os.environ.get("KSCHEDULER_FUZZ") == "1"
 SIZE: Final = 1_000_000 if IS_LONG else 100_000
 ROUNDS: Final = 50 if IS_LONG else 8
 NODES: Final = 10
-MOST_KEPT: Final = 0.1
-"""Of the blocks that an object takes when it is decoded: what each of the later rounds may add to those in use."""
+MOST_KEPT: Final = 0.2
+"""Of the blocks that an object takes when it is decoded: what each of the later rounds may add to those in use.
+
+Of eight rounds, that is one object: the last one that failed may still be held when the rounds end.
+"""
 FEW_BLOCKS: Final = 200
 """Of what counts by its number: the pod's own key in logs and rings."""
 GIANTS: Final = (
     "Pod-metadata.labels-long",
     "Pod-spec.nodeSelector-long",
+    "Pod-spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms-unique",
     "Pod-spec.containers-unique",
     "Pod-spec.tolerations-long",
     "Pod-spec.volumes-unique",
@@ -39,7 +43,8 @@ GIANTS: Final = (
 )
 
 
-# Not yet: `nodeSelectorTerms-unique`, `requests-unique`.
+# Not yet: `ResourceClaim-spec.devices.requests-unique`. With 3 s of CPU a round 50 blocks stay, with 0.3 s, where the
+# pod is deleted while its attempt still goes on, 700.
 @pytest.mark.parametrize("name", GIANTS)
 async def test_what_is_kept_of_giants_that_come_and_go_reaches_a_level(name: str) -> None:
     service, case, seed = HostileCluster(NODES), CASES[name], 0

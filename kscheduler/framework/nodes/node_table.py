@@ -365,9 +365,9 @@ class NodeTable:
             raise ValueError("a ghost has no row")
         # First a place for each new resource, then the amounts. `pods` has a column of its own, `allowed_pods`, and
         # resources that the node no longer has must become 0.
-        for name in info.allocatable:
-            if name not in self.resources and name != PODS:
-                self._add_resource(name)
+        new = [name for name in info.allocatable if name not in self.resources and name != PODS]
+        if new:
+            self._add_resources(new)
         self.allocatable[:, row] = 0
         for name, amount in info.allocatable.items():
             if name != PODS:
@@ -424,14 +424,18 @@ class NodeTable:
             column = self._labels[key] = LabelColumn.of([found.get(key) if found else None for found in labels])
         return column
 
-    def _add_resource(self, name: str) -> None:
-        self.resources[name] = len(self.allocatable)
-        offered = np.zeros((1, self.capacity), dtype=np.int64)
-        # Pods may have named the resource before any node did: their sums are counted from now on.
-        sums = (0 if info is None else clamped(info.requested.get(name, 0)) for info in self.infos)
-        requested = np.fromiter(sums, dtype=np.int64, count=self.capacity)
-        self.allocatable = np.concatenate([self.allocatable, offered])
-        self.requested = np.concatenate([self.requested, requested.reshape(1, -1)])
+    def _add_resources(self, names: Sequence[str]) -> None:
+        """All in one step, because both arrays are copied for it: a node may bring thousands of names."""
+        places = {name: place for place, name in enumerate(names, start=len(self.allocatable))}
+        zeros = np.zeros((len(names), self.capacity), dtype=np.int64)
+        self.allocatable = np.concatenate([self.allocatable, zeros])
+        self.requested = np.concatenate([self.requested, zeros])
+        # Pods may have named the resources before any node did: their sums are counted from now on.
+        for row, info in enumerate(self.infos):
+            if info is not None:
+                for name in info.requested.keys() & places.keys():
+                    self.requested[places[name], row] = clamped(info.requested[name])
+        self.resources.update(places)
         self.resources_version = next(_RESOURCE_VERSIONS)
 
     def _forget_unused_resources(self) -> None:

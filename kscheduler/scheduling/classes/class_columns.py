@@ -337,4 +337,4 @@ def _images(nodes: NodeTable) -> tuple[int, int]:
 
 def _within_bounds(points: NDArray[np.int64]) -> bool:
     """Whether all are from 0 to 100: read without sign, a negative number is a huge one."""
-    return int(points.astype(np.uint64).max()) <= MAX_NODE_SCORE
+    return int(points.astype(np.uint64).max(initial=0)) <= MAX_NODE_SCORE

@@ -164,19 +164,40 @@ def codes_after(
 ) -> Answered | None:
     """A filter's codes after it has failed: `NOT_JUDGED` for the rows for which it fails. Reports the failure.
 
-    `None`, and nothing is reported, if it answers for no row: then it fails for the pod. Never raises.
+    `None`, and nothing is reported, if it answers for no node at all: then it fails for the pod. Never raises.
     """
-    cause = failure.__cause__
-    if isinstance(cause, PartialAnswerError):
-        found = Answered(cause.answers, cause.is_answered)
-    elif cause is None or isinstance(cause, NotCalledError) or not _is_ordinary(cause):
-        return None
-    else:
-        found = _Search(partial(_codes_of, plugin, state, pod, nodes), rows).run()
-    if not found.is_answered.any():
+    found = _codes_found(failure, plugin, state, pod, nodes, rows)
+    if found is None or not (found.is_answered.any() or _judges_others(plugin, state, pod, nodes, rows)):
         return None
     report(failure, listener, pod, nodes, rows, found.is_answered)
     return Answered(np.where(found.is_answered, found.points, NOT_JUDGED), found.is_answered)
+
+
+def _codes_found(
+    failure: PluginFailure, plugin: FilterPlugin, state: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows
+) -> Answered | None:
+    cause = failure.__cause__
+    if isinstance(cause, PartialAnswerError):
+        return Answered(cause.answers, cause.is_answered)
+    if cause is None or isinstance(cause, NotCalledError) or not _is_ordinary(cause):
+        return None
+    return _Search(partial(_codes_of, plugin, state, pod, nodes), rows).run()
+
+
+def _judges_others(plugin: FilterPlugin, state: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> bool:
+    """Whether a filter that answers for none of these rows answers for some other.
+
+    Whose fault it is must not depend on which nodes earlier filters have left: a class's columns ask about all of them.
+    """
+    every = nodes.rows()
+    if len(every) <= len(rows):
+        return False
+    try:
+        FILTER.call(plugin.name, plugin.filter, state, pod, nodes, every)
+    except PluginFailure as failure:
+        found = _codes_found(failure, plugin, state, pod, nodes, every)
+        return found is not None and bool(found.is_answered.any())
+    return True
 
 
 def _codes_of(plugin: FilterPlugin, state: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes:

@@ -47,7 +47,9 @@ async def test_many_preemptors_wait_without_waking_up() -> None:
     assert all(stage.must_wait(f"p{number}") for number in range(PREEMPTORS))
     asked, looked = clock.calls, stage.looks
     await clock.advance(LONGEST_LAG_SECONDS / 2)
-    assert (clock.calls - asked, stage.looks - looked) == (0, 0), "a minute goes by in which nothing happens"
+    # One look for deletions that hang, whose places others may take, however many there are.
+    assert clock.calls - asked <= 1, "a minute goes by in which nothing happens"
+    assert stage.looks == looked
     assert clock.sleepers == PREEMPTORS, "one timer each, for the end of the wait"
     stage.terminating("v7")
     await turns()

@@ -182,7 +182,9 @@ def _picture(cache: Cache) -> dict[str, Any]:
     drawn: dict[str, Any] = {"nominations": sorted(_nominations(cache)), "assumed": cache.statistics().assumed_pods}
     for row in nodes.rows().tolist():
         info = nodes.info(row)
-        requested = {name: int(nodes.requested[at][row]) for name, at in nodes.resources.items()}
+        # What only pods name has no column, unless a node offered it some time ago.
+        offered = {name: at for name, at in nodes.resources.items() if nodes.allocatable[at].any()}
+        requested = {name: int(nodes.requested[at][row]) for name, at in offered.items()}
         allocatable = {name: int(nodes.allocatable[at][row]) for name, at in nodes.resources.items()}
         drawn[nodes.name_of(row)] = (
             {name: amount for name, amount in requested.items() if amount},
