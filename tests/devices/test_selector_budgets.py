@@ -70,10 +70,13 @@ EVALUATED = {
 def test_what_is_compiled_on_the_event_loop_holds_it_shortly_and_the_whole_ends(expression: str) -> None:
     compiler = SelectorCompiler("1.37")
     assert len(expression) <= 10_240
-    began = time.thread_time()
-    with pytest.raises(SelectorBudgetError):
-        compiler.compile_anew(expression, BUDGET_STEPS)
-    assert time.thread_time() - began < HOLD_SECONDS
+    took = []
+    for _ in range(2):  # a collection of all garbage of this process may fall into one of them
+        began = time.thread_time()
+        with pytest.raises(SelectorBudgetError):
+            compiler.compile_anew(expression, BUDGET_STEPS)
+        took.append(time.thread_time() - began)
+    assert min(took) < HOLD_SECONDS
     began = time.thread_time()
     with suppress(SelectorCompileError):
         compiler.compile_anew(expression)

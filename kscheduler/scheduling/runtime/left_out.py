@@ -167,7 +167,9 @@ def codes_after(
     `None`, and nothing is reported, if it answers for no node at all: then it fails for the pod. Never raises.
     """
     found = _codes_found(failure, plugin, state, pod, nodes, rows)
-    if found is None or not (found.is_answered.any() or _judges_others(plugin, state, pod, nodes, rows)):
+    if found is not None and not found.is_answered.any():
+        found = _found_among_all(plugin, state, pod, nodes, rows)
+    if found is None:
         return None
     report(failure, listener, pod, nodes, rows, found.is_answered)
     return Answered(np.where(found.is_answered, found.points, NOT_JUDGED), found.is_answered)
@@ -184,20 +186,25 @@ def _codes_found(
     return _Search(partial(_codes_of, plugin, state, pod, nodes), rows).run()
 
 
-def _judges_others(plugin: FilterPlugin, state: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> bool:
-    """Whether a filter that answers for none of these rows answers for some other.
+def _found_among_all(
+    plugin: FilterPlugin, state: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows
+) -> Answered | None:
+    """What a filter says of these rows when it is asked about all nodes; `None` if it answers for none of all.
 
     Whose fault it is must not depend on which nodes earlier filters have left: a class's columns ask about all of them.
     """
     every = nodes.rows()
-    if len(every) <= len(rows):
-        return False
     try:
-        FILTER.call(plugin.name, plugin.filter, state, pod, nodes, every)
+        found = Answered(_codes_of(plugin, state, pod, nodes, every), np.ones(len(every), dtype=np.bool_))
     except PluginFailure as failure:
-        found = _codes_found(failure, plugin, state, pod, nodes, every)
-        return found is not None and bool(found.is_answered.any())
-    return True
+        partly = _codes_found(failure, plugin, state, pod, nodes, every)
+        if partly is None or not partly.is_answered.any():
+            return None
+        found = partly
+    places = np.searchsorted(every, rows)
+    if places.max(initial=0) >= len(every) or not np.array_equal(every.take(places), rows):
+        return None  # a trial's rows, which are not those of its table
+    return Answered(found.points.take(places), found.is_answered.take(places))
 
 
 def _codes_of(plugin: FilterPlugin, state: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes:
