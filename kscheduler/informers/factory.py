@@ -167,14 +167,14 @@ class InformerFactory:
         pause = FIRST_DISCOVERY_SECONDS
         while True:
             await self._clock.sleep(pause)
-            if await self._exists(kind):
+            if await self._exists(kind, unless_known=False):  # an API server that is away brings no resource
                 break
             pause = min(2 * pause, DISCOVERY_SECONDS)
         log.info("the resource has appeared", resource=kind.resource, version=kind.version)
         informer.wake()
 
-    async def _exists(self, kind: Kind) -> bool:
-        """Whether discovery knows the resource. True for the core API, and when discovery fails."""
+    async def _exists(self, kind: Kind, *, unless_known: bool = True) -> bool:
+        """Whether discovery knows the resource. True for the core API; `unless_known` when discovery fails."""
         if not kind.group:
             return True
         path = f"/apis/{kind.group}/{kind.version}"
@@ -182,9 +182,10 @@ class InformerFactory:
             body = await self._client.get(path, retries=0)
             return any(resource.name == kind.plural for resource in _discovery.decode(body).resources)
         except APIError as error:
-            return error.is_page or not error.is_not_found
+            is_absent = error.is_not_found and not error.is_page
+            return unless_known and not is_absent
         except (ClientError, msgspec.DecodeError):
-            return True
+            return unless_known
 
     async def wait_for_sync(self, timeout_seconds: float) -> tuple[str, ...]:
         """Wait until all handlers have the first lists; returns name and problem of each kind that has not synced."""
