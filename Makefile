@@ -19,7 +19,7 @@ JOBS   ?= 1
 MACHINES := $(addprefix tests/scheduling/,never_stuck/test_never_stuck.py never_stuck/test_cases.py \
 	eviction/test_evictions_never_stuck.py truth/test_truth.py)
 
-.PHONY: help demo test check ready check-deploy manifests dashboard-picture page-pictures fmt e2e e2e-embedded e2e-real controlplane e2e-versions bench bench-compare \
+.PHONY: help demo test check ready check-deploy manifests dashboard-picture page-pictures fmt e2e e2e-embedded e2e-faults e2e-real controlplane e2e-versions bench bench-compare \
 	bench-plots bench-churn bench-real bench-latency bench-scale bench-sizing bench-start bench-page soak lock image sbom mutants fuzz \
 	fuzz-specification fuzz-machines fuzz-decisions \
 	fuzz-decisions-first fuzz-decisions-second clean
@@ -62,9 +62,12 @@ fmt: $(DEV) ## Format the code and mend what the linter can
 e2e: $(DEV) ## One end-to-end suite on the embedded API server and on the real one (builds it once: Go >= 1.26, ~5 min)
 	$(BIN)/pytest tests/e2e
 
-# The two halves of it, for two cores; the second needs what is built before.
+# The parts of it, for two cores; the last needs what is built before.
 e2e-embedded: $(DEV)
-	$(BIN)/pytest tests/e2e --server embedded
+	$(BIN)/pytest tests/e2e --server embedded --ignore tests/e2e/faults
+
+e2e-faults: $(DEV)
+	$(BIN)/pytest tests/e2e/faults --server embedded
 
 e2e-real: $(DEV)
 	$(BIN)/pytest tests/e2e --server real --on-it-only
