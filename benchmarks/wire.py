@@ -128,7 +128,7 @@ async def compare(url: str, authority: Path, options: argparse.Namespace) -> Non
     connection = Connection(url, "benchmark", FixedCredentials(f"Bearer {TOKEN}"), contexts)
     identity = await connection.headers()
     request = HttpRequest("POST", PATH, BINDING, "application/json")
-    transports: dict[str, Transport] = {"aiohttp": AiohttpTransport(connection, 64), "own": HTTPPool(connection)}
+    transports: dict[str, Transport] = {"aiohttp": AiohttpTransport(connection), "own": HTTPPool(connection)}
     best: dict[str, float] = {}
     async with APIClient(connection) as client:
         ways: dict[str, Callable[[], object]] = {

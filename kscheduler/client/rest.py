@@ -115,7 +115,6 @@ class APIClient:
         self._guard = guard
         self._headers = dict(headers or {})
         self._timeout = timeout_seconds
-        self._max_connections = max_connections
         self._room = FixedRoom(max_connections)
         self.places = SharedPlaces(self._room, clock, owner_of_request)
         """Of requests in flight. Those of a namespace that hang take none from the others."""
@@ -145,11 +144,7 @@ class APIClient:
             await watches.close()
 
     def allow(self, max_connections: int) -> None:
-        """Bound requests in flight by another number.
-
-        Limit: behind a proxy the open session keeps its bound, too, until the client is made anew.
-        """
-        self._max_connections = max_connections
+        """Bound requests in flight by another number."""
         self._room.places = max_connections
 
     def statistics(self) -> RESTStatistics:
@@ -322,7 +317,7 @@ class APIClient:
         may_write = self._guard.is_open if self._guard is not None else None
         if HTTPPool.can_serve(self.connection):
             return HTTPPool(self.connection, may_write=may_write, addresses=self._addresses, news=self._news)
-        return AiohttpTransport(self.connection, self._max_connections, may_write, self._addresses, self._news)
+        return AiohttpTransport(self.connection, may_write, self._addresses, self._news)
 
     @asynccontextmanager
     async def stream(

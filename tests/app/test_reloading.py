@@ -182,7 +182,7 @@ async def test_parallelism_is_taken_over_with_its_workers(tmp_path: Path) -> Non
         parts = world.app.parts
         assert parts.limit.statistics().limit == 3
         assert parts.workers._working.statistics().running == 12
-        assert parts.client._max_connections == 12 + CONNECTIONS_BESIDE_BINDS
+        assert parts.client._room.places == 12 + CONNECTIONS_BESIDE_BINDS
         for number in range(10):
             put(world.server, "pods", pod_tree(f"p{number}", schedulerName="red"))
         await until(world.server, lambda: all(node_of(world.server, f"p{number}") for number in range(10)))

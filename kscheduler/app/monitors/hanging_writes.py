@@ -107,9 +107,10 @@ class HangingWritesMonitor:
 
     def samples(self) -> Iterable[Sample]:
         """A gauge for each namespace and kind of write, at most `MOST_TOLD`."""
-        told: dict[LabelValues, float] = {
-            (one.namespace, one.write): float(one.unanswered + one.waiting) for one in self.hanging()[:MOST_TOLD]
-        }
+        told: dict[LabelValues, float] = {}
+        for one in self.hanging()[:MOST_TOLD]:  # two clients may write the same kind for a namespace
+            labels = one.namespace, one.write
+            told[labels] = told.get(labels, 0.0) + one.unanswered + one.waiting
         return [gauge(HANGING_WRITES, told)]
 
     def _of_bindings(self, slow: SlowOwner) -> HangingWrites:

@@ -87,7 +87,6 @@ class AiohttpTransport:
     def __init__(
         self,
         connection: Connection,
-        max_connections: int,
         may_write: Callable[[], bool] | None = None,
         addresses: Addresses | None = None,
         news: ConnectionNews | None = None,
@@ -95,7 +94,9 @@ class AiohttpTransport:
         """Must be created inside a running loop. `addresses` and `news` as in `HTTPPool`."""
         self._connection = connection
         self._may_write = may_write
-        self._session = open_session(max_connections, addresses, news)
+        # Requests take turns before they come here (`rest`); a connector that counts again would make those wait whose
+        # turn it is behind requests that hang.
+        self._session = open_session(0, addresses, news)
 
     async def send(self, request: HttpRequest, identity: Mapping[str, str], timeout_seconds: float) -> Response:
         """Raises `aiohttp.ClientError`, `OSError`, `TimeoutError`, `FencedError`."""

@@ -157,7 +157,9 @@ class AsyncEvictions:
         self._ports = ports
         self._tasks = TaskSet("preemption", ports.clock)
         self._pauses = TaskSet("preemption-pause", ports.clock)
-        self.places = SharedPlaces(FixedRoom(PREEMPTIONS_AT_ONCE), ports.clock, _namespace_of)
+        self.places = SharedPlaces(
+            FixedRoom(PREEMPTIONS_AT_ONCE), ports.clock, _namespace_of, turns=PREEMPTIONS_AT_ONCE
+        )
         """Of preemptions that send requests: one whose requests hang takes no place from those of other namespaces."""
         self._is_stopping = False
         self._begun = 0

@@ -107,7 +107,7 @@ class StatusWriter:
             _REMEMBERED_ANSWERS, _ANSWERS_BYTES, lambda _, answer: weight_of(answer)
         )
         self._room = FixedRoom(WORKERS)
-        self.places = SharedPlaces(self._room, clock, _namespace_of, on_room=self._look_again)
+        self.places = SharedPlaces(self._room, clock, _namespace_of, on_room=self._look_again, turns=WORKERS)
         self._refused_last = "", float("-inf")
         """The namespace of the last 429, and when, in monotonic seconds."""
         self._requests = TaskSet("status", clock)

@@ -128,8 +128,8 @@ class TruthCheck:
             is_unbound = await self._mender.is_unbound(drift) if is_answering else None
             is_answering = is_unbound is not None  # it would not answer for the others, or as slowly
             current = self._comparer.look(subject)
-            if current is None or current.what is not drift.what:
-                continue  # the watch has brought it meanwhile
+            if current is None or (current.what, current.uid) != (drift.what, drift.uid):
+                continue  # the watch has brought it meanwhile, or a successor
             logs = number < MOST_LINES
             if is_unbound:
                 self._mender.requeue(current)
