@@ -33,7 +33,6 @@ from kscheduler.api.meta import Condition
 from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
 from kscheduler.bounded.weights import weight_of
 from kscheduler.client.errors import APIError, ClientError, CredentialsError, NotSentError
-from kscheduler.client.retry_after import LONGEST_RETRY_AFTER_SECONDS
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.logs.throttle import Throttle
@@ -307,7 +306,7 @@ class StatusWriter:
 
     def _slow_down(self, patch: PodPatch, refusal: APIError, now: float) -> None:
         """A 429. One of a webhook or a quota is meant for this namespace; the server's own, and several's, for all."""
-        seconds = min(refusal.retry_after_seconds or 1.0, LONGEST_RETRY_AFTER_SECONDS)
+        seconds = refusal.retry_after_seconds or 1.0  # `client.retry_after` has bounded it
         namespace = _namespace_of(patch)
         other, at = self._refused_last
         self._refused_last = namespace, now

@@ -98,7 +98,7 @@ class RunningDecision(RunningCall):
         self.may_end = may_end
 
     def left(self, now: float) -> float:
-        """Likewise. By the clock, too, from which the calls of plugins are taken off."""
+        """The larger of what is left of wall-clock time without plugins' calls, and of processor time."""
         return max(self.deadline - now, self.seconds - (thread_time() - self._processor_began))
 
 
