@@ -6,21 +6,32 @@ only while the work is *on time*. Work that is late gives its place back and goe
 its owner is *slow*:
 
     begin   an owner that is not slow       takes a place, or waits in line for one
-            a slow owner                    goes beside the places, `TURNS` at a time; more waits in a line of its own
-    late    unanswered for longer than `LATE_FACTOR` times what is usual, within `LEAST_SECONDS` and `MOST_SECONDS`;
-            or it says itself that it will take long (`give_back`)
+            a slow owner                    goes beside the places, as long as it has a turn; more waits in a line of
+                                            its own
+    late    unanswered for longer than `LATE_FACTOR` times what the quickest work takes, within `LEAST_SECONDS` and
+            `MOST_SECONDS`; or it says itself that it will take long (`give_back`)
     end     TURNS in a row on time, or a minute without any: the owner is not slow any more, its line joins the others'
 
-To be taken for slow by mistake does little harm: an owner whose work is answered keeps TURNS at a time.
-What is late is found when somebody needs the place, and by whoever calls `look`: as long as there is room, it costs
-nothing. Limits: at most `MOST_BESIDE` go beside the places, over all owners; then late work keeps its place.
+Is it the owner, or the server? As soon as `PROOFS` pieces of work of owners that are not slow were on time in a row, it
+is the owner (`others_on_time`). Until then the server may be slow for everybody, and must not get more to do for it:
+
+    turns of a slow owner      one in any case; `TURNS` while others are on time; without, all slow owners together have
+                               as many as there are places, so what adapts the places (`AdaptiveLimit`) rules both
+    who is next                the owner that has waited longest since it had a turn
+    late work                  gives its place back in either case. That is at most a place's worth for each owner, and
+                               how others are shown to be on time where several hang and hold all places
+    how long work took         of a slow owner says something of the server only while no others are on time
+
+To be taken for slow by mistake does little harm: an owner whose work is answered keeps a turn at least. What is late is
+found when somebody needs the place, and by whoever calls `look`: as long as there is room, it costs nothing. Limits: at
+most `MOST_BESIDE` go beside the places, over all owners, and turns are given for half of that; then late work keeps its
+place.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from statistics import median
 from typing import Any, Final, Protocol
 
 from kscheduler.aio.clock import Alarm, Clock
@@ -33,10 +44,14 @@ LATE_FACTOR: Final = 8.0
 LEAST_SECONDS: Final = 0.25
 MOST_SECONDS: Final = 1.0
 FORGET_SECONDS: Final = 60.0
+SHARED_SECONDS: Final = 5.0
+"""What several owners meet within this time may be the server's; it is how long others count as on time, too."""
+PROOFS: Final = 8
+"""Pieces of work of others that were on time in a row, since an owner became slow: a busy server answers one or two."""
 MOST_OWNERS: Final = 1024
 """Slow owners that are remembered while they have no work."""
 _RECENT: Final = 64
-"""Pieces of work whose median is what is usual."""
+"""Pieces of work of which the quickest says what is usual: whoever has most of the work cannot raise it."""
 
 
 class PlacesLeft(Protocol):
@@ -53,6 +68,22 @@ class PlacesLeft(Protocol):
     def end(self, period: int) -> None:
         """Give it back."""
         ...
+
+    def count(self) -> int:
+        """How many places there are now, free or not."""
+        ...
+
+
+class SeveralOwners:
+    """Tells one owner's trouble from everybody's: what two owners meet within `SHARED_SECONDS` may be the server's."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Hashable, float] | None = None
+
+    def meet(self, owner: Hashable, now: float) -> bool:
+        """This owner meets it now, in monotonic seconds. Whether another has within that time."""
+        last, self._last = self._last, (owner, now)
+        return last is not None and last[0] != owner and now - last[1] <= SHARED_SECONDS
 
 
 class FixedRoom:
@@ -74,6 +105,10 @@ class FixedRoom:
     def end(self, _period: int) -> None:
         """Give it back."""
         self._in_use -= 1
+
+    def count(self) -> int:
+        """How many there are."""
+        return self.places
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +136,19 @@ class _Slow:
     line: "deque[_Waiting]" = field(default_factory=deque)
 
 
+@dataclass(slots=True)
+class _Beside:
+    """Work that goes on beside the places."""
+
+    slow: _Slow
+    began: float
+    is_late: bool = False
+    has_paused: bool = False
+    """It has slept: how long it took says nothing of the server."""
+
+
+_Held = tuple[Any, float, int]
+"""The work, since when, and the room's number."""
 _Waiting = tuple[Any, "asyncio.Future[None]"]
 
 
@@ -114,14 +162,14 @@ class SharedPlaces:
         owner_of: Callable[[Any], Hashable | None],
         *,
         turns: int = TURNS,
-        on_room: Callable[[], None] = lambda: None,
+        on_room: Callable[[Any], None] = lambda _work: None,
         on_turn: Callable[[Hashable], None] = lambda _owner: None,
     ) -> None:
         """`owner_of` is asked about work that is late, and about all work while any owner is slow; `None`: such work
         is never late.
 
-        `on_room`: late work has given its place back. `on_turn`: an owner has a free turn, or is slow no more, and none
-        of those who wait here needs it.
+        `on_room`: this work was late, and has given its place back. `on_turn`: an owner may have a free turn, or is
+        slow no more, and none of those who wait here needs it.
         """
         self.room = room
         self.on_room = on_room
@@ -129,15 +177,20 @@ class SharedPlaces:
         self._clock = clock
         self._owner_of = owner_of
         self._turns = turns
-        self._held: dict[int, tuple[Any, float, int]] = {}
-        """By identity, in the order in which they began: the work, since when, and the room's number."""
-        self._beside: dict[int, tuple[_Slow, float]] = {}
+        self._held: dict[int, _Held] = {}
+        """By identity, in the order in which they began."""
+        self._without_owner: dict[int, _Held] = {}
+        """Of those that hold a place, the ones that would be late and have no owner."""
+        self._beside: dict[int, _Beside] = {}
         self.beside = 0
         """How many pieces of work go on beside the places."""
-        self._late: set[int] = set()
-        """Of those beside, the ones that are late already, or have said so."""
         self.slow: dict[Hashable, _Slow] = {}
         """Empty as a rule, which is all that is looked at then."""
+        self._in_need: dict[Hashable, _Slow] = {}
+        """Slow owners that were refused a turn because of the others' turns, those that have waited longest first."""
+        self._on_time_in_row = 0
+        """Ends of work of owners that are not slow, since one became slow or was late."""
+        self._on_time_at = float("-inf")
         self._line: deque[_Waiting] = deque()
         self._recent: deque[float] = deque(maxlen=_RECENT)
         self._alarm: Alarm | None = None
@@ -162,11 +215,11 @@ class SharedPlaces:
 
     def has_begun(self, work: Any) -> bool:
         """Whether the work has begun and has not ended."""
-        return id(work) in self._held or id(work) in self._beside
+        return id(work) in self._beside or self.holds(work)
 
     def holds(self, work: Any) -> bool:
         """Whether the work has begun and holds a place."""
-        return id(work) in self._held
+        return id(work) in self._held or id(work) in self._without_owner
 
     async def begin(self, work: Any) -> None:
         """Begin the work as soon as it may. Work of one owner begins in the order in which it came."""
@@ -189,52 +242,62 @@ class SharedPlaces:
         """The work has ended. Whether it held its place to the end."""
         now = self._clock.monotonic()
         held = self._held.pop(id(work), None)
+        if held is None and self._without_owner:
+            held = self._without_owner.pop(id(work), None)
         if held is not None:
             self.room.end(held[2])
-            self._recent.append(now - held[1])
+            seconds = now - held[1]
+            if self.slow:
+                self._note_end(work, seconds, now)
+            self._recent.append(seconds)
             if self._line:
                 self._admit()
             return True
-        slow, began = self._beside.pop(id(work))
+        piece = self._beside.pop(id(work))
+        slow, seconds = piece.slow, now - piece.began
         self.beside -= 1
         slow.beside -= 1
         slow.used_at = now
-        is_late = id(work) in self._late or now - began > self.late_seconds()
-        self._late.discard(id(work))
+        is_late = piece.is_late or seconds > self.late_seconds()
+        if not (piece.has_paused or self.others_on_time()):
+            self._recent.append(seconds)
         if self.slow.get(slow.owner) is not slow:
+            self._give_turns()
             return False  # its owner has recovered meanwhile
         slow.on_time = 0 if is_late else slow.on_time + 1
         if slow.on_time >= self._turns:
             self._recover(slow)
+        elif self._in_need:
+            self._in_need.setdefault(slow.owner, slow)  # behind those that have waited for longer
         else:
             self._next_turn(slow)
-        if self.beside == MOST_BESIDE - 1:
-            for other in list(self.slow.values()):
-                self._next_turn(other)
+        self._give_turns()
         return False
 
     def give_back(self, work: Any) -> bool:
         """The work will take long, for example because it sleeps before it is tried again: it goes on beside the
         places. Whether it has given back a place.
         """
+        has_left = self._leave_place(work)
+        piece = self._beside.get(id(work))
+        if piece is not None:
+            piece.is_late = piece.has_paused = True
+        return has_left
+
+    def _leave_place(self, work: Any) -> bool:
         held = self._held.get(id(work))
-        if held is None:
-            if id(work) in self._beside:
-                self._late.add(id(work))
-            return False
-        owner = self._owner_of(work)
-        if owner is None or self.beside >= MOST_BESIDE:
+        owner = self._owner_of(work) if held is not None and self.beside < MOST_BESIDE else None
+        if held is None or owner is None:
             return False
         del self._held[id(work)]
         slow = self._slow_from_now(owner)
         slow.beside += 1
         slow.on_time = 0
-        self._beside[id(work)] = slow, held[1]
+        self._beside[id(work)] = _Beside(slow, held[1], is_late=True)
         self.beside += 1
-        self._late.add(id(work))
         self.room.end(held[2])
         self._admit()
-        self.on_room()
+        self.on_room(work)
         return True
 
     def hold_back(self, owner: Hashable, seconds: float) -> None:
@@ -250,27 +313,32 @@ class SharedPlaces:
 
     def late_seconds(self) -> float:
         """How long work may take before it is late."""
-        usual = median(self._recent) if self._recent else 0.0
+        usual = min(self._recent, default=0.0)
         return min(MOST_SECONDS, max(LEAST_SECONDS, LATE_FACTOR * usual))
 
     def look(self) -> None:
         """Find what is late; forget slow owners that have had no work for long."""
         now = self._clock.monotonic()
         seconds = self.late_seconds()
-        for work, began, _ in list(self._held.values()):
-            if now - began < seconds:
+        for held in list(self._held.values()):
+            if now - held[1] < seconds or self.beside >= MOST_BESIDE:
                 break  # the others began later
-            self.give_back(work)
+            if id(held[0]) in self._held and not self._leave_place(held[0]):
+                self._without_owner[id(held[0])] = self._held.pop(id(held[0]))  # need not be looked at again
+        if not self.slow:
+            return
         for slow in list(self.slow.values()):
             if not slow.beside and not slow.line and now - slow.used_at >= FORGET_SECONDS:
                 self._recover(slow)
+        self._give_turns()
 
     def expect_late(self) -> None:
         """Somebody waits for room: look when the oldest work becomes late."""
         if self._alarm is None and self._held:
             began = next(iter(self._held.values()))[1]
             wait = began + self.late_seconds() - self._clock.monotonic()
-            self._alarm = self._clock.call_later(max(wait, 0.01), self._look_again)
+            least = LEAST_SECONDS if self.beside >= MOST_BESIDE else 0.01
+            self._alarm = self._clock.call_later(max(wait, least), self._look_again)
 
     def _look_again(self) -> None:
         self._alarm = None
@@ -278,14 +346,48 @@ class SharedPlaces:
         if not self.room.has_room():
             self.expect_late()
 
+    def room_grew(self) -> None:
+        """There are more places than before: those in line begin."""
+        self._admit()
+
+    # --- is it the owner, or the server? ------------------------------------------------------------------------------
+
+    def others_on_time(self) -> bool:
+        """Whether work of owners that are not slow is on time: then slow owners have themselves to blame."""
+        since = self._clock.monotonic() - self._on_time_at
+        return self._on_time_in_row >= PROOFS and since <= SHARED_SECONDS
+
+    def tells_of_server(self, work: Any) -> bool:
+        """Of work that goes on beside the places: whether how long it takes says something of the server."""
+        piece = self._beside.get(id(work))
+        return piece is not None and not piece.has_paused and not self.others_on_time()
+
+    def is_crowded(self) -> bool:
+        """Whether as much goes on beside the places as there are places."""
+        return self.beside >= self.room.count()
+
+    def _note_end(self, work: Any, seconds: float, now: float) -> None:
+        """Work that held its place has ended, while some owner is slow."""
+        owner = self._owner_of(work)
+        if owner is None or owner in self.slow:
+            return
+        if seconds > self.late_seconds():
+            self._on_time_in_row = 0
+            return
+        self._on_time_in_row += 1
+        self._on_time_at = now
+        if self._on_time_in_row == PROOFS:
+            self._give_turns()
+
     # --- slow owners --------------------------------------------------------------------------------------------------
 
     def statistics(self) -> tuple[SlowOwner, ...]:
         """The slow owners that have work now."""
         now = self._clock.monotonic()
         oldest: dict[Hashable, float] = {}
-        for slow, began in self._beside.values():
-            oldest[slow.owner] = max(oldest.get(slow.owner, 0.0), now - began)
+        for piece in self._beside.values():
+            owner = piece.slow.owner
+            oldest[owner] = max(oldest.get(owner, 0.0), now - piece.began)
         return tuple(
             SlowOwner(slow.owner, slow.beside, len(slow.line), oldest.get(slow.owner, 0.0))
             for slow in self.slow.values()
@@ -312,18 +414,40 @@ class SharedPlaces:
                 if idle is not None:
                     self._recover(idle)
             slow = self.slow[owner] = _Slow(owner)
+            self._on_time_in_row = 0
         slow.used_at = self._clock.monotonic()
         return slow
 
     def _begin_beside(self, work: Any, slow: _Slow) -> bool:
         now = self._clock.monotonic()
-        if slow.beside >= self._turns or self.beside >= MOST_BESIDE or now < slow.resume_at:
+        if slow.beside >= self._turns or now < slow.resume_at:
+            return False
+        if not self._has_turn(slow):
+            self._in_need.setdefault(slow.owner, slow)
             return False
         slow.beside += 1
         slow.used_at = now
-        self._beside[id(work)] = slow, now
+        self._beside[id(work)] = _Beside(slow, now)
         self.beside += 1
         return True
+
+    def _has_turn(self, slow: _Slow) -> bool:
+        """Whether the others leave a turn. One is everybody's, or an owner that was slow for a moment would wait for
+        all that hangs.
+        """
+        if self.beside >= MOST_BESIDE:
+            return False
+        most = MOST_BESIDE // 2
+        return not slow.beside or self.beside < (most if self.others_on_time() else min(most, self.room.count()))
+
+    def _give_turns(self) -> None:
+        """Turns have become free: those that were refused one begin, who has waited longest first."""
+        if not self._in_need:
+            return
+        for slow in list(self._in_need.values()):
+            if self._has_turn(slow):
+                del self._in_need[slow.owner]
+                self._next_turn(slow)
 
     def _next_turn(self, slow: _Slow) -> None:
         """Who waits for a turn of this owner begins, as far as there are any."""
@@ -342,6 +466,7 @@ class SharedPlaces:
     def _recover(self, slow: _Slow) -> None:
         """The owner is not slow any more. What goes on beside the places ends there."""
         del self.slow[slow.owner]
+        self._in_need.pop(slow.owner, None)
         self._line.extend(slow.line)
         slow.line.clear()
         self._admit()

@@ -359,7 +359,7 @@ class Parts:
         """A Binding was answered with 429."""
         if refusal.is_overload:
             self.limit.refused()
-        else:
+        elif not self.workers.places.others_on_time():
             self.limit.refused_for(namespace, self.clock.monotonic())
 
     def _bind_pauses(self, uid: str) -> None:
