@@ -15,21 +15,26 @@ its owner is *slow*:
 Is it the owner, or the server? As soon as `PROOFS` pieces of work of owners that are not slow were on time in a row, it
 is the owner (`others_on_time`). Until then the server may be slow for everybody, and must not get more to do for it:
 
-    turns of a slow owner      one in any case; `TURNS` while others are on time; without, all slow owners together have
-                               as many as there are places, so what adapts the places (`AdaptiveLimit`) rules both
+    turns of a slow owner      `TURNS` while others are on time; without, all slow owners together have as many as there
+                               are places, so what adapts the places (`AdaptiveLimit`) rules both. As many again are for
+                               owners that have none, and beyond that one a second, or one whose last work was on time
     who is next                the owner that has waited longest since it had a turn
     late work                  gives its place back in either case. That is at most a place's worth for each owner, and
                                how others are shown to be on time where several hang and hold all places
     how long work took         of a slow owner says something of the server only while no others are on time
 
-To be taken for slow by mistake does little harm: an owner whose work is answered keeps a turn at least. What is late is
+Where one hangs, the next may: while any owner is slow, one of which nothing was on time yet is *on trial*. It holds a
+sixteenth of the places, and if it wants more, it is slow until one of these is on time. Otherwise each of a dozen
+owners would hold all places in its turn until it is late.
+
+To be taken for slow by mistake does little harm: an owner whose work is answered keeps its turns. What is late is
 found when somebody needs the place, and by whoever calls `look`: as long as there is room, it costs nothing. Limits: at
 most `MOST_BESIDE` go beside the places, over all owners, and turns are given for half of that; then late work keeps its
 place.
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -50,6 +55,9 @@ PROOFS: Final = 8
 """Pieces of work of others that were on time in a row, since an owner became slow: a busy server answers one or two."""
 MOST_OWNERS: Final = 1024
 """Slow owners that are remembered while they have no work."""
+TRIAL_SHARE: Final = 16
+"""Of the places, for work of an owner on trial: at least one."""
+PROBE_SECONDS: Final = 1.0
 _RECENT: Final = 64
 """Pieces of work of which the quickest says what is usual: whoever has most of the work cannot raise it."""
 
@@ -133,6 +141,8 @@ class _Slow:
     used_at: float = 0.0
     resume_at: float = 0.0
     """Nothing of it begins before."""
+    is_on_trial: bool = False
+    """It was never late: it wanted more than a trial's share."""
     line: "deque[_Waiting]" = field(default_factory=deque)
 
 
@@ -191,6 +201,14 @@ class SharedPlaces:
         self._on_time_in_row = 0
         """Ends of work of owners that are not slow, since one became slow or was late."""
         self._on_time_at = float("-inf")
+        self._probe_at = float("-inf")
+        """When the next owner without a turn has one, however much hangs."""
+        self._on_trial: dict[int, Hashable] = {}
+        """Owners of work that has begun in a place while some owner was slow, by the work's identity."""
+        self._trials: Counter[Hashable] = Counter()
+        """The same, counted."""
+        self._cleared: dict[Hashable, float] = {}
+        """Owners of which work was on time since some owner is slow, and when last, in that order."""
         self._line: deque[_Waiting] = deque()
         self._recent: deque[float] = deque(maxlen=_RECENT)
         self._alarm: Alarm | None = None
@@ -199,14 +217,20 @@ class SharedPlaces:
 
     def begin_now(self, work: Any) -> bool:
         """Whether the work has begun. If not, its owner has no turn, or there is no room."""
-        if self.slow:
-            owner = self._owner_of(work)
-            slow = self.slow.get(owner) if owner is not None else None
-            if slow is not None:
-                return self._begin_beside(work, slow)
+        if not self.slow:
+            if self.room.has_room():
+                self.hold(work)
+                return True
+            return False
+        owner = self._owner_of(work)
+        if owner is not None and self.is_slow_with_more(owner):
+            return self._begin_beside(work, self.slow[owner])
         if not self.room.has_room():
             return False
         self.hold(work)
+        if owner is not None:
+            self._on_trial[id(work)] = owner
+            self._trials[owner] += 1
         return True
 
     def hold(self, work: Any) -> None:
@@ -265,7 +289,8 @@ class SharedPlaces:
             self._give_turns()
             return False  # its owner has recovered meanwhile
         slow.on_time = 0 if is_late else slow.on_time + 1
-        if slow.on_time >= self._turns:
+        slow.is_on_trial = slow.is_on_trial and not is_late
+        if slow.on_time >= (1 if slow.is_on_trial else self._turns):
             self._recover(slow)
         elif self._in_need:
             self._in_need.setdefault(slow.owner, slow)  # behind those that have waited for longer
@@ -290,9 +315,12 @@ class SharedPlaces:
         if held is None or owner is None:
             return False
         del self._held[id(work)]
+        self._end_trial(work)
+        if owner not in self.slow:
+            self._on_time_in_row = 0
         slow = self._slow_from_now(owner)
         slow.beside += 1
-        slow.on_time = 0
+        slow.on_time, slow.is_on_trial = 0, False
         self._beside[id(work)] = _Beside(slow, held[1], is_late=True)
         self.beside += 1
         self.room.end(held[2])
@@ -303,7 +331,7 @@ class SharedPlaces:
     def hold_back(self, owner: Hashable, seconds: float) -> None:
         """The server wants nothing of this owner for so long."""
         slow = self._slow_from_now(owner)
-        slow.on_time = 0
+        slow.on_time, slow.is_on_trial = 0, False
         until = self._clock.monotonic() + seconds
         if until > slow.resume_at:
             slow.resume_at = until
@@ -366,16 +394,45 @@ class SharedPlaces:
         """Whether as much goes on beside the places as there are places."""
         return self.beside >= self.room.count()
 
+    def is_slow_with_more(self, owner: Hashable) -> bool:
+        """Whether more work of this owner goes beside the places: it is slow, or has as much on trial as it may, and is
+        slow for that.
+        """
+        if owner in self.slow:
+            return True
+        if not self.slow or self._trials[owner] < max(1, self.room.count() // TRIAL_SHARE):
+            return False
+        now = self._clock.monotonic()
+        if now - self._cleared.get(owner, float("-inf")) <= FORGET_SECONDS:
+            return False
+        self._slow_from_now(owner).is_on_trial = True
+        return True
+
+    def _end_trial(self, work: Any) -> None:
+        owner = self._on_trial.pop(id(work), None)
+        if owner is not None:
+            self._trials[owner] -= 1
+            if not self._trials[owner]:
+                del self._trials[owner]
+
     def _note_end(self, work: Any, seconds: float, now: float) -> None:
         """Work that held its place has ended, while some owner is slow."""
+        self._end_trial(work)
         owner = self._owner_of(work)
-        if owner is None or owner in self.slow:
+        slow = self.slow.get(owner)
+        if owner is None or (slow is not None and not slow.is_on_trial):
             return
+        self._cleared.pop(owner, None)
         if seconds > self.late_seconds():
             self._on_time_in_row = 0
             return
+        self._cleared[owner] = now
+        if len(self._cleared) > MOST_OWNERS:
+            del self._cleared[next(iter(self._cleared))]
         self._on_time_in_row += 1
         self._on_time_at = now
+        if slow is not None:
+            self._recover(slow)
         if self._on_time_in_row == PROOFS:
             self._give_turns()
 
@@ -414,7 +471,6 @@ class SharedPlaces:
                 if idle is not None:
                     self._recover(idle)
             slow = self.slow[owner] = _Slow(owner)
-            self._on_time_in_row = 0
         slow.used_at = self._clock.monotonic()
         return slow
 
@@ -422,30 +478,35 @@ class SharedPlaces:
         now = self._clock.monotonic()
         if slow.beside >= self._turns or now < slow.resume_at:
             return False
-        if not self._has_turn(slow):
+        if not self._has_turn(slow, now):
             self._in_need.setdefault(slow.owner, slow)
             return False
+        if not slow.beside:
+            self._probe_at = max(self._probe_at, now + PROBE_SECONDS)
         slow.beside += 1
         slow.used_at = now
         self._beside[id(work)] = _Beside(slow, now)
         self.beside += 1
         return True
 
-    def _has_turn(self, slow: _Slow) -> bool:
-        """Whether the others leave a turn. One is everybody's, or an owner that was slow for a moment would wait for
-        all that hangs.
+    def _has_turn(self, slow: _Slow, now: float) -> bool:
+        """Whether the others leave a turn. An owner that has none must not wait until all that hangs is answered: it
+        may only have been slow for a moment.
         """
-        if self.beside >= MOST_BESIDE:
-            return False
         most = MOST_BESIDE // 2
-        return not slow.beside or self.beside < (most if self.others_on_time() else min(most, self.room.count()))
+        if not self.others_on_time():
+            most = min(most, self.room.count())
+        if slow.beside:
+            return self.beside < most
+        return self.beside < (2 * most if not slow.on_time and now < self._probe_at else MOST_BESIDE)
 
     def _give_turns(self) -> None:
         """Turns have become free: those that were refused one begin, who has waited longest first."""
         if not self._in_need:
             return
+        now = self._clock.monotonic()
         for slow in list(self._in_need.values()):
-            if self._has_turn(slow):
+            if self._has_turn(slow, now):
                 del self._in_need[slow.owner]
                 self._next_turn(slow)
 
@@ -467,6 +528,10 @@ class SharedPlaces:
         """The owner is not slow any more. What goes on beside the places ends there."""
         del self.slow[slow.owner]
         self._in_need.pop(slow.owner, None)
+        if not self.slow:
+            self._on_trial.clear()
+            self._trials.clear()
+            self._cleared.clear()
         self._line.extend(slow.line)
         slow.line.clear()
         self._admit()
@@ -486,6 +551,6 @@ class SharedPlaces:
             elif self.begin_now(work):
                 self._line.popleft()
                 turn.set_result(None)
-            else:
+            elif self._slow_owner(work) is None:
                 self.expect_late()
                 return

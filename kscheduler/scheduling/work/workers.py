@@ -244,7 +244,7 @@ class Workers:
         elif not (self.places.slow or self.places.beside):
             self.places.hold(attempt.queued)
             return await self._bind(attempt)
-        elif not self._is_slow(attempt.queued) and self.places.begin_now(attempt.queued):
+        elif not self._is_slow(attempt.queued) and self._takes_place(attempt.queued):
             return await self._bind(attempt)
         else:
             self._late.spawn(attempt.queued.key, self._bind_in_turn(attempt))
@@ -253,6 +253,10 @@ class Workers:
     def _is_slow(self, queued: QueuedPodInfo) -> bool:
         """Whether the pod is bound beside the places, or has begun so."""
         return self.places.is_slow(_namespace_of(queued)) or self.places.has_begun(queued)
+
+    def _takes_place(self, queued: QueuedPodInfo) -> bool:
+        """Whether the pod has begun in a place; it may have begun beside them."""
+        return self.places.begin_now(queued) and self.places.holds(queued)
 
     async def _bind_in_turn(self, attempt: Attempt) -> None:
         """Bind when there is a place, or a turn of a slow namespace. Its node is held meanwhile."""
@@ -294,7 +298,7 @@ class Workers:
     def _stands_in_line(self, queued: QueuedPodInfo) -> bool:
         """Whether the pod must wait undecided, since its namespace is slow and has no turn for it."""
         namespace = _namespace_of(queued)
-        if not self.places.is_slow(namespace):
+        if not self.places.is_slow_with_more(namespace):
             return False
         if self.standing.first(namespace) is None and self.places.begin_now(queued):
             return False
