@@ -5,7 +5,8 @@ that hang, or sleep before they are tried again, hold all places, and everybody 
 only while the work is *on time*. Work that is late gives its place back and goes on beside the places, and from then on
 its owner is *slow*:
 
-    begin   an owner that is not slow       takes a place, or waits in line for one
+    begin   an owner that is not slow       takes a place, or waits for one in line; each owner that waits gets one in
+                                            turn
             a slow owner                    goes beside the places, as long as it has a turn; more waits in a line of
                                             its own
     late    unanswered for longer than `LATE_FACTOR` times what the quickest work takes, within `LEAST_SECONDS` and
@@ -209,7 +210,8 @@ class SharedPlaces:
         """The same, counted."""
         self._cleared: dict[Hashable, float] = {}
         """Owners of which work was on time since some owner is slow, and when last, in that order."""
-        self._line: deque[_Waiting] = deque()
+        self._lines: dict[Hashable, deque[_Waiting]] = {}
+        """By owner, those that wait for a place: each owner that waits gets one in turn, the first is next."""
         self._recent: deque[float] = deque(maxlen=_RECENT)
         self._alarm: Alarm | None = None
 
@@ -250,8 +252,9 @@ class SharedPlaces:
         if not self._has_line(work) and self.begin_now(work):
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        slow = self._slow_owner(work)
-        line = self._line if slow is None else slow.line
+        owner = self._owner_of(work)
+        slow = self.slow.get(owner)
+        line = self._lines.setdefault(owner, deque()) if slow is None else slow.line
         line.append((work, turn))
         if slow is None:
             self.expect_late()
@@ -274,7 +277,7 @@ class SharedPlaces:
             if self.slow:
                 self._note_end(work, seconds, now)
             self._recent.append(seconds)
-            if self._line:
+            if self._lines:
                 self._admit()
             return True
         piece = self._beside.pop(id(work))
@@ -461,7 +464,7 @@ class SharedPlaces:
 
     def _has_line(self, work: Any) -> bool:
         slow = self._slow_owner(work)
-        return bool(self._line) if slow is None else bool(slow.line)
+        return bool(self._lines) if slow is None else bool(slow.line)
 
     def _slow_from_now(self, owner: Hashable) -> _Slow:
         slow = self.slow.get(owner)
@@ -532,25 +535,33 @@ class SharedPlaces:
             self._on_trial.clear()
             self._trials.clear()
             self._cleared.clear()
-        self._line.extend(slow.line)
-        slow.line.clear()
+        if slow.line:
+            self._lines.setdefault(slow.owner, deque()).extend(slow.line)
+            slow.line.clear()
         self._admit()
         self.on_turn(slow.owner)
 
     def _admit(self) -> None:
         """Those in line begin, as far as there is room. Whose owner is slow by now takes none."""
-        while self._line:
-            work, turn = self._line[0]
-            slow = self._slow_owner(work)
-            if turn.done():
-                self._line.popleft()
-            elif slow is not None:
-                self._line.popleft()
-                slow.line.append((work, turn))
+        while self._lines:
+            owner, line = next(iter(self._lines.items()))
+            work, turn = line[0]
+            slow = self.slow.get(owner)
+            if slow is not None:
+                del self._lines[owner]
+                slow.line.extend(line)
                 self._next_turn(slow)
-            elif self.begin_now(work):
-                self._line.popleft()
-                turn.set_result(None)
-            elif self._slow_owner(work) is None:
-                self.expect_late()
-                return
+                continue
+            if not turn.done():
+                if self.begin_now(work):
+                    turn.set_result(None)
+                elif owner in self.slow:
+                    continue  # it would have had too much on trial
+                else:
+                    self.expect_late()
+                    return
+                del self._lines[owner]
+                self._lines[owner] = line  # the others' turn
+            line.popleft()
+            if not line:
+                del self._lines[owner]

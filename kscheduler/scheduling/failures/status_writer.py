@@ -125,6 +125,10 @@ class StatusWriter:
         counts = self._sent, patches.unchanged, self._retried, self._dropped
         return StatusStatistics(len(patches), patches.classes, patches.sending, *counts)
 
+    def waiting(self, namespace: Hashable) -> int:
+        """How many patches of this namespace wait for its turn."""
+        return self._patches.count_aside(namespace)
+
     # --- reporting ----------------------------------------------------------------------------------------------------
 
     def report(self, pod: Pod, condition: Condition, note: str, nominated_node_name: str | None = None) -> None:
