@@ -273,7 +273,7 @@ class PendingPatches:
         if uid in self._namespaces:
             return self._leave_aside(uid)
         words = self._news.words.pop(uid, None) or self._texts.words.pop(uid, None)
-        return words or self._later.pop(uid, None) or self._behind.pop(uid, None)
+        return words or self._later.pop(uid, None) or (self._behind.pop(uid, None) if self._behind else None)
 
     def _bring_back(self, now: float) -> None:
         while self._due and self._due[0][0] <= now:
