@@ -64,15 +64,21 @@ def nonzero_requests(pod: Pod, resizing: Resizing, *, pod_level: bool) -> Reques
 
     With pod-level requests set (and used), a default applies only to resources that the whole pod does not request.
     """
+    return _rounded(_nonzero_nanos(pod, resizing, pod_level=pod_level))
+
+
+def _nonzero_nanos(pod: Pod, resizing: Resizing, *, pod_level: bool) -> Nanos:
     defaults = NONZERO_DEFAULTS
     if pod_level and pod.spec.resources is not None and supported_at_pod_level(pod.spec.resources.requests):
         plain = _pod_nanos(pod, resizing)
         defaults = {name: amount for name, amount in NONZERO_DEFAULTS.items() if name not in plain}
-    return _rounded(_pod_nanos(pod, resizing, pod_level=pod_level, defaults=defaults))
+    return _pod_nanos(pod, resizing, pod_level=pod_level, defaults=defaults)
 
 
 def _nonzero(pod: Pod, resizing: Resizing) -> tuple[int, int]:
-    presumed = nonzero_requests(pod, resizing, pod_level=True)
+    nanos = _nonzero_nanos(pod, resizing, pod_level=True)
+    # Two of perhaps thousands of resources: the others need not be rounded.
+    presumed = _rounded({name: nanos[name] for name in (CPU, MEMORY) if name in nanos})
     return presumed.get(CPU, 0), presumed.get(MEMORY, 0)
 
 
@@ -118,6 +124,10 @@ def _sums_of_like(pod: Pod, resizing: Resizing) -> _Sums | None:
     return sums
 
 
+_LONGEST_DOMAIN: Final = 253 - len("requests.")
+"""A quota's name puts that before it."""
+
+
 @lru_cache(maxsize=4096)
 def is_scalar(name: str) -> bool:
     """Whether a resource other than cpu, memory and ephemeral-storage is counted: extended, hugepages, volumes.
@@ -127,13 +137,12 @@ def is_scalar(name: str) -> bool:
     return name.startswith(("hugepages-", "attachable-volumes-")) or "kubernetes.io/" in name or is_extended(name)
 
 
-@lru_cache(maxsize=4096)
 def is_extended(name: str) -> bool:
     """Whether it is an extended resource: it has its own domain and is not a quota name."""
     prefix, slash, local = name.partition("/")
     if not slash or "kubernetes.io/" in name or name.startswith("requests."):
         return False
-    return bool(prefix) and bool(local) and "/" not in local and len("requests." + prefix) <= 253 and len(local) <= 63
+    return bool(prefix) and bool(local) and "/" not in local and len(prefix) <= _LONGEST_DOMAIN and len(local) <= 63
 
 
 def is_counted(name: str) -> bool:
