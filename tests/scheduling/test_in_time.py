@@ -16,16 +16,18 @@ from kscheduler.api.core import Pod
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.cluster.topology import CountColumn
+from kscheduler.framework.decision_time import DECISION_TIME, DecisionEndedError
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.pod_match import PodMatch
-from kscheduler.framework.status import DECISION_TIME, Code, DecisionEndedError, Fault
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.framework.status import Code, Fault
 from kscheduler.informers.transform import default_transform
 from kscheduler.plugins.in_tree import registry
 from kscheduler.plugins.node_affinity import NodeAffinity
 from kscheduler.scheduling import in_time
-from kscheduler.scheduling.in_time import schedule_in_time
+from kscheduler.scheduling.in_time import TimedCycles
 from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.scheduling.supervision.alarm import ALARM
+from kscheduler.scheduling.supervision.alarm import ALARM, InDecision
 from kscheduler.state.row_check import row_fault
 from tests.builders import Tree, make_node, make_pod, pod_tree
 from tests.scheduling.around import ReportedFailures
@@ -57,7 +59,8 @@ class World:
         """A decision as the service makes it; nothing is assumed."""
         assembly = self.assembly
         engine = assembly.scheduler.engines[NAME]
-        return schedule_in_time(REAL_CLOCK, assembly.profiles[NAME], PodInfo(pod), assembly.cache, engine=engine)
+        cycles = TimedCycles(REAL_CLOCK, assembly.cache, assembly.queue.costly_tried)
+        return cycles.schedule(QueuedPodInfo(PodInfo(pod)), assembly.profiles[NAME], engine=engine)
 
     def decisions(self) -> list[tuple[str, str, tuple[str, ...]]]:
         """What is decided about a pod of each shape, one after the other; each stays where it was put."""
@@ -110,7 +113,7 @@ class CutAt:
         self.lines = 0
 
     def __call__(self, frame: FrameType, event: str, _argument: Any) -> "Callable[..., Any]":
-        if event == "line" and in_time._may_end(frame):
+        if event == "line" and in_time._find(frame) is InDecision.MAY_END:
             self.lines += 1
             if self.lines == self.number:
                 raise DecisionEndedError
@@ -219,10 +222,14 @@ def test_in_virtual_time_no_decision_is_ended() -> None:
     """What is rehearsed or replayed comes out the same on a slow machine."""
     world = World()
     assembly, began = world.assembly, []
-    profile, pod = assembly.profiles[NAME], PodInfo(make_pod("pod"))
+    profile, pod = assembly.profiles[NAME], QueuedPodInfo(PodInfo(make_pod("pod")))
+    cycles = TimedCycles(VirtualClock(), assembly.cache, began.append)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(ALARM, "begin_decision", lambda *given: began.append(given))
-        assert schedule_in_time(VirtualClock(), profile, pod, assembly.cache).node_name
+        patched.setattr(ALARM, "is_watching", False)
+        patched.setattr(ALARM, "watch_decisions", began.append)
+        assert cycles.schedule(pod, profile).node_name
+        pod.overruns = 1
+        assert cycles.schedule(pod, profile).node_name
     assert not began
 
 
@@ -235,7 +242,7 @@ def test_a_pod_that_was_ended_waits_longer_each_time_and_is_reported(monkeypatch
     def over(*given: Any, **named: Any) -> SchedulingRecord:
         return in_time._ended(assembly.profiles[NAME], PodInfo(pod), assembly.cache, 0.08)
 
-    monkeypatch.setattr("kscheduler.scheduling.attempt.attempt.schedule_in_time", over)
+    monkeypatch.setattr(TimedCycles, "schedule", over)
     assembly.pod_handler.on_add(pod, initial=False)
     for overruns, seconds in ((1, 10), (2, 20), (3, 40)):
         now = assembly.clock.time()

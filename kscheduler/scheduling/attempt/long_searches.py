@@ -43,10 +43,6 @@ class LongSearches:
         self._judge = judge
         self._turn = asyncio.Lock()
 
-    def patience_for(self, pod: PodInfo) -> Patience | None:
-        """The patience of a pod's cycle; `None` if nothing in it can take long."""
-        return patience_for(pod, self._context)
-
     async def decide(self, attempt: Attempt) -> bool:
         """Search and decide: the attempt's record is the decision, in this instant; act before any await.
 
