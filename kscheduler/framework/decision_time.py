@@ -40,7 +40,8 @@ class DecisionTime:
 
     def __init__(self) -> None:
         self.pod: PodUnderDecision | None = None
-        """Whom it is about; `None` between decisions. Read by the watchdog, if the decision never returns."""
+        """Whom it is about; `None` between decisions: who decides takes it away. Read by the watchdog, if the decision
+        never returns."""
         self.has_begun = False
         """Whether any decision has begun since the timer has last found none."""
         self.seconds = 0.0
@@ -52,7 +53,8 @@ class DecisionTime:
         self.is_up = False
         """Its time is used up, but the timer found it in the middle of the state: it ends at the state's next door."""
         self.interrupts = 0
-        """How often the timer has ended it. More than once, if something between has caught that."""
+        """How often the timer has ended it; if at all, its answer is worth nothing. More than once, if something between
+        has caught that."""
 
     def begin(self, pod: PodUnderDecision, seconds: float) -> None:
         """A decision begins. What the last one has left does not concern it."""
@@ -67,11 +69,6 @@ class DecisionTime:
         """The larger of what is left of wall-clock time without plugins' calls, and of processor time."""
         began = wall if self.wall_began is None else self.wall_began
         return max(began + self.seconds - wall, self.processor_began + self.seconds - processor)
-
-    def end(self) -> bool:
-        """It has returned. Whether it was ended before; then its answer is worth nothing."""
-        self.pod, self.is_up = None, False
-        return self.interrupts > 0
 
 
 DECISION_TIME: Final = DecisionTime()

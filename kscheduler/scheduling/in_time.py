@@ -209,8 +209,8 @@ class TimedCycles:
         except DecisionEndedError:
             pass
         finally:
-            was_ended = DECISION_TIME.end()
-        if record is not None and not was_ended:
+            DECISION_TIME.pod, DECISION_TIME.is_up = None, False
+        if record is not None and not DECISION_TIME.interrupts:
             return record
         if engine is not None:
             engine.forget_all()

@@ -124,7 +124,7 @@ class TopologyCounts:
 
     def _selecting(self, held: TermsOfOneKind, pod: PodInfo) -> Sequence[HeldTerm]:
         """The terms that select the pod; an unknown namespace counts as one without labels, as upstream."""
-        if not len(held):
+        if not held.terms:
             return ()
         self._fit()
         return held.selecting(pod, self._namespaces.of(pod.namespace) or _NO_LABELS)
