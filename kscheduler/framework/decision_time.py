@@ -53,8 +53,8 @@ class DecisionTime:
         self.is_up = False
         """Its time is used up, but the timer found it in the middle of the state: it ends at the state's next door."""
         self.interrupts = 0
-        """How often the timer has ended it; if at all, its answer is worth nothing. More than once, if something between
-        has caught that."""
+        """How often the timer has ended it; if at all, its answer is worth nothing. More than once, if something has
+        caught that."""
 
     def begin(self, pod: PodUnderDecision, seconds: float) -> None:
         """A decision begins. What the last one has left does not concern it."""

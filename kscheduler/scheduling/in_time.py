@@ -101,10 +101,11 @@ _PURE: Final = frozenset(
 class GroupBudget:
     """The time for the decisions about all members of a pod group in one trial: for so long it holds the event loop."""
 
-    __slots__ = ("costly_left", "left", "seconds")
+    __slots__ = ("costly_left", "has_overrun", "left", "seconds")
 
     def __init__(self, *, has_overrun: bool) -> None:
         """`has_overrun`: the last attempt at the group was ended."""
+        self.has_overrun = has_overrun
         self.seconds = GROUP_AGAIN_SECONDS if has_overrun else GROUP_SECONDS
         self.left = self.seconds
         self.costly_left = COSTLY_SECONDS
@@ -140,13 +141,16 @@ class TimedCycles:
         """
         pod = queued.pod
         if not (queued.overruns or pod.is_costly):
-            return self._run(LONGEST_SECONDS, profile, pod, stopwatch, sampler, engine, answers, None, patience)
-        began = thread_time()
-        budget = COSTLY_SECONDS
-        record = self._run(budget, profile, pod, stopwatch, sampler, None, answers, None, patience, is_watched=True)
-        if self._is_timed:
-            self._costly_tried(thread_time() - began)
-        return record
+            seconds = LONGEST_SECONDS
+            record = self._run(seconds, profile, pod, stopwatch, sampler, engine, answers, None, patience)
+        else:
+            seconds, began = COSTLY_SECONDS, thread_time()
+            record = self._run(
+                seconds, profile, pod, stopwatch, sampler, None, answers, None, patience, is_watched=True
+            )
+            if self._is_timed:
+                self._costly_tried(thread_time() - began)
+        return record if record is not None else _ended(profile, pod, self._cache, shown_seconds(seconds))
 
     def schedule_member(
         self,
@@ -162,22 +166,28 @@ class TimedCycles:
         patience: Patience | None = None,
     ) -> SchedulingRecord:
         """The same for a member of a group, within what is left for all of them."""
-        is_costly, left = pod.is_costly, min(budget.left, LONGEST_SECONDS)
+        record, began, is_costly, left = None, thread_time(), pod.is_costly, min(budget.left, LONGEST_SECONDS)
         if is_costly:
             left, engine = min(left, budget.costly_left), None
-        if left <= 0:
-            return _ended(profile, pod, self._cache, COSTLY_SECONDS if is_costly else budget.seconds)
-        began = thread_time()
-        record = self._run(
-            left, profile, pod, stopwatch, sampler, engine, answers, within, patience, group, is_watched=True
-        )
+        if left > 0:
+            record = self._run(
+                left, profile, pod, stopwatch, sampler, engine, answers, within, patience, group, is_watched=True
+            )
         if self._is_timed:
             seconds = thread_time() - began
             budget.left -= seconds
-            if is_costly:
-                budget.costly_left -= seconds
+            budget.costly_left -= seconds if is_costly else 0.0
+            if is_costly or budget.has_overrun:
                 self._costly_tried(seconds)
-        return record
+        if record is not None:
+            return record
+        if is_costly and budget.costly_left <= 0:
+            shown = f"{shown_seconds(COSTLY_SECONDS)} (for those members of its group that cost much)"
+        elif budget.left <= 0:
+            shown = f"{shown_seconds(budget.seconds)} (for all members of its group)"
+        else:
+            shown = shown_seconds(LONGEST_SECONDS)
+        return _ended(profile, pod, self._cache, shown)
 
     def _run(
         self,
@@ -193,8 +203,8 @@ class TimedCycles:
         group: CycleOfGroup | None = None,
         *,
         is_watched: bool = False,
-    ) -> SchedulingRecord:
-        """`is_watched`: the time counts from now on, and not from when the timer finds the decision."""
+    ) -> SchedulingRecord | None:
+        """`None`: it was ended. `is_watched`: the time counts from now on, and not from when the timer finds it."""
         cache = self._cache
         if not self._is_timed:
             return schedule(profile, pod, cache, stopwatch, sampler, engine, answers, within, patience, group)
@@ -214,15 +224,15 @@ class TimedCycles:
             return record
         if engine is not None:
             engine.forget_all()
-        return _ended(profile, pod, cache, seconds)
+        return None
 
 
-def _ended(profile: Profile, pod: PodInfo, cache: Cache, seconds: float) -> SchedulingRecord:
+def _ended(profile: Profile, pod: PodInfo, cache: Cache, shown: str) -> SchedulingRecord:
     """The record of a decision that was ended. What was found until then is not used, whatever it is."""
     record = SchedulingRecord(pod, profile.name, num_all_nodes=len(cache.nodes))
     text = (
-        f"{DECISION_ENDED} after {shown_seconds(seconds)} of processor time, so that others need "
-        f"not wait for it: {largest_parts(pod.pod)}"
+        f"{DECISION_ENDED} after {shown} of processor time, so that others need not wait for it: "
+        f"{largest_parts(pod.pod)}"
     )
     record.status = error(text, fault=Fault.OVER_BUDGET)
     record.nominated_node_name = ""

@@ -1,9 +1,12 @@
 """A decision that takes too long is ended: its pod fails alone, and nothing else can tell."""
 
+import importlib.util
 import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
 from types import FrameType, FunctionType
 from typing import Any
 
@@ -156,6 +159,72 @@ def test_wherever_a_decision_is_ended_later_ones_are_as_if_it_had_never_begun(sh
         assert world.decisions() == expected, f"ended at line {number} of {counting.lines}, when all was known"
 
 
+# --- where a decision may be left -------------------------------------------------------------------------------------
+
+
+def in_a_decision(module: str, monkeypatch: pytest.MonkeyPatch) -> InDecision:
+    """Where a signal finds the decision that interrupts a function of this module, called by a filter."""
+    found: list[InDecision] = []
+
+    def look() -> None:
+        found.append(in_time._find(sys._getframe()))
+
+    inner = FunctionType(look.__code__, {**globals(), "__name__": module}, closure=look.__closure__)
+
+    def filters(self: object, cycle: object, pod: PodInfo, nodes: object, rows: object) -> None:
+        inner()
+
+    outer = as_if_in("kscheduler.plugins.node_affinity", filters)
+    with monkeypatch.context() as patched:
+        patched.setattr(NodeAffinity, "filter", outer)
+        _world_to_look_at().judge(make_pod("pod", nodeSelector={"disk": "ssd"}))
+    (where,) = set(found)
+    return where
+
+
+@cache
+def _world_to_look_at() -> World:
+    return World()
+
+
+def is_there(name: str) -> bool:
+    """Whether a module exists, or a package, whose name ends with a dot here."""
+    spec = importlib.util.find_spec(name.removesuffix("."))
+    return spec is not None and (spec.submodule_search_locations is not None) == name.endswith(".")
+
+
+@pytest.mark.parametrize("name", in_time._KEEPERS)
+def test_between_two_statements_of_what_keeps_something_no_decision_ends(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert is_there(name), "it was moved, and guards nothing here"
+    assert name.startswith(in_time._ROOMS), "no decision ends there anyway"
+    assert in_a_decision(name + "any" if name.endswith(".") else name, monkeypatch) is InDecision.BETWEEN
+
+
+@pytest.mark.parametrize("name", in_time._ROOMS)
+def test_in_the_rooms_that_decide_a_decision_may_end(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert is_there(name), "it was moved, and no decision ends there"
+    expected = InDecision.BETWEEN if name.startswith(in_time._KEEPERS) else InDecision.MAY_END
+    assert in_a_decision(f"{name}any", monkeypatch) is expected
+
+
+def test_outside_of_decisions_nothing_is_ended() -> None:
+    assert in_time._find(sys._getframe()) is InDecision.ELSEWHERE
+
+
+KEPT_AS_A_WHOLE = ("kscheduler.framework.nodes.node_table", "kscheduler.plugins.policies.node_cost")
+"""Modules with a bounded table that need no guard: what they put into it is complete, and they do so in one step."""
+
+
+def test_modules_with_a_table_of_their_own_are_guarded() -> None:
+    root = Path(in_time.__file__).parents[2]
+    for file in sorted((root / "kscheduler").rglob("*.py")):
+        module = ".".join(file.relative_to(root).with_suffix("").parts)
+        if module.startswith(in_time._ROOMS) and "from kscheduler.bounded." in file.read_text():
+            assert module.startswith(in_time._KEEPERS) or module in KEPT_AS_A_WHOLE, module
+
+
 # --- with the real timer ----------------------------------------------------------------------------------------------
 
 
@@ -218,10 +287,19 @@ def test_who_asks_the_state_again_and_again_is_ended_at_its_door(monkeypatch: py
     assert len(asked) < 40
 
 
+def test_whoever_decides_about_waiting_pods_does_so_in_time() -> None:
+    """Pods alone, groups, extenders, searches, resizes: each cycle of theirs has the one budget."""
+    scheduling = Path(in_time.__file__).parent
+    own = "from kscheduler.scheduling.cycle.schedule import schedule"
+    deciding = [*(scheduling / "attempt").glob("*.py"), scheduling / "resize_attempts.py"]
+    assert [file.name for file in deciding if own in file.read_text()] == []
+    assert sum("TimedCycles" in file.read_text() for file in deciding) == 4
+
+
 def test_in_virtual_time_no_decision_is_ended() -> None:
     """What is rehearsed or replayed comes out the same on a slow machine."""
     world = World()
-    assembly, began = world.assembly, []
+    assembly, began = world.assembly, list[Any]()
     profile, pod = assembly.profiles[NAME], QueuedPodInfo(PodInfo(make_pod("pod")))
     cycles = TimedCycles(VirtualClock(), assembly.cache, began.append)
     with pytest.MonkeyPatch.context() as patched:
@@ -240,7 +318,7 @@ def test_a_pod_that_was_ended_waits_longer_each_time_and_is_reported(monkeypatch
     pod = world.known["default/strange"] = make_pod("strange", nodeSelector={"disk": "ssd"})
 
     def over(*given: Any, **named: Any) -> SchedulingRecord:
-        return in_time._ended(assembly.profiles[NAME], PodInfo(pod), assembly.cache, 0.08)
+        return in_time._ended(assembly.profiles[NAME], PodInfo(pod), assembly.cache, "80ms")
 
     monkeypatch.setattr(TimedCycles, "schedule", over)
     assembly.pod_handler.on_add(pod, initial=False)
