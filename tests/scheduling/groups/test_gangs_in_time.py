@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kscheduler.aio.clock import VirtualClock
+from kscheduler.framework.decision_time import DECISION_ENDED
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.plugins.node_affinity import NodeAffinity
@@ -62,8 +63,10 @@ async def test_a_gang_has_one_budget_for_all_its_members_and_a_smaller_one_next_
         assert first <= 2 + 0.1 / SLOW_SECONDS
         assert world.where("large-0") == BACKOFF
         assert {queued_of(world, f"large-{number}").overruns for number in range(MEMBERS)} == {1}
-        (message,) = {note for _, condition, note in world.reported.reports if "ended" in note}
-        assert "100ms (for all members of its group) of processor time" in message
+        messages = [condition.message for _, condition, _ in world.reported.reports if condition.type == "PodScheduled"]
+        assert len(messages) == MEMBERS
+        assert all("100ms (for all members of its group) of processor time" in message for message in messages)
+        assert any(message.startswith(DECISION_ENDED) for message in messages), "the next leader reads that"
         await world.pass_seconds(8)
         assert len(judged) == first, "its back-off is that of what has taken too long"
         await world.pass_seconds(30)
