@@ -16,7 +16,7 @@ members take together.
 All are processor time of this thread: a machine that is busy with something else ends nobody's decision.
 
 Where a decision may be ended is the difficulty. Nothing is assumed before the cycle has returned, but on the way it
-fills tables that outlive it. `_find` looks at the frames from the innermost outwards up to the cycle's own:
+fills tables that outlive it. `_may_end` looks at the frames from the innermost outwards up to the cycle's own:
 
     the innermost of kscheduler's     must not be of a module that keeps something (`_KEEPERS`): between two of its
                                       statements a table may be half changed
@@ -81,7 +81,6 @@ _KEEPERS: Final = (
     "kscheduler.framework.nodes.per_taint_set",
     "kscheduler.framework.nodes.sparse",
     "kscheduler.framework.pods.affinity_terms",
-    "kscheduler.framework.pods.requests",
     "kscheduler.plugins.default_preemption.budgets",
     "kscheduler.plugins.default_preemption.remembered",
     "kscheduler.plugins.dynamic_resources.",
@@ -241,18 +240,29 @@ def _ended(profile: Profile, pod: PodInfo, cache: Cache, shown: str) -> Scheduli
 
 def _find(interrupted: FrameType | None) -> InDecision:
     """Where a signal has interrupted this thread, and whether the cycle may be left there."""
-    frame, is_innermost, may_end = interrupted, True, True
+    if _may_end(interrupted):
+        return InDecision.MAY_END
+    frame = interrupted
+    while frame is not None:
+        if frame.f_code is schedule.__code__:
+            return InDecision.BETWEEN
+        frame = frame.f_back
+    return InDecision.ELSEWHERE
+
+
+def _may_end(interrupted: FrameType | None) -> bool:
+    frame, is_innermost = interrupted, True
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         if not module.startswith(_OWN):
             library = module.partition(".")[0]
-            # The interrupted one may hold a lock: `functools.cached_property` has one in Python 3.11.
-            may_end = may_end and library in _PURE and (frame is not interrupted or library == "numpy")
+            if library not in _PURE or (frame is interrupted and library != "numpy"):
+                return False  # the interrupted one may hold a lock: `functools.cached_property` has one in Python 3.11
         elif frame.f_code is schedule.__code__:
-            # Between two statements of its own there is nothing to win.
-            return InDecision.MAY_END if may_end and not is_innermost else InDecision.BETWEEN
+            return not is_innermost  # between two statements of its own there is nothing to win
+        elif not module.startswith(_ROOMS) or (is_innermost and module.startswith(_KEEPERS)):
+            return False
         else:
-            is_kept = not module.startswith(_ROOMS) or (is_innermost and module.startswith(_KEEPERS))
-            may_end, is_innermost = may_end and not is_kept, False
+            is_innermost = False
         frame = frame.f_back
-    return InDecision.ELSEWHERE
+    return False

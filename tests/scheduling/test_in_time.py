@@ -5,7 +5,6 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 from types import FrameType, FunctionType
 from typing import Any
@@ -116,7 +115,7 @@ class CutAt:
         self.lines = 0
 
     def __call__(self, frame: FrameType, event: str, _argument: Any) -> "Callable[..., Any]":
-        if event == "line" and in_time._find(frame) is InDecision.MAY_END:
+        if event == "line" and in_time._may_end(frame):
             self.lines += 1
             if self.lines == self.number:
                 raise DecisionEndedError
@@ -177,14 +176,9 @@ def in_a_decision(module: str, monkeypatch: pytest.MonkeyPatch) -> InDecision:
     outer = as_if_in("kscheduler.plugins.node_affinity", filters)
     with monkeypatch.context() as patched:
         patched.setattr(NodeAffinity, "filter", outer)
-        _world_to_look_at().judge(make_pod("pod", nodeSelector={"disk": "ssd"}))
+        World(nodes=1).judge(make_pod("pod", nodeSelector={"disk": "ssd"}))
     (where,) = set(found)
     return where
-
-
-@cache
-def _world_to_look_at() -> World:
-    return World()
 
 
 def is_there(name: str) -> bool:
@@ -213,7 +207,11 @@ def test_outside_of_decisions_nothing_is_ended() -> None:
     assert in_time._find(sys._getframe()) is InDecision.ELSEWHERE
 
 
-KEPT_AS_A_WHOLE = ("kscheduler.framework.nodes.node_table", "kscheduler.plugins.policies.node_cost")
+KEPT_AS_A_WHOLE = (
+    "kscheduler.framework.nodes.node_table",
+    "kscheduler.framework.pods.requests",
+    "kscheduler.plugins.policies.node_cost",
+)
 """Modules with a bounded table that need no guard: what they put into it is complete, and they do so in one step."""
 
 
@@ -390,6 +388,10 @@ GIANTS: dict[str, Tree] = {
     "6,000 required affinity terms": _pod_terms("podAffinity", "required", "DoesNotExist"),
     "6,000 preferred terms": _pod_terms("podAffinity", "preferred", "DoesNotExist"),
     "20,000 resources": {"requests": {f"example.com/{key}": "1" for key in _keys(20_000)}},
+    "30,000 resources, each of another amount": {
+        "requests": {f"a.b/{number:x}": str(number + 1) for number in range(30_000)}
+    },
+    "90,000 resources that no scheduler counts": {"requests": dict.fromkeys([f"{n:x}" for n in range(90_000)], "1")},
     "20,000 tolerations": {"tolerations": [{"key": key, "operator": "Exists"} for key in _keys(20_000)]},
     "30,000 labels": {"labels": dict.fromkeys(_keys(30_000), "x")},
     "6,000 spread constraints": {

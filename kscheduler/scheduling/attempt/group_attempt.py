@@ -168,7 +168,9 @@ class GroupAttempts:
         rest, consultation.rest = consultation.rest, None
         if rest is not None:
             async with self._search_turn:
-                while not rest.run(SLICE_SECONDS):  # noqa: ASYNC110  # work, and a turn for others
+                members = consultation.group.members.values()
+                # Work, and a turn for others; until all are gone: then nobody needs what is found.
+                while not (all(map(self._skipping.why_let_go, members)) or rest.run(SLICE_SECONDS)):  # noqa: ASYNC110
                     await asyncio.sleep(0)
         if consultation.extenders is not None:
             await consultation.answers.ask(consultation.extenders, consultation.pods, self._turns)
