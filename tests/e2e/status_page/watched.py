@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Self
+from uuid import uuid4
 
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from tests.controlplane import kscheduler_process, kubeconfig
@@ -48,9 +49,12 @@ class StoredCluster:
         self._loop.close()
 
     def put(self, collection: str, trees: Iterable[Tree]) -> None:
-        """Store objects: no admission, no validation."""
+        """Store objects: no admission, no validation. They get a uid where they have none, as the server gives them."""
         version, kind = _KINDS[collection]
-        values = [{"apiVersion": version, "kind": kind, **tree} for tree in trees]
+        values = [
+            {**tree, "apiVersion": version, "kind": kind, "metadata": {"uid": str(uuid4()), **tree["metadata"]}}
+            for tree in trees
+        ]
 
         async def store() -> None:
             for at, value in enumerate(values):
