@@ -146,6 +146,7 @@ class APIClient:
     def allow(self, max_connections: int) -> None:
         """Bound requests in flight by another number."""
         self._room.places = max_connections
+        self.places.room_grew()
 
     def statistics(self) -> RESTStatistics:
         """Counts of requests and answers since the start."""

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
+from kscheduler.framework.nodes.trial_table import TrialTable
 from kscheduler.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, NOT_JUDGED, FilterPlugin, ScorePlugin
 from kscheduler.framework.plugin_answers import NotCalledError, PartialAnswerError, probes, text_of, with_place
 from kscheduler.framework.plugin_listener import PluginListener
@@ -198,8 +199,8 @@ def _found_among_all(
     Whose fault it is must not depend on which nodes earlier filters have left: a class's columns ask about all of them.
     """
     every = nodes.rows()
-    if len(every) == len(rows):
-        return None  # it has been asked about all of them
+    if len(every) == len(rows) or isinstance(nodes, TrialTable):
+        return None  # it has been asked about all of them; a dry run of a preemption is about its own rows alone
     try:
         found = Answered(_codes_of(plugin, state, pod, nodes, every), np.ones(len(every), dtype=np.bool_))
     except PluginFailure as failure:
