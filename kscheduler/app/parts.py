@@ -135,6 +135,7 @@ class Parts:
             clock=self.clock,
             may_be_absent=(DEVICE_TAINT_RULES,),
             views=earlier.views if earlier is not None else None,
+            holds_room=lambda uid: self.assembly.cache.is_assumed(uid),  # noqa: PLW0108  it comes after the informers
         )
         self.catch_up = CatchUp(self.client, self.informers, PODS, self.clock)
         self.api_server_monitor = APIServerMonitor(self.reachability, self.event_client, self.informers, self.clock)
