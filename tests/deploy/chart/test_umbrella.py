@@ -1,4 +1,4 @@
-"""The chart as a dependency of another one, by Helm's conventions: `condition`, `global`, aliases, `null` for a default."""
+"""The chart as a dependency of another one, by Helm's conventions: `condition`, `global`, `null` for a default."""
 
 import shutil
 from collections.abc import Iterator
@@ -121,7 +121,8 @@ def test_values_that_are_null_render_alone_and_together(tmp_path: Path, paths: l
 @pytest.mark.parametrize("path", SECTIONS)
 def test_a_section_that_is_null_is_as_if_nobody_had_spoken_of_it(tmp_path: Path, path: str) -> None:
     *parents, name = path.split(".")
-    inside = values = {}
+    values: dict[str, Any] = {}
+    inside = values
     for parent in parents:
         inside[parent] = {}
         inside = inside[parent]
