@@ -4,7 +4,7 @@ The problem: what a plugin answers depends on what users write. A label that nob
 makes it slow, and neither may stop the pods of another namespace. But a plugin that answers nobody must not be called
 for each of a hundred thousand pods. The idea is the circuit breaker's:
 
-             nothing right in between: STRIKES pods of SEVERAL namespaces failed, or ALONE_PODS of one
+             nothing right in between: STRIKES pods of SEVERAL namespaces failed
     CLOSED -----------------------------------------------------------------------> OPEN <----+
       ^                                                                              |        | the call failed:
       |                                                after the back-off, or soon   |        | back-off doubled
@@ -14,8 +14,7 @@ for each of a hundred thousand pods. The idea is the circuit breaker's:
 "Nothing right in between" is judged at one extension point, over all pods: as long as the plugin answers anybody
 there, each failure is its pod's own (a right answer counts for `ANSWERS_SECONDS`). An answer that is
 kept and used for another pod (`scheduling.classes`) is one, too: without new pods of new classes the plugin may not be
-called for hours. Where all pods are of one namespace, it takes more of them (`ALONE_PODS`, of several controllers, over
-`ALONE_SECONDS`): nobody else is harmed by mistake, as the first pod of another namespace ends the back-off. While the
+called for hours. What the pods of one namespace do, however many, opens nothing: their user wrote them. While the
 circuit is open, the profile is another one (`scheduling.quarantined_profiles`, where the word is quarantine).
 
 In HALF_OPEN one call decides. It is made for a pod of a namespace that has not failed since the circuit opened, if one
@@ -42,10 +41,6 @@ STRIKES: Final = 3
 """So many pods must have failed, or calls of one namespace run over their budget."""
 SEVERAL: Final = 2
 """So many namespaces must these pods be of."""
-ALONE_PODS: Final = 20
-"""So many pods must have failed if all of them are of one namespace."""
-ALONE_SECONDS: Final = 300.0
-"""So long must they have failed, with no right answer for anybody."""
 FIRST_BACKOFF_SECONDS: Final = 10.0
 LONGEST_BACKOFF_SECONDS: Final = 300.0
 GRACE_SECONDS: Final = 10.0
@@ -86,38 +81,31 @@ class Caller(NamedTuple):
     namespace: str
     uid: str
     """Of the pod, or a pod group's name."""
-    owner: str = ""
-    """UID of the pod's controller; empty without one."""
 
 
 @dataclass(slots=True)
 class _Streak:
     """Failures at one extension point without a right answer in between."""
 
-    began: float
     uids: set[str] = field(default_factory=set)
     namespaces: set[str] = field(default_factory=set)
-    owners: set[str] = field(default_factory=set)
 
     def add(self, caller: Caller) -> None:
         """A pod has failed. Bounded: a few pods stand for all."""
-        if len(self.uids) < ALONE_PODS:
+        if len(self.uids) < STRIKES:
             self.uids.add(caller.uid)
         if len(self.namespaces) < SEVERAL:
             self.namespaces.add(caller.namespace)
-        if len(self.owners) < SEVERAL:
-            self.owners.add(caller.owner)
 
-    def says_all_fail(self, last: Caller, now: float) -> str:
+    def says_all_fail(self, last: Caller) -> str:
         """For whom it has failed, if that is enough to take the plugin for one that answers nobody; else empty."""
         if len(self.uids) < STRIKES:
             return ""
         if last.namespace == NOBODY:  # `refresh`, which is about no pod, counts by its calls
             return f"for {STRIKES} calls in a row"
-        if len(self.namespaces) >= SEVERAL:
-            return f"for {STRIKES} pods of {SEVERAL} namespaces or more and answered none in between"
-        is_alone = len(self.uids) >= ALONE_PODS and len(self.owners) >= SEVERAL and now - self.began >= ALONE_SECONDS
-        return f"for {ALONE_PODS} pods or more, all there were in {ALONE_SECONDS:.0f} s," if is_alone else ""
+        if len(self.namespaces) < SEVERAL:
+            return ""
+        return f"for {STRIKES} pods of {SEVERAL} namespaces or more and answered none in between"
 
 
 @dataclass(slots=True)
@@ -223,12 +211,10 @@ class Circuit:
         if point in _KEPT_POINTS and self._kept_seen.get(point, 0) != self.kept_answers:
             self._kept_seen[point], self._last_answers[point], streak = self.kept_answers, now, None
         if streak is None:
-            streak = self._streaks[point] = _Streak(now)
+            streak = self._streaks[point] = _Streak()
         streak.add(caller)
         answered = self._last_answers.get(point)
-        opened_for = (
-            "" if answered is not None and now - answered < ANSWERS_SECONDS else streak.says_all_fail(caller, now)
-        )
+        opened_for = "" if answered is not None and now - answered < ANSWERS_SECONDS else streak.says_all_fail(caller)
         if opened_for:
             self.opened_for = opened_for
             self._open(point, streak.namespaces, streak.uids)

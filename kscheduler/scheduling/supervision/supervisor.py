@@ -245,8 +245,7 @@ _STREAK_OF: Final = {"RemovePod": "AddPod"}
 def _caller(pod: PodInfo | None, overrun: TimeBudgetError | None, numbers: Iterator[int]) -> Caller | None:
     """Whose failure it is; `None`: nobody's. What is about no pod counts where it holds up everybody."""
     if pod is not None:
-        owners = pod.pod.metadata.owner_references
-        return Caller(pod.namespace, pod.uid, owners[0].uid if owners else "")
+        return Caller(pod.namespace, pod.uid)
     if overrun is None:
         return None
     caller = overrun.caller

@@ -17,7 +17,6 @@ from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.per_node import PerNodeFactory
 from kscheduler.framework.plugin import Plugin, Source
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.scheduling.supervision.circuit import ALONE_PODS, ALONE_SECONDS, State
 from tests.builders import make_node, make_pod
 from tests.scheduling.runtime.plugin_cluster import PluginCluster
 
@@ -188,47 +187,4 @@ async def test_a_node_that_takes_too_long_holds_the_namespace_back_and_quarantin
                 await cluster.settle()
             assert len(cluster.writer.bound) == 30
             assert sum(cluster.observations.plugin_overruns.values()) < 10
-            assert cluster.assembly.quarantines() == []
-
-
-@pytest.mark.parametrize("policy", ["Ignore", "Fallback"])
-async def test_where_there_is_one_namespace_who_answers_nobody_in_it_is_taken_out_in_the_end(policy: str) -> None:
-    cluster = cluster_of("filter", onFailure=policy)
-    owners = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"r{n}", "uid": f"r{n}"} for n in range(2)]
-    for number in range(NODES):
-        cluster.cache.update_node(make_node(f"node-{number}", metadata={"annotations": {"cost": "free"}}))
-    pods = [
-        make_pod(f"p{n}", uid=f"p{n}", metadata={"ownerReferences": [owners[n % 2]]}, requests={"cpu": "1m"})
-        for n in range(ALONE_PODS)
-    ]
-    with structlog.testing.capture_logs():
-        cluster.add(*pods)
-        async with cluster.running():
-            await cluster.advance(ALONE_SECONDS - 60)
-            assert cluster.assembly.quarantines() == []
-            for _ in range(20):
-                await cluster.advance(31.0)
-            (found,) = cluster.assembly.quarantines()
-            assert "all there were in 300 s" in found.message
-            assert len(cluster.writer.bound) == len(pods), "they are placed without it"
-
-
-async def test_a_pod_of_another_namespace_is_placed_soon_whatever_the_only_other_one_did() -> None:
-    cluster = cluster_of("filter")
-    owners = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"r{n}", "uid": f"r{n}"} for n in range(2)]
-    pods = [
-        make_pod(f"p{n}", uid=f"p{n}", labels={"rank": "x"}, metadata={"ownerReferences": [owners[n % 2]]})
-        for n in range(ALONE_PODS)
-    ]
-    with structlog.testing.capture_logs():
-        cluster.add(*pods)
-        async with cluster.running():
-            for _ in range(40):
-                await cluster.advance(31.0)
-            assert [found.state for found in cluster.assembly.quarantines()] == [State.OPEN]
-            cluster.add(pod_of("sound", "another"))
-            cluster.workers.wake()
-            await cluster.settle()
-            await cluster.advance(1.5)
-            assert "another/sound" in cluster.writer.bound
             assert cluster.assembly.quarantines() == []
