@@ -28,6 +28,7 @@ from kscheduler.simulation.objects.access import reviews as access_reviews
 from kscheduler.simulation.objects.access import roles as access
 from kscheduler.simulation.objects.registry import ObjectRegistry, WriteOptions
 from kscheduler.simulation.objects.store import Record
+from kscheduler.simulation.rules.warnings import warnings_of
 from kscheduler.simulation.typed.decoding import json_type
 
 _log = logging.getLogger(__name__)
@@ -136,6 +137,7 @@ class Handlers:
         warnings = field_validation.check_body(path.resource, body, request.query)
         options = write_options(request.query)
         record = self._registry.create(path.resource, path.namespace, body, options)
+        warnings += warnings_of(path.resource, None, record.value)
         return self._object(request, path, record, 201, warnings)
 
     def _review(self, request: web.BaseRequest, path: ResourcePath, body: Object) -> web.Response:
@@ -156,13 +158,21 @@ class Handlers:
         body = await self._typed_body(request, path)
         warnings = field_validation.check_body(path.resource, body, request.query)
         options = write_options(request.query)
+        old = self._registry.get(path.resource, path.namespace, path.name)
         arguments = (path.resource, path.namespace, path.name, body, options, path.subresource)
-        return self._object(request, path, self._registry.update(*arguments), 200, warnings)
+        record = self._registry.update(*arguments)
+        if not path.subresource:
+            warnings += warnings_of(path.resource, old.value, record.value)
+        return self._object(request, path, record, 200, warnings)
 
     async def _patch(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
         patch = patching.read_patch(await bodies.read(request), request.headers.get("Content-Type", ""))
+        old = self._registry.store.get(path.resource.collection, path.namespace, path.name)
         outcome = patching.patch_object(self._registry, path, patch, write_options(request.query), request.query)
-        return self._object(request, path, outcome.record, 201 if outcome.created else 200, outcome.warnings)
+        warnings = outcome.warnings
+        if not path.subresource:
+            warnings += warnings_of(path.resource, old.value if old else None, outcome.record.value)
+        return self._object(request, path, outcome.record, 201 if outcome.created else 200, warnings)
 
     async def _delete(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
         body = bodies.decode_object(await bodies.read(request), request.headers.get("Content-Type", ""))

@@ -27,14 +27,16 @@ from kscheduler.simulation.kinds.field_rules import bad_value, required
 from kscheduler.simulation.kinds.resources import (
     COMPOSITE_POD_GROUPS,
     NAMESPACES,
+    NODES,
     POD_GROUPS,
     PODS,
+    SERVICES,
     USUAL,
     ServedKinds,
     ServedResource,
 )
 from kscheduler.simulation.kinds.shapes import check_shape, without_nulls
-from kscheduler.simulation.objects import admission, event_views
+from kscheduler.simulation.objects import admission, event_views, service_addresses
 from kscheduler.simulation.objects.defaults import objects as defaults
 from kscheduler.simulation.objects.defaults.devices import stamp_taints
 from kscheduler.simulation.objects.deletion import Deletion
@@ -83,6 +85,8 @@ class ObjectRegistry:
         self.store = store
         self.now = now
         self.deletion = Deletion(store, now)
+        self.taints_new_nodes = False
+        """Whether a new node is tainted as not ready. A node controller must be there to take the taint off again."""
         self._random = random_source or random.Random()
         self._has_composites = COMPOSITE_POD_GROUPS in kinds.resources
         for resource, value in admission.initial_objects():
@@ -99,7 +103,7 @@ class ObjectRegistry:
         self, resource: ServedResource, namespace: str, body: Object, options: WriteOptions = NO_OPTIONS
     ) -> Record:
         """Store a new object; returns its record (not stored under dry run). Raises 400, 403, 404, 409 or 422."""
-        value = self._new_object(resource, namespace, body)
+        value = self._new_object(resource, namespace, body, dry_run=options.dry_run)
         name = value["metadata"]["name"]
         admission.admit_namespace(self.store, resource, value)
         try:
@@ -111,6 +115,10 @@ class ObjectRegistry:
                 admission.admit_priority(self.store, resource, value)
                 admission.admit_account(self.store, value)
                 admission.admit_runtime_class(self.store, value)
+            if resource is NODES and self.taints_new_nodes:
+                admission.admit_node(value)
+            if resource is SERVICES:
+                service_addresses.allocate(self.store, value, dry_run=options.dry_run)
             validation.check_create(resource, value, has_composites=self._has_composites)
         except _UNREADABLE as error:
             raise validation.malformed(resource, error) from error
@@ -155,7 +163,11 @@ class ObjectRegistry:
         new = {**without_nulls(body), "metadata": dict(body["metadata"])}
         new["apiVersion"], new["kind"] = resource.group_version, resource.kind
         try:
+            if resource is SERVICES and not subresource:
+                service_addresses.keep_allocated(old, new)
             defaults.on_update(resource, old, new, subresource)
+            if resource is SERVICES and not subresource:
+                service_addresses.allocate(self.store, new, dry_run=options.dry_run)
             stamp_taints(resource, new, timestamp(self.now()))
             validation.check_update(resource, old, new, subresource)
             event_views.complete(resource, new)
@@ -179,7 +191,7 @@ class ObjectRegistry:
         self.deletion.note_owners(resource, record, previous)
         return record
 
-    def _new_object(self, resource: ServedResource, namespace: str, body: Object) -> Object:
+    def _new_object(self, resource: ServedResource, namespace: str, body: Object, *, dry_run: bool) -> Object:
         check_shape(body)
         value = {**without_nulls(body), "apiVersion": resource.group_version, "kind": resource.kind}
         metadata = value["metadata"] = dict(value.get("metadata") or {})
@@ -189,8 +201,9 @@ class ObjectRegistry:
             self._set_namespace(metadata, namespace)
         else:
             metadata.pop("namespace", None)
-        if metadata.get("resourceVersion"):
-            # The real server answers 500 without a reason, although the client is at fault.
+        if metadata.get("resourceVersion") and not dry_run:
+            # The real server's storage says so, which a dry run does not reach: 500 without a reason, although the
+            # client is at fault.
             raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         self._set_identity(resource, metadata)
         return value

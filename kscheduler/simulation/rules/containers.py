@@ -146,7 +146,7 @@ def _ports_of_host_network(containers: Iterable[Object], path: str) -> list[Fiel
         rules.bad_value(f"{path}[{place}].ports[{number}].hostPort", port.get("hostPort", 0), reason)
         for place, container in enumerate(containers)
         for number, port in enumerate(container.get("ports") or ())
-        if port.get("hostPort", 0) != port.get("containerPort")
+        if port.get("hostPort") and port["hostPort"] != port.get("containerPort")
     ]
 
 

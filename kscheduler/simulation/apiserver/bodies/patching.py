@@ -116,7 +116,7 @@ def patch_object(
     if record is None:
         raise not_found(path.resource.plural, path.resource.group, path.name)
     current = event_views.shown(path.resource, record.value)
-    patched = merged(current, patch, merge_schema.fields_of(path.resource.kind))
+    patched = merged(current, patch, merge_schema.fields_of(path.resource.kind, path.resource.group_version))
     _check_identity(path, current, patched)
     shown = patch.content if patch.type == bodies.STRATEGIC_PATCH else None
     warnings = field_validation.check_patched(path.resource, patched, query, shown)
@@ -162,6 +162,7 @@ def _apply(
         current, applied, options.field_manager, registry.now(), force=options.force, subresource=path.subresource
     )
     if record is None:
+        outcome["metadata"].pop("resourceVersion", None)  # one that nothing has is not asked for, unlike in a POST
         created = registry.create(path.resource, path.namespace, outcome, options)
         return PatchOutcome(created, created=True, warnings=warnings)
     return PatchOutcome(registry.replace(path.resource, record, outcome, options, path.subresource), warnings=warnings)
