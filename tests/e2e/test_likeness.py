@@ -8,7 +8,7 @@ import pytest
 from tests.controlplane.rest import Api
 from tests.e2e.conftest import create_namespace
 from tests.e2e.servers import Server
-from tests.simulation.likeness import stored
+from tests.simulation.likeness import requests, stored
 from tests.simulation.likeness.exchanges import NAMESPACE, Answer, Recording, Request, Row, Send, outcome
 
 
@@ -32,7 +32,13 @@ def sender(api: Api) -> Send:
 
 
 @pytest.mark.kubernetes_1_36("the answers were recorded from the API server of 1.36")
-@pytest.mark.parametrize(("rows", "recording"), [pytest.param(stored.ROWS, "stored", id="stored objects")])
+@pytest.mark.parametrize(
+    ("rows", "recording"),
+    [
+        pytest.param(stored.ROWS, "stored", id="stored objects"),
+        pytest.param(requests.ROWS, "requests", id="verbs, media types, bodies"),
+    ],
+)
 async def test_both_servers_answer_as_recorded(
     server: Server, request: pytest.FixtureRequest, rows: Sequence[Row], recording: str
 ) -> None:

@@ -163,7 +163,7 @@ class Discovery:
         """The document of this path. Raises 404 or 405."""
         path = request.path.rstrip("/") or "/"
         if request.method not in {"GET", "HEAD"}:
-            raise no_such_path() if request.method == "POST" else method_not_allowed()
+            raise method_not_allowed() if self._is_document(path) else no_such_path()
         if path in _HEALTH or path.rpartition("/")[0] in _HEALTH:
             return web.Response(text="ok")
         if path in {"/api", "/apis"} and wants_aggregated_discovery(request.headers.get("Accept", "")):
@@ -173,6 +173,10 @@ class Discovery:
             return web.Response(headers={"Content-Type": _OPENAPI_V2})
         body = self._encoded(path)
         return web.Response(body=body, content_type="application/json")
+
+    def _is_document(self, path: str) -> bool:
+        known = path == "/" or path in self._documents or path.startswith("/openapi/")
+        return known or path in _HEALTH or path.rpartition("/")[0] in _HEALTH
 
     def _encode_document(self, path: str) -> bytes:
         if path == "/":

@@ -68,6 +68,7 @@ class EmbeddedAPIServer:
         """
         self.store = ObjectStore(history_limit)
         self.registry = ObjectRegistry(self.store, now, random.Random(seed), kinds)
+        self.registry.has_comparisons = kinds.has_comparisons
         self.faults = Faults(seed or 0)
         self.watches = Watches(self.registry, self.faults, bookmark_seconds)
         self.faults.drop_watches = self.watches.streams.drop

@@ -3,9 +3,10 @@
 /api/v1/namespaces/default/pods/p1/binding      namespaced, with a subresource
 /api/v1/namespaces/default/status               a namespace's subresource
 /apis/apps/v1/deployments                       all namespaces
+/api/v1/watch/namespaces/default/pods           a watch, as long ago
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from kscheduler.simulation.kinds.resources import BY_PATH, NAMESPACES, ServedResource
@@ -19,6 +20,8 @@ class ResourcePath:
     namespace: str = ""
     name: str = ""
     subresource: str = ""
+    is_watch: bool = False
+    """Whether the path itself asks for a watch: `/api/v1/watch/pods`, the old form of `?watch=1`."""
 
 
 @lru_cache(maxsize=8192)
@@ -33,6 +36,9 @@ def parse_path(path: str) -> ResourcePath | None:
 
 
 def _within(group: str, version: str, parts: list[str]) -> ResourcePath | None:
+    if parts[0] == "watch" and len(parts) > 1:
+        watched = _within(group, version, parts[1:])
+        return replace(watched, is_watch=True) if watched and not watched.subresource else None
     namespace = ""
     if parts[0] == "namespaces" and len(parts) > 2 and parts[2] not in NAMESPACES.subresources:
         namespace, parts = parts[1], parts[2:]

@@ -287,6 +287,8 @@ class ServedKinds:
     release: str = RELEASE
     """`gitVersion` of /version."""
     resources: tuple[ServedResource, ...] = RESOURCES
+    has_comparisons: bool = False
+    """Whether tolerations may compare numbers (`Gt`, `Lt`): TaintTolerationComparisonOperators, off by default."""
 
     def group_versions(self) -> dict[tuple[str, str], list[ServedResource]]:
         """Resources by (group, version), core first, in table order."""
@@ -312,7 +314,7 @@ def served_kinds(version: str, is_enabled: Callable[[str], bool]) -> ServedKinds
     number = _as_numbers(version)
     later = tuple(r for r in LATER if _as_numbers(r.since) <= number and (not r.gate or is_enabled(r.gate)))
     release = RELEASE if version == VERSION else f"v{version}.0"
-    return ServedKinds(release, (*RESOURCES, *later))
+    return ServedKinds(release, (*RESOURCES, *later), is_enabled("TaintTolerationComparisonOperators"))
 
 
 def _as_numbers(version: str) -> tuple[int, ...]:

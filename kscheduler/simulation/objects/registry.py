@@ -89,6 +89,8 @@ class ObjectRegistry:
         """Whether a new node is tainted as not ready. A node controller must be there to take the taint off again."""
         self._random = random_source or random.Random()
         self._has_composites = COMPOSITE_POD_GROUPS in kinds.resources
+        self.has_comparisons = True
+        """Whether tolerations may compare numbers; a server sets it by the gate TaintTolerationComparisonOperators."""
         for resource, value in admission.initial_objects():
             self.create(resource, "", value)
 
@@ -119,7 +121,8 @@ class ObjectRegistry:
                 admission.admit_node(value)
             if resource is SERVICES:
                 service_addresses.allocate(self.store, value, dry_run=options.dry_run)
-            validation.check_create(resource, value, has_composites=self._has_composites)
+            has = {"has_composites": self._has_composites, "has_comparisons": self.has_comparisons}
+            validation.check_create(resource, value, **has)
         except _UNREADABLE as error:
             raise validation.malformed(resource, error) from error
         # Storage is what notices a name that is taken, so a bad object is refused for what is wrong with it.
@@ -233,10 +236,7 @@ class ObjectRegistry:
                 f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
             )
         if resource.namespaced and metadata.setdefault("namespace", namespace) != namespace:
-            given = metadata["namespace"]
-            raise bad_request(
-                f"the namespace of the object ({given}) does not match the namespace on the URL ({namespace})"
-            )
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
     def _check_preconditions(self, resource: ServedResource, record: Record, metadata: Object) -> None:
         name = record.value["metadata"]["name"]

@@ -194,7 +194,20 @@ def _resource(field: str, name: str, amount: Any) -> list[FieldCause]:
     causes += rules.amount(field, amount)
     if is_extended(name) and quantity.milli_value(amount) % 1000:
         causes.append(rules.bad_value(field, amount, "must be an integer"))
+    if name.startswith(_HUGE_PAGES) and not _is_whole_pages(name.removeprefix(_HUGE_PAGES), amount):
+        reason = f"{amount} is not positive integer multiple of {name}"
+        causes.append(rules.bad_value(field, str(amount), reason))
     return causes
+
+
+def _is_whole_pages(size: str, amount: Any) -> bool:
+    """Whether the amount is a multiple of the page size, which the resource's name says: `2Mi`."""
+    try:
+        page = quantity.milli_value(size)
+    except quantity.QuantityError:
+        return False
+    whole = -(-quantity.milli_value(amount) // 1000) * 1000  # rounded up to whole bytes, as Go's Value()
+    return page > 0 and page % 1000 == 0 and whole % page == 0
 
 
 def is_extended(name: str) -> bool:

@@ -92,6 +92,16 @@ _TEMPLATES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
+DEPRECATED: Mapping[str, str] = MappingProxyType(
+    {"endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"}
+)
+"""Kinds that the server warns about whatever is asked of them."""
+ORPHANED_PODS = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "propagationPolicy=Orphan to suppress this warning"
+)
+
+
 def warnings_of(resource: ServedResource, old: Object | None, new: Object) -> tuple[str, ...]:
     """The warnings about an object that was written over `old`, or is new (None)."""
     key = resource.key
@@ -370,14 +380,8 @@ def _account(value: Object, old: Object | None) -> Iterator[str]:
         yield f"metadata.annotations[{_MOUNTABLE_SECRETS}]: {text}"
 
 
-def _endpoints(value: Object, old: Object | None) -> Iterator[str]:
-    del value, old
-    yield "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
-
-
 _OTHERS: Mapping[str, Callable[[Object, Object | None], Iterator[str]]] = MappingProxyType(
     {
-        "endpoints": _endpoints,
         "nodes": _node,
         "persistentvolumeclaims": _claim,
         "persistentvolumes": _volume,

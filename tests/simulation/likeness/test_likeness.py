@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from tests.simulation.likeness import stored
+from tests.simulation.likeness import requests, stored
 from tests.simulation.likeness.exchanges import NAMESPACE, Answer, Recording, Request, Row, Send, outcome
 
 
@@ -35,7 +35,13 @@ def decoded(body: bytes) -> Any:
         return body.decode(errors="replace")
 
 
-@pytest.mark.parametrize(("rows", "recording"), [pytest.param(stored.ROWS, "stored", id="stored objects")])
+@pytest.mark.parametrize(
+    ("rows", "recording"),
+    [
+        pytest.param(stored.ROWS, "stored", id="stored objects"),
+        pytest.param(requests.ROWS, "requests", id="verbs, media types, bodies"),
+    ],
+)
 async def test_the_embedded_server_answers_as_recorded(send: Send, rows: Sequence[Row], recording: str) -> None:
     expected = Recording(recording).read()
     assert [row.name for row in rows] == list(expected)
