@@ -21,9 +21,16 @@ from kscheduler.simulation.apiserver.listing import list_page
 from kscheduler.simulation.apiserver.negotiation import AnswerForm, form_of
 from kscheduler.simulation.apiserver.rendering import encode, render_object, render_page
 from kscheduler.simulation.apiserver.watch_handler import Watches
-from kscheduler.simulation.kinds.api_errors import ApiError, Object, bad_request, method_not_allowed, no_such_path
-from kscheduler.simulation.kinds.request_path import ResourcePath, parse_path
-from kscheduler.simulation.kinds.resources import JOBS, NAMESPACES, PODS, USUAL, ServedKinds, ServedResource
+from kscheduler.simulation.kinds.api_errors import (
+    ApiError,
+    Object,
+    bad_request,
+    method_not_allowed,
+    no_such_path,
+    unsupported_media_type,
+)
+from kscheduler.simulation.kinds.request_path import ResourcePath, parse_path, parse_with
+from kscheduler.simulation.kinds.resources import JOBS, PODS, USUAL, ServedKinds, ServedResource
 from kscheduler.simulation.kinds.selectors import parse_selection
 from kscheduler.simulation.objects import subresources
 from kscheduler.simulation.objects.access import reviews as access_reviews
@@ -75,12 +82,16 @@ class Handlers:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request; errors become Status objects here."""
-        path = parse_path(request.path)
+        path = self._path_of(request.path)
         warning = DEPRECATED.get(path.resource.key) if path is not None else None
         response = await self._answered(request, path)
         if warning and response.status not in {405, 415} and not response.prepared:
             _warned(response, (warning,))
         return response
+
+    def _path_of(self, path: str) -> ResourcePath | None:
+        parsed = parse_path(path)
+        return parsed if parsed is not None else parse_with(path, self._registry.kinds.at)
 
     async def _answered(self, request: web.BaseRequest, path: ResourcePath | None) -> web.StreamResponse:
         try:
@@ -93,7 +104,7 @@ class Handlers:
             return respond_error(ApiError(500, "InternalError", message))
 
     async def _route(self, request: web.BaseRequest, path: ResourcePath | None) -> web.StreamResponse:
-        if path is None or path.resource.key not in self._served:
+        if path is None or not (path.resource.is_custom or path.resource.key in self._served):
             return self._discovery.answer(request)
         if path.is_watch:
             if request.method not in {"GET", "HEAD"} or "watch" not in path.resource.verbs:
@@ -126,9 +137,10 @@ class Handlers:
         if resource.verbs == ("create",) and path.name:
             raise no_such_path()
         found = verbs.get(method)
-        # A namespaced object is written in its namespace; namespaces are deleted one by one.
+        # A namespaced object is written in its namespace; some kinds are deleted one by one.
         is_elsewhere = resource.namespaced and not path.namespace and method != "GET"
-        if found is None or (not path.name and (is_elsewhere or (resource is NAMESPACES and method == "DELETE"))):
+        is_singly = method == "DELETE" and "deletecollection" not in resource.verbs
+        if found is None or (not path.name and (is_elsewhere or is_singly)):
             raise method_not_allowed()
         if resource.verbs == ("create",) and method != "POST":
             raise method_not_allowed()
@@ -161,7 +173,7 @@ class Handlers:
             name = (body.get("metadata") or {}).get("name", "")
             field_validation.check_sent(field_validation.BINDING, body, path.namespace, name)
             return self._bound(request, path, name, body)
-        if path.resource.kind in access_reviews.REVIEWS:
+        if path.resource.verbs == ("create",) and path.resource.kind in access_reviews.REVIEWS:
             return self._review(request, path, body)
         warnings = field_validation.check_body(path.resource, body, request.query)
         options = write_options(request.query)
@@ -197,6 +209,8 @@ class Handlers:
 
     async def _patch(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
         patch = patching.read_patch(await bodies.read(request), request.headers.get("Content-Type", ""))
+        if path.resource.is_custom and patch.type == bodies.STRATEGIC_PATCH:
+            raise unsupported_media_type("", (bodies.JSON_PATCH, bodies.MERGE_PATCH, bodies.APPLY_PATCH))
         old = self._registry.store.get(path.resource.collection, path.namespace, path.name)
         outcome = patching.patch_object(self._registry, path, patch, write_options(request.query), request.query)
         warnings = outcome.warnings

@@ -8,7 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from kscheduler.simulation.kinds.api_errors import Object
-from kscheduler.simulation.kinds.resources import ServedKinds, ServedResource
+from kscheduler.simulation.kinds.kind_table import KindTable
+from kscheduler.simulation.kinds.resources import ServedResource
 from kscheduler.simulation.typed import api_types
 from kscheduler.simulation.typed.api_types import ApiField, ApiType, JsonForm, type_of_resource
 
@@ -172,14 +173,17 @@ def _operation(resource: ServedResource, method: str, action: str) -> Object:
     return operation
 
 
-def document(kinds: ServedKinds, path: str) -> Object | None:
+def document(kinds: KindTable, path: str) -> Object | None:
     """The index, or the document of a path below /openapi/v3; None for any other path."""
     prefixes = {
         f"apis/{group}/{version}" if group else f"api/{version}": resources
         for (group, version), resources in kinds.group_versions().items()
     }
     if path == "/openapi/v3":
-        index = {prefix: {"serverRelativeURL": f"/openapi/v3/{prefix}?hash=embedded"} for prefix in prefixes}
+        index = {
+            prefix: {"serverRelativeURL": f"/openapi/v3/{prefix}?hash=embedded{kinds.generation}"}
+            for prefix in prefixes
+        }
         return {"paths": index}
     resources = prefixes.get(path.removeprefix("/openapi/v3/"))
     if resources is None:

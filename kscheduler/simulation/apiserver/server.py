@@ -76,7 +76,10 @@ class EmbeddedAPIServer:
         self.faults.resume_watches = self.watches.streams.resume
         self.faults.expire_history = self.store.compact
         self._handlers = Handlers(
-            self.registry, self.watches, Discovery(kinds, partial(openapi.document, kinds)), kinds
+            self.registry,
+            self.watches,
+            Discovery(self.registry.kinds, partial(openapi.document, self.registry.kinds)),
+            kinds,
         )
         self._proxy = ServiceProxy(self.store)
         self._gate = FaultGate(self.faults, self._handle)

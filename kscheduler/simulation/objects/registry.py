@@ -24,8 +24,10 @@ from kscheduler.simulation.kinds.api_errors import (
 )
 from kscheduler.simulation.kinds.durations import timestamp
 from kscheduler.simulation.kinds.field_rules import bad_value, required
+from kscheduler.simulation.kinds.kind_table import KindTable
 from kscheduler.simulation.kinds.resources import (
     COMPOSITE_POD_GROUPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
     NAMESPACES,
     NODES,
     POD_GROUPS,
@@ -36,11 +38,11 @@ from kscheduler.simulation.kinds.resources import (
     ServedResource,
 )
 from kscheduler.simulation.kinds.shapes import check_shape, without_nulls
-from kscheduler.simulation.objects import admission, event_views, service_addresses
+from kscheduler.simulation.objects import admission, custom_resources, event_views, service_addresses
 from kscheduler.simulation.objects.defaults import objects as defaults
 from kscheduler.simulation.objects.defaults.devices import stamp_taints
 from kscheduler.simulation.objects.deletion import Deletion
-from kscheduler.simulation.objects.store import ObjectStore, Record
+from kscheduler.simulation.objects.store import Change, ChangeType, ObjectStore, Record
 from kscheduler.simulation.objects.validation import objects as validation
 from kscheduler.simulation.patches import field_managers
 
@@ -84,7 +86,10 @@ class ObjectRegistry:
     ) -> None:
         self.store = store
         self.now = now
-        self.deletion = Deletion(store, now)
+        self.kinds = KindTable(kinds)
+        """The kinds that are served now."""
+        self.deletion = Deletion(store, now, self.kinds)
+        store.subscribe(CUSTOM_RESOURCE_DEFINITIONS.collection, self._see_definition)
         self.taints_new_nodes = False
         """Whether a new node is tainted as not ready. A node controller must be there to take the taint off again."""
         self._random = random_source or random.Random()
@@ -123,6 +128,8 @@ class ObjectRegistry:
                 service_addresses.allocate(self.store, value, dry_run=options.dry_run)
             has = {"has_composites": self._has_composites, "has_comparisons": self.has_comparisons}
             validation.check_create(resource, value, **has)
+            if resource is CUSTOM_RESOURCE_DEFINITIONS:
+                custom_resources.establish(value, timestamp(self.now()))
         except _UNREADABLE as error:
             raise validation.malformed(resource, error) from error
         # Storage is what notices a name that is taken, so a bad object is refused for what is wrong with it.
@@ -135,6 +142,18 @@ class ObjectRegistry:
         if resource is NAMESPACES and not options.dry_run:
             self._furnish(name)
         return record
+
+    def _see_definition(self, change: Change) -> None:
+        """Serve what a definition defines; with a definition all its objects go."""
+        name = change.key[1]
+        if change.type is not ChangeType.DELETED:
+            self.kinds.define(name, custom_resources.resources_of(change.record.value))
+            return
+        for resource in custom_resources.resources_of(change.record.value)[:1]:
+            for namespace, own in list(self.store.collection(resource.collection).records):
+                if self.store.get(resource.collection, namespace, own) is not None:
+                    self.deletion.delete(resource, namespace, own)
+        self.kinds.define(name, ())
 
     def _furnish(self, namespace: str) -> None:
         for resource, value in admission.companions(namespace):
@@ -173,6 +192,8 @@ class ObjectRegistry:
                 service_addresses.allocate(self.store, new, dry_run=options.dry_run)
             stamp_taints(resource, new, timestamp(self.now()))
             validation.check_update(resource, old, new, subresource)
+            if resource is CUSTOM_RESOURCE_DEFINITIONS and not subresource:
+                custom_resources.establish(new, timestamp(self.now()))
             event_views.complete(resource, new)
         except _UNREADABLE as error:
             raise validation.malformed(resource, error) from error

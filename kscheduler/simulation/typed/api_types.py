@@ -205,5 +205,7 @@ def type_of_kind(group: str, version: str, kind: str) -> ApiType | None:
 
 
 def type_of_resource(resource: ServedResource) -> ApiType | None:
-    """The struct of a served kind."""
+    """The struct of a served kind; None if its objects are stored as they are."""
+    if resource.is_plain:
+        return None
     return type_of_kind(resource.group, resource.version, resource.kind)

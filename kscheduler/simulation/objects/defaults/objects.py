@@ -48,6 +48,10 @@ def on_create(resource: ServedResource, value: Object) -> None:
     metadata = value["metadata"]
     if resource.has_generation:
         metadata["generation"] = 1
+    if resource.is_plain:
+        if "status" in resource.subresources:
+            value.pop("status", None)
+        return
     if resource.kind in _TEMPLATE_KINDS:
         workload_defaults.fill_new(value)
         _default_template(value)
@@ -251,6 +255,10 @@ def on_update(resource: ServedResource, old: Object, new: Object, subresource: s
         _CREATE[resource.key](new)
     if "status" in resource.subresources:
         _keep(old, new, "status")
+    if resource.is_plain:
+        if resource.has_generation and _content(old) != _content(new):
+            new["metadata"]["generation"] = int(old["metadata"].get("generation", 0)) + 1
+        return
     if resource.key == "pods":
         pod_defaults.default_pod(new["spec"])
         _keep_assigned_fields(old["spec"], new["spec"])
@@ -263,6 +271,11 @@ def on_update(resource: ServedResource, old: Object, new: Object, subresource: s
         new["spec"] = old.get("spec", {})
     if resource.has_generation and old.get("spec") != new.get("spec"):
         new["metadata"]["generation"] = int(old["metadata"].get("generation", 0)) + 1
+
+
+def _content(value: Object) -> Object:
+    """What counts as a change of an object that is stored as it is."""
+    return {name: part for name, part in value.items() if name not in {"metadata", "status", "apiVersion"}}
 
 
 def _keep_metadata(old: Object, new: Object) -> None:

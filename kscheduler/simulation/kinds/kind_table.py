@@ -1,0 +1,66 @@
+"""The kinds that a server has now: those of its release, and those that CustomResourceDefinitions add and take away."""
+
+from kscheduler.simulation.kinds.resources import (
+    BY_GROUP_KIND,
+    BY_KEY,
+    BY_PATH,
+    ServedKinds,
+    ServedResource,
+    by_group,
+    by_group_version,
+)
+
+
+class KindTable:
+    """Kinds by what a request, a collection or an owner reference says of them."""
+
+    def __init__(self, kinds: ServedKinds) -> None:
+        self.release = kinds.release
+        self.generation = 0
+        """Grows with each change; documents that are made from the table are as old as theirs."""
+        self._own = kinds.resources
+        self._served = frozenset((one.group, one.version, one.plural) for one in kinds.resources)
+        self._defined: dict[str, tuple[ServedResource, ...]] = {}
+        self._by_path: dict[tuple[str, str, str], ServedResource] = {}
+        self._by_key: dict[str, ServedResource] = {}
+        self._by_group_kind: dict[tuple[str, str], ServedResource] = {}
+
+    @property
+    def resources(self) -> tuple[ServedResource, ...]:
+        """All kinds, in the order of discovery."""
+        return (*self._own, *(one for resources in self._defined.values() for one in resources))
+
+    def define(self, name: str, resources: tuple[ServedResource, ...]) -> None:
+        """Serve the versions of a definition, instead of those that it had; none to serve it no more."""
+        if self._defined.get(name, ()) == resources:
+            return
+        if resources:
+            self._defined[name] = resources
+        else:
+            del self._defined[name]
+        self.generation += 1
+        defined = [one for known in self._defined.values() for one in known]
+        self._by_path = {(one.group, one.version, one.plural): one for one in defined}
+        self._by_key = {one.key: one for one in reversed(defined)}
+        self._by_group_kind = {(one.group_version, one.kind): one for one in defined}
+
+    def at(self, group: str, version: str, plural: str) -> ServedResource | None:
+        """The kind of a path, if it is served."""
+        place = (group, version, plural)
+        return BY_PATH[place] if place in self._served else self._by_path.get(place)
+
+    def of_collection(self, key: str) -> ServedResource:
+        """The kind of a collection; also of one whose definition has just gone. Raises KeyError."""
+        return BY_KEY[key] if key in BY_KEY else self._by_key[key]
+
+    def of_reference(self, group_version: str, kind: str) -> ServedResource | None:
+        """The kind that an owner reference names."""
+        return BY_GROUP_KIND.get((group_version, kind)) or self._by_group_kind.get((group_version, kind))
+
+    def group_versions(self) -> dict[tuple[str, str], list[ServedResource]]:
+        """Resources by (group, version), core first, in table order."""
+        return by_group_version(self.resources)
+
+    def groups(self) -> dict[str, dict[str, list[ServedResource]]]:
+        """Resources by group and version; the first version of a group is the preferred one."""
+        return by_group(self.resources)
