@@ -255,7 +255,7 @@ async def pods_are_counted_as_entities(world: World) -> None:
 
 @story("kscheduler_status_classes_pending")
 async def a_class_of_parked_pods_is_judged_anew(world: World) -> None:
-    world.server.faults.add(InjectedFault("delay", method="PATCH", path="*/status", seconds=0.2))
+    world.server.faults.add(InjectedFault("delay", method="PATCH", path="*/status", seconds=0.1))
     members = [f"p{number}" for number in range(30)]
     for name in members:
         put(world.server, "pods", pod_tree(name, requests={"cpu": "50"}))
