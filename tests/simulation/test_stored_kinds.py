@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from kscheduler.simulation.kinds.resources import RESOURCES, ServedResource
+from kscheduler.simulation.kinds.resources import OTHER_VERSIONS, RESOURCES, ServedResource
 from tests.simulation.cluster_client import Client
 
-PLAIN = [resource for resource in RESOURCES if resource.is_plain]
+PLAIN = [resource for resource in (*RESOURCES, *OTHER_VERSIONS) if resource.is_plain]
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"

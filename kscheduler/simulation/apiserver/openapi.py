@@ -93,6 +93,8 @@ class _Document:
             return name
         schema: Object = {"type": "object"}
         self.schemas[name] = schema
+        if struct.form is JsonForm.ANY:
+            schema["x-kubernetes-preserve-unknown-fields"] = True
         if struct.key in descriptions():
             schema["description"] = descriptions()[struct.key]
         schema["properties"] = {

@@ -1,5 +1,6 @@
 """The kinds that a server has now: those of its release, and those that CustomResourceDefinitions add and take away."""
 
+from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.kinds.resources import (
     BY_GROUP_KIND,
     BY_KEY,
@@ -9,6 +10,30 @@ from kscheduler.simulation.kinds.resources import (
     by_group,
     by_group_version,
 )
+
+
+def resources_of(definition: Object) -> tuple[ServedResource, ...]:
+    """The kinds of a definition: one for each version that is served, the stored one first."""
+    spec = definition["spec"]
+    names = spec["names"]
+    served = [version for version in spec.get("versions") or () if version.get("served")]
+    return tuple(
+        ServedResource(
+            spec["group"],
+            version["name"],
+            names["plural"],
+            names["kind"],
+            namespaced=spec.get("scope") == "Namespaced",
+            short_names=tuple(names.get("shortNames") or ()),
+            categories=tuple(names.get("categories") or ()),
+            subresources=("status",) if "status" in (version.get("subresources") or {}) else (),
+            has_generation=True,
+            is_plain=True,
+            is_custom=True,
+            has_versions=len(served) > 1,
+        )
+        for version in sorted(served, key=lambda one: not one.get("storage"))
+    )
 
 
 class KindTable:
@@ -30,14 +55,18 @@ class KindTable:
         """All kinds, in the order of discovery."""
         return (*self._own, *(one for resources in self._defined.values() for one in resources))
 
-    def define(self, name: str, resources: tuple[ServedResource, ...]) -> None:
-        """Serve the versions of a definition, instead of those that it had; none to serve it no more."""
+    def define(self, definition: Object) -> None:
+        """Serve the versions of a CustomResourceDefinition, instead of those that it had."""
+        self._set(definition["metadata"]["name"], resources_of(definition))
+
+    def forget(self, definition: Object) -> None:
+        """Serve them no more."""
+        self._set(definition["metadata"]["name"], ())
+
+    def _set(self, name: str, resources: tuple[ServedResource, ...]) -> None:
         if self._defined.get(name, ()) == resources:
             return
-        if resources:
-            self._defined[name] = resources
-        else:
-            del self._defined[name]
+        self._defined[name] = resources
         self.generation += 1
         defined = [one for known in self._defined.values() for one in known]
         self._by_path = {(one.group, one.version, one.plural): one for one in defined}

@@ -235,16 +235,6 @@ _ADMISSION = "admissionregistration.k8s.io/v1"
 _EXTENSIONS = {"categories": ("api-extensions",), **_PLAIN}
 _STORED = (
     _namespaced("v1", "podtemplates", "PodTemplate", **_PLAIN),
-    _namespaced(
-        "autoscaling/v1",
-        "horizontalpodautoscalers",
-        "HorizontalPodAutoscaler",
-        short_names=("hpa",),
-        categories=_ALL,
-        subresources=_STATUS,
-        is_plain=True,
-        has_versions=True,
-    ),
     _cluster(
         "apiextensions.k8s.io/v1",
         "customresourcedefinitions",
@@ -301,10 +291,24 @@ LATER = (
 )
 """Kinds that later releases serve."""
 
+OTHER_VERSIONS = (
+    _namespaced(
+        "autoscaling/v1",
+        "horizontalpodautoscalers",
+        "HorizontalPodAutoscaler",
+        short_names=("hpa",),
+        categories=_ALL,
+        subresources=_STATUS,
+        is_plain=True,
+        has_versions=True,
+    ),
+)
+"""Versions that are served beside the preferred one, from the same collection."""
+
 RESOURCES = (*_CORE, *_WORKLOADS, *_POLICIES, *_STORAGE, *_DEVICES, *_ACCESS, *_REVIEWS, *_NETWORK, *_MORE, *_STORED)
 """The kinds that are always served, in the order of discovery."""
 
-KNOWN = (*RESOURCES, *LATER)
+KNOWN = (*RESOURCES, *OTHER_VERSIONS, *LATER)
 BY_KEY = MappingProxyType({resource.key: resource for resource in reversed(KNOWN)})
 """The first version of each kind."""
 BY_GROUP_KIND = MappingProxyType({(resource.group_version, resource.kind): resource for resource in KNOWN})
@@ -348,7 +352,7 @@ class ServedKinds:
 
     release: str = RELEASE
     """`gitVersion` of /version."""
-    resources: tuple[ServedResource, ...] = RESOURCES
+    resources: tuple[ServedResource, ...] = (*RESOURCES, *OTHER_VERSIONS)
     has_comparisons: bool = False
     """Whether tolerations may compare numbers (`Gt`, `Lt`): TaintTolerationComparisonOperators, off by default."""
 
@@ -386,7 +390,7 @@ def served_kinds(version: str, is_enabled: Callable[[str], bool]) -> ServedKinds
     number = _as_numbers(version)
     later = tuple(r for r in LATER if _as_numbers(r.since) <= number and (not r.gate or is_enabled(r.gate)))
     release = RELEASE if version == VERSION else f"v{version}.0"
-    return ServedKinds(release, (*RESOURCES, *later), is_enabled("TaintTolerationComparisonOperators"))
+    return ServedKinds(release, (*RESOURCES, *OTHER_VERSIONS, *later), is_enabled("TaintTolerationComparisonOperators"))
 
 
 def _as_numbers(version: str) -> tuple[int, ...]:

@@ -6,31 +6,6 @@ controllers. So charts with a `crds` folder can be installed, and schedulers tha
 
 from kscheduler.simulation.kinds.api_errors import FieldCause, Object, invalid
 from kscheduler.simulation.kinds.field_rules import bad_value, required
-from kscheduler.simulation.kinds.resources import ServedResource
-
-
-def resources_of(definition: Object) -> tuple[ServedResource, ...]:
-    """The kinds of a definition: one for each version that is served, the stored one first."""
-    spec = definition["spec"]
-    names = spec["names"]
-    served = [version for version in spec.get("versions") or () if version.get("served")]
-    return tuple(
-        ServedResource(
-            spec["group"],
-            version["name"],
-            names["plural"],
-            names["kind"],
-            namespaced=spec.get("scope") == "Namespaced",
-            short_names=tuple(names.get("shortNames") or ()),
-            categories=tuple(names.get("categories") or ()),
-            subresources=("status",) if "status" in (version.get("subresources") or {}) else (),
-            has_generation=True,
-            is_plain=True,
-            is_custom=True,
-            has_versions=len(served) > 1,
-        )
-        for version in sorted(served, key=lambda one: not one.get("storage"))
-    )
 
 
 def establish(definition: Object, now: str) -> None:

@@ -16,8 +16,8 @@ from datetime import datetime, timedelta
 
 from kscheduler.simulation.kinds.api_errors import Object, forbidden, not_found, precondition_failed
 from kscheduler.simulation.kinds.durations import timestamp
-from kscheduler.simulation.kinds.kind_table import KindTable
-from kscheduler.simulation.kinds.resources import NAMESPACES, PODS, ServedResource
+from kscheduler.simulation.kinds.kind_table import KindTable, resources_of
+from kscheduler.simulation.kinds.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, ServedResource
 from kscheduler.simulation.objects.store import Key, ObjectStore, Record
 
 _UNDELETABLE = frozenset({"default", "kube-system", "kube-public"})
@@ -88,11 +88,21 @@ class Deletion:
         for reference in metadata.get("ownerReferences") or ():
             self._dependents.get(reference.get("uid", ""), set()).discard((resource.key, key))
         self._collect(metadata["uid"])
+        if resource is CUSTOM_RESOURCE_DEFINITIONS:
+            self._remove_defined(final)
         for reference in metadata.get("ownerReferences") or ():
             self._finish_owner(key[0], reference)
         if key[0]:
             self._finish_namespace(key[0])
         return record
+
+    def _remove_defined(self, definition: Object) -> None:
+        """With a definition all objects of its kind go, finalizers or not: nobody could be asked for them any more."""
+        for resource in resources_of(definition)[:1]:
+            for key, record in list(self._store.collection(resource.collection).records.items()):
+                if self._store.get(resource.collection, *key) is not None:
+                    self.remove(resource, record.value)
+        self._kinds.forget(definition)
 
     def note_owners(self, resource: ServedResource, record: Record, previous: Record | None) -> None:
         """Keep the index of owners up to date after a write."""

@@ -42,7 +42,7 @@ from kscheduler.simulation.objects import admission, custom_resources, event_vie
 from kscheduler.simulation.objects.defaults import objects as defaults
 from kscheduler.simulation.objects.defaults.devices import stamp_taints
 from kscheduler.simulation.objects.deletion import Deletion
-from kscheduler.simulation.objects.store import Change, ChangeType, ObjectStore, Record
+from kscheduler.simulation.objects.store import ObjectStore, Record
 from kscheduler.simulation.objects.validation import objects as validation
 from kscheduler.simulation.patches import field_managers
 
@@ -89,7 +89,6 @@ class ObjectRegistry:
         self.kinds = KindTable(kinds)
         """The kinds that are served now."""
         self.deletion = Deletion(store, now, self.kinds)
-        store.subscribe(CUSTOM_RESOURCE_DEFINITIONS.collection, self._see_definition)
         self.taints_new_nodes = False
         """Whether a new node is tainted as not ready. A node controller must be there to take the taint off again."""
         self._random = random_source or random.Random()
@@ -142,18 +141,6 @@ class ObjectRegistry:
         if resource is NAMESPACES and not options.dry_run:
             self._furnish(name)
         return record
-
-    def _see_definition(self, change: Change) -> None:
-        """Serve what a definition defines; with a definition all its objects go."""
-        name = change.key[1]
-        if change.type is not ChangeType.DELETED:
-            self.kinds.define(name, custom_resources.resources_of(change.record.value))
-            return
-        for resource in custom_resources.resources_of(change.record.value)[:1]:
-            for namespace, own in list(self.store.collection(resource.collection).records):
-                if self.store.get(resource.collection, namespace, own) is not None:
-                    self.deletion.delete(resource, namespace, own)
-        self.kinds.define(name, ())
 
     def _furnish(self, namespace: str) -> None:
         for resource, value in admission.companions(namespace):
@@ -212,6 +199,8 @@ class ObjectRegistry:
         if previous is not None and self.deletion.is_finished(resource, value):
             return self.deletion.remove(resource, value)
         record = self.store.put(resource.collection, value)
+        if resource is CUSTOM_RESOURCE_DEFINITIONS:
+            self.kinds.define(value)
         self.deletion.note_owners(resource, record, previous)
         return record
 

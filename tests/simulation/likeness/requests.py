@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from kscheduler.simulation.kinds.resources import RESOURCES, ServedResource
+from kscheduler.simulation.kinds.resources import OTHER_VERSIONS, RESOURCES, ServedResource
 from tests.simulation.likeness.exchanges import JSON, NAMESPACE, Object, Request, Row
 
 POD_PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -23,7 +23,7 @@ def prefix(resource: ServedResource) -> str:
 
 def verbs() -> Iterator[Row]:
     """Without a body and as a dry run: what is compared is whether there is such a path and such a verb."""
-    for resource in RESOURCES:
+    for resource in (*RESOURCES, *OTHER_VERSIONS):
         collection = prefix(resource)
         paths = [collection, f"{collection}/absent"]
         paths += [f"{collection}/absent/{name}" for name in sorted(resource.subresources)]
