@@ -170,7 +170,9 @@ def _operation(resource: ServedResource, method: str, action: str) -> Object:
             for name in _WRITE_PARAMETERS
         ]
     if method == "patch":
-        content: Object = {name: {"schema": {"type": "object"}} for name in _PATCH_TYPES}
+        # Of objects that are stored as they are nothing is known that a strategic patch could be made from.
+        types = (name for name in _PATCH_TYPES if not (resource.is_plain and "strategic" in name))
+        content: Object = {name: {"schema": {"type": "object"}} for name in types}
         operation["requestBody"] = {"content": content, "required": True}
     return operation
 

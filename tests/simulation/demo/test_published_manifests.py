@@ -69,4 +69,6 @@ async def test_manifests_are_taken_as_by_a_real_cluster(tmp_path: Path) -> None:
         assert "No resources found" in await typed(url, none)
         assert "training.example.org/first created" in await apply("custom")
         assert "first" in await typed(url, none)
+        (tmp_path / "custom.yaml").write_text(CUSTOM.replace("8", "9"))
+        assert (await apply("custom")).strip() == "training.example.org/first configured"
         await typed(url, delete)
