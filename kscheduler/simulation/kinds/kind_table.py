@@ -66,7 +66,9 @@ class KindTable:
     def _set(self, name: str, resources: tuple[ServedResource, ...]) -> None:
         if self._defined.get(name, ()) == resources:
             return
-        self._defined[name] = resources
+        self._defined.pop(name, None)
+        if resources:
+            self._defined[name] = resources
         self.generation += 1
         defined = [one for known in self._defined.values() for one in known]
         self._by_path = {(one.group, one.version, one.plural): one for one in defined}

@@ -4,7 +4,7 @@ The two forms have different names for the same fields: `involvedObject` and `re
 `reportingComponent` and `reportingController`; fields of core/v1 only are `deprecated...` in the other.
 """
 
-from functools import cache
+from functools import lru_cache
 
 from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.kinds.resources import ServedResource
@@ -53,7 +53,7 @@ def to_core_group(value: Object) -> Object:
     return {**stored, "apiVersion": "v1"}
 
 
-@cache
+@lru_cache(maxsize=256)
 def _in_version(group_version: str) -> View:
     """Names another version; nothing else is converted."""
     return lambda stored: {**stored, "apiVersion": group_version}

@@ -178,7 +178,7 @@ class ObjectRegistry:
             if resource is SERVICES and not subresource:
                 service_addresses.allocate(self.store, new, dry_run=options.dry_run)
             stamp_taints(resource, new, timestamp(self.now()))
-            validation.check_update(resource, old, new, subresource)
+            validation.check_update(resource, old, new, subresource, has_comparisons=self.has_comparisons)
             if resource is CUSTOM_RESOURCE_DEFINITIONS and not subresource:
                 custom_resources.establish(new, timestamp(self.now()))
             event_views.complete(resource, new)

@@ -209,6 +209,35 @@ def template(operator: str) -> Object:
     return {"metadata": {"name": "new"}, "spec": {"selector": {"matchLabels": labels}, "template": held}}
 
 
+COMPARES = {"key": "a", "operator": "Gt", "value": "5"}
+ADDS = [{"op": "add", "path": "/spec/tolerations/-", "value": COMPARES}]
+SUSPENDED = {
+    "metadata": {"name": "o"},
+    "spec": {
+        "schedule": "0 0 1 1 *",
+        "jobTemplate": {"spec": {"template": {"spec": {**SPEC, "restartPolicy": "Never"}}}},
+    },
+}
+CRON_PATH = f"/apis/batch/v1/namespaces/{NAMESPACE}/cronjobs"
+CHANGES = (
+    Row(
+        "a toleration that compares is added",
+        Request("PATCH", POD_PATH + "/q" + DRY, ADDS, "application/json-patch+json"),
+        BEFORE,
+        AFTER,
+    ),
+    Row(
+        "a template begins to compare",
+        Request(
+            "PATCH",
+            CRON_PATH + "/o" + DRY,
+            {"spec": {"jobTemplate": {"spec": {"template": {"spec": {"tolerations": [COMPARES]}}}}}},
+            "application/merge-patch+json",
+        ),
+        (Request("POST", CRON_PATH, SUSPENDED),),
+        (Request("DELETE", CRON_PATH + "/o"),),
+    ),
+)
 RULES = (
     pages("4Mi"),
     pages("3Mi"),
@@ -228,4 +257,4 @@ RULES = (
     volume("ReadWriteOnce", "ReadOnlyMany"),
 )
 
-ROWS = (*verbs(), *PATHS, *media_types(), *answers(), *bodies(), *RULES)
+ROWS = (*verbs(), *PATHS, *media_types(), *answers(), *bodies(), *RULES, *CHANGES)

@@ -81,14 +81,21 @@ POD_SPEC_PATHS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """Where the spec of a pod stands, in the kinds that have one."""
 
 
-def check_update(resource: ServedResource, old: Object, new: Object, subresource: str) -> None:
-    """Refuse a write that breaks a rule or changes an immutable field. Raises 422."""
+def check_update(
+    resource: ServedResource, old: Object, new: Object, subresource: str, *, has_comparisons: bool = True
+) -> None:
+    """Refuse a write that breaks a rule or changes an immutable field. Raises 422.
+
+    `has_comparisons`: as for `check_create`; an object whose tolerations compare already may go on doing so.
+    """
     causes = validate_metadata(resource, new["metadata"])
     if not subresource:
         causes += _main_resource(resource, old, new)
     rule = _STATUS.get(resource.key) if subresource == "status" else None
     if rule is not None:
         causes += rule(old, new)
+    if not has_comparisons and not _without_comparisons(resource, old, []):
+        causes = _without_comparisons(resource, new, causes)
     _raise(resource, new, causes)
 
 
