@@ -664,7 +664,7 @@ async def the_answer_to_a_binding_is_lost(world: World) -> None:
 )
 async def events_queue_up_and_are_tried_again(world: World) -> None:
     world.server.faults.add(InjectedFault("answer", method="POST", path="*/events", code=500, count=1))
-    world.server.faults.add(InjectedFault("delay", method="POST", path="*/events", seconds=0.05))
+    world.server.faults.add(InjectedFault("delay", method="POST", path="*/events", seconds=0.5))
     put(world.server, "nodes", node_tree("node", cpu="100"))
     for number in range(30):
         put(world.server, "pods", pod_tree(f"p{number}"))
