@@ -113,6 +113,7 @@ _AS_IT_IS = "a version is followed as it is"
 
 FLAGS_WITHOUT_EFFECT: Mapping[str, str] = {
     "http2-max-streams-per-connection": _NO_HTTP2,
+    "min-compatibility-version": _AS_IT_IS,
     "tls-curve-preferences": _NO_CURVES,
     "pod-max-in-unschedulable-pods-duration": _NO_FLUSH_SETTING,
     **dict.fromkeys(
