@@ -16,12 +16,16 @@ SEED   ?= 0
 DECISIONS := tests/specification/decisions/test_decisions_equal_specification.py
 COUNT  ?= 300
 JOBS   ?= 1
+WORKERS ?= 2
 MACHINES := $(addprefix tests/scheduling/,never_stuck/test_never_stuck.py never_stuck/test_cases.py \
 	eviction/test_evictions_never_stuck.py truth/test_truth.py)
 
+# Tests start `kscheduler` hundreds of times; without bytecode, compiling it anew is half of each start.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test check ready check-deploy manifests dashboard-picture page-pictures fmt e2e e2e-embedded e2e-faults e2e-real controlplane e2e-versions bench bench-compare \
 	bench-plots bench-churn bench-real bench-latency bench-scale bench-sizing bench-start bench-page soak lock image sbom mutants fuzz \
-	fuzz-specification fuzz-machines fuzz-decisions \
+	fuzz-specification fuzz-machines fuzz-properties fuzz-decisions \
 	fuzz-decisions-first fuzz-decisions-second clean
 
 help: ## Tell what there is
@@ -30,8 +34,9 @@ help: ## Tell what there is
 demo: $(RUN) ## Watch 1,000 pods being scheduled on an embedded cluster (NODES=, PODS=, KEEP=1 leaves it running)
 	@$(BIN)/kscheduler demo --nodes $(NODES) --pods $(PODS) $(if $(KEEP),--keep)
 
-test: $(DEV) ## Run the tests
-	$(BIN)/pytest
+# A file's tests stay in one process: they share what its fixtures made.
+test: $(DEV) ## Run the tests (WORKERS=: in how many processes)
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile
 
 check: $(DEV) ## Format, lint, types, layers: what CI asks of every change
 	$(BIN)/ruff format --check .
@@ -131,10 +136,10 @@ mutants: $(DEV) ## Draw 300 small changes of the code and run the tests that sho
 	$(BIN)/python -m tests.mutants --seed $(SEED) --count $(COUNT) --jobs $(JOBS) $(if $(ONLY),--only '$(ONLY)')
 
 fuzz: $(DEV) ## Run the property tests for long, on two cores: 1,000,000 decisions, 100,000 cases, and machines
-	$(MAKE) --jobs=2 --output-sync=target fuzz-specification fuzz-machines fuzz-decisions-first fuzz-decisions-second
+	$(MAKE) --jobs=2 --output-sync=target fuzz-specification fuzz-machines fuzz-properties fuzz-decisions-first fuzz-decisions-second
 
 fuzz-specification: $(DEV)
-	KSCHEDULER_FUZZ=1 $(BIN)/pytest tests/specification --ignore $(DECISIONS)
+	KSCHEDULER_FUZZ=1 $(BIN)/pytest tests/specification tests/explain/suggestions tests/logs tests/app/test_terms.py --ignore $(DECISIONS)
 
 fuzz-decisions: $(DEV) ## Compare 1,000,000 decisions with the specification, on two cores: about 15 minutes (SEED=)
 	$(MAKE) --jobs=2 --output-sync=target fuzz-decisions-first fuzz-decisions-second
@@ -146,6 +151,11 @@ fuzz-machines: $(DEV)
 	for round in $$(seq $(ROUNDS)); do \
 		KSCHEDULER_FUZZ=1 KSCHEDULER_EXAMPLES=2000 $(BIN)/pytest tests/state $(MACHINES) || exit 1; \
 	done
+
+# The other properties, in all folders.
+fuzz-properties: $(DEV)
+	KSCHEDULER_FUZZ=1 KSCHEDULER_EXAMPLES=1000 $(BIN)/pytest -m hypothesis \
+		$(addprefix --ignore=,tests/specification tests/state $(MACHINES))
 
 clean: ## Remove what was built
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

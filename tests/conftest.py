@@ -1,4 +1,4 @@
-"""How hard the property tests try: 200 examples by default, 20,000 with KSCHEDULER_FUZZ=1 (`make fuzz`).
+"""How hard the property tests try: 60 examples by default, 20,000 with KSCHEDULER_FUZZ=1 (`make fuzz`).
 
 KSCHEDULER_EXAMPLES sets another number for the long run. Hypothesis keeps what every example of a run has drawn, 0.1 MB
 each for a long history: `make fuzz` runs the state machines in rounds of 2,000, each a process of its own.
@@ -8,12 +8,14 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ("tests.set_aside", "tests.specification.tally")
+
 # A loaded machine is slow, and slowness is no fault of a rule: there is neither a deadline nor a check for it.
 _PATIENT = [HealthCheck.too_slow]
 
 settings.register_profile(
     "default",
-    max_examples=200,
+    max_examples=60,
     stateful_step_count=30,
     deadline=None,
     derandomize=False,

@@ -24,6 +24,7 @@ _LARGEST_EXPONENT = 64
 KEPT = 8192
 """Cached texts per function (three functions): a hundred bytes each, which save two microseconds."""
 
+_PLAIN_DIGITS = 18
 _LONGEST_FRACTION = 256
 """Digits after the point that are read; the API server keeps nine."""
 
@@ -52,6 +53,9 @@ def nano_value(quantity: Quantity) -> int:
 
 def _scaled(quantity: Quantity, shift: int, limit: int = MAX_INT64) -> int:
     text = quantity if isinstance(quantity, str) else repr(quantity)
+    if text.isdecimal() and text.isascii() and len(text) <= _PLAIN_DIGITS:
+        plain: int = int(text) * 10**shift
+        return min(plain, limit)  # a pod may have tens of thousands of amounts, each another one
     match = _SHAPE.fullmatch(text)
     if match is None or not (match[2] or match[3]):
         message = f"quantity {text!r} is not a number with an optional suffix such as m, k, Mi or e3"

@@ -27,6 +27,8 @@ class Operator(Enum):
     NEVER = ""
     """The requirement cannot be parsed: nothing matches."""
 
+    __hash__ = object.__hash__  # Enum's own is Python code, and each requirement's hash calls it
+
 
 _DIGITS = frozenset("0123456789")
 _NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
@@ -147,16 +149,22 @@ class NodeTerm:
 
 def parse_label_selector(selector: LabelSelector | None) -> Selector:
     """Parse a label selector; `None` selects nothing, an empty selector everything, an invalid selector nothing."""
+    # Terms come by the thousand, most of them with one requirement or none.
     if selector is None:
         return NOTHING
+    if not (selector.match_labels or selector.match_expressions):
+        return EVERYTHING
     requirements = [
         Requirement(key, _never_unless_valid(Operator.IN, key, (value,)), frozenset((value,)))
         for key, value in selector.match_labels.items()
     ]
-    requirements.extend(_label_requirement(expression) for expression in selector.match_expressions)
-    if any(requirement.operator is Operator.NEVER for requirement in requirements):
-        return NOTHING
-    return Selector(tuple(sorted(requirements, key=_order)))
+    requirements += [_label_requirement(expression) for expression in selector.match_expressions]
+    for requirement in requirements:
+        if requirement.operator is Operator.NEVER:
+            return NOTHING
+    if len(requirements) > 1:
+        requirements.sort(key=_order)
+    return Selector(tuple(requirements))
 
 
 def parse_node_selector_map(node_selector: Mapping[str, str]) -> NodeTerm:

@@ -34,7 +34,7 @@ from kscheduler.api.kinds import (
 from kscheduler.app.extender_connections import ExtenderConnections
 from kscheduler.app.leadership import EarlierTerm, Leadership, fence_of
 from kscheduler.app.monitors.api_server_monitor import APIServerMonitor
-from kscheduler.app.monitors.hanging_writes import HangingWritesMonitor
+from kscheduler.app.monitors.hanging_writes import EVENT, PREEMPTION, STATUS_PATCH, HangingWritesMonitor
 from kscheduler.app.monitors.memory_watch import MemoryWatch, cgroup_limit, limit_with_alarm, resident_bytes
 from kscheduler.app.options import Options
 from kscheduler.app.removed_profiles import RemovedProfiles
@@ -135,6 +135,7 @@ class Parts:
             clock=self.clock,
             may_be_absent=(DEVICE_TAINT_RULES,),
             views=earlier.views if earlier is not None else None,
+            holds_room=lambda uid: self.assembly.cache.is_assumed(uid),  # noqa: PLW0108  it comes after the informers
         )
         self.catch_up = CatchUp(self.client, self.informers, PODS, self.clock)
         self.api_server_monitor = APIServerMonitor(self.reachability, self.event_client, self.informers, self.clock)
@@ -186,7 +187,14 @@ class Parts:
         self.assembly.on_quarantine = self._quarantine_soon
         limit = limit_with_alarm(options.memory_alarm, cgroup_limit)
         clients = self.client, self.event_client, self.plugin_client
-        self.hanging_writes = HangingWritesMonitor(self.workers, [client.places for client in clients], self.clock)
+        evictions = self.assembly.evictions.places
+        senders = {
+            STATUS_PATCH: (self.status_writer.places, self.status_writer.waiting),
+            EVENT: (self.recorder.places, lambda _: 0),
+            PREEMPTION: (evictions, lambda _: 0),
+        }
+        places = [client.places for client in clients]
+        self.hanging_writes = HangingWritesMonitor(self.workers, places, self.clock, senders)
         self.memory = MemoryWatch(resident_bytes, limit, self._plugins_of_users, self.clock)
 
     def end_of_term(self) -> EarlierTerm:
@@ -359,7 +367,7 @@ class Parts:
         """A Binding was answered with 429."""
         if refusal.is_overload:
             self.limit.refused()
-        else:
+        elif not self.workers.places.others_on_time():
             self.limit.refused_for(namespace, self.clock.monotonic())
 
     def _bind_pauses(self, uid: str) -> None:

@@ -121,7 +121,9 @@ class RecentlyUsedByWeight(RecentlyUsed[K, V]):
 
     def use(self, key: K) -> V | None:
         """The value, which becomes the newest; `None` if the key is missing."""
-        value = super().use(key)
-        if value is not None and key in self._heavy:
-            self._heavy[key] = self._heavy.pop(key)
+        value = self.get(key)  # and not by `super`: it is used once for each pod
+        if value is not None:
+            self.move_to_end(key)
+            if key in self._heavy:
+                self._heavy[key] = self._heavy.pop(key)
         return value

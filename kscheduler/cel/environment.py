@@ -69,13 +69,15 @@ class LanguageRules:
 
     `qualified_locals`: a variable of a comprehension hides no qualified name. `old_positions`: `indexOf("")` is where
     it starts. `shared_decimals`: adding to a large quantity changes it. `bounded_ranges`: `range` of lists ends at a
-    million. `quoted_fields`: names of fields may stand in backquotes. `duration_of_int`: `duration(1)` is declared.
+    million. `short_includes`: `includes` fails where it would look further than 48 values. `quoted_fields`: names of
+    fields may stand in backquotes. `duration_of_int`: `duration(1)` is declared.
     """
 
     qualified_locals: bool
     old_positions: bool
     shared_decimals: bool
     bounded_ranges: bool
+    short_includes: bool
     quoted_fields: bool
     duration_of_int: bool
     evaluation: EvaluationRules
@@ -125,7 +127,7 @@ class Environment:
             **standard_functions(),
             **string_functions(old_positions=rules.old_positions),
             **list_functions(bounded_ranges=rules.bounded_ranges),
-            **kubernetes_functions(shared_decimals=rules.shared_decimals),
+            **kubernetes_functions(shared_decimals=rules.shared_decimals, short_includes=rules.short_includes),
         }
         self._dispatcher = Dispatcher(self._functions, implementations)
 

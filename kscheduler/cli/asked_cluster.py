@@ -76,9 +76,18 @@ def asked_cluster(
     served = serving_of(args)
     if args.source is None:
         live = _live(args, served, with_groups, with_templates, with_priority_classes)
-        return asyncio.run(live)
+        return _following(asyncio.run(live))
     found = cluster_of_file(args.source, served, default_new_pod)
-    return AskedCluster(found.cluster(), served, args.source, found.notes, found.groups, found.priority_classes)
+    return _following(
+        AskedCluster(found.cluster(), served, args.source, found.notes, found.groups, found.priority_classes)
+    )
+
+
+def _following(asked: AskedCluster) -> AskedCluster:
+    """With the schedulers that its pods name, those of waiting pods first, if nobody has said who schedules."""
+    pods = sorted(asked.objects.pods, key=lambda pod: bool(pod.spec.node_name or pod.is_terminal))
+    asked.served = asked.served.following(pod.spec.scheduler_name for pod in pods)
+    return asked
 
 
 async def _live(

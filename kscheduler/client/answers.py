@@ -13,8 +13,9 @@ request was applied nor that it was not.
 
 The kind is compared where the resource is one of those that we know, apiVersion never: an object may be answered in
 another version than it was asked for. A Status of success is compared byte by byte with what real API servers send,
-since every Binding is answered by one; others are decoded. Lists, what a proxied Service answers, and paths that name
-no resource are left to whoever reads them.
+since every Binding is answered by one; others are decoded. Lists and paths that name no
+resource are left to whoever reads them, unless they are pages for people (as of a captive portal, also in place of a
+watch); so is whatever a proxied Service answers.
 """
 
 from collections.abc import Mapping
@@ -44,6 +45,12 @@ _KIND_OF: Final[Mapping[str, str]] = MappingProxyType(
 """By resource, for those that a scheduler writes or reads by name."""
 
 
+PAGES: Final = frozenset(("text/html", "application/xhtml+xml"))
+"""Content types of pages for people, which no watch has."""
+_HEAD: Final = 64
+"""Bytes at whose begin a page shows."""
+
+
 class _Metadata(msgspec.Struct):
     name: str = ""
     uid: str = ""
@@ -69,15 +76,21 @@ def why_no_answer(request: HttpRequest, status: int, body: bytes) -> str | None:
         return _unless(_says_success(_decoded(body)) and status <= 202, status, body)
     place = parse_resource_path(target)
     if place is None or place.subresource.startswith("proxy"):
-        return None  # behind a proxy of a Service or pod is somebody else, who answers as he likes
+        is_ours = place is None  # behind a proxy of a Service or pod is somebody else, who answers as he likes
+        return _unless(not _is_page(body), status, body) if is_ours and method == "GET" else None
     if method == "GET":
         return _of_read(request, place, status, body)
     return _unless(status <= 202 and _is_of_write(request, place, _decoded(body)), status, body)
 
 
+def _is_page(body: bytes) -> bool:
+    """Whether an answer is a page for people: what an API server answers to requests of ours never begins so."""
+    return body[:_HEAD].lstrip()[:1] == b"<"
+
+
 def _of_read(request: HttpRequest, place: RequestPath, status: int, body: bytes) -> str | None:
     if not place.name or place.subresource or "as=" in request.accept:
-        return None
+        return _unless(not _is_page(body), status, body)  # else who reads it says what is wrong with it
     found = _decoded(body)
     return _unless(status == 200 and found is not None and _is_object(place, found, place.name, ""), status, body)
 
@@ -111,8 +124,11 @@ def _decoded(body: bytes) -> _Answered | None:
 
 
 def _unless(is_answer: bool, status: int, body: bytes) -> str | None:
-    if is_answer:
-        return None
+    return None if is_answer else what_came_instead(status, body)
+
+
+def what_came_instead(status: int, body: bytes) -> str:
+    """A 2xx that is no answer to the request, in half a sentence."""
     if not body:
         return f"answered {status} with an empty body, as no API server answers this"
     found = _decoded(body)

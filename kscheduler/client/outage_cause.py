@@ -310,7 +310,8 @@ TABLE: Final = (
     ),
     Symptom(
         Cause.PROXY,
-        "a 2xx to a write without what was written: a page, an empty body, another object",
+        "a 2xx to a write without what was written: a page, an empty body, another object; or a page in place of a "
+        "list or watch",
         lambda seen: seen.has(ForeignAnswerError),
         "something answers for the API server without asking it: look at proxies and load balancers in between",
     ),

@@ -52,6 +52,11 @@ class RequestOwner(NamedTuple):
     write: str
     """The verb and the resource, as in RBAC rules: `create pods/binding`."""
 
+    @property
+    def is_read(self) -> bool:
+        """Whether nothing is written."""
+        return self.write.startswith("get ")
+
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get"}
 

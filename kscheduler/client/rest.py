@@ -23,7 +23,7 @@ from yarl import URL
 from kscheduler.aio import REAL_CLOCK, Clock, TokenBucket
 from kscheduler.aio.shared_places import FixedRoom, SharedPlaces
 from kscheduler.client.access.connection import Connection
-from kscheduler.client.answers import why_no_answer
+from kscheduler.client.answers import PAGES, what_came_instead, why_no_answer
 from kscheduler.client.errors import (
     APIError,
     ClientError,
@@ -147,6 +147,7 @@ class APIClient:
     def allow(self, max_connections: int) -> None:
         """Bound requests in flight by another number."""
         self._room.places = max_connections
+        self.places.room_grew()
 
     def statistics(self) -> RESTStatistics:
         """Counts of requests and answers since the start."""
@@ -289,7 +290,7 @@ class APIClient:
         if code < 300:
             wrong = why_no_answer(request, code, response.body)
             if wrong is not None:
-                raise self._wrong_answer(wrong, request)
+                raise self._wrong_answer(wrong, request.method, request.target)
             self._reachability.succeeded(self._clock.monotonic())
             return response.body
         raise self._refusal(code, response.headers, response.body, request.method, request.target)
@@ -300,8 +301,8 @@ class APIClient:
             self._reachability.failed(error, self._clock.monotonic(), str(failure))
         return failure
 
-    def _wrong_answer(self, wrong: str, request: HttpRequest) -> ForeignAnswerError:
-        text = f"{request.method} {request.target.partition('?')[0]}: {wrong}"
+    def _wrong_answer(self, wrong: str, method: str, target: str) -> ForeignAnswerError:
+        text = f"{method} {target.partition('?')[0]}: {wrong}"
         failure = ForeignAnswerError(text)
         self._reachability.failed(failure, self._clock.monotonic(), text)
         return failure
@@ -357,14 +358,17 @@ class APIClient:
             except MalformedResponseError as error:
                 response.close()
                 raise self._unanswered(error, "GET", path) from error
-            self._reachability.succeeded(self._clock.monotonic())
-            return response
+            if response.content_type not in PAGES:
+                self._reachability.succeeded(self._clock.monotonic())
+                return response
         try:
             answer = await response.content.read(_LARGEST_REFUSAL)
         except _FAILURES as error:
             raise self._unanswered(error, "GET", path) from error
         finally:
             response.close()
+        if response.status == 200:
+            raise self._wrong_answer(what_came_instead(200, answer), "GET", path)
         raise self._refusal(response.status, response.headers, answer, "GET", path)
 
     async def _try_to_watch(

@@ -13,6 +13,7 @@ from typing import Final
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
 from kscheduler.api.storage import SELECTED_NODE, PersistentVolumeClaim, StorageClass
+from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.explain.in_service import InService, service_lines
 from kscheduler.framework.cluster.volumes import claim_name
 from kscheduler.scheduling.truth.prebind_waits import DeviceWait
@@ -69,6 +70,8 @@ class Situation:
     """The profiles that are served here."""
     served_by: str = ""
     """The source of `served`: a file, a flag, the default."""
+    is_presumed: bool = False
+    """Whether nobody has said what the pod's scheduler is like: the default plugins are presumed."""
     origin: str = ""
     """For a new pod: the object that would create it."""
     in_service: InService | None = None
@@ -135,10 +138,14 @@ def situation_lines(situation: Situation, *, fits: bool, event: str = "", error:
     """
     if not situation.is_live:
         return
+    near = near_name(situation.scheduler_name, situation.served)
     if situation.standing is Standing.NOT_SERVED:
-        near = nearest(situation.scheduler_name, situation.served)
-        yield from (f"do you mean {near}?",) if near else ()
-        yield f"served here: {', '.join(situation.served)} ({situation.served_by})"
+        served = f"served here: {', '.join(situation.served)} ({situation.served_by})"
+        yield f"scheduler {situation.scheduler_name} decides about it, which is not {served}{near}"
+        yield "answered by the default plugins under that name"
+    elif situation.is_presumed and situation.standing in (Standing.PENDING, Standing.NEW):
+        decides = f"scheduler {situation.scheduler_name} decides about it"
+        yield f"{decides}, with the default plugins unless --config says more{near}"
     condition = situation.condition
     if condition is not None:
         since = f" since {condition.last_transition_time}" if condition.last_transition_time else ""
@@ -158,6 +165,13 @@ def situation_lines(situation: Situation, *, fits: bool, event: str = "", error:
         yield from service_lines(situation.in_service, told, waits=waits)
     elif fits:
         yield from _why_not_bound(situation)
+
+
+def near_name(scheduler_name: str, others: Iterable[str]) -> str:
+    """`; do you mean kscheduler?` for `kschedular`; empty if the name is like none of these."""
+    known = [name for name in (*others, DEFAULT_SCHEDULER_NAME) if name != scheduler_name]
+    near = "" if scheduler_name == DEFAULT_SCHEDULER_NAME else nearest(scheduler_name, known)
+    return f"; do you mean {near}?" if near else ""
 
 
 def _waiting_lines(situation: Situation) -> Iterator[str]:

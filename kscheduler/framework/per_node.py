@@ -33,6 +33,7 @@ import msgspec
 import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.decision_time import DecisionEndedError
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
@@ -47,7 +48,7 @@ from kscheduler.framework.plugin import (
 )
 from kscheduler.framework.plugin_answers import PartialAnswerError, WrongAnswerError, probes, shown
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.status import DecisionEndedError, Status
+from kscheduler.framework.status import Status
 
 __all__ = [
     "KeptPerNodeFilter",

@@ -33,16 +33,29 @@ class PartialAnswerError(WrongAnswerError):
     """A plugin has answered for some of the nodes, and failed for the others. Its cause is the first failure."""
 
     def __init__(
-        self, text: str, answers: NDArray[np.int64], is_answered: NDArray[np.bool_], *, are_final: bool = False
+        self,
+        text: str,
+        answers: NDArray[np.int64],
+        is_answered: NDArray[np.bool_],
+        *,
+        are_final: bool = False,
+        has_kept: bool = False,
     ) -> None:
         """`answers`: an entry per node that was asked about, of use where `is_answered` (of the same shape) is set.
 
-        `are_final`: points that are normalised already.
+        `are_final`: points that are normalised already. `has_kept`: the plugin was asked about some nodes only, since
+        its answers for others are kept.
         """
         super().__init__(text)
         self.answers = answers
         self.is_answered = is_answered
         self.are_final = are_final
+        self.has_kept = has_kept
+
+    @property
+    def answers_some(self) -> bool:
+        """Whether the plugin has an answer for at least one node."""
+        return self.has_kept or bool(self.is_answered.any())
 
 
 class NotCalledError(Exception):

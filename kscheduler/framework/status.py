@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import Final, Protocol
 
 
 class Code(IntEnum):
@@ -64,43 +63,6 @@ class Fault(Enum):
     """Deciding took too long and was ended: whoever wrote the pod has put too much into it."""
     CLAIM = "claim"
     """What a claim, its class or a device says cannot be evaluated: whoever wrote it must change it."""
-
-
-class DecisionEndedError(BaseException):
-    """A decision has used up its time and is ended where it stands; whoever began it says what follows.
-
-    No `Exception`, and no failure of the plugin that happened to run: nobody between may catch it.
-    """
-
-
-class PodUnderDecision(Protocol):
-    """A pod: `PodInfo`."""
-
-    @property
-    def key(self) -> str:
-        """`namespace/name`."""
-        ...
-
-
-class DecisionTime:
-    """The decision under way, and whether its time is used up.
-
-    The timer can end a decision only where nothing is half changed; what it finds in the middle of the state, again and
-    again, ends at the next door of the state.
-    """
-
-    __slots__ = ("is_up", "pod")
-
-    def __init__(self) -> None:
-        self.is_up = False
-        self.pod: PodUnderDecision | None = None
-        """Whom the decision is about. Read by the watchdog, in a thread of its own, if it never returns."""
-
-
-DECISION_TIME = DecisionTime()
-"""Of this process: decisions are made one after the other."""
-DECISION_ENDED: Final = "the decision about this pod was ended"
-"""How the message of such a pod begins. It stands in the pod's condition, so the next leader knows of it, too."""
 
 
 class StatusError(Exception):

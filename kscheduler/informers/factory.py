@@ -26,6 +26,7 @@ from kscheduler.informers.informer import Informer, InformerStatistics
 from kscheduler.informers.reflector import AbsentError, Reflector
 from kscheduler.informers.rereading import Rereader
 from kscheduler.informers.transform import Transform
+from kscheduler.informers.unreadable import HoldsRoom, rule_for
 from kscheduler.informers.view_age import OLD_VIEW_SECONDS
 from kscheduler.logs import get_logger
 
@@ -75,11 +76,13 @@ class InformerFactory:
         watch_list: bool = True,
         may_be_absent: Collection[Kind] = (),
         views: Mapping[str, KnownState] | None = None,
+        holds_room: HoldsRoom | None = None,
     ) -> None:
         """`may_be_absent`: kinds that are of no concern where the API server does not serve them. `views`: where to
         begin, by resource; from the `views` of another factory.
 
         `transforms` (by plural) replace the defaults; `list_consistency` applies to the very first list only.
+        `holds_room`: whether the pod of this UID is being bound, so that it must not vanish if it becomes unreadable.
         """
         self._client = client
         self._views = dict(views or {})
@@ -92,7 +95,8 @@ class InformerFactory:
         self._reflectors: dict[str, Reflector[Any]] = {}
         for kind in kinds:
             transform = (transforms or {}).get(kind.plural)
-            self._informers[kind.resource] = Informer(kind, transform=transform, clock=clock)
+            retain = rule_for(kind.resource, holds_room) if holds_room is not None else None
+            self._informers[kind.resource] = Informer(kind, transform=transform, retain=retain, clock=clock)
 
     def informer(self, kind: Kind) -> Informer[Any]:
         """The informer of a kind. Raises `KeyError` for a kind that the factory was not given."""

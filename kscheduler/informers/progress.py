@@ -14,7 +14,7 @@ import random
 from dataclasses import dataclass
 from enum import Enum
 
-from kscheduler.client.errors import APIError, ClientError, NotSentError, StalledError, StatusAnswer
+from kscheduler.client.errors import APIError, ClientError, ForeignAnswerError, NotSentError, StalledError, StatusAnswer
 
 PAGE_SIZE = 500
 VERY_SHORT_SECONDS = 1.0
@@ -244,4 +244,6 @@ def _reason(error: ClientError) -> str:
         return _REASONS.get(error.code) or ("server error" if error.is_server_error else "refused by the server")
     if isinstance(error, NotSentError):
         return "refused"
+    if isinstance(error, ForeignAnswerError):
+        return "garbled"
     return "stalled" if isinstance(error, StalledError) else "broken"

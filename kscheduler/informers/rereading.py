@@ -13,9 +13,10 @@ that has ended meanwhile what the watch says: it is not there.
 
 An object without a readable name, or of another kind, cannot be asked for. Some object of the kind is then not in the
 store, or not as it is, so the kind is listed again: after 10 s, and while such objects remain after 20, 40, ... 640 s;
-within five minutes of such a list the next one waits 45 s. Requests: ten a second of one kind at most.
+within five minutes of such a list the next one waits 45 s. Requests: ten a second of one kind at most, side by side.
 """
 
+import asyncio
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -64,7 +65,7 @@ class Rereads:
         self._relisted_at = float("-inf")
 
     def due(self, keys: Iterable[str], now: float) -> list[str]:
-        """The keys to read now, those first that have waited longest. `keys`: all that are unreadable."""
+        """The keys to read now: `UNNAMED`, then those that have waited longest. `keys`: all that are unreadable."""
         unreadable = set(keys)
         for over in self._due.keys() - unreadable:
             del self._due[over]
@@ -72,7 +73,7 @@ class Rereads:
             first = self._first(key, now)
             self._due[key] = _Due(now + first, first)
         found = [key for key, due in self._due.items() if due.at <= now]
-        return sorted(found, key=lambda key: self._due[key].at)
+        return sorted(found, key=lambda key: (key != UNNAMED, self._due[key].at))
 
     def _first(self, key: str, now: float) -> float:
         if key != UNNAMED:
@@ -108,14 +109,17 @@ class Rereader:
             await self._clock.sleep(LOOK_SECONDS)
 
     async def look(self) -> None:
-        """Read those that are due."""
+        """Read those that are due, together: where the server does not answer for one, others need not wait for it."""
         unreadable = {bad.key if self._can_be_asked_for(bad) else UNNAMED for bad in self._informer.unreadable()}
-        for key in self._rereads.due(unreadable, self._clock.monotonic())[:MOST_AT_A_TIME]:
-            bad = self._informer.unreadable_under(key)
-            if key == UNNAMED:
-                self._relist(RELIST_REASON)
-            elif bad is not None:  # else the watch has brought it while another one was read
-                await self._read(bad)
+        due = self._rereads.due(unreadable, self._clock.monotonic())[:MOST_AT_A_TIME]
+        async with asyncio.TaskGroup() as group:
+            for key in due:
+                bad = self._informer.unreadable_under(key)
+                if key == UNNAMED:
+                    self._relist(RELIST_REASON)
+                elif bad is not None:
+                    group.create_task(self._read(bad), name=f"read {self._informer.kind.resource} {key}")
+        for key in due:
             self._rereads.tried(key, self._clock.monotonic())
 
     async def _read(self, bad: Undecodable) -> None:

@@ -3,15 +3,18 @@
 It must not stop the stream, and no decision may rest on a state known to be old:
 - An unreadable node is treated as deleted: it must not stay schedulable for ever with its old state.
 - A pod that occupies a node's resources must not vanish, or its place would be given away twice: the last good state is
-  kept, on the node that the new state names. A pod that occupies nothing is treated as deleted, so that it is not
-  scheduled by a specification that may have changed. Of one whose new state does not say whether it has a node, nothing
-  changes until it was read anew (`rereading`).
-- Anything else is treated as deleted; pods that need it wait.
+  kept, on the node that the new state names. So it is for a pod that is being bound, and for one whose new state does
+  not say whether it has a node: nothing changes until it was read anew (`rereading`). A pod that occupies nothing is
+  treated as deleted, so that it is not scheduled by a specification that may have changed.
+- What takes room away or protects is kept for the same reason: without a claim its devices would be free, without a
+  CSINode or an attachment there would be no limit, without a budget its pods could be evicted.
+- Anything else (volumes, classes, slices, capacities) is treated as deleted; pods that need it wait.
 An object that was never readable is only counted and named (log, `/readyz?verbose`).
 """
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import msgspec
 
@@ -20,14 +23,28 @@ from kscheduler.client.watch import Undecodable
 
 Retain = Callable[[Any, Undecodable], Any]
 """From the last good state and the readable parts of the new one to the state to keep; `None` means deleted."""
+HoldsRoom = Callable[[str], bool]
+
+_TAKES_OR_PROTECTS: Final = frozenset(
+    ("resourceclaims", "devicetaintrules", "csinodes", "volumeattachments", "poddisruptionbudgets")
+)
+
+
+def _nobody(_uid: str) -> bool:
+    return False
 
 
 def forget(_old: Any, _new: Undecodable) -> None:
     """Treat the object as deleted."""
 
 
-def keep_if_it_holds_resources(old: Pod, new: Undecodable) -> Pod | None:
-    """The rule for pods."""
+def keep(old: Any, new: Undecodable) -> Any:
+    """Keep the last good state of the same object."""
+    return None if new.uid and new.uid != old.metadata.uid else old
+
+
+def keep_if_it_holds_resources(holds_room: HoldsRoom, old: Pod, new: Undecodable) -> Pod | None:
+    """The rule for pods. `holds_room`: whether the pod of this UID counts on a node where its own state has none."""
     if new.uid and new.uid != old.metadata.uid:
         return None
     if not new.is_node_known:
@@ -36,7 +53,7 @@ def keep_if_it_holds_resources(old: Pod, new: Undecodable) -> Pod | None:
         return old
     node_name = new.node_name or old.spec.node_name
     if not node_name:
-        return None
+        return old if holds_room(old.metadata.uid) else None
     if old.spec.node_name == node_name:
         return old
     replace = msgspec.structs.replace
@@ -44,6 +61,8 @@ def keep_if_it_holds_resources(old: Pod, new: Undecodable) -> Pod | None:
     return replace(old, metadata=metadata, spec=replace(old.spec, node_name=node_name))
 
 
-def rule_for(resource: str) -> Retain:
+def rule_for(resource: str, holds_room: HoldsRoom = _nobody) -> Retain:
     """The rule for a kind (`Kind.resource`)."""
-    return keep_if_it_holds_resources if resource == "pods" else forget
+    if resource == "pods":
+        return partial(keep_if_it_holds_resources, holds_room)
+    return keep if resource.partition(".")[0] in _TAKES_OR_PROTECTS else forget

@@ -21,8 +21,9 @@ from kscheduler.aio import Clock
 OLD_VIEW_SECONDS: Final = 60.0
 """Readiness ends when a view is older: a decision could rest on a node or a pod as it was a minute ago.
 
-Two failed tries of a reflector may lie between (36 s at most each); a server that has served others for a minute has
-refused this kind at least twice.
+At least one try of a reflector lies within it, as two tries are 36 s apart at most (`reflector.LONGEST_WAIT_SECONDS`);
+most often several do, since the back-off begins at 0.8 s. Whether a watch that fell silent is dead shows after 70 s
+only: its age then counts from the last thing that it brought, and readiness ends at once.
 """
 _SETTLED_SECONDS: Final = 1.0
 

@@ -7,8 +7,13 @@ The pod alone pays: it fails with an Error that says what of it is too much, and
 
     costly pod      0.08 s     so that others, who come meanwhile, wait no longer
     any other       2 s        far more than the largest preemption takes, far less than the Lease's deadline
+    pod group       5 s        for all members in one trial, those that are costly 0.08 s of it; 1 s after an overrun
 
-Both are processor time of this thread: a machine that is busy with something else ends nobody's decision.
+The members of a group are judged one after the other with no turn for anybody between them: each sees those before it
+on their nodes, and all of them the cluster as it was at the beginning. So a group holds the loop for as long as its
+members take together.
+
+All are processor time of this thread: a machine that is busy with something else ends nobody's decision.
 
 Where a decision may be ended is the difficulty. Nothing is assumed before the cycle has returned, but on the way it
 fills tables that outlive it. `_may_end` looks at the frames from the innermost outwards up to the cycle's own:
@@ -27,16 +32,20 @@ that a refresh which ends half-way concerns other classes too: it forgets all cl
 Limits: C code is not interrupted before it returns; a decision on another thread, or in virtual time, is not timed.
 """
 
+from collections.abc import Callable
+from time import thread_time
 from types import FrameType
 from typing import Final
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.framework.cluster.cycle_of_group import CycleOfGroup
+from kscheduler.framework.decision_time import DECISION_ENDED, DECISION_TIME, DecisionEndedError
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.nodes.patience import Patience
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.pod_weight import largest_parts
-from kscheduler.framework.status import DECISION_ENDED, DECISION_TIME, DecisionEndedError, Fault, error
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.framework.status import Fault, error
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.sampling import NodeSampler
 from kscheduler.scheduling.cycle.schedule import schedule
@@ -44,11 +53,15 @@ from kscheduler.scheduling.extenders.answers import ExtenderAnswers
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.runtime.timing import UNTIMED, Stopwatch
-from kscheduler.scheduling.supervision.alarm import ALARM, shown_seconds
+from kscheduler.scheduling.supervision.alarm import ALARM, InDecision, shown_seconds
 from kscheduler.state.cache import Cache
 
 COSTLY_SECONDS: Final = 0.08
 LONGEST_SECONDS: Final = 2.0
+GROUP_SECONDS: Final = 5.0
+"""For all members of a group in one trial: half of what the Lease's holder has to renew it."""
+GROUP_AGAIN_SECONDS: Final = 1.0
+"""The same after an attempt that was ended."""
 
 _OWN: Final = "kscheduler."
 _ROOMS: Final = (
@@ -68,7 +81,6 @@ _KEEPERS: Final = (
     "kscheduler.framework.nodes.per_taint_set",
     "kscheduler.framework.nodes.sparse",
     "kscheduler.framework.pods.affinity_terms",
-    "kscheduler.framework.pods.requests",
     "kscheduler.plugins.default_preemption.budgets",
     "kscheduler.plugins.default_preemption.remembered",
     "kscheduler.plugins.dynamic_resources.",
@@ -85,66 +97,160 @@ _PURE: Final = frozenset(
 """Libraries that keep nothing of kscheduler's, beside what is C code."""
 
 
-def schedule_in_time(
-    clock: Clock,
-    profile: Profile,
-    pod: PodInfo,
-    cache: Cache,
-    stopwatch: Stopwatch = UNTIMED,
-    sampler: NodeSampler | None = None,
-    engine: ClassEngine | None = None,
-    answers: ExtenderAnswers | None = None,
-    within: Rows | None = None,
-    patience: Patience | None = None,
-    group: CycleOfGroup | None = None,
-    *,
-    has_overrun: bool = False,
-    used_seconds: float = 0.0,
-) -> SchedulingRecord:
-    """As `schedule`; a decision that was ended is an Error in the record. Nothing is kept of a costly pod's class.
+class GroupBudget:
+    """The time for the decisions about all members of a pod group in one trial: for so long it holds the event loop."""
 
-    `has_overrun`: the last decision about the pod was ended, so this one gets no more time than that of a costly pod.
-    `used_seconds`: what costly pods of the same group have taken of the time already.
+    __slots__ = ("costly_left", "has_overrun", "left", "seconds")
+
+    def __init__(self, *, has_overrun: bool) -> None:
+        """`has_overrun`: the last attempt at the group was ended."""
+        self.has_overrun = has_overrun
+        self.seconds = GROUP_AGAIN_SECONDS if has_overrun else GROUP_SECONDS
+        self.left = self.seconds
+        self.costly_left = COSTLY_SECONDS
+        """Of it, for members that cost much."""
+
+
+class TimedCycles:
+    """Runs cycles, each within its time.
+
+    All who decide have this one, so that the rules are the same for pods alone and members of groups, for those that
+    extenders are asked about, for resizes, and under a profile that has gone.
     """
-    is_costly = has_overrun or pod.is_costly
-    known = None if is_costly else engine
-    if clock is not REAL_CLOCK:
-        return schedule(profile, pod, cache, stopwatch, sampler, known, answers, within, patience, group)
-    record: SchedulingRecord | None = None
-    seconds = COSTLY_SECONDS if is_costly else LONGEST_SECONDS
-    if is_costly and used_seconds >= seconds:
-        return _ended(profile, pod, cache, seconds)
-    DECISION_TIME.pod = pod
-    decision = ALARM.begin_decision(seconds, _may_end)
-    try:
-        record = schedule(profile, pod, cache, stopwatch, sampler, known, answers, within, patience, group)
-    except DecisionEndedError:
-        pass
-    finally:
-        ALARM.end(decision)
-        DECISION_TIME.is_up = False
-        DECISION_TIME.pod = None
-    if record is not None and not decision.interrupts:
-        return record
-    if known is not None:
-        known.forget_all()
-    return _ended(profile, pod, cache, seconds)
+
+    def __init__(self, clock: Clock, cache: Cache, costly_tried: Callable[[float], None]) -> None:
+        """`costly_tried` hears for how many seconds a costly pod was decided about: the next one waits for them."""
+        self._cache = cache
+        self._costly_tried = costly_tried
+        self._is_timed = clock is REAL_CLOCK
+
+    def schedule(
+        self,
+        queued: QueuedPodInfo,
+        profile: Profile,
+        stopwatch: Stopwatch = UNTIMED,
+        sampler: NodeSampler | None = None,
+        engine: ClassEngine | None = None,
+        answers: ExtenderAnswers | None = None,
+        patience: Patience | None = None,
+    ) -> SchedulingRecord:
+        """As `cycle.schedule`; a decision that was ended is an Error in the record.
+
+        A pod whose last decision was ended gets no more time than a costly one. Nothing is kept of such pods' classes.
+        """
+        pod = queued.pod
+        if not (queued.overruns or pod.is_costly):
+            seconds = LONGEST_SECONDS
+            record = self._run(seconds, profile, pod, stopwatch, sampler, engine, answers, None, patience)
+        else:
+            seconds, began = COSTLY_SECONDS, thread_time()
+            record = self._run(
+                seconds, profile, pod, stopwatch, sampler, None, answers, None, patience, is_watched=True
+            )
+            if self._is_timed:
+                self._costly_tried(thread_time() - began)
+        return record if record is not None else _ended(profile, pod, self._cache, shown_seconds(seconds))
+
+    def schedule_member(
+        self,
+        pod: PodInfo,
+        budget: GroupBudget,
+        group: CycleOfGroup,
+        profile: Profile,
+        stopwatch: Stopwatch = UNTIMED,
+        sampler: NodeSampler | None = None,
+        engine: ClassEngine | None = None,
+        answers: ExtenderAnswers | None = None,
+        within: Rows | None = None,
+        patience: Patience | None = None,
+    ) -> SchedulingRecord:
+        """The same for a member of a group, within what is left for all of them."""
+        record, began, is_costly, left = None, thread_time(), pod.is_costly, min(budget.left, LONGEST_SECONDS)
+        if is_costly:
+            left, engine = min(left, budget.costly_left), None
+        if left > 0:
+            record = self._run(
+                left, profile, pod, stopwatch, sampler, engine, answers, within, patience, group, is_watched=True
+            )
+        if self._is_timed:
+            seconds = thread_time() - began
+            budget.left -= seconds
+            budget.costly_left -= seconds if is_costly else 0.0
+            if is_costly or budget.has_overrun:
+                self._costly_tried(seconds)
+        if record is not None:
+            return record
+        if is_costly and budget.costly_left <= 0:
+            shown = f"{shown_seconds(COSTLY_SECONDS)} (for those members of its group that cost much)"
+        elif budget.left <= 0:
+            shown = f"{shown_seconds(budget.seconds)} (for all members of its group)"
+        else:
+            shown = shown_seconds(LONGEST_SECONDS)
+        return _ended(profile, pod, self._cache, shown)
+
+    def _run(
+        self,
+        seconds: float,
+        profile: Profile,
+        pod: PodInfo,
+        stopwatch: Stopwatch,
+        sampler: NodeSampler | None,
+        engine: ClassEngine | None,
+        answers: ExtenderAnswers | None,
+        within: Rows | None,
+        patience: Patience | None,
+        group: CycleOfGroup | None = None,
+        *,
+        is_watched: bool = False,
+    ) -> SchedulingRecord | None:
+        """`None`: it was ended. `is_watched`: the time counts from now on, and not from when the timer finds it."""
+        cache = self._cache
+        if not self._is_timed:
+            return schedule(profile, pod, cache, stopwatch, sampler, engine, answers, within, patience, group)
+        record: SchedulingRecord | None = None
+        DECISION_TIME.begin(pod, seconds)
+        if not ALARM.is_watching:
+            ALARM.watch_decisions(_find)
+        elif is_watched:
+            ALARM.time_decision()
+        try:
+            record = schedule(profile, pod, cache, stopwatch, sampler, engine, answers, within, patience, group)
+        except DecisionEndedError:
+            pass
+        finally:
+            DECISION_TIME.pod, DECISION_TIME.is_up = None, False
+        if record is not None and not DECISION_TIME.interrupts:
+            return record
+        if engine is not None:
+            engine.forget_all()
+        return None
 
 
-def _ended(profile: Profile, pod: PodInfo, cache: Cache, seconds: float) -> SchedulingRecord:
+def _ended(profile: Profile, pod: PodInfo, cache: Cache, shown: str) -> SchedulingRecord:
     """The record of a decision that was ended. What was found until then is not used, whatever it is."""
     record = SchedulingRecord(pod, profile.name, num_all_nodes=len(cache.nodes))
     text = (
-        f"{DECISION_ENDED} after {shown_seconds(seconds)} of processor time, so that others need "
-        f"not wait for it: {largest_parts(pod.pod)}"
+        f"{DECISION_ENDED} after {shown} of processor time, so that others need not wait for it: "
+        f"{largest_parts(pod.pod)}"
     )
     record.status = error(text, fault=Fault.OVER_BUDGET)
     record.nominated_node_name = ""
     return record
 
 
+def _find(interrupted: FrameType | None) -> InDecision:
+    """Where a signal has interrupted this thread, and whether the cycle may be left there."""
+    if _may_end(interrupted):
+        return InDecision.MAY_END
+    frame = interrupted
+    while frame is not None:
+        if frame.f_code is schedule.__code__:
+            return InDecision.BETWEEN
+        frame = frame.f_back
+    return InDecision.ELSEWHERE
+
+
 def _may_end(interrupted: FrameType | None) -> bool:
-    """Whether the cycle may be left where it was interrupted."""
     frame, is_innermost = interrupted, True
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))

@@ -22,7 +22,7 @@ from kscheduler.scheduling.failures.failures import (
     failure_of_record,
     failure_of_status,
 )
-from kscheduler.scheduling.in_time import schedule_in_time
+from kscheduler.scheduling.in_time import TimedCycles
 from kscheduler.scheduling.observations import AttemptResult, Observations
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
@@ -48,6 +48,7 @@ class ResizeAttempts:
 
     def __init__(
         self,
+        cycles: TimedCycles,
         cache: Cache,
         failures: FailureHandler,
         observations: Observations,
@@ -56,6 +57,7 @@ class ResizeAttempts:
         end: Callable[[QueuedPodInfo, str], None],
     ) -> None:
         """`end` ends the attempt of a pod that need not be judged, with the reason."""
+        self._cycles = cycles
         self._cache = cache
         self._failures = failures
         self._observations = observations
@@ -73,7 +75,7 @@ class ResizeAttempts:
             self._end(queued, "it is not on its node")
             return
         judging = of_resizes(profile)
-        record = schedule_in_time(self._clock, judging, queued.pod, self._cache)
+        record = self._cycles.schedule(queued, judging)
         failure = _failure_of(judging, record)
         if record.preemption is not None:
             self._evictions.begin(record.preemption)  # before requeueing: PreEnqueue checks whether the pod must wait

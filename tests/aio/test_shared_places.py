@@ -3,12 +3,21 @@
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Callable
 from statistics import quantiles
 
 import pytest
 
 from kscheduler.aio import VirtualClock
-from kscheduler.aio.shared_places import FORGET_SECONDS, MOST_BESIDE, MOST_SECONDS, TURNS, FixedRoom, SharedPlaces
+from kscheduler.aio.shared_places import (
+    FORGET_SECONDS,
+    MOST_BESIDE,
+    MOST_SECONDS,
+    TURNS,
+    FixedRoom,
+    SeveralOwners,
+    SharedPlaces,
+)
 
 
 class Work:
@@ -124,11 +133,91 @@ async def test_a_slow_owner_without_work_is_forgotten() -> None:
     assert not played.places.slow
 
 
+async def test_who_waits_for_a_place_gets_one_in_turn_with_the_other_owners() -> None:
+    """A thousand quick pieces of one owner are not before the first of another."""
+    played = Played(places=2)
+    played.start(*(Work("busy", 0.02) for _ in range(1000)))
+    await played.advance(0.1)
+    played.start(Work("other", 0.02))
+    await played.advance(0.1)
+    assert played.waited["other"][0] <= 0.05
+    await played.close()
+
+
+async def test_an_owner_with_most_of_the_work_cannot_raise_what_is_late_for_others() -> None:
+    played = Played(places=64)
+    for _ in range(20):
+        played.start(*(Work("busy", 0.2) for _ in range(60)), Work("sound", 0.01))
+        await played.advance(0.3)
+    assert played.places.late_seconds() <= 0.25
+    await played.all_done(1.0)
+
+
+async def test_while_nobody_else_is_on_time_slow_owners_together_have_as_many_turns_as_there_are_places() -> None:
+    played = Played(places=8)
+    for number in range(400):
+        played.start(*(Work(f"tenant-{number % 4}", 2.0) for _ in range(2)))
+        await played.advance(0.05)
+    assert played.running.total() <= 2 * 8 + 4
+    assert not played.places.others_on_time()
+    await played.advance(300.0)
+    assert all(task.done() for task in played.tasks)
+
+
+async def test_a_ninth_owner_that_is_slow_has_its_turns_beside_eight_that_hang() -> None:
+    played = Played(places=16)
+    played.start(*(Work(f"hangs-{number}", 1e9) for number in range(12) for _ in range(60)))
+    for _ in range(40):
+        played.start(Work("sound"))
+        await played.advance(0.1)
+    begun = played.clock.monotonic()
+    played.start(*(Work("ninth", 2.0) for _ in range(3)))
+    played.start(*(Work("ninth", 0.01) for _ in range(30)))
+    await played.advance(20.0)
+    assert len(played.waited["ninth"]) == 33, begun
+    await played.close()
+
+
+async def test_more_places_let_those_in_line_begin() -> None:
+    played = Played(places=1)
+    played.start(Work("", 100.0), Work("a", 1.0))
+    await played.advance(1.0)
+    played.room.places = 2
+    played.places.room_grew()
+    await played.advance(1.0)
+    assert "a" in played.waited
+    await played.close()
+
+
+@pytest.mark.parametrize(
+    ("met", "expected"),
+    [
+        pytest.param([("a", 0.0), ("a", 1.0)], False, id="one owner"),
+        pytest.param([("a", 0.0), ("b", 5.0)], True, id="two within five seconds"),
+        pytest.param([("a", 0.0), ("b", 5.1)], False, id="two, later"),
+    ],
+)
+def test_what_two_owners_meet_within_five_seconds_may_be_the_servers(
+    met: list[tuple[str, float]], expected: bool
+) -> None:
+    several = SeveralOwners()
+    assert [several.meet(owner, at) for owner, at in met][-1] is expected
+
+
 async def test_work_without_an_owner_is_never_late() -> None:
     played = Played(places=1)
     played.start(Work("", 30.0), Work("other"))
+    looks = 0
+
+    def counted(look: Callable[[], None] = played.places.look) -> None:
+        nonlocal looks
+        looks += 1
+        look()
+
+    played.places.look = counted  # type: ignore[method-assign]
     await played.advance(29.0)
     assert played.order[-1].owner == ""
+    assert looks <= 2, "nobody looks again and again at what cannot be late"
     await played.all_done(5.0)
 
 

@@ -4,7 +4,7 @@ import structlog
 
 from kscheduler.aio import VirtualClock
 from kscheduler.aio.shared_places import FixedRoom, SharedPlaces
-from kscheduler.app.monitors.hanging_writes import MOST_TOLD, HangingWritesMonitor
+from kscheduler.app.monitors.hanging_writes import EVENT, MOST_TOLD, HangingWritesMonitor
 from kscheduler.client.http.http1 import HttpRequest
 from kscheduler.client.resource_path import owner_of_request
 from tests.builders import make_pod
@@ -41,6 +41,23 @@ async def test_the_namespace_the_kind_of_write_and_how_many_wait_are_told_and_th
         assert [line["event"] for line in lines[2:]] == ["writes_hang_no_more"] * 2
         assert not list(monitor.notes())
         assert len(binder.bound) == 60
+
+
+async def test_what_waits_with_those_who_send_is_counted_once_with_its_requests_and_reads_are_not_told() -> None:
+    clock = VirtualClock()
+    harness = SchedulerHarness(profile(GatedBind()), cluster("node"), clock=clock)
+    requests = SharedPlaces(FixedRoom(8), clock, owner_of_request)
+    events = SharedPlaces(FixedRoom(8), clock, str)
+    monitor = HangingWritesMonitor(harness.workers, [requests], clock, {EVENT: (events, lambda _: 5)})
+    requests.begin_now(event_of("quiet"))
+    requests.begin_now(HttpRequest("GET", "/api/v1/namespaces/quiet/pods/p"))
+    events.begin_now("quiet")
+    events.begin_now("other")
+    await clock.advance(2.0)
+    monitor.look()
+    await clock.advance(10.0)
+    told = [(one.namespace, one.write, one.unanswered, one.waiting) for one in monitor.hanging()]
+    assert told == [("other", EVENT, 1, 5), ("quiet", EVENT, 1, 5)]
 
 
 async def test_ten_are_told_however_many_hang() -> None:

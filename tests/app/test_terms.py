@@ -26,6 +26,7 @@ from kscheduler.simulation.objects.store import Change
 from tests.app.running import SECONDS, put
 from tests.app.test_leader_election import config, holder
 from tests.builders import node_tree, pod_tree
+from tests.specification.cases import IS_LONG
 
 SHORT = config(leaseDuration=seconds(1.2), renewDeadline=seconds(0.8), retryPeriod=seconds(0.15))
 CPUS = 4
@@ -106,7 +107,7 @@ def in_cache(app: App, names: Iterable[str]) -> dict[str, str]:
     return {name: app.parts.assembly.cache.node_of(f"uid-of-{name}") for name in names}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(20 if IS_LONG else 2))
 async def test_whenever_the_lease_is_lost_no_pod_is_lost_bound_twice_or_given_room_that_is_taken(seed: int) -> None:
     """Bindings are slow, or their answers are lost; there is room for all pods, and not for one more."""
     rng = random.Random(seed)

@@ -181,7 +181,7 @@ ONE_TIER = 'return 100 if node.labels.get("tier") == pod.labels.get("tier") else
         ("fails", function("score", "return 50 + 10 * len(node.pods)")),
         ("fails", function("filter", "return node.name == 'node-0'")),
         ("writes", function("filter", 'node.node.metadata.labels["seen"] = "yes"')),
-        ("slow", function("filter", "sum(range(30_000))")),
+        ("slow", function("filter", "sum(range(10_000))")),
         ("other nodes", BY_POSITION),
     ],
 )

@@ -402,3 +402,29 @@ async def test_events_of_other_namespaces_are_sent_as_before_beside_a_thousand_t
                 await clock.advance(0.1)
                 await asyncio.sleep(0.02)
             assert recorder.statistics().sent == 50
+
+
+async def test_a_namespace_whose_events_hang_drops_its_own_and_none_of_another_that_hangs() -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return await stall(request)
+
+    clock = VirtualClock()
+    async with scripted_server(answer) as server, APIClient(plain_connection(server.url), clock=clock) as client:
+        recorder = EventRecorder(client, reporting_instance="kscheduler-host", clock=clock, queue_size=400)
+        async with running(BackgroundService("events", recorder.run)):
+            for namespace, count in (("quiet", 40), ("flood", 300)):
+                for number in range(count):
+                    name = f"{namespace}-{number}"
+                    bound(recorder, Pod(metadata=ObjectMeta(name=name, namespace=namespace, uid=name)))
+                for _ in range(20):
+                    await clock.advance(0.1)
+                    await asyncio.sleep(0.002)
+            assert {"quiet", "flood"} <= set(recorder.places.slow)
+            dropped = recorder.statistics().dropped
+            assert dropped > 0, "of the flood"
+            for number in range(10):
+                bound(recorder, Pod(metadata=ObjectMeta(name=f"q{number}", namespace="quiet", uid=f"q{number}")))
+            for _ in range(10):
+                await clock.advance(0.1)
+                await asyncio.sleep(0.002)
+            assert recorder.statistics().dropped == dropped

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from kscheduler.aio import VirtualClock
 from kscheduler.client import APIClient, ClientError, plain_connection
@@ -51,6 +52,21 @@ async def line_after(connection: Connection, ask: Ask) -> LogLine:
 
 
 ASKS = [pytest.param(get, id="get"), pytest.param(post, id="post"), pytest.param(watch, id="watch")]
+
+
+@pytest.mark.parametrize("ask", ASKS)
+async def test_a_page_in_place_of_any_answer_is_an_outage_and_named_as_what_it_is(ask: Ask) -> None:
+    """A captive portal answers 200 to whatever is asked; no API server does."""
+
+    async def portal(_request: web.Request) -> web.StreamResponse:
+        return web.Response(text="<!DOCTYPE html><title>Welcome</title>Please sign in.", content_type="text/html")
+
+    async with scripted_server(portal) as server:
+        line = await line_after(plain_connection(server.url), ask)
+    assert line.fields["cause"] == "proxy"
+    assert "answers for the API server" in str(line.fields["advice"])
+    assert "answered 200" in str(line.fields["err"])
+    assert "Welcome" in str(line.fields["err"])
 
 
 @pytest.mark.parametrize("ask", ASKS)

@@ -120,6 +120,7 @@ def files() -> dict[Path, str]:
         DEPLOY / "kustomize" / "shadow" / "kscheduler.yaml": shadow(),
         dashboard.PATH: dashboard.text(),
         GATES: feature_gates(),
+        values_table.DEFAULTS: values_table.defaults(source),
         values_table.README: values_table.readme(values_table.README.read_text(), source),
         values_table.SCHEMA: values_table.schema_text(values_table.SCHEMA.read_text(), source),
     }
@@ -129,6 +130,7 @@ def write() -> None:
     """Write them all. First what the chart carries or asks for when it is rendered: the dashboard, the gates."""
     dashboard.PATH.write_text(dashboard.text())
     GATES.write_text(feature_gates())
+    values_table.DEFAULTS.write_text(values_table.defaults(values_table.VALUES.read_text()))
     for path, text in files().items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)

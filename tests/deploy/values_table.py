@@ -18,6 +18,9 @@ CHART: Final = Path(__file__).parents[2] / "deploy" / "helm" / "kscheduler"
 VALUES: Final = CHART / "values.yaml"
 SCHEMA: Final = CHART / "values.schema.json"
 README: Final = CHART / "README.md"
+DEFAULTS: Final = CHART / "files" / "defaults.json"
+MAY_BE_NOTHING: Final = ("priorityClassName",)
+"""Texts that are left out of the pods where somebody's `null` has taken them away."""
 BEGIN: Final = "<!-- values: written by `make manifests` from values.yaml -->"
 END: Final = "<!-- end of values -->"
 _KEY: Final = re.compile(r"^( *)([A-Za-z]\w*):")
@@ -94,7 +97,36 @@ def described(schema: dict[str, Any], source: str) -> dict[str, Any]:
             node.pop(key, None)
         node["description"] = value.text
         node["default"] = value.default
+    for node in schema["properties"].values():
+        _let_be_null(node)
     return schema
+
+
+def _let_be_null(node: dict[str, Any]) -> None:
+    """To Helm `null` is a value that is taken away. A chart that embeds this one hands it down."""
+    if isinstance(node.get("type"), str):
+        node["type"] = [node["type"], "null"]
+    if "enum" in node and None not in node["enum"]:
+        node["enum"] = [*node["enum"], None]
+    for inner in node.get("properties", {}).values():
+        _let_be_null(inner)
+
+
+def defaults(source: str) -> str:
+    """What the chart fills in for values that somebody's `null` has taken away: of a list or a map nothing.
+
+    The chart cannot read its own values.yaml: this is a file of its own.
+    """
+    tree: dict[str, Any] = {}
+    for value in values(source):
+        *parents, name = value.path.split(".")
+        inside = tree
+        for parent in parents:
+            inside = inside.setdefault(parent, {})
+        inside[name] = type(value.default)() if isinstance(value.default, list | dict) else value.default
+        if value.path in MAY_BE_NOTHING:
+            inside[name] = ""
+    return json.dumps(tree, indent=2) + "\n"
 
 
 def write() -> None:
@@ -102,6 +134,7 @@ def write() -> None:
     source = VALUES.read_text()
     README.write_text(readme(README.read_text(), source))
     SCHEMA.write_text(schema_text(SCHEMA.read_text(), source))
+    DEFAULTS.write_text(defaults(source))
 
 
 def schema_text(present: str, source: str) -> str:

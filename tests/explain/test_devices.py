@@ -17,7 +17,7 @@ from kscheduler.whatif.decide import cluster_cache, decide, prepare_over, profil
 from kscheduler.whatif.decide_group import decide_group
 from kscheduler.whatif.scenario import GroupScenario, parse_line, parse_scenario
 from tests.explain.scenarios import Tree, node_tree, pod_tree
-from tests.explain.test_schema import assert_valid
+from tests.explain.schema import assert_valid
 
 DRIVER = "gpu.example.com"
 AS_1_37 = default_configuration("default-scheduler", FeatureGates(version="1.37"))

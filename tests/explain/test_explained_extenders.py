@@ -16,7 +16,7 @@ from kscheduler.whatif.decide import prepare
 from kscheduler.whatif.scenario import parse_scenario
 from tests.builders import Tree
 from tests.explain.scenarios import node_tree, pod_tree, scenario_line
-from tests.explain.test_schema import assert_valid
+from tests.explain.schema import assert_valid
 from tests.extender_program import ExtenderProgram, extender_program, leaves, prefers
 from tests.scheduling.attempt.test_consulting import SlowExtenders
 

@@ -107,14 +107,15 @@ async def test_a_pod_of_that_name_that_exists_is_no_obstacle(
     assert "a pod default/new exists already" in captured.err
 
 
-async def test_a_new_pod_of_another_scheduler_is_a_hypothesis(
+async def test_a_new_pod_is_answered_as_its_own_scheduler_decides(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with EmbeddedAPIServer(seed=1) as server:
         server.registry.create(NODES, "", node_tree("a"))
         assert await explain_file(server, manifest(tmp_path, POD)) == 0
     (tree,) = trees(capsys)
-    assert (tree["outcome"], tree["cycleOutcome"]) == ("NotServed", "Placed")
+    assert (tree["outcome"], tree["cycleOutcome"], tree["isHypothetical"]) == ("Placed", "Placed", False)
+    assert tree["profile"] == "default-scheduler"
 
 
 CLUSTER = [

@@ -14,7 +14,7 @@ from kscheduler.scheduling.supervision.supervisor import cause_of
 from kscheduler.testing import make_node, make_pod
 from kscheduler.testing.trial.asking import TriedPlugin
 from tests.builders import node_tree, pod_tree
-from tests.explain.test_schema import assert_valid
+from tests.explain.schema import assert_valid
 
 PLUGINS = """
 from kscheduler.framework.per_node import plugin

@@ -68,22 +68,35 @@ def store(server: EmbeddedAPIServer, pod: Tree) -> None:
         record.value["metadata"]["deletionTimestamp"] = deleted
 
 
-async def test_a_pod_that_nobody_serves_is_explained_as_a_hypothesis(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_pod_of_another_scheduler_is_answered_as_that_one_decides(capsys: pytest.CaptureFixture[str]) -> None:
     explanation = await explained(capsys, pod_tree(schedulerName="volcano"))
-    first, second, *rest = explanation.text.splitlines()
-    assert first == "default/web: nobody here serves it: spec.schedulerName is volcano"
-    assert second.startswith("  served here: kscheduler (")
-    assert "HYPOTHETICAL, as if profile kscheduler served it here: goes to node-1" in rest
+    first, second, *_ = explanation.text.splitlines()
+    assert first == "default/web: goes to node-1"
+    assert second == "  scheduler volcano decides about it, with the default plugins unless --config says more"
+    assert (explanation.tree["outcome"], explanation.tree["cycleOutcome"]) == ("Placed", "Placed")
+    assert (explanation.tree["isHypothetical"], explanation.tree["best"]) == (False, ["node-1"])
+    assert explanation.tree["situation"]["servedSchedulerNames"] == ["kscheduler", "volcano"]
+
+
+async def test_a_pod_that_is_not_served_is_answered_by_the_default_plugins_under_its_schedulers_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    explanation = await explained(capsys, pod_tree(schedulerName="volcano"), "--scheduler-name", "kscheduler")
+    first, *rest = explanation.text.splitlines()
+    assert first == "default/web: goes to node-1"
+    words = " ".join(" ".join(rest).split())
+    assert "scheduler volcano decides about it, which is not served here: kscheduler (--scheduler-name)" in words
+    assert "answered by the default plugins under that name" in words
     assert (explanation.tree["outcome"], explanation.tree["cycleOutcome"]) == ("NotServed", "Placed")
-    assert (explanation.tree["isHypothetical"], explanation.tree["best"]) == (True, ["node-1"])
-    assert explanation.tree["situation"]["servedSchedulerNames"] == ["kscheduler"]
+    assert (explanation.tree["isHypothetical"], explanation.tree["profile"]) == (True, "volcano")
 
 
 async def test_a_misspelt_scheduler_name_is_answered_with_the_one_that_may_be_meant(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    explanation = await explained(capsys, pod_tree(schedulerName="kschedular"))
-    assert explanation.text.splitlines()[1] == "  do you mean kscheduler?"
+    for flags in ((), ("--scheduler-name", "kscheduler")):
+        explanation = await explained(capsys, pod_tree(schedulerName="kschedular"), *flags)
+        assert "; do you mean kscheduler?" in " ".join(explanation.text.split())
 
 
 async def test_a_configuration_says_who_is_served(
@@ -98,8 +111,8 @@ async def test_a_configuration_says_who_is_served(
     assert (served.tree["outcome"], served.tree["profile"]) == ("Placed", "two")
     not_served = await explained(capsys, pod_tree(schedulerName="three"), "--config", str(path))
     words = " ".join(not_served.text.split())  # where the line breaks depends on how long the path is
-    assert f" served here: one, two (profiles of {path})" in words
-    assert "HYPOTHETICAL, as if profile one served it here: goes to node-1" in words
+    assert f"scheduler three decides about it, which is not served here: one, two (profiles of {path})" in words
+    assert not_served.tree["profile"] == "three"
 
 
 async def test_a_bound_pod_says_so_before_anything_else(capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,6 +57,9 @@ def test_two_filters_of_one_profile_keep_their_reasons_apart() -> None:
 class Answers:
     """Falsy and not None: neither a reason nor points."""
 
+    def __repr__(self) -> str:  # ids of tests are alike in each process of a run
+        return "Answers()"
+
 
 FILTER_ANSWERS = [True, False, 0, "", Answers(), ["no"], b"no"]
 SCORE_ANSWERS = [None, True, 1.0, math.nan, math.inf, "50", Answers(), np.float64(1), [1]]

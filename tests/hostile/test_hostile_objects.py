@@ -30,8 +30,6 @@ BY_API_SERVER: Final = {"name", "namespace", "uid", "resource_version", "deletio
 NOT_YET: Final[tuple[str, ...]] = ("ResourceClaim-cel-regex",)
 """Beginnings of cases that delay sound pods today: a match of RE2 takes 13 ms, and a search looks at all devices of a
 node before it lets others go first (longest step 0.16 s, p99 0.25 s)."""
-GROUPS: Final = tuple(dict.fromkeys((case.kind.resource, part) for case in CASES.values() for part in range(4)))
-"""Kinds, and a quarter of the cases of each: one test for all would say little, and one for each takes long."""
 
 
 def is_played(case: Case) -> bool:
@@ -46,17 +44,23 @@ def is_late(found: Round, slowness: float = 1.0) -> bool:
     return found.longest_step > slowness * LONGEST_STEP_SECONDS or found.p99 > slowness * P99_SECONDS
 
 
-def cases_of(resource: str, part: int) -> list[Case]:
-    of_kind = [case for case in CASES.values() if case.kind.resource == resource and is_played(case)]
-    return of_kind[part::4]
+def groups() -> Iterator[Any]:
+    """The cases of each kind, 16 in a cluster: the cluster of each test costs as much as four cases."""
+    by_kind: dict[str, list[Case]] = {}
+    for case in filter(is_played, CASES.values()):
+        by_kind.setdefault(case.kind.resource, []).append(case)
+    for resource, cases in by_kind.items():
+        parts = -(-len(cases) // 16)
+        for part in range(parts):
+            yield pytest.param(cases[part::parts], id=f"{resource}-{part}")
 
 
-@pytest.mark.parametrize(("resource", "part"), [group for group in GROUPS if cases_of(*group)])
-async def test_no_object_holds_the_loop_or_delays_a_sound_pod(resource: str, part: int) -> None:
+@pytest.mark.parametrize("cases", list(groups()))
+async def test_no_object_holds_the_loop_or_delays_a_sound_pod(cases: list[Case]) -> None:
     service, wrong = HostileCluster(), list[str]()
     async with service.at_work():
         await play(service, [], name="first")  # what is made once is made
-        for seed, case in enumerate(cases_of(resource, part), start=10):
+        for seed, case in enumerate(cases, start=10):
             found = await play(service, case.objects(seed, SIZE))
             slow = 1.0
             if is_late(found):  # once more: on a busy machine, the caches are another process's after each switch

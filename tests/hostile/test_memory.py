@@ -43,8 +43,9 @@ GIANTS: Final = (
 )
 
 
-# Not yet: `ResourceClaim-spec.devices.requests-unique`. With 3 s of CPU a round 50 blocks stay, with 0.3 s, where the
-# pod is deleted while its attempt still goes on, 700.
+# Not yet: `ResourceClaim-spec.devices.requests-unique`. What attempts hold of deleted pods is gone since their searches
+# end with them; what stays are the specs in `informers.shared`, of which a sweep drops the unused after each megabyte
+# of encodings: three hundred rounds.
 @pytest.mark.parametrize("name", GIANTS)
 async def test_what_is_kept_of_giants_that_come_and_go_reaches_a_level(name: str) -> None:
     service, case, seed = HostileCluster(NODES), CASES[name], 0

@@ -1,16 +1,26 @@
 """Store, handlers, and objects that come back or cannot be read."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kscheduler.api.core import Node, Pod, PodSpec
-from kscheduler.api.kinds import NODES, PODS
+from kscheduler.api.kinds import (
+    CSI_NODES,
+    DEVICE_TAINT_RULES,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    RESOURCE_CLAIMS,
+    Kind,
+)
 from kscheduler.api.meta import KubeObject, ObjectMeta
 from kscheduler.client.watch import Undecodable, WatchEvent, undecodable
 from kscheduler.informers import Informer, Store
+from kscheduler.informers.unreadable import rule_for
 
 Story = list[tuple[str, ...]]
 
@@ -200,6 +210,31 @@ def test_a_pod_that_became_unreadable_keeps_what_it_holds(
     informer.apply_undecodable(unreadable("a", node=now_on, uid="uid-a"))
     kept = informer.store.get("ns/a")
     assert (kept.spec.node_name if kept else None) == kept_on
+
+
+def test_a_pod_that_is_being_bound_keeps_its_room_when_it_becomes_unreadable() -> None:
+    """Its spec can be read and names no node yet: an event of before the Binding, whose status was garbled."""
+    informer: Informer[Pod] = Informer(PODS, retain=rule_for("pods", {"uid-a"}.__contains__))
+    for name in ("a", "b"):
+        informer.apply(WatchEvent("ADDED", pod(name)))
+        informer.apply_undecodable(unreadable(name, uid=f"uid-{name}"))
+    assert [each.metadata.name for each in informer.store.list()] == ["a"]
+    informer.apply_undecodable(unreadable("a", uid="uid-of-another"))
+    assert len(informer.store) == 0
+
+
+@pytest.mark.parametrize("kind", [POD_DISRUPTION_BUDGETS, RESOURCE_CLAIMS, DEVICE_TAINT_RULES, CSI_NODES], ids=str)
+def test_what_takes_room_or_protects_stays_when_it_becomes_unreadable(kind: Kind) -> None:
+    """Its devices would be given to two claims, its pods evicted without a budget."""
+    informer: Informer[Any] = Informer(kind)
+    namespace = "ns" if kind.namespaced else ""
+    found = kind.type(metadata=ObjectMeta(name="x", namespace=namespace, uid="u", resource_version="1"))
+    informer.apply(WatchEvent("ADDED", found))
+    informer.apply_undecodable(Undecodable("MODIFIED", namespace, "x", "u", "2", "", "bad"))
+    assert informer.store.list() == [found]
+    assert informer.statistics().undecodable
+    informer.apply_undecodable(Undecodable("DELETED", namespace, "x", "u", "3", "", "bad"))
+    assert len(informer.store) == 0
 
 
 @pytest.mark.parametrize("spec", ["\u2603", None, 7, {"nodeName": 7}, ["n1"]], ids=str)

@@ -141,6 +141,26 @@ async def test_thousands_of_unreadable_objects_cost_ten_requests_a_second() -> N
         assert len(harness.server.requests) <= 50
 
 
+async def test_ten_objects_are_read_side_by_side_and_a_list_for_the_nameless_waits_for_none_of_them() -> None:
+    """A server that does not answer for one of them must not keep the others for ten seconds each."""
+    answered = asyncio.Event()
+
+    async def hangs(request: object) -> object:
+        await answered.wait()
+        return await pod_list()(request)  # type: ignore[arg-type]
+
+    async with bench(hangs) as harness:  # type: ignore[arg-type]
+        for name in (*(f"p{number}" for number in range(10)), ""):
+            harness.informer.apply_undecodable(garbled(name))
+        await harness.seconds(1)
+        await harness.clock.advance(10.0)
+        looking = asyncio.create_task(harness.rereader.look())
+        await asyncio.wait_for(harness.server.received(9), 60)
+        assert harness.relists == [RELIST_REASON]
+        answered.set()
+        await looking
+
+
 def test_a_relist_soon_after_another_waits_longer_and_still_less_than_a_minute() -> None:
     rereads = Rereads()
     assert rereads.due([UNNAMED], 0.0) == []

@@ -255,7 +255,7 @@ async def pods_are_counted_as_entities(world: World) -> None:
 
 @story("kscheduler_status_classes_pending")
 async def a_class_of_parked_pods_is_judged_anew(world: World) -> None:
-    world.server.faults.add(InjectedFault("delay", method="PATCH", path="*/status", seconds=0.2))
+    world.server.faults.add(InjectedFault("delay", method="PATCH", path="*/status", seconds=0.1))
     members = [f"p{number}" for number in range(30)]
     for name in members:
         put(world.server, "pods", pod_tree(name, requests={"cpu": "50"}))
@@ -664,7 +664,7 @@ async def the_answer_to_a_binding_is_lost(world: World) -> None:
 )
 async def events_queue_up_and_are_tried_again(world: World) -> None:
     world.server.faults.add(InjectedFault("answer", method="POST", path="*/events", code=500, count=1))
-    world.server.faults.add(InjectedFault("delay", method="POST", path="*/events", seconds=0.05))
+    world.server.faults.add(InjectedFault("delay", method="POST", path="*/events", seconds=0.5))
     put(world.server, "nodes", node_tree("node", cpu="100"))
     for number in range(30):
         put(world.server, "pods", pod_tree(f"p{number}"))

@@ -258,3 +258,19 @@ NODE_CHANGES: dict[str, tuple[PodInfo, Node | None, Node, bool]] = {
 @pytest.mark.parametrize(("waiting", "old", "new", "wakes"), NODE_CHANGES.values(), ids=NODE_CHANGES)
 def test_a_change_of_a_node(waiting: PodInfo, old: Node | None, new: Node, wakes: bool) -> None:
     assert hint(NODE, waiting, old, new) is (QueueingHint.QUEUE if wakes else QueueingHint.SKIP)
+
+
+@pytest.mark.parametrize("operator", ["NotIn", "DoesNotExist"])
+def test_a_selector_that_no_labels_satisfy_selects_by_the_namespaces_labels_all_the_same(operator: str) -> None:
+    """kube-scheduler 1.36 lets every namespace match here (docs/differences.md)."""
+    cache = cluster(web("theirs", "a-1", namespace="blue"))
+    for name in ("blue", "green"):
+        cache.counters.set_namespace(convert({"metadata": {"name": name, "labels": {"team": name}}}, Namespace))
+    team: Tree = {"key": "team", "operator": operator}
+    if operator == "NotIn":
+        team["values"] = ["blue"]
+    apart = far(term(namespaceSelector={"matchExpressions": [team]}))
+    assert fitting(cache, pod_info(namespace="green", affinity=apart)) == {"a-1", "a-2", "b-1", "nowhere"}
+    cache.add_pod(web("other", "b-1", namespace="green"))
+    apart_from_green = {"a-1", "a-2", "nowhere"} if operator == "NotIn" else {"a-1", "a-2", "b-1", "nowhere"}
+    assert fitting(cache, pod_info(namespace="green", affinity=apart)) == apart_from_green

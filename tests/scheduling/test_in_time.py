@@ -1,9 +1,11 @@
 """A decision that takes too long is ended: its pod fails alone, and nothing else can tell."""
 
+import importlib.util
 import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import FrameType, FunctionType
 from typing import Any
 
@@ -16,16 +18,18 @@ from kscheduler.api.core import Pod
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.cluster.topology import CountColumn
+from kscheduler.framework.decision_time import DECISION_TIME, DecisionEndedError
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.pod_match import PodMatch
-from kscheduler.framework.status import DECISION_TIME, Code, DecisionEndedError, Fault
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.framework.status import Code, Fault
 from kscheduler.informers.transform import default_transform
 from kscheduler.plugins.in_tree import registry
 from kscheduler.plugins.node_affinity import NodeAffinity
 from kscheduler.scheduling import in_time
-from kscheduler.scheduling.in_time import schedule_in_time
+from kscheduler.scheduling.in_time import TimedCycles
 from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.scheduling.supervision.alarm import ALARM
+from kscheduler.scheduling.supervision.alarm import ALARM, InDecision
 from kscheduler.state.row_check import row_fault
 from tests.builders import Tree, make_node, make_pod, pod_tree
 from tests.scheduling.around import ReportedFailures
@@ -57,7 +61,8 @@ class World:
         """A decision as the service makes it; nothing is assumed."""
         assembly = self.assembly
         engine = assembly.scheduler.engines[NAME]
-        return schedule_in_time(REAL_CLOCK, assembly.profiles[NAME], PodInfo(pod), assembly.cache, engine=engine)
+        cycles = TimedCycles(REAL_CLOCK, assembly.cache, assembly.queue.costly_tried)
+        return cycles.schedule(QueuedPodInfo(PodInfo(pod)), assembly.profiles[NAME], engine=engine)
 
     def decisions(self) -> list[tuple[str, str, tuple[str, ...]]]:
         """What is decided about a pod of each shape, one after the other; each stays where it was put."""
@@ -153,6 +158,71 @@ def test_wherever_a_decision_is_ended_later_ones_are_as_if_it_had_never_begun(sh
         assert world.decisions() == expected, f"ended at line {number} of {counting.lines}, when all was known"
 
 
+# --- where a decision may be left -------------------------------------------------------------------------------------
+
+
+def in_a_decision(module: str, monkeypatch: pytest.MonkeyPatch) -> InDecision:
+    """Where a signal finds the decision that interrupts a function of this module, called by a filter."""
+    found: list[InDecision] = []
+
+    def look() -> None:
+        found.append(in_time._find(sys._getframe()))
+
+    inner = FunctionType(look.__code__, {**globals(), "__name__": module}, closure=look.__closure__)
+
+    def filters(self: object, cycle: object, pod: PodInfo, nodes: object, rows: object) -> None:
+        inner()
+
+    outer = as_if_in("kscheduler.plugins.node_affinity", filters)
+    with monkeypatch.context() as patched:
+        patched.setattr(NodeAffinity, "filter", outer)
+        World(nodes=1).judge(make_pod("pod", nodeSelector={"disk": "ssd"}))
+    (where,) = set(found)
+    return where
+
+
+def is_there(name: str) -> bool:
+    """Whether a module exists, or a package, whose name ends with a dot here."""
+    spec = importlib.util.find_spec(name.removesuffix("."))
+    return spec is not None and (spec.submodule_search_locations is not None) == name.endswith(".")
+
+
+@pytest.mark.parametrize("name", in_time._KEEPERS)
+def test_between_two_statements_of_what_keeps_something_no_decision_ends(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert is_there(name), "it was moved, and guards nothing here"
+    assert name.startswith(in_time._ROOMS), "no decision ends there anyway"
+    assert in_a_decision(name + "any" if name.endswith(".") else name, monkeypatch) is InDecision.BETWEEN
+
+
+@pytest.mark.parametrize("name", in_time._ROOMS)
+def test_in_the_rooms_that_decide_a_decision_may_end(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert is_there(name), "it was moved, and no decision ends there"
+    expected = InDecision.BETWEEN if name.startswith(in_time._KEEPERS) else InDecision.MAY_END
+    assert in_a_decision(f"{name}any", monkeypatch) is expected
+
+
+def test_outside_of_decisions_nothing_is_ended() -> None:
+    assert in_time._find(sys._getframe()) is InDecision.ELSEWHERE
+
+
+KEPT_AS_A_WHOLE = (
+    "kscheduler.framework.nodes.node_table",
+    "kscheduler.framework.pods.requests",
+    "kscheduler.plugins.policies.node_cost",
+)
+"""Modules with a bounded table that need no guard: what they put into it is complete, and they do so in one step."""
+
+
+def test_modules_with_a_table_of_their_own_are_guarded() -> None:
+    root = Path(in_time.__file__).parents[2]
+    for file in sorted((root / "kscheduler").rglob("*.py")):
+        module = ".".join(file.relative_to(root).with_suffix("").parts)
+        if module.startswith(in_time._ROOMS) and "from kscheduler.bounded." in file.read_text():
+            assert module.startswith(in_time._KEEPERS) or module in KEPT_AS_A_WHOLE, module
+
+
 # --- with the real timer ----------------------------------------------------------------------------------------------
 
 
@@ -215,14 +285,27 @@ def test_who_asks_the_state_again_and_again_is_ended_at_its_door(monkeypatch: py
     assert len(asked) < 40
 
 
+def test_whoever_decides_about_waiting_pods_does_so_in_time() -> None:
+    """Pods alone, groups, extenders, searches, resizes: each cycle of theirs has the one budget."""
+    scheduling = Path(in_time.__file__).parent
+    own = "from kscheduler.scheduling.cycle.schedule import schedule"
+    deciding = [*(scheduling / "attempt").glob("*.py"), scheduling / "resize_attempts.py"]
+    assert [file.name for file in deciding if own in file.read_text()] == []
+    assert sum("TimedCycles" in file.read_text() for file in deciding) == 4
+
+
 def test_in_virtual_time_no_decision_is_ended() -> None:
     """What is rehearsed or replayed comes out the same on a slow machine."""
     world = World()
-    assembly, began = world.assembly, []
-    profile, pod = assembly.profiles[NAME], PodInfo(make_pod("pod"))
+    assembly, began = world.assembly, list[Any]()
+    profile, pod = assembly.profiles[NAME], QueuedPodInfo(PodInfo(make_pod("pod")))
+    cycles = TimedCycles(VirtualClock(), assembly.cache, began.append)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(ALARM, "begin_decision", lambda *given: began.append(given))
-        assert schedule_in_time(VirtualClock(), profile, pod, assembly.cache).node_name
+        patched.setattr(ALARM, "is_watching", False)
+        patched.setattr(ALARM, "watch_decisions", began.append)
+        assert cycles.schedule(pod, profile).node_name
+        pod.overruns = 1
+        assert cycles.schedule(pod, profile).node_name
     assert not began
 
 
@@ -233,9 +316,9 @@ def test_a_pod_that_was_ended_waits_longer_each_time_and_is_reported(monkeypatch
     pod = world.known["default/strange"] = make_pod("strange", nodeSelector={"disk": "ssd"})
 
     def over(*given: Any, **named: Any) -> SchedulingRecord:
-        return in_time._ended(assembly.profiles[NAME], PodInfo(pod), assembly.cache, 0.08)
+        return in_time._ended(assembly.profiles[NAME], PodInfo(pod), assembly.cache, "80ms")
 
-    monkeypatch.setattr("kscheduler.scheduling.attempt.attempt.schedule_in_time", over)
+    monkeypatch.setattr(TimedCycles, "schedule", over)
     assembly.pod_handler.on_add(pod, initial=False)
     for overruns, seconds in ((1, 10), (2, 20), (3, 40)):
         now = assembly.clock.time()
@@ -305,6 +388,10 @@ GIANTS: dict[str, Tree] = {
     "6,000 required affinity terms": _pod_terms("podAffinity", "required", "DoesNotExist"),
     "6,000 preferred terms": _pod_terms("podAffinity", "preferred", "DoesNotExist"),
     "20,000 resources": {"requests": {f"example.com/{key}": "1" for key in _keys(20_000)}},
+    "30,000 resources, each of another amount": {
+        "requests": {f"a.b/{number:x}": str(number + 1) for number in range(30_000)}
+    },
+    "90,000 resources that no scheduler counts": {"requests": dict.fromkeys([f"{n:x}" for n in range(90_000)], "1")},
     "20,000 tolerations": {"tolerations": [{"key": key, "operator": "Exists"} for key in _keys(20_000)]},
     "30,000 labels": {"labels": dict.fromkeys(_keys(30_000), "x")},
     "6,000 spread constraints": {

@@ -102,11 +102,18 @@ CHANGES: dict[str, tuple[list[KubeObject], Callable[[Cache], object], str, int, 
         0,
         1,
     ),
-    "the plugin is migrated": (
-        [volume(**IN_TREE), claim(), csi_node(1)],
-        lambda it: it.volumes.put(csi_node(1, "kubernetes.io/aws-ebs")),
+    "the node of an in-tree disk gets a CSINode": (
+        [volume(**IN_TREE), claim()],
+        lambda it: it.volumes.put(csi_node(1)),
         EBS,
         0,
+        1,
+    ),
+    "no more plugins are migrated": (
+        [volume(**IN_TREE), claim(), csi_node(1, "kubernetes.io/aws-ebs")],
+        lambda it: it.volumes.put(csi_node(1)),
+        EBS,
+        1,
         1,
     ),
 }

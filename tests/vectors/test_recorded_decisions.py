@@ -41,6 +41,7 @@ from kscheduler.explain.as_json import decision_tree
 from kscheduler.upstream.behaviours import BEHAVIOURS
 from kscheduler.whatif.decide import decide
 from kscheduler.whatif.scenario import read_scenarios
+from tests.explain.schema import assert_valid, untold, weighed
 
 HERE = Path(__file__).parent
 FOLDERS = {"1.36": HERE, "1.37": HERE / "1.37"}
@@ -107,6 +108,19 @@ def test_decides_as_kube_scheduler_did(family: str, version: str) -> None:
         if tree["id"] not in INTENDED
     ]
     assert not differences, "\n".join(differences)
+    if path.parent == HERE:  # the schema and the details are the same for each version
+        assert_explained(recorded, decided)
+
+
+def assert_explained(recorded: list[Tree], decided: list[Tree]) -> None:
+    """Each explanation validates, tells each rejection, and has the recorded points before weights."""
+    for line, made in zip(recorded, decided, strict=True):
+        tree, expect = json.loads(json.dumps(made)), line["expect"]
+        assert_valid(tree)
+        assert untold(tree) == [], tree["id"]
+        if expect["scores"] is not None and tree["id"] not in INTENDED:
+            assert tree["rawScores"] == expect["rawScores"], tree["id"]
+            assert tree["scores"] == weighed(tree), tree["id"]
 
 
 def test_the_two_versions_are_told_apart() -> None:

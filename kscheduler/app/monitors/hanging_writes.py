@@ -2,12 +2,13 @@
 
 Nobody else waits for them (`aio.shared_places`), so nothing else would tell: a webhook that does not answer for one
 namespace leaves its pods unbound, and the scheduler is ready. Once a second all places are looked at; what has been
-unanswered for `LONG_SECONDS` is told, and told again each minute while it lasts.
+unanswered for `LONG_SECONDS` is told, and told again each minute while it lasts. A client knows the requests; whoever
+sends many of them, as workers do, knows what waits before it is sent, too. Reads are not told: no object waits for one.
 
 Limits: at most `MOST_TOLD` at a time, those with the most writes; the others are counted.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +27,10 @@ LONG_SECONDS: Final = 5.0
 LINE_SECONDS: Final = 60.0
 MOST_TOLD: Final = 10
 BINDING: Final = "create pods/binding"
+STATUS_PATCH: Final = "patch pods/status"
+EVENT: Final = "create events"
+PREEMPTION: Final = "preemption"
+"""All requests of a preemption, by the preemptor's namespace."""
 
 HANGING_WRITES: Final = MetricSeries(
     "kscheduler_hanging_writes",
@@ -44,16 +49,24 @@ class HangingWrites:
     unanswered: int
     waiting: int
     seconds: float
-    """How long the oldest has been unanswered; of a Binding since it was first sent."""
+    """How long the oldest has been unanswered, since it was first sent."""
 
 
 class HangingWritesMonitor:
     """Looks once a second."""
 
-    def __init__(self, workers: Workers, others: Iterable[SharedPlaces], clock: Clock) -> None:
-        """`others`: the places of the clients; Bindings are told as the workers see them, with retries and lines."""
-        self._workers = workers
-        self._others = tuple(others)
+    def __init__(
+        self,
+        workers: Workers,
+        clients: Iterable[SharedPlaces],
+        clock: Clock,
+        senders: Mapping[str, tuple[SharedPlaces, Callable[[Hashable], int]]] | None = None,
+    ) -> None:
+        """`clients`: the places of the clients. `senders`: by kind of write, the places of those who send it, by
+        namespace, and how many wait there before they ask for a place.
+        """
+        self._senders = {BINDING: (workers.places, workers.standing.waiting), **(senders or {})}
+        self._clients = tuple(clients)
         self._clock = clock
         self.long_seconds = LONG_SECONDS
         self._told: dict[tuple[str, str], tuple[float, float]] = {}
@@ -67,16 +80,22 @@ class HangingWritesMonitor:
 
     def hanging(self) -> list[HangingWrites]:
         """What hangs now, the most first."""
-        found = [self._of_bindings(slow) for slow in self._workers.places.statistics()]
-        for places in self._others:
-            found += [one for slow in places.statistics() if (one := _of_request(slow)) is not None]
-        long = [one for one in found if one.seconds >= self.long_seconds]
+        found: dict[tuple[str, str], HangingWrites] = {}
+        for write, (places, waiting) in self._senders.items():
+            for slow in places.statistics():
+                _add(found, str(slow.owner), write, slow, waiting(slow.owner))
+        for places in self._clients:
+            for slow in places.statistics():
+                if isinstance(slow.owner, RequestOwner) and not slow.owner.is_read:
+                    _add(found, *slow.owner, slow, 0)
+        long = [one for one in found.values() if one.seconds >= self.long_seconds]
         return sorted(long, key=lambda one: (-one.unanswered - one.waiting, one.namespace, one.write))
 
     def look(self) -> None:
         """Find what is late, and log what is new, what lasts, and what is over."""
-        self._workers.places.look()
-        for places in self._others:
+        for places, _ in self._senders.values():
+            places.look()
+        for places in self._clients:
             places.look()
         now, hanging = self._clock.monotonic(), self.hanging()
         for one in hanging[:MOST_TOLD]:
@@ -107,19 +126,17 @@ class HangingWritesMonitor:
 
     def samples(self) -> Iterable[Sample]:
         """A gauge for each namespace and kind of write, at most `MOST_TOLD`."""
-        told: dict[LabelValues, float] = {}
-        for one in self.hanging()[:MOST_TOLD]:  # two clients may write the same kind for a namespace
-            labels = one.namespace, one.write
-            told[labels] = told.get(labels, 0.0) + one.unanswered + one.waiting
+        told: dict[LabelValues, float] = {
+            (one.namespace, one.write): float(one.unanswered + one.waiting) for one in self.hanging()[:MOST_TOLD]
+        }
         return [gauge(HANGING_WRITES, told)]
 
-    def _of_bindings(self, slow: SlowOwner) -> HangingWrites:
-        waiting = slow.waiting + self._workers.standing.waiting(slow.owner)
-        return HangingWrites(str(slow.owner), BINDING, slow.beside, waiting, slow.seconds)
 
-
-def _of_request(slow: SlowOwner) -> HangingWrites | None:
-    """What a client knows; of Bindings the workers know more."""
-    if not isinstance(slow.owner, RequestOwner) or slow.owner.write == BINDING:
-        return None
-    return HangingWrites(slow.owner.namespace, slow.owner.write, slow.beside, slow.waiting, slow.seconds)
+def _add(found: dict[tuple[str, str], HangingWrites], namespace: str, write: str, slow: SlowOwner, behind: int) -> None:
+    """What the sender of a write knows and what its client knows is the same request."""
+    other = found.get((namespace, write))
+    unanswered, waiting, seconds = slow.beside, slow.waiting + behind, slow.seconds
+    if other is not None:
+        unanswered, seconds = max(unanswered, other.unanswered), max(seconds, other.seconds)
+        waiting += other.waiting
+    found[namespace, write] = HangingWrites(namespace, write, unanswered, waiting, seconds)

@@ -13,6 +13,8 @@ from kscheduler.cel.values.kinds import NO_SUCH_OVERLOAD, NONE, DurationValue, E
 from kscheduler.cel.values.typing import type_of
 
 _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
+_MOST_INCLUDES = 48
+"""As many values as an attribute of a device may have."""
 _ADDABLE = frozenset(("bytes", "double", "duration", "int", "list", "string", "timestamp", "uint"))
 
 
@@ -264,12 +266,20 @@ def _includes(values: Any, wanted: Any) -> bool:
     return equal_method(values, wanted) is True
 
 
-def _lists() -> dict[str, Implementation]:
+def _includes_of_short(values: Any, wanted: Any) -> bool | ErrorValue:
+    """That of 1.36, which is made for attributes of devices."""
+    if isinstance(values, list) and len(values) > _MOST_INCLUDES:
+        if _includes(values[:_MOST_INCLUDES], wanted):
+            return True
+        return ErrorValue(f"'includes' function cannot be applied to lists longer than {_MOST_INCLUDES} values")
+    return _includes(values, wanted)
+
+
+def _lists(*, short_includes: bool) -> dict[str, Implementation]:
     found: dict[str, Implementation] = {
         "list_a_index_of_int": _index_of,
         "list_a_last_index_of_int": _last_index_of,
-        "list_includes_dyn_dyn": _includes,
-        "dra_includes_dyn_dyn": _includes,
+        "list_includes_dyn_dyn": _includes_of_short if short_includes else _includes,
     }
     for kind in _COMPARABLE:
         found[f"list_{kind}_is_sorted_bool"] = _is_sorted
@@ -280,7 +290,10 @@ def _lists() -> dict[str, Implementation]:
     return found
 
 
-def kubernetes_functions(*, shared_decimals: bool) -> dict[str, Implementation]:
-    """All of them. `shared_decimals`: 1.36 changes a large quantity when another is added to it."""
+def kubernetes_functions(*, shared_decimals: bool, short_includes: bool) -> dict[str, Implementation]:
+    """All of them. `shared_decimals`: 1.36 changes a large quantity when another is added to it. `short_includes`: its
+    `includes` fails beyond 48 values.
+    """
     quantity_functions = _quantities(shared=shared_decimals)
-    return {**quantity_functions, **_VERSIONS, **_ADDRESSES, **_URLS, **_FORMATS, **_regexes(), **_lists()}
+    lists = _lists(short_includes=short_includes)
+    return {**quantity_functions, **_VERSIONS, **_ADDRESSES, **_URLS, **_FORMATS, **_regexes(), **lists}

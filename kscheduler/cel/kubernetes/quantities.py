@@ -83,6 +83,8 @@ class Quantity(Opaque):
         value, scale = self.amount()
         if not value:
             return "0"
+        while value % 10 == 0 and scale < 0:
+            value, scale = value // 10, scale + 1
         if self.notation == "binary" and scale >= 0 and not -1024 < value * 10**scale < 1024:
             whole, power = value * 10**scale, 0
             while whole % 1024 == 0:
@@ -119,7 +121,10 @@ class Quantity(Opaque):
     def as_float(self) -> float:
         """The amount as a double: the digits as a double, times the power of ten as a double."""
         value, scale = self.amount()
-        base = float(value) if abs(value) < 2**1023 else float("inf") * (1 if value > 0 else -1)
+        try:
+            base = float(value)
+        except OverflowError:
+            base = float("inf") * (1 if value > 0 else -1)
         if scale == 0:
             return base
         return base * _power_of_ten(scale)
@@ -148,10 +153,15 @@ class Quantity(Opaque):
 
 
 def _power_of_ten(scale: int) -> float:
-    """Go's math.Pow10: 0 below 1e-323, infinite above 1e308."""
+    """Go's math.Pow10, last digit included: two factors of a table; 0 below 1e-323, infinite above 1e308."""
     if scale < -323:
         return 0.0
-    return float(f"1e{scale}") if scale <= 308 else float("inf")
+    if scale > 308:
+        return float("inf")
+    coarse, fine = divmod(abs(scale), 32)
+    if scale >= 0:
+        return float(f"1e{32 * coarse}") * float(f"1e{fine}")
+    return float(f"1e-{32 * coarse}") / float(f"1e{fine}")
 
 
 def _compared(one: tuple[int, int], other: tuple[int, int]) -> int:
@@ -259,7 +269,10 @@ def _quick(negative: bool, whole: str, fraction: str, base: int, exponent: int) 
 
 
 def _slow(negative: bool, whole: str, fraction: str, base: int, exponent: int) -> Quantity:
-    """The quantity as a decimal: at most nine places, rounded away from zero; binary ones end at the largest int64."""
+    """The quantity as a decimal of nine places, rounded away from zero; binary ones end at the largest int64.
+
+    Nine places also where fewer would do: `asApproximateFloat` multiplies by their power of ten, and loses a digit.
+    """
     digits = _integer(whole + fraction)
     scale = -len(fraction)
     if base == 10:
@@ -273,6 +286,8 @@ def _slow(negative: bool, whole: str, fraction: str, base: int, exponent: int) -
         scale = max(scale, _NANO)
     if scale > _LARGEST_EXPONENT:
         raise QuantityTextError(_NUMERIC_WRONG)
+    if digits:
+        digits, scale = digits * _power(scale - _NANO), _NANO
     if base == 2 and _compared((digits, scale), (_MOST, 0)) > 0:
         digits, scale = _MOST, 0
     return Quantity(0, 0, Decimal(-digits if negative else digits, scale))

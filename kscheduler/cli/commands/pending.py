@@ -65,11 +65,15 @@ def _run(args: argparse.Namespace) -> int:
     found.note_unfollowed_groups()
     objects, served, notes = found.objects, found.served, found.notes
     reasons = pending_reasons(objects, served, found.where, args.namespace, with_suggestions=not args.no_suggestions)
-    for note in dict.fromkeys(notes):
+    for note in dict.fromkeys([*notes, *served.presumptions()]):
         print(f"kscheduler: {printable(note)}", file=sys.stderr)
     kubectl = KubectlFlags.of(args)
     if args.output == "json":
-        print(json_line(kubectl.in_pending(pending_tree(reasons, objects, served.config, notes))))
+        print(
+            json_line(
+                kubectl.in_pending(pending_tree(reasons, objects, served.config, [*notes, *served.presumptions()]))
+            )
+        )
     else:
         print(kubectl.in_text(pending_text(reasons, objects, datetime.now(UTC), style_of(sys.stdout))))
     sys.stdout.flush()

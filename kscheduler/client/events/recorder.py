@@ -6,13 +6,13 @@ queue, drops and counts them when it is full, and never waits or raises; a few w
 bound) go first; warnings come in floods and are limited to `WARNINGS_PER_SECOND`. An Event costs the API server as much
 as a Binding: while binds keep the API server busy, few Events are sent at a time, more as the queue fills.
 An Event that hangs, or waits for its retry, holds none of the few places (`aio.shared_places`): another worker takes
-over, and the other Events of its namespace wait in a line of their own, of which more than a quarter of the queue are
-dropped.
+over, and the other Events of its namespace wait in a line of their own. What is more than its share of a quarter of the
+queue is dropped.
 Limits: Events are best effort by design; queued ones are lost when the process is killed.
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -156,10 +156,14 @@ class EventRecorder:
         self._filled = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
-        self.places = SharedPlaces(self, clock, _namespace_of, on_room=self._room_came)
+        self.places = SharedPlaces(self, clock, _namespace_of, on_room=self._room_came, turns=workers)
         """Of Events in flight, by namespace."""
         self._lined = TaskSet("event in line", clock)
         """Events of namespaces whose Events hang."""
+        self._in_line: Counter[str] = Counter()
+        """Of those, how many there are, by namespace."""
+        self._with_worker: set[int] = set()
+        """Events that a worker waits for, by identity."""
         self._extra = TaskSet("event worker", clock)
         """Workers that stand in for others whose Event hangs."""
         self._sending = 0
@@ -304,25 +308,46 @@ class EventRecorder:
 
     async def _send_or_line_up(self, work: _NewEvent | Series) -> None:
         if self.places.begin_now(work) and self.places.holds(work):
+            self._with_worker.add(id(work))
             self._staff()
-            if not await self._send(work):
-                self._stuck -= 1
-        elif self.places.has_begun(work) or self._lined.statistics().running < self._queue_size // 4:
+            try:
+                await self._send(work)
+            finally:
+                # If it has given its place back, `_room_came` has counted its worker as stuck.
+                if id(work) in self._with_worker:
+                    self._with_worker.discard(id(work))
+                else:
+                    self._stuck -= 1
+        elif self.places.has_begun(work) or self._may_line_up(_namespace_of(work)):
+            self._in_line[_namespace_of(work)] += 1
             self._lined.spawn(_series_of(work).name, self._send_in_turn(work))
         else:
             self._unsent -= 1
             self._dropped += 1
             _series_of(work).end()
 
+    def _may_line_up(self, namespace: str) -> bool:
+        """Whether another Event of this namespace may wait beside the queue. Each has its share of a quarter of the
+        queue, so that the Events of one never drop those of another.
+        """
+        share = max(self._workers, self._queue_size // 4 // max(1, len(self.places.slow)))
+        return self._in_line[namespace] < share
+
     async def _send_in_turn(self, work: _NewEvent | Series) -> None:
         """Send an Event of a namespace whose Events hang, beside the workers."""
-        if not self.places.has_begun(work):
-            await self.places.begin(work)
-        await self._send(work)
+        namespace = _namespace_of(work)
+        try:
+            if not self.places.has_begun(work):
+                await self.places.begin(work)
+            await self._send(work)
+        finally:
+            self._in_line[namespace] -= 1
+            if not self._in_line[namespace]:
+                del self._in_line[namespace]
         self._note_idle()
 
-    async def _send(self, work: _NewEvent | Series) -> bool:
-        """Send an Event that has begun in `places`. Whether it held its place to the end."""
+    async def _send(self, work: _NewEvent | Series) -> None:
+        """Send an Event that has begun in `places`."""
         # A series was queued when it was last seen.
         since = work.last_seen_at if isinstance(work, Series) else work.occurrence.at
         number = self._counts.begin(self._clock.time() - since, self._clock.monotonic())
@@ -335,12 +360,13 @@ class EventRecorder:
         finally:
             self._counts.end(number, self._clock.monotonic())
             self._unsent -= 1
-            held_to_the_end = self.places.end(work)
-        return held_to_the_end
+            self.places.end(work)
 
-    def _room_came(self) -> None:
-        """An Event that hangs has given its place back; its worker goes on waiting for it."""
-        self._stuck += 1
+    def _room_came(self, work: _NewEvent | Series) -> None:
+        """An Event that hangs has given its place back; its worker, if it has one, goes on waiting for it."""
+        if id(work) in self._with_worker:
+            self._with_worker.discard(id(work))
+            self._stuck += 1
         self._staff()
 
     def _staff(self) -> None:
@@ -373,6 +399,10 @@ class EventRecorder:
     def end(self, _period: int) -> None:
         """One fewer."""
         self._sending -= 1
+
+    def count(self) -> int:
+        """How many Events may be in flight."""
+        return self._at_a_time()
 
     async def _create(self, work: _NewEvent) -> None:
         series = work.series

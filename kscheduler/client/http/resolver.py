@@ -11,6 +11,7 @@ Limit: an API server that moves while DNS is away is found when DNS is back.
 """
 
 import asyncio
+import errno
 import socket
 from collections import deque
 from collections.abc import Awaitable
@@ -89,6 +90,12 @@ class Addresses:
         try:
             async with asyncio.timeout(PATIENCE_SECONDS if known.addresses else None):
                 await asyncio.shield(lookup)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not lookup.cancelled() or (task is not None and task.cancelling()):
+                raise
+            # `close` has ended the look-up, and not whoever waits for it
+            raise OSError(errno.ECANCELED, f"the client is closed: {host} is not looked up any more") from None
         except TimeoutError:
             message = f"no name server has answered about {host} within {PATIENCE_SECONDS:g} s"
             self._use_old(known, socket.gaierror(socket.EAI_AGAIN, message))

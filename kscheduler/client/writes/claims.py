@@ -16,12 +16,12 @@ from kscheduler.api.core import Pod, PodExtendedResourceClaimStatus
 from kscheduler.api.devices import DELETE_PROTECTION, AllocationResult, ResourceClaim, ResourceClaimConsumerReference
 from kscheduler.api.kinds import RESOURCE_CLAIMS
 from kscheduler.client.rest import STRATEGIC_MERGE, APIClient
-from kscheduler.client.writes.pods import pod_path
+from kscheduler.client.writes.pods import BIND_SECONDS, pod_path
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
-WRITE_SECONDS: Final = 65.0
-"""As for a Binding: an API server gives up a write after 60 s and says so."""
+WRITE_SECONDS: Final = BIND_SECONDS
+"""As for a Binding: the claim is read after that."""
 
 
 @dataclass(frozen=True, slots=True)

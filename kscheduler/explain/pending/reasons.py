@@ -13,6 +13,7 @@ from kscheduler.api.core import Pod
 from kscheduler.explain.questions.membership import how_to_follow, unfollowed_group_of
 from kscheduler.explain.questions.served_cluster import served_cluster
 from kscheduler.explain.questions.serving import Serving
+from kscheduler.explain.situation import near_name
 from kscheduler.explain.suggestions.asked import wants_devices
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code
@@ -106,10 +107,18 @@ def pending_reasons(
         if judged.verdict is PendingVerdict.FITS:
             timeout = binding_timeout(served.config, pod.spec.scheduler_name)
             waits = [wait.text for wait in waits_of(pod, cache.devices.claims, timeout)]
-            judged = replace(judged, message=f"fits, and {'; '.join(waits)}") if waits else judged
+            if waits:
+                judged = replace(judged, message=f"fits, and {'; '.join(waits)}")
+            elif pod.spec.scheduler_name in served.followed:
+                judged = replace(judged, message=_fits_elsewhere(pod.spec.scheduler_name, served))
         found.setdefault(judged, []).append(pod)
     reasons = [_reason(judged, pods, profiles, cache, objects, with_suggestions) for judged, pods in found.items()]
     return sorted(reasons, key=lambda each: (-len(each.pods), each.message))
+
+
+def _fits_elsewhere(scheduler_name: str, served: Serving) -> str:
+    waits = f"fits now: scheduler {scheduler_name} has it in its queue or in back-off"
+    return f"{waits}, or nobody runs that scheduler{near_name(scheduler_name, served.names)}"
 
 
 def template_of(pod: Pod) -> bytes:

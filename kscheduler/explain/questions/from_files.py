@@ -107,6 +107,7 @@ def _in_cluster(
             question = question_about_new(new, pod, objects, besides, served, default_pod)
             yield Question(question.scenario, question.situation, (*notes, *question.notes))
         return
+    served = served.following(pod.spec.scheduler_name for pod in objects.pods if not pod.spec.node_name)
     asked: set[GroupKey] = set()
     """Groups without parents, and roots: a tree is answered as a whole."""
     known = PodGroupTable(group_apis(served.config))

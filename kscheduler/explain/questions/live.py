@@ -78,6 +78,7 @@ async def live_question(
     if problem:
         raise ScenarioError(f"pod {pod.key}: {problem}")
     notes: list[str] = []
+    served = served.following((pod.spec.scheduler_name,))
     key = asked_group_of(pod, served, is_named=of_group)
     if key is not None:
         unserved: list[str] = []

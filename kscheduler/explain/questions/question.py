@@ -96,6 +96,7 @@ def question_about(
     """Where a pod of a cluster would go. With `origin` it is a new pod."""
     if served.config.configuration.honor_scheduler_name_annotation:
         pod = honored(pod)
+    served = served.following((pod.spec.scheduler_name,))
     standing = standing_of(pod, served.names)
     if origin and standing is Standing.PENDING:
         standing = Standing.NEW
@@ -113,6 +114,7 @@ def question_about(
         scheduler_name=pod.spec.scheduler_name,
         served=served.names,
         served_by=served.source,
+        is_presumed=pod.spec.scheduler_name in served.followed,
         origin=origin,
     )
     unplaced = replace(pod, spec=replace(pod.spec, node_name=""))

@@ -1,12 +1,21 @@
-"""The profiles that are served, according to the command line; running schedulers are not asked."""
+"""The profiles that are served, according to the command line; running schedulers are not asked.
 
+Where the command line does not say who schedules, each pod is answered under its own scheduler's name, by the default
+plugins: on most clusters that is `default-scheduler`, and a first question needs no flag.
+"""
+
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Final
 
 import msgspec
 
-from kscheduler.config.loader import LoadedConfig
+from kscheduler.config.loader import LoadedConfig, default_configuration
 from kscheduler.framework.registry import Registry
 from kscheduler.loading import Configured
+
+MOST_FOLLOWED: Final = 32
+"""Scheduler names that get a profile of their own: whoever creates a pod may write a new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,21 +27,43 @@ class Serving:
     """The source, for the text: a file, a flag, the default."""
     registry: Registry | None = None
     """The plugins by name; `None`: the in-tree ones."""
+    is_presumed: bool = False
+    """Whether nobody has said who schedules."""
+    followed: tuple[str, ...] = ()
+    """Scheduler names that pods have and nobody has spoken of: each has a profile like the first."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """The scheduler names of its profiles."""
         return tuple(profile.scheduler_name for profile in self.config.configuration.profiles)
 
+    def following(self, scheduler_names: Iterable[str]) -> "Serving":
+        """If nobody has said who schedules: with a profile like the first for each of these names, in their order."""
+        if not self.is_presumed:
+            return self
+        new = [name for name in dict.fromkeys(scheduler_names) if name not in self.names]
+        new = new[: MOST_FOLLOWED - len(self.followed)]
+        if not new:
+            return self
+        configuration = self.config.configuration
+        first = configuration.profiles[0]
+        more = (msgspec.structs.replace(first, scheduler_name=name) for name in new)
+        profiles = (*configuration.profiles, *more)
+        config = replace(self.config, configuration=msgspec.structs.replace(configuration, profiles=profiles))
+        return replace(self, config=config, followed=(*self.followed, *new))
+
+    def presumptions(self) -> list[str]:
+        """For the reader of an answer about many pods: whose plugins are presumed."""
+        if not self.followed:
+            return []
+        names = ", ".join(self.followed)
+        return [f"pods of scheduler {names} are decided about by the default plugins: name yours with --config"]
+
     def for_pod(self, scheduler_name: str) -> LoadedConfig:
-        """The configuration for a name; for an unknown name the first profile is renamed."""
+        """The configuration for a name; for an unknown name the default plugins, without anybody's extenders."""
         if scheduler_name in self.names:
             return self.config
-        configuration = self.config.configuration
-        first, *others = configuration.profiles
-        renamed = msgspec.structs.replace(first, scheduler_name=scheduler_name)
-        pretended = msgspec.structs.replace(configuration, profiles=(renamed, *others))
-        return replace(self.config, configuration=pretended)
+        return default_configuration(scheduler_name, self.config.gates)
 
 
 def serving(configured: Configured, scheduler_name: str = "") -> Serving:
@@ -45,4 +76,4 @@ def serving(configured: Configured, scheduler_name: str = "") -> Serving:
     source = (
         "what `kscheduler run` serves unless told otherwise; say what yours serves with --config or --scheduler-name"
     )
-    return Serving(config, source, registry)
+    return Serving(config, source, registry, is_presumed=True)

@@ -183,6 +183,7 @@ def planned(
     known = classes_of(objects.pods) | dict(rules.classes) if rules.priorities is None else dict(rules.priorities)
     added = Manifests(priority_classes=known)
     pods = _named_apart(_new_pods(wishes, objects, rules, added, seconds, group_apis(served.config)), objects)
+    served = served.following(pod.spec.scheduler_name for pod in pods)
     cluster = merged(objects, added)
     if wishes.capacity and not pods:
         raise ScenarioError("capacity counts pods like the first new one: give one")
@@ -210,6 +211,7 @@ def planned(
         *notes_of(left_out, where),
         *added.notes,
         *plan.without_effect(),
+        *served.presumptions(),
         *_not_served(pods, served),
         *unfollowed(concerned, served.config),
         *groups_not_followed(added.groups, concerned, served.config),

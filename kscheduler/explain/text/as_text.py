@@ -71,12 +71,6 @@ def _lines(decision: Decision, style: Style, situation: Situation) -> Iterator[s
             yield f"{title}: is on node {style.paint(printable(situation.node_name), GREEN)} already (bound{phase})"
             yield from facts
             yield from _hypothetical(decision, style, "as if it were pending now", situation)
-        case Standing.NOT_SERVED:
-            name = printable(situation.scheduler_name)
-            yield f"{title}: {style.paint('nobody here serves it', YELLOW)}: spec.schedulerName is {name}"
-            yield from facts
-            rules = printable(situation.served[0])  # `Serving.for_pod` renames the first
-            yield from _hypothetical(decision, style, f"as if profile {rules} served it here")
         case _:
             yield f"{title}: {_outcome(decision, style)}"
             yield from facts

@@ -48,7 +48,7 @@ class AttachableVolume(NamedTuple):
     driver: str
     """The driver that attaches it, and against whose limit it counts."""
     migrated_from: str = ""
-    """It counts only on nodes where this in-tree plugin is migrated; empty: everywhere."""
+    """The in-tree plugin that it is a volume of: then it counts only on nodes with a CSINode; empty: everywhere."""
     problem: str = ""
     """The reason why it cannot be counted; an Error on nodes where it should count."""
 
@@ -142,7 +142,7 @@ class Volumes(Protocol):
         ...
 
     def migrated_rows(self, plugin: str) -> Rows:
-        """Rows of nodes where the in-tree plugin's volumes are attached by its CSI driver (intp, ascending)."""
+        """Rows of nodes whose CSINode says that the in-tree plugin is migrated (intp, ascending)."""
         ...
 
     def attachable(self, pod: Pod, *, is_new: bool) -> frozenset[AttachableVolume]:
@@ -180,7 +180,15 @@ class Volumes(Protocol):
         ...
 
     def is_migrated(self, node_name: str, plugin: str) -> bool:
-        """Whether the in-tree plugin's volumes are attached by its CSI driver on the node."""
+        """Whether the node's CSINode says that the in-tree plugin's volumes are attached by its CSI driver."""
+        ...
+
+    def has_csi_node(self, node_name: str) -> bool:
+        """Whether the node has a CSINode."""
+        ...
+
+    def csi_node_rows(self) -> Rows:
+        """Rows of nodes with a CSINode (intp, ascending); the table's own `rows()` if all nodes have one."""
         ...
 
     def has_driver(self, node_name: str, driver: str) -> bool:

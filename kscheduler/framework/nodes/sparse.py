@@ -3,7 +3,6 @@
 A pod names a handful of images and ports and the table has thousands of rows, so both tables return row numbers.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
@@ -89,17 +88,20 @@ class PortStates:
     """Host ports in use, by (protocol, port): for each row the addresses and how many pods use them."""
 
     def __init__(self) -> None:
-        self._used: dict[tuple[str, int], dict[int, Counter[str]]] = {}
+        self._used: dict[tuple[str, int], dict[int, dict[str, int]]] = {}
         self.shared_rows: dict[int, None] = {}
         """Rows where a pod was added to a port that was in use there, on whatever address; `take_shared` empties it."""
 
     def add(self, row: int, ports: Iterable[HostPort]) -> None:
         """Count the ports of a pod on the row."""
         for protocol, port, address in ports:
-            addresses = self._used.setdefault((protocol, port), {}).setdefault(row, Counter())
-            if addresses:
+            rows = self._used.setdefault((protocol, port), {})
+            addresses = rows.get(row)
+            if addresses is None:
+                addresses = rows[row] = {}
+            else:
                 self.shared_rows[row] = None
-            addresses[address] += 1
+            addresses[address] = addresses.get(address, 0) + 1
 
     def take_shared(self) -> list[int]:
         """The rows of `shared_rows`, then empty: for whoever looks for claims that exclude each other."""
@@ -112,7 +114,7 @@ class PortStates:
         for protocol, port, address in ports:
             rows = self._used[protocol, port]
             addresses = rows[row]
-            addresses[address] -= 1
+            addresses[address] = addresses.get(address, 0) - 1
             if not addresses[address]:
                 del addresses[address]
             if not addresses:
@@ -126,7 +128,7 @@ class PortStates:
             rows = self._used.get((protocol, port), {})
             addresses = rows.get(row)
             if addresses is not None:
-                del addresses[address]
+                addresses.pop(address, None)
                 if not addresses:
                     del rows[row]
 
@@ -144,7 +146,7 @@ class PortStates:
         for protocol, port, _ in touched:
             rows = self._used.get((protocol, port))
             if rows is not None:
-                forked._used[protocol, port] = {row: Counter(addresses) for row, addresses in rows.items()}
+                forked._used[protocol, port] = {row: dict(addresses) for row, addresses in rows.items()}
         return forked
 
     def conflicting_rows(self, ports: Iterable[HostPort]) -> set[int]:

@@ -144,7 +144,9 @@ class PodInfo:
     @cached_property
     def accounted(self) -> Requests:
         """The amounts that the pod uses on its node."""
-        return requests.accounted_requests(self.pod, self.resizing)
+        # Both are asked for when it is counted there, and sums of giants are not kept anywhere else.
+        accounted, self.nonzero_accounted = requests.both_accounted(self.pod, self.resizing)
+        return accounted
 
     @cached_property
     def nonzero_accounted(self) -> tuple[int, int]:

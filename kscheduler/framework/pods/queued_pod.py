@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from kscheduler.api.core import Pod
+from kscheduler.framework.decision_time import DECISION_ENDED
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.status import DECISION_ENDED
 
 
 @dataclass(slots=True)
@@ -64,21 +64,15 @@ class QueuedPodInfo:
         self.refusals = self.bugs = self.overruns = 0
         return True
 
+    def recall(self) -> None:
+        """What the pod's condition tells of a decision that was ended holds on.
 
-def newly_queued(pod: PodInfo, now: float) -> QueuedPodInfo:
-    """A pod that has just come. What its condition tells of a decision that was ended holds on.
-
-    A leader that has just been elected sees its pods like this: one that held up the last leader is tried last, and
-    with little time.
-    """
-    queued = QueuedPodInfo(pod, timestamp=now)
-    conditions = pod.pod.status.conditions
-    if conditions and any(
-        each.type == "PodScheduled" and each.status == "False" and each.message.startswith(DECISION_ENDED)
-        for each in conditions
-    ):
-        queued.overruns = 1
-    return queued
+        A leader that has just been elected sees its pods like this: one that held up the last leader is tried last, and
+        with little time.
+        """
+        for each in self.pod.pod.status.conditions:
+            if each.type == "PodScheduled" and each.status == "False" and each.message.startswith(DECISION_ENDED):
+                self.overruns = 1
 
 
 def priority_order(queued: QueuedPodInfo) -> tuple[int, float]:

@@ -24,10 +24,14 @@ from kscheduler.bounded.weights import weight_of
 Requests = Mapping[str, int]
 """Resource name to amount: cpu in thousandths, everything else in units."""
 Nanos = dict[str, int]
+NanosOf = Callable[[ResourceList], Nanos]
+"""The amounts of all resources, or of those that matter; a new dictionary."""
 RequestOf = Callable[[Container], Nanos]
 """What a container requests; a new dictionary."""
 
 CPU, MEMORY, EPHEMERAL_STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
+
+_NATIVE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 NONZERO_DEFAULTS: Mapping[str, int] = MappingProxyType({CPU: 100 * 10**6, MEMORY: 200 * 1024 * 1024 * 10**9})
 """The amounts that scoring presumes for a container without requests (100m, 200Mi), in billionths."""
@@ -50,7 +54,15 @@ class Resizing(Enum):
 def accounted_requests(pod: Pod, resizing: Resizing) -> Requests:
     """The amounts that a pod uses on its node, resizes in progress included. Shared by like pods: do not modify."""
     sums = _sums_of_like(pod, resizing)
-    return sums.accounted if sums is not None else _rounded(_pod_nanos(pod, resizing))
+    return sums.accounted if sums is not None else _rounded(_pod_nanos(pod, resizing, _nanos))
+
+
+def both_accounted(pod: Pod, resizing: Resizing) -> tuple[Requests, tuple[int, int]]:
+    """`accounted_requests` and `nonzero_accounted`, in one walk over like pods' containers."""
+    sums = _sums_of_like(pod, resizing)
+    if sums is not None:
+        return sums.accounted, sums.nonzero
+    return _rounded(_pod_nanos(pod, resizing, _nanos)), _nonzero(pod, resizing)
 
 
 def nonzero_accounted(pod: Pod, resizing: Resizing) -> tuple[int, int]:
@@ -64,15 +76,19 @@ def nonzero_requests(pod: Pod, resizing: Resizing, *, pod_level: bool) -> Reques
 
     With pod-level requests set (and used), a default applies only to resources that the whole pod does not request.
     """
+    return _rounded(_nonzero_nanos(pod, resizing, _nanos, pod_level=pod_level))
+
+
+def _nonzero_nanos(pod: Pod, resizing: Resizing, nanos: NanosOf, *, pod_level: bool) -> Nanos:
     defaults = NONZERO_DEFAULTS
     if pod_level and pod.spec.resources is not None and supported_at_pod_level(pod.spec.resources.requests):
-        plain = _pod_nanos(pod, resizing)
+        plain = _pod_nanos(pod, resizing, nanos)
         defaults = {name: amount for name, amount in NONZERO_DEFAULTS.items() if name not in plain}
-    return _rounded(_pod_nanos(pod, resizing, pod_level=pod_level, defaults=defaults))
+    return _pod_nanos(pod, resizing, nanos, pod_level=pod_level, defaults=defaults)
 
 
 def _nonzero(pod: Pod, resizing: Resizing) -> tuple[int, int]:
-    presumed = nonzero_requests(pod, resizing, pod_level=True)
+    presumed = _rounded(_nonzero_nanos(pod, resizing, _nanos_of_defaults, pod_level=True))
     return presumed.get(CPU, 0), presumed.get(MEMORY, 0)
 
 
@@ -112,10 +128,14 @@ def _sums_of_like(pod: Pod, resizing: Resizing) -> _Sums | None:
     key = id(spec.containers), id(status.container_statuses), resizing
     sums = _sums.get(key)
     if sums is None:
-        accounted = _rounded(_pod_nanos(pod, resizing))
+        accounted = _rounded(_pod_nanos(pod, resizing, _nanos))
         sums = _Sums(spec.containers, status.container_statuses, accounted, _nonzero(pod, resizing))
         _sums[key] = sums
     return sums
+
+
+_LONGEST_DOMAIN: Final = 253 - len("requests.")
+"""A quota's name puts that before it."""
 
 
 @lru_cache(maxsize=4096)
@@ -127,37 +147,37 @@ def is_scalar(name: str) -> bool:
     return name.startswith(("hugepages-", "attachable-volumes-")) or "kubernetes.io/" in name or is_extended(name)
 
 
-@lru_cache(maxsize=4096)
 def is_extended(name: str) -> bool:
     """Whether it is an extended resource: it has its own domain and is not a quota name."""
     prefix, slash, local = name.partition("/")
     if not slash or "kubernetes.io/" in name or name.startswith("requests."):
         return False
-    return bool(prefix) and bool(local) and "/" not in local and len("requests." + prefix) <= 253 and len(local) <= 63
+    return bool(prefix) and bool(local) and "/" not in local and len(prefix) <= _LONGEST_DOMAIN and len(local) <= 63
 
 
 def is_counted(name: str) -> bool:
     """Whether the scheduler counts the resource (`pods` are counted separately)."""
-    return name in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(name)
+    return name in _NATIVE or is_scalar(name)
 
 
 def _pod_nanos(
     pod: Pod,
-    resizing: Resizing = Resizing.NOT_COUNTED,
+    resizing: Resizing,
+    nanos: NanosOf,
     *,
     pod_level: bool = True,
     defaults: Mapping[str, int] = MappingProxyType({}),
 ) -> Nanos:
     if resizing is Resizing.BY_POD:
-        total = _largest_sums(pod, defaults)
+        total = _largest_sums(pod, nanos, defaults)
     else:
         statuses = _resizable_statuses(pod) if resizing is Resizing.BY_CONTAINER else {}
-        total = _container_nanos(pod, partial(_largest_request, pod=pod, statuses=statuses), defaults)
+        total = _container_nanos(pod, partial(_largest_request, pod=pod, statuses=statuses, nanos=nanos), defaults)
     if pod_level and pod.spec.resources is not None:
         counts_resizes = resizing is not Resizing.NOT_COUNTED
-        total.update(_pod_level_nanos(pod, pod.spec.resources, use_status=counts_resizes))
+        total.update(_pod_level_nanos(pod, pod.spec.resources, nanos, use_status=counts_resizes))
     if pod.spec.overhead:
-        add_amounts(total, _nanos(pod.spec.overhead))
+        add_amounts(total, nanos(pod.spec.overhead))
     return total
 
 
@@ -195,14 +215,16 @@ def _container_nanos(pod: Pod, request_of: RequestOf, defaults: Mapping[str, int
 # --- resizes ----------------------------------------------------------------------------------------------------------
 
 
-def _largest_request(container: Container, *, pod: Pod, statuses: Mapping[str, ContainerStatus]) -> Nanos:
+def _largest_request(
+    container: Container, *, pod: Pod, statuses: Mapping[str, ContainerStatus], nanos: NanosOf
+) -> Nanos:
     """The largest of what it may use now and what it may get."""
-    request = _nanos(container.resources.requests)
+    request = nanos(container.resources.requests)
     status = statuses.get(container.name)
     if status is None or status.resources is None:
         return request
-    running = _nanos(status.resources.requests)
-    raise_amounts(running, _nanos(status.allocated_resources))
+    running = nanos(status.resources.requests)
+    raise_amounts(running, nanos(status.allocated_resources))
     if not _resize_is_infeasible(pod):
         raise_amounts(running, request)
     return running
@@ -214,7 +236,7 @@ def _resizable_statuses(pod: Pod) -> dict[str, ContainerStatus]:
     return {name: status for name, status in _statuses(pod).items() if name not in ordinary}
 
 
-def _largest_sums(pod: Pod, defaults: Mapping[str, int]) -> Nanos:
+def _largest_sums(pod: Pod, nanos: NanosOf, defaults: Mapping[str, int]) -> Nanos:
     """The largest of three sums: what the spec asks for, what the kubelet has allocated, and what is in force.
 
     The first one does not count once the kubelet has refused it for good.
@@ -222,23 +244,23 @@ def _largest_sums(pod: Pod, defaults: Mapping[str, int]) -> Nanos:
     statuses, is_infeasible, whole = _statuses(pod), _resize_is_infeasible(pod), pod.status
 
     def spec(container: Container) -> Nanos:
-        return _nanos(container.resources.requests)
+        return nanos(container.resources.requests)
 
     def allocated(container: Container) -> Nanos:
         status = statuses.get(container.name)
         if status is not None and status.allocated_resources:
-            return _nanos(status.allocated_resources)
+            return nanos(status.allocated_resources)
         return {} if is_infeasible else spec(container)
 
     def in_force(container: Container) -> Nanos:
         status = statuses.get(container.name)
         if status is not None and status.resources is not None and status.resources.requests:
-            return _nanos(status.resources.requests)
+            return nanos(status.resources.requests)
         return allocated(container)
 
     if whole.allocated_resources and whole.resources is not None and whole.resources.requests:
-        total = _nanos(whole.allocated_resources)
-        raise_amounts(total, _nanos(whole.resources.requests))
+        total = nanos(whole.allocated_resources)
+        raise_amounts(total, nanos(whole.resources.requests))
     elif not statuses and not is_infeasible:
         return _container_nanos(pod, spec, defaults)
     else:
@@ -249,14 +271,14 @@ def _largest_sums(pod: Pod, defaults: Mapping[str, int]) -> Nanos:
     return total
 
 
-def _pod_level_nanos(pod: Pod, resources: ResourceRequirements, *, use_status: bool) -> Nanos:
+def _pod_level_nanos(pod: Pod, resources: ResourceRequirements, nanos: NanosOf, *, use_status: bool) -> Nanos:
     spec = supported_at_pod_level(resources.requests)
     if not spec:
         return {}
-    request = _nanos(spec)
+    request = nanos(spec)
     if use_status and pod.status.resources is not None:
-        running = _nanos(supported_at_pod_level(pod.status.resources.requests))
-        raise_amounts(running, _nanos(supported_at_pod_level(pod.status.allocated_resources)))
+        running = nanos(supported_at_pod_level(pod.status.resources.requests))
+        raise_amounts(running, nanos(supported_at_pod_level(pod.status.allocated_resources)))
         if not _resize_is_infeasible(pod):
             raise_amounts(running, request)
         request = running
@@ -294,6 +316,11 @@ def _nanos(resources: ResourceList) -> Nanos:
     return {name: nano_value(quantity) for name, quantity in resources.items()}
 
 
+def _nanos_of_defaults(resources: ResourceList) -> Nanos:
+    """Two of perhaps tens of thousands of resources."""
+    return {name: nano_value(resources[name]) for name in NONZERO_DEFAULTS if name in resources}
+
+
 def add_amounts(total: Nanos, more: Mapping[str, int]) -> None:
     """Add in place."""
     for name, amount in more.items():
@@ -308,8 +335,10 @@ def raise_amounts(total: Nanos, level: Mapping[str, int]) -> None:
 
 
 def _rounded(nanos: Mapping[str, int]) -> Requests:
-    return {
-        name: min(-(-amount // (10**6 if name == CPU else 10**9)), MAX_INT64)
-        for name, amount in nanos.items()
-        if is_counted(name)
-    }
+    amounts: dict[str, int] = {}
+    for name, amount in nanos.items():
+        # `is_counted`, written out: a pod may have tens of thousands of resources.
+        if name in _NATIVE or is_scalar(name):
+            units = -(-amount // (10**6 if name == CPU else 10**9))
+            amounts[name] = min(units, MAX_INT64)
+    return amounts

@@ -1,7 +1,7 @@
 """Volumes of in-tree plugins that have been migrated to CSI drivers (Kubernetes' csi-translation-lib).
 
-If a node's CSINode says that a plugin is migrated, its volumes count as the driver's there: they count against the
-driver's limit, and the zone of their labels becomes a requirement on the driver's own topology label.
+On a node with a CSINode they count against the driver's limit. Where the CSINode says that the plugin is migrated, the
+zone of their labels becomes a requirement on the driver's own topology label.
 
 Limits: only the five plugins whose migration is always on. File shares and vSphere are neither attached by count nor
 tied to nodes, so they need no translation here.

@@ -46,7 +46,7 @@ def _lacking(driver: str, needed: list[AttachableVolume], names: list[str], volu
     return np.fromiter(
         (
             not volumes.has_driver(name, driver)
-            and any(not one.migrated_from or volumes.is_migrated(name, one.migrated_from) for one in needed)
+            and any(not one.migrated_from or volumes.has_csi_node(name) for one in needed)
             for name in names
         ),
         dtype=np.bool_,

@@ -157,11 +157,7 @@ class NodeVolumeLimits(Plugin):
             for volume in needed_volumes:
                 if volume.driver == driver:
                     is_new = ~np.isin(rows, volumes.rows_using(volume.unique_name))
-                    counts = (
-                        _among(volumes.migrated_rows(volume.migrated_from), nodes, rows)
-                        if volume.migrated_from
-                        else True
-                    )
+                    counts = _among(volumes.csi_node_rows(), nodes, rows) if volume.migrated_from else True
                     new += is_new & counts
             over = np.flatnonzero((limits >= 0) & (limits - attached < new) & (new > 0))
             if len(over):
@@ -235,16 +231,16 @@ def _surely_fits(needed_volumes: Iterable[AttachableVolume], volumes: Volumes, r
 
 
 def _where_it_counts(volume: AttachableVolume, volumes: Volumes, nodes: NodeTable, rows: Rows) -> Mask | None:
-    """The rows where the volume counts, bool [rows]: where its in-tree plugin is migrated; `None` is all rows.
+    """The rows where the volume counts, bool [rows]: of an in-tree disk those with a CSINode; `None` is all rows.
 
     Raises `ValueError` where the volume should count but its driver's volume cannot be named.
     """
     if not volume.migrated_from:
         return None
-    migrated = volumes.migrated_rows(volume.migrated_from)
-    if migrated is nodes.rows() and not volume.problem:
+    with_csi_node = volumes.csi_node_rows()
+    if with_csi_node is nodes.rows() and not volume.problem:
         return None
-    counts = _among(migrated, nodes, rows)
+    counts = _among(with_csi_node, nodes, rows)
     if volume.problem and counts.any():
         raise ValueError(volume.problem)
     return counts & (not volume.problem)
@@ -316,7 +312,7 @@ def _used(sets: Iterable[frozenset[AttachableVolume]], volumes: Volumes, node_na
     used: dict[str, str] = {}
     for needed_volumes in sets:
         for volume in needed_volumes:
-            if volume.migrated_from and not volumes.is_migrated(node_name, volume.migrated_from):
+            if volume.migrated_from and not volumes.has_csi_node(node_name):
                 continue
             if volume.problem:
                 raise ValueError(volume.problem)
@@ -325,11 +321,9 @@ def _used(sets: Iterable[frozenset[AttachableVolume]], volumes: Volumes, node_na
 
 
 def _after_csi_node_update(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """A limit that rose or was removed (upstream takes a removed limit for 0), another driver or migrated plugin."""
+    """A limit that rose or was removed (upstream takes a removed limit for 0), or another driver."""
     del pod
     if not isinstance(old, CSINode) or not isinstance(new, CSINode):
-        return QueueingHint.QUEUE
-    if old.migrated_plugins != new.migrated_plugins:
         return QueueingHint.QUEUE
     if not {driver.name for driver in new.spec.drivers} <= {driver.name for driver in old.spec.drivers}:
         return QueueingHint.QUEUE  # upstream looks at limits only, and a driver may come without one

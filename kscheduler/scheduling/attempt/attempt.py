@@ -34,7 +34,7 @@ from kscheduler.scheduling.attempt.announcing import announce
 from kscheduler.scheduling.attempt.consulting import ExtenderConsultation
 from kscheduler.scheduling.attempt.group_attempt import GroupAttempts, GroupConsultation
 from kscheduler.scheduling.attempt.judges import Judges
-from kscheduler.scheduling.attempt.long_searches import LongSearches
+from kscheduler.scheduling.attempt.long_searches import LongSearches, patience_for
 from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
 from kscheduler.scheduling.attempt.skipping import PodSkipping
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
@@ -47,7 +47,7 @@ from kscheduler.scheduling.failures.failures import (
     failure_of_record,
     failure_of_status,
 )
-from kscheduler.scheduling.in_time import schedule_in_time
+from kscheduler.scheduling.in_time import TimedCycles
 from kscheduler.scheduling.observations import AttemptResult
 from kscheduler.scheduling.pod_log.lines import MOVES, OUTCOMES, STEPS
 from kscheduler.scheduling.profile import Profile
@@ -80,14 +80,21 @@ class Scheduler:
         self._histograms: dict[tuple[str, Code, str], Histogram] = {}
         """By extension point, code and profile: each pod needs six of them."""
         self._skipping = PodSkipping(context, lambda: self._judges.profiles)
+        self._cycles = cycles = TimedCycles(context.clock, context.cache, context.queue.costly_tried)
         self._resizing = ResizeAttempts(
-            context.cache, context.failures, context.observations, context.clock, context.evictions, self._skipping.end
+            cycles,
+            context.cache,
+            context.failures,
+            context.observations,
+            context.clock,
+            context.evictions,
+            self._skipping.end,
         )
-        self._consultation = ExtenderConsultation(context, self._skipping, lambda: self._judges)
+        self._consultation = ExtenderConsultation(context, cycles, self._skipping, lambda: self._judges)
         self._long_searches = LongSearches(context, self._skipping, self._judge_again)
         self.lines = self._consultation.lines
         """Pods that wait until extenders can be asked about them."""
-        self._groups = GroupAttempts(context, self._skipping, lambda: self._judges, self)
+        self._groups = GroupAttempts(context, cycles, self._skipping, lambda: self._judges, self)
         self.awaited = plugin_steps.AwaitedSteps(context.clock)
         """Coroutines of plugins that no worker waits for."""
 
@@ -170,7 +177,7 @@ class Scheduler:
         logs_steps = verbose(STEPS)  # without a reader, the lines are not put together
         if logs_steps:
             context.log.attempt(queued)
-        patience = self._long_searches.patience_for(queued.pod)
+        patience = patience_for(queued.pod, context)
         record = self._judge(queued, profile, stopwatch, patience)
         attempt = Attempt(queued, profile, record, started, judges.extenders)
         if patience is not None and patience.rest is not None:
@@ -232,8 +239,7 @@ class Scheduler:
         """Run the cycle after a long search. A profile that has gone meanwhile still decides, unmeasured."""
         profile, judges = attempt.profile, self._judges
         if judges.profiles.get(profile.name) is not profile:
-            context = self._context
-            return schedule_in_time(context.clock, profile, attempt.queued.pod, context.cache, patience=patience)
+            return self._cycles.schedule(attempt.queued, profile, patience=patience)
         stopwatch = judges.stopwatches[profile.name]
         stopwatch.start(attempt.queued.pod)
         return self._judge(attempt.queued, profile, stopwatch, patience)
@@ -244,33 +250,13 @@ class Scheduler:
         """Run the cycle. For a pod that the safety net brought back, classes are not used: they may have missed a
         change.
         """
-        clock, cache, judges = self._context.clock, self._context.cache, self._judges
+        judges = self._judges
         sampler, engine = judges.samplers[profile.name], judges.engines.get(profile.name)
-        if queued.pod.is_costly or queued.overruns:
-            return self._judge_costly(queued, profile, stopwatch, patience)
         if not queued.was_flushed:
-            return schedule_in_time(clock, profile, queued.pod, cache, stopwatch, sampler, engine, patience=patience)
-        record = schedule_in_time(clock, profile, queued.pod, cache, stopwatch, sampler, patience=patience)
-        if record.status.is_success and engine is not None:
+            return self._cycles.schedule(queued, profile, stopwatch, sampler, engine, patience=patience)
+        record = self._cycles.schedule(queued, profile, stopwatch, sampler, patience=patience)
+        if record.status.is_success and engine is not None and not queued.is_costly:
             engine.forget_all()
-        return record
-
-    def _judge_costly(
-        self, queued: QueuedPodInfo, profile: Profile, stopwatch: ObservedStopwatch, patience: Patience | None
-    ) -> SchedulingRecord:
-        """The same for a pod that costs much. The next one waits for its share of the time."""
-        context, sampler, began = self._context, self._judges.samplers[profile.name], self._now()
-        record = schedule_in_time(
-            context.clock,
-            profile,
-            queued.pod,
-            context.cache,
-            stopwatch,
-            sampler,
-            patience=patience,
-            has_overrun=queued.overruns > 0,
-        )
-        context.queue.costly_tried(self._now() - began)
         return record
 
     def _activate(self, attempt: Attempt) -> None:

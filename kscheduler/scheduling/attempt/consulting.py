@@ -18,7 +18,7 @@ from kscheduler.scheduling.attempt.skipping import PodSkipping
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
 from kscheduler.scheduling.extenders.answers import ExtenderAnswers
 from kscheduler.scheduling.extenders.rounds import decide_in_rounds
-from kscheduler.scheduling.in_time import schedule_in_time
+from kscheduler.scheduling.in_time import TimedCycles
 from kscheduler.scheduling.pod_log.lines import STEPS
 from kscheduler.scheduling.record import SchedulingRecord
 
@@ -26,9 +26,12 @@ from kscheduler.scheduling.record import SchedulingRecord
 class ExtenderConsultation:
     """Gives turns to pods that concern extenders, asks, and decides."""
 
-    def __init__(self, context: Surroundings, skipping: PodSkipping, judges: Callable[[], Judges]) -> None:
+    def __init__(
+        self, context: Surroundings, cycles: TimedCycles, skipping: PodSkipping, judges: Callable[[], Judges]
+    ) -> None:
         """`judges`: those in force; they may be exchanged while extenders think."""
         self._context = context
+        self._cycles = cycles
         self._skipping = skipping
         self._judges = judges
         self.lines = ExtenderLines(now=context.clock.monotonic)
@@ -85,10 +88,9 @@ class ExtenderConsultation:
 
     def _record(self, attempt: Attempt, answers: ExtenderAnswers) -> SchedulingRecord:
         """Run the cycle. A profile that has gone meanwhile still decides about its pod, unmeasured."""
-        context, judges = self._context, self._judges()
-        pod, profile, cache, clock = attempt.queued.pod, attempt.profile, context.cache, context.clock
+        judges, queued, profile = self._judges(), attempt.queued, attempt.profile
         stopwatch, sampler = judges.stopwatches.get(profile.name), judges.samplers.get(profile.name)
         if stopwatch is None:
-            return schedule_in_time(clock, profile, pod, cache, sampler=sampler, answers=answers)
-        stopwatch.start(pod)
-        return schedule_in_time(clock, profile, pod, cache, stopwatch, sampler, answers=answers)
+            return self._cycles.schedule(queued, profile, sampler=sampler, answers=answers)
+        stopwatch.start(queued.pod)
+        return self._cycles.schedule(queued, profile, stopwatch, sampler, answers=answers)

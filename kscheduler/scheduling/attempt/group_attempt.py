@@ -42,7 +42,7 @@ from kscheduler.scheduling.groups.group_cycle import GroupInputs, GroupResult, M
 from kscheduler.scheduling.groups.group_outcome import group_condition, member_verdict
 from kscheduler.scheduling.groups.group_preemption import run_group_post_filter
 from kscheduler.scheduling.groups.member_answers import AT_A_TIME, MemberAnswers, first_answers
-from kscheduler.scheduling.in_time import schedule_in_time
+from kscheduler.scheduling.in_time import GroupBudget, TimedCycles
 from kscheduler.scheduling.observations import GroupAttemptResult
 from kscheduler.scheduling.pod_log.lines import OUTCOMES
 from kscheduler.scheduling.profile import Profile
@@ -89,8 +89,8 @@ class _Tried:
     seconds: dict[str, float]
     """By UID of a member: how long deciding about it took."""
     consultation: "GroupConsultation"
-    costly_seconds: float = 0.0
-    """How long the decisions about members that cost much have taken."""
+    budget: GroupBudget
+    """What deciding about its members may still take."""
     search_seconds: float = MOST_SEARCH_SECONDS
     """What is left for members that search for devices."""
     rest: RestOfSearch | None = None
@@ -127,9 +127,15 @@ class GroupAttempts:
     """Tries pod groups."""
 
     def __init__(
-        self, context: Surroundings, skipping: PodSkipping, judges: Callable[[], Judges], steps: MemberSteps
+        self,
+        context: Surroundings,
+        cycles: TimedCycles,
+        skipping: PodSkipping,
+        judges: Callable[[], Judges],
+        steps: MemberSteps,
     ) -> None:
         self._context = context
+        self._cycles = cycles
         self._now = context.clock.monotonic
         self._skipping = skipping
         self._judges = judges
@@ -162,7 +168,9 @@ class GroupAttempts:
         rest, consultation.rest = consultation.rest, None
         if rest is not None:
             async with self._search_turn:
-                while not rest.run(SLICE_SECONDS):  # noqa: ASYNC110  # work, and a turn for others
+                members = consultation.group.members.values()
+                # Work, and a turn for others; until all are gone: then nobody needs what is found.
+                while not (all(map(self._skipping.why_let_go, members)) or rest.run(SLICE_SECONDS)):  # noqa: ASYNC110
                     await asyncio.sleep(0)
         if consultation.extenders is not None:
             await consultation.answers.ask(consultation.extenders, consultation.pods, self._turns)
@@ -198,7 +206,8 @@ class GroupAttempts:
             context.queue.group_attempted(group, GroupOutcome.SUCCESS, context.clock.time())
             return []
         profile = judges.profiles[members[0].pod.pod.spec.scheduler_name]
-        tried = _Tried(group, definition, profile, consultation.started, {}, consultation)
+        budget = GroupBudget(has_overrun=any(queued.overruns for queued in members))
+        tried = _Tried(group, definition, profile, consultation.started, {}, consultation, budget)
         result = self._search(tried, members)
         if result is None:
             return consultation
@@ -270,8 +279,6 @@ class GroupAttempts:
             return None
         for each in placements:
             self._observe_placements(tried, each)
-        if tried.costly_seconds:
-            self._context.queue.costly_tried(tried.costly_seconds)
         return result
 
     def _act_on(self, tried: _Tried, members: Sequence[QueuedPodInfo], result: GroupResult) -> list[Attempt]:
@@ -317,24 +324,10 @@ class GroupAttempts:
         alone = self._without_post_filter(tried.profile)
         engine = judges.engines.get(name) if by_class else None
         sampler, answers = self._sampler(tried.profile), tried.answers.of(pod)
-        clock, cache, used = self._context.clock, self._context.cache, tried.costly_seconds
         patience = patience_for(pod, self._context, most_seconds=tried.search_seconds)
-        record = schedule_in_time(
-            clock,
-            alone,
-            pod,
-            cache,
-            stopwatch,
-            sampler,
-            engine,
-            answers,
-            rows,
-            group=trial,
-            patience=patience,
-            used_seconds=used,
+        record = self._cycles.schedule_member(
+            pod, tried.budget, trial, alone, stopwatch, sampler, engine, answers, rows, patience
         )
-        if pod.is_costly:
-            tried.costly_seconds += self._now() - began
         tried.answers.check(record)
         seconds = tried.seconds[pod.uid] = self._now() - began
         if patience is not None and patience.was_asked:

@@ -43,10 +43,6 @@ class LongSearches:
         self._judge = judge
         self._turn = asyncio.Lock()
 
-    def patience_for(self, pod: PodInfo) -> Patience | None:
-        """The patience of a pod's cycle; `None` if nothing in it can take long."""
-        return patience_for(pod, self._context)
-
     async def decide(self, attempt: Attempt) -> bool:
         """Search and decide: the attempt's record is the decision, in this instant; act before any await.
 
@@ -75,5 +71,9 @@ class LongSearches:
 
     async def _finish(self, attempt: Attempt) -> None:
         rest, attempt.rest = attempt.rest, None
-        while rest is not None and not rest.run(SLICE_SECONDS):  # noqa: ASYNC110  # work, and a turn for others
+        if rest is None:
+            return
+        # Work, and a turn for others. Nobody searches for a pod that is gone: others wait for their turn behind it, and
+        # its attempt holds all that it asks for.
+        while not (self._skipping.why_let_go(attempt.queued) or rest.run(SLICE_SECONDS)):  # noqa: ASYNC110
             await asyncio.sleep(0)

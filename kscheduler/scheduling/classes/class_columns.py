@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.change_log import ChangeLog
 from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores
-from kscheduler.framework.plugin import MAX_NODE_SCORE, NOT_JUDGED, FilterPlugin, ScorePlugin
+from kscheduler.framework.plugin import MAX_NODE_SCORE, FilterPlugin, ScorePlugin
 from kscheduler.framework.plugin_listener import NOBODY, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.traits import PluginTraits
 from kscheduler.scheduling.runtime.cycle_calls import call_filter, call_normalize, call_score
 from kscheduler.scheduling.runtime.guard import PluginFailure
-from kscheduler.scheduling.runtime.left_out import Answered, MissingPoints, codes_after, raw_after, report
+from kscheduler.scheduling.runtime.left_out import MissingPoints, codes_after, raw_after, report
 from kscheduler.scheduling.runtime.timing import CallTimer
 
 FEW_ROWS: Final = 8
@@ -150,10 +150,12 @@ class FilterColumn(_Column):
             rows, self.codes, self.unanswered = nodes.rows(), None, None
             self.epoch += 1
             self._seen = -1
-        elif self.unanswered is not None:
-            rows = self._stale_or_unanswered(rows, nodes)
-        elif not len(rows):
-            return
+        else:
+            if self.unanswered is not None:
+                rows = self._stale_or_unanswered(rows, nodes)
+            if not len(rows):
+                self.unanswered = None  # the nodes for which it failed are gone
+                return
         codes = self._known(nodes, rows) or self._call_plugin(pod, nodes, rows, tally)
         if self.codes is None and codes is not None and any_nonzero(codes):
             self.codes = np.zeros(nodes.capacity, dtype=np.int64)
@@ -186,13 +188,10 @@ class FilterColumn(_Column):
     ) -> NDArray[np.int64]:
         """The codes, where the plugin has failed for some of the rows. Raises `UnkeepableError`."""
         tally.call_ended(failure.point, self.plugin.name, 0)
-        found = codes_after(failure, self.plugin, self._state, pod, nodes, rows, self._listener)
+        kept = len(nodes.rows()) - len(rows)
+        found = codes_after(failure, self.plugin, self._state, pod, nodes, rows, self._listener, kept)
         if found is None:
-            if len(rows) == len(nodes.rows()):  # it is about the pod: the cycle without columns reports it
-                raise UnkeepableError(self.plugin.name)
-            none = np.zeros(len(rows), dtype=np.bool_)
-            report(failure, self._listener, pod, nodes, rows, none, of=len(nodes.rows()))
-            found = Answered(np.full(len(rows), NOT_JUDGED, dtype=np.int64), none)
+            raise UnkeepableError(self.plugin.name)  # it is about the pod: the cycle without columns reports it
         codes, is_answered = found
         self._note_unanswered(rows, is_answered)
         self._learn(nodes, rows[is_answered], codes[is_answered])
@@ -235,10 +234,12 @@ class ScoreColumn(_Column):
             rows, self.unanswered, self.left_out = nodes.rows(), None, None
             self.epoch += 1
             self._seen = -1
-        elif self.unanswered is not None:
-            rows = self._stale_or_unanswered(rows, nodes)
-        elif not len(rows):
-            return
+        else:
+            if self.unanswered is not None:
+                rows = self._stale_or_unanswered(rows, nodes)
+            if not len(rows):
+                self.unanswered = self.left_out = None
+                return
         points = self._known(nodes, rows) or self._call_plugin(pod, nodes, rows, tally)
         if self.is_zero:
             self.is_zero = not any_nonzero(points)
@@ -277,10 +278,11 @@ class ScoreColumn(_Column):
         """The raw points, 0 for rows for which the plugin fails. Raises `UnkeepableError`."""
         tally.call_ended(failure.point, self.plugin.name, 0)
         points, is_answered = raw_after(failure, self.plugin, self.traits, self._state, pod, nodes, rows)
-        if not is_answered.any() and len(rows) == len(nodes.rows()):
+        kept = len(nodes.rows()) - len(rows)
+        if not is_answered.any() and not kept:
             raise UnkeepableError(self.plugin.name)  # it is about the pod: the cycle without columns reports it
         self._note_unanswered(rows, is_answered)
-        left_out = report(failure, self._listener, pod, nodes, rows, is_answered, of=len(nodes.rows()))
+        left_out = report(failure, self._listener, pod, nodes, rows, is_answered, kept)
         self.left_out = left_out if left_out.nodes else None
         self._learn(nodes, rows[is_answered], points[is_answered])
         return np.where(is_answered, points, 0)

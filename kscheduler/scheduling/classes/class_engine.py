@@ -86,6 +86,9 @@ class ClassEngine:
         self._needing_volumes = frozenset(
             plugin.name for plugin in _judging(profile) if traits[plugin.name].needs_volumes
         )
+        supervisor = profile.supervisor
+        self._circuits = [] if supervisor is None else supervisor.circuits_of(plugin.name for plugin in signers)
+        """Of users' plugins with columns: a pod that is decided by these was answered by the plugin."""
         self._templates = PodTemplates()
         self._classes: dict[Hashable, KnownClass] = {}
         self._bytes = 0
@@ -137,6 +140,8 @@ class ClassEngine:
                 _release(known)
             return None
         self._keep(name, known)
+        for circuit in self._circuits:
+            circuit.kept_answers += 1
         return known
 
     def forget_all(self) -> None:

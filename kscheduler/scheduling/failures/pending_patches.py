@@ -7,7 +7,8 @@
 A patch is *news* if other programs act on it (a nomination, a first condition, another reason: autoscalers read these)
 and is sent at `NEWS_PER_SECOND`. A patch that only changes a text is sent at `TEXTS_PER_SECOND`, because one event may
 change the text of a hundred thousand pods, and no program waits for it. A patch that the pod shows already costs no
-request. At most one patch of a pod is in flight, because two could overtake each other.
+request. At most one patch of a pod is in flight, because two could overtake each other: a newer one waits behind it.
+A patch whose namespace has no turn (`set_aside`) keeps no other waiting; it has had its share of the rate.
 
 Patches and class conditions have serial numbers, so that a class's condition never replaces a newer one of a single
 pod. Memory: a patch per judged pod, a condition per class, and the keys of the one class whose turn it is.
@@ -90,6 +91,12 @@ class PendingPatches:
         self._news = _Lane(PatchRate(NEWS_PER_SECOND, NEWS_AT_ONCE, now))
         self._texts = _Lane(PatchRate(TEXTS_PER_SECOND, TEXTS_AT_ONCE, now))
         self._sending: dict[str, PodPatch] = {}
+        self._behind: dict[str, PodPatch] = {}
+        """Newer patches of pods whose patch is in flight."""
+        self._aside: dict[Hashable, dict[str, PodPatch]] = {}
+        """By namespace, those that wait for a turn of it, in the order in which they came."""
+        self._namespaces: dict[str, Hashable] = {}
+        """Of the pods in `_aside`."""
         self._later: dict[str, PodPatch] = {}
         self._due: list[tuple[float, int, str]] = []
         self._classes: OrderedDict[Hashable, _ClassCondition] = OrderedDict()
@@ -102,7 +109,8 @@ class PendingPatches:
 
     def __len__(self) -> int:
         """Pods with a pending patch of their own."""
-        return len(self._news.words) + len(self._texts.words) + len(self._later)
+        lanes = len(self._news.words) + len(self._texts.words)
+        return lanes + len(self._later) + len(self._behind) + len(self._namespaces)
 
     @property
     def sending(self) -> int:
@@ -121,7 +129,7 @@ class PendingPatches:
     @property
     def has_news(self) -> bool:
         """Whether news is pending, or anything is in flight."""
-        return bool(self._news.words or self._sending)
+        return bool(self._news.words or self._sending or self._namespaces)
 
     # --- adding patches -----------------------------------------------------------------------------------------------
 
@@ -161,7 +169,7 @@ class PendingPatches:
 
     def delay(self, now: float) -> float | None:
         """After `take` returned `None`: seconds until the next try; `None` if only a new or ended patch can help."""
-        delays = [lane.rate.delay(now) for lane in (self._news, self._texts) if self._first_of(lane) is not None]
+        delays = [lane.rate.delay(now) for lane in (self._news, self._texts) if lane.words]
         if self._round is not None:
             delays.append(self._round.rate.delay(now) if self._round.held and self._round.rate else 0.0)
         elif self._classes:
@@ -172,18 +180,68 @@ class PendingPatches:
 
     def begin(self, patch: PodPatch) -> None:
         """A patch that was never pending is in flight; no other of this pod may be."""
+        older = self._waiting(patch.uid)
         self._sending[patch.uid] = patch
+        if older is not None:
+            self._behind[patch.uid] = older
 
     def sent(self, patch: PodPatch) -> None:
         """The patch is no longer in flight, and is not repeated."""
         self._sending.pop(patch.uid, None)
+        newer = self._behind.pop(patch.uid, None)
+        if newer is not None:
+            self._put(newer)
+
+    def set_aside(self, patch: PodPatch, namespace: Hashable) -> None:
+        """A patch that was taken is not sent yet: its namespace has no turn."""
+        self._sending.pop(patch.uid, None)
+        self._aside.setdefault(namespace, {})[patch.uid] = patch
+        self._namespaces[patch.uid] = namespace
+
+    @property
+    def set_aside_for(self) -> Collection[Hashable]:
+        """The namespaces for which patches were set aside. A copy."""
+        return list(self._aside)
+
+    def count_aside(self, namespace: Hashable) -> int:
+        """How many patches were set aside for this namespace."""
+        return len(self._aside.get(namespace, ()))
+
+    def first_aside(self, namespace: Hashable) -> PodPatch | None:
+        """The first patch that was set aside for this namespace and still has an effect."""
+        while patches := self._aside.get(namespace):
+            patch = next(iter(patches.values()))
+            if self._has_effect(patch):
+                return patch
+            self._leave_aside(patch.uid)
+            self.unchanged += 1
+        return None
+
+    def take_aside(self, patch: PodPatch) -> None:
+        """It is in flight until `sent` or `put_back`."""
+        self._leave_aside(patch.uid)
+        self._sending[patch.uid] = patch
+
+    def rejoin(self, namespace: Hashable) -> None:
+        """What was set aside for this namespace waits as the others do."""
+        while patches := self._aside.get(namespace):
+            self._put(self._leave_aside(next(iter(patches))))
+
+    def _leave_aside(self, uid: str) -> PodPatch:
+        namespace = self._namespaces.pop(uid)
+        patch = self._aside[namespace].pop(uid)
+        if not self._aside[namespace]:
+            del self._aside[namespace]
+        return patch
 
     def put_back(self, patch: PodPatch, not_before: float) -> None:
         """The request failed: try again at that time, unless a newer patch replaces it by then."""
         self._sending.pop(patch.uid, None)
-        if patch.is_withdrawn:
-            return
         newer = self._waiting(patch.uid)
+        if patch.is_withdrawn:
+            if newer is not None:
+                self._put(newer)
+            return
         if newer is not None:
             newer.inherit(patch)
             self._lane_of(newer).words[patch.uid] = newer
@@ -202,16 +260,20 @@ class PendingPatches:
         older = self._waiting(patch.uid)
         if older is not None:
             patch.inherit(older)
-        # A patch in flight changes what the pod shows, so check the effect of this one only when it is taken.
-        if patch.uid in self._sending or self._has_effect(patch):
+        # A patch in flight changes what the pod shows, so check the effect of this one only when that has ended.
+        if patch.uid in self._sending:
+            self._behind[patch.uid] = patch
+        elif self._has_effect(patch):
             self._lane_of(patch).words[patch.uid] = patch
         else:
             self.unchanged += 1
 
     def _waiting(self, uid: str) -> PodPatch | None:
         """Remove the pending patch of this pod and return it."""
+        if uid in self._namespaces:
+            return self._leave_aside(uid)
         words = self._news.words.pop(uid, None) or self._texts.words.pop(uid, None)
-        return words or self._later.pop(uid, None)
+        return words or self._later.pop(uid, None) or (self._behind.pop(uid, None) if self._behind else None)
 
     def _bring_back(self, now: float) -> None:
         while self._due and self._due[0][0] <= now:
@@ -230,18 +292,15 @@ class PendingPatches:
         return patch
 
     def _next_of(self, lane: _Lane, now: float) -> PodPatch | None:
-        while (uid := self._first_of(lane)) is not None:
+        while lane.words:
             if lane.rate.delay(now) > 0:
                 return None
-            patch = lane.words.pop(uid)
+            _, patch = lane.words.popitem(last=False)
             if self._has_effect(patch):
                 lane.rate.take(now)
                 return patch
             self.unchanged += 1
         return None
-
-    def _first_of(self, lane: _Lane) -> str | None:
-        return next((uid for uid in lane.words if uid not in self._sending), None)
 
     # --- within: classes ----------------------------------------------------------------------------------------------
 
@@ -294,7 +353,8 @@ class PendingPatches:
 
     def _has_own_word(self, uid: str) -> bool:
         lanes = self._news.words, self._texts.words
-        return uid in self._sending or uid in self._later or any(uid in words for words in lanes)
+        waiting = uid in self._sending or uid in self._later or uid in self._namespaces
+        return waiting or any(uid in words for words in lanes)
 
     # --- within: what a patch would change ----------------------------------------------------------------------------
 

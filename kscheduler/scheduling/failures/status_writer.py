@@ -14,8 +14,9 @@ at a time while the binds use all that the server can handle.
     any other refusal            drop the patch
 
 A request that hangs holds none of the few places (`aio.shared_places`): its namespace's patches go beside them from
-then on, those of other namespaces as before. Dropped patches are counted and logged. Limit: patches that are pending
-when the process is killed are lost; the next attempt of the pod writes its condition again.
+then on, a few at a time, and the others are set aside; those of other namespaces are sent as before. Dropped patches
+are counted and logged. Limit: patches that are pending when the process is killed are lost; the next attempt of the pod
+writes its condition again.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ from typing import Final, Protocol
 
 from kscheduler.aio.backoff import Backoff
 from kscheduler.aio.clock import REAL_CLOCK, Clock, finishes_within
-from kscheduler.aio.shared_places import FixedRoom, SharedPlaces
+from kscheduler.aio.shared_places import FixedRoom, SeveralOwners, SharedPlaces
 from kscheduler.aio.tasks import TaskSet
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
@@ -51,8 +52,6 @@ _REMEMBERED_ANSWERS: Final = 256
 _ANSWERS_BYTES: Final = 2 * 2**20
 """Of large pods among them."""
 _SECONDS_BETWEEN_WARNINGS: Final = 10.0
-SHARED_SECONDS: Final = 5.0
-"""429s to two namespaces within this time are the server's."""
 
 
 class StatusPatcher(Protocol):
@@ -106,14 +105,17 @@ class StatusWriter:
             _REMEMBERED_ANSWERS, _ANSWERS_BYTES, lambda _, answer: weight_of(answer)
         )
         self._room = FixedRoom(WORKERS)
-        self.places = SharedPlaces(self._room, clock, _namespace_of, on_room=self._look_again, turns=WORKERS)
-        self._refused_last = "", float("-inf")
-        """The namespace of the last 429, and when, in monotonic seconds."""
+        self.places = SharedPlaces(
+            self._room, clock, _namespace_of, on_room=self._room_came, on_turn=self._send_aside, turns=WORKERS
+        )
+        self._refused = SeveralOwners()
+        """429s to several namespaces are the server's, unless the patches of others are accepted."""
         self._requests = TaskSet("status", clock)
         self._changed = asyncio.Event()
         self._answered = asyncio.Event()
         self._outage = Backoff(0.1, cap_seconds=5.0, clock=clock)
-        self._resume_at = float("-inf")
+        self._resume_at, self._has_paused = float("-inf"), False
+        self._is_running = False
         self._warnings = Throttle(_SECONDS_BETWEEN_WARNINGS)
         self._sent = self._retried = self._dropped = 0
 
@@ -122,6 +124,10 @@ class StatusWriter:
         patches = self._patches
         counts = self._sent, patches.unchanged, self._retried, self._dropped
         return StatusStatistics(len(patches), patches.classes, patches.sending, *counts)
+
+    def waiting(self, namespace: Hashable) -> int:
+        """How many patches of this namespace wait for its turn."""
+        return self._patches.count_aside(namespace)
 
     # --- reporting ----------------------------------------------------------------------------------------------------
 
@@ -173,10 +179,12 @@ class StatusWriter:
 
     async def run(self) -> None:
         """Send until cancelled."""
+        self._is_running = True
         try:
             while True:
                 await self._wait(self._send_what_may_go())
         finally:
+            self._is_running = False
             await self._requests.cancel_all()
 
     async def flush(self, timeout_seconds: float) -> bool:
@@ -203,24 +211,34 @@ class StatusWriter:
         now = self._clock.monotonic()
         if now < self._resume_at:
             return self._resume_at - now
+        if self._has_paused:
+            self._has_paused = False
+            for namespace in self._patches.set_aside_for:
+                self._send_aside(namespace)
         self._room.places = 1 if self._is_busy() else WORKERS
         while self._room.has_room():
             patch = self._patches.take(now)
             if patch is None:
                 return self._patches.delay(now)
-            work = self._send(patch) if self.places.begin_now(patch) else self._send_in_turn(patch)
-            self._requests.spawn(patch.key, work, self._on_bug)
+            if self.places.begin_now(patch):
+                self._requests.spawn(patch.key, self._send(patch), self._on_bug)
+            else:
+                self._patches.set_aside(patch, _namespace_of(patch))
         self.places.expect_late()
         return None
 
-    async def _send_in_turn(self, patch: PodPatch) -> None:
-        """Send a patch of a namespace whose patches hang, when it has a turn, if anybody needs it still."""
-        try:
-            await self.places.begin(patch)
-        except BaseException:
-            self._done(patch)
-            raise
-        await self._send(patch)
+    def _send_aside(self, namespace: Hashable) -> None:
+        """A namespace whose patches hang may have a turn for those that were set aside, or is well again."""
+        if not self.places.is_slow(namespace):
+            self._patches.rejoin(namespace)
+            self._changed.set()
+            return
+        while self._is_running and self._clock.monotonic() >= self._resume_at:
+            patch = self._patches.first_aside(namespace)
+            if patch is None or not self.places.begin_now(patch):
+                return
+            self._patches.take_aside(patch)
+            self._requests.spawn(patch.key, self._send(patch), self._on_bug)
 
     async def _send(self, patch: PodPatch) -> None:
         is_done = True
@@ -241,7 +259,7 @@ class StatusWriter:
         self._answered.set()
         self._changed.set()
 
-    def _look_again(self) -> None:
+    def _room_came(self, _patch: PodPatch) -> None:
         """What hangs has given its place back."""
         self._changed.set()
 
@@ -291,7 +309,7 @@ class StatusWriter:
         if isinstance(failure, APIError) and failure.is_not_found:
             return False
         if _is_outage(failure):
-            self._resume_at = now + self._outage.next()
+            self._resume_at, self._has_paused = now + self._outage.next(), True
             self._patches.put_back(patch, now)
         elif isinstance(failure, APIError) and failure.is_too_many_requests:
             self._slow_down(patch, failure, now)
@@ -308,9 +326,8 @@ class StatusWriter:
         """A 429. One of a webhook or a quota is meant for this namespace; the server's own, and several's, for all."""
         seconds = refusal.retry_after_seconds or 1.0  # `client.retry_after` has bounded it
         namespace = _namespace_of(patch)
-        other, at = self._refused_last
-        self._refused_last = namespace, now
-        if refusal.is_overload or (other not in ("", namespace) and now - at <= SHARED_SECONDS):
+        are_several = self._refused.meet(namespace, now)
+        if refusal.is_overload or (are_several and not self.places.others_on_time()):
             self._patches.slow_down(now)
         self.places.hold_back(namespace, seconds)
         self._patches.put_back(patch, now + seconds)

@@ -162,17 +162,21 @@ def codes_after(
     nodes: NodeTable,
     rows: Rows,
     listener: PluginListener,
+    kept: int = 0,
 ) -> Answered | None:
     """A filter's codes after it has failed: `NOT_JUDGED` for the rows for which it fails. Reports the failure.
 
     `None`, and nothing is reported, if it answers for no node at all: then it fails for the pod. Never raises.
+    `kept`: how many other nodes there are whose answers are known, so that it need not be asked about all.
     """
     found = _codes_found(failure, plugin, state, pod, nodes, rows)
-    if found is not None and not found.is_answered.any():
+    if kept:
+        found = found or _nothing(rows)
+    elif found is not None and not found.is_answered.any():
         found = _found_among_all(plugin, state, pod, nodes, rows)
     if found is None:
         return None
-    report(failure, listener, pod, nodes, rows, found.is_answered)
+    report(failure, listener, pod, nodes, rows, found.is_answered, kept)
     return Answered(np.where(found.is_answered, found.points, NOT_JUDGED), found.is_answered)
 
 
@@ -236,22 +240,22 @@ def report(
     nodes: NodeTable,
     rows: Rows,
     is_answered: NDArray[np.bool_],
-    of: int = 0,
+    kept: int = 0,
 ) -> MissingPoints:
     """Report a failure once for all rows that are left out, and return what the record of the cycle says of it.
 
-    `of`: how many nodes there are, if these rows are just those that have changed.
+    `kept`: how many other nodes there are, which the plugin was not asked about since its answers for them are known.
     """
     places = np.flatnonzero(~is_answered)
     names = tuple(nodes.name_of(row) for row in rows.take(places[:MOST_NAMED]).tolist())
     cause = failure.__cause__
     text = with_place(text_of(failure if cause is None else cause), failure if cause is None else cause)
-    left_out = MissingPoints(failure.plugin, failure.point, len(places), of or len(rows), names, text)
+    left_out = MissingPoints(failure.plugin, failure.point, len(places), len(rows) + kept, names, text)
     if cause is None or left_out.nodes in {0, left_out.asked}:
         failure.report(listener, pod)
     else:
         answered_for_some = PartialAnswerError(
-            f"{text}; left out: {left_out.whom}", np.zeros(0, dtype=np.int64), is_answered
+            f"{text}; left out: {left_out.whom}", np.zeros(0, dtype=np.int64), is_answered, has_kept=kept > 0
         )
         answered_for_some.__cause__ = cause
         listener.failed(failure.plugin, failure.point, pod, answered_for_some)
@@ -275,12 +279,12 @@ class _Search:
     def run(self) -> Answered:
         """Never raises."""
         number, found = len(self._rows), _nothing(self._rows)
-        if number < 2 or not any(self._answers(np.array([place])) for place in probes(number)):
+        if number < 2 or not any(self._is_in_time() and self._answers(np.array([place])) for place in probes(number)):
             return found
         # Invariant: the parts have failed as a whole, what is in `good` has not, and the rest was not asked about.
         good: list[NDArray[np.intp]] = []
         parts = [np.arange(number)]
-        while parts and self._calls < MOST_CALLS and perf_counter() < self._ends:
+        while parts and self._calls < MOST_CALLS and self._is_in_time():
             part = parts.pop()
             for half in (part[: len(part) // 2], part[len(part) // 2 :]):
                 if self._answers(half):
@@ -295,6 +299,9 @@ class _Search:
             found.points[places] = answers
             found.is_answered[places] = True
         return found
+
+    def _is_in_time(self) -> bool:
+        return perf_counter() < self._ends
 
     def _answers(self, places: NDArray[np.intp]) -> bool:
         return self._ask(places) is not None

@@ -13,8 +13,10 @@ kscheduler's own:
 
 A plugin that catches the error and goes on is interrupted again after 10, 20, 40 ... ms.
 
-The same timer ends decisions: a `RunningDecision` is ended with another error, and who began it says where that may be
-(`scheduling.in_time`). The calls of plugins within it have their own budgets, and it does not pay for them.
+The same timer ends decisions (`framework.decision_time`), with another error; `scheduling.in_time` says where that may
+be. The calls of plugins within it have their own budgets, and it does not pay for them. While decisions are made, the
+handler looks four times a second, and a decision that it finds twice has its time: so a decision costs no call and no
+clock.
 
 Arming is cheap because the timer is seldom set: a call only writes down its deadline, and the timer that an earlier
 call has set fires before it. The handler then looks at who runs now. Under load that is one `setitimer` per budget
@@ -32,19 +34,22 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from enum import Enum
 from time import perf_counter, thread_time
 from types import CodeType, FrameType
 from typing import Final
 
 from kscheduler.config.durations import format_duration
 from kscheduler.framework import per_node
-from kscheduler.framework.status import DECISION_TIME, DecisionEndedError
+from kscheduler.framework.decision_time import DECISION_TIME, DecisionEndedError
 from kscheduler.scheduling.supervision.circuit import Caller
 from kscheduler.unused_signals import is_free
 
 LOOK_AGAIN_SECONDS: Final = 0.001
 """When the handler looks again if it found kscheduler's own code running."""
 FIRST_REPEAT_SECONDS: Final = 0.01
+WATCH_SECONDS: Final = 0.25
+"""How often the handler looks at decisions. It first sees one so much later, at most, than it has begun."""
 _LEAST_SECONDS: Final = 0.0002
 """0 would switch the timer off."""
 _MOST_DOUBLINGS: Final = 6
@@ -81,25 +86,14 @@ class RunningCall:
         return self.deadline - now
 
 
-class RunningDecision(RunningCall):
-    """A decision that has not returned. Its seconds are processor time of its thread."""
+class InDecision(Enum):
+    """Where a signal has found the decision under way."""
 
-    __slots__ = ("_processor_began", "may_end")
-
-    def __init__(
-        self, began: float, seconds: float, outer: RunningCall | None, may_end: Callable[[FrameType | None], bool]
-    ) -> None:
-        self.began = began  # as `super().__init__`: a call less for each pod
-        self.seconds = seconds
-        self.deadline = began + seconds
-        self.interrupts = 0
-        self.outer = outer
-        self._processor_began = thread_time()
-        self.may_end = may_end
-
-    def left(self, now: float) -> float:
-        """The larger of what is left of wall-clock time without plugins' calls, and of processor time."""
-        return max(self.deadline - now, self.seconds - (thread_time() - self._processor_began))
+    ELSEWHERE = "elsewhere"
+    """This thread does not decide."""
+    BETWEEN = "between"
+    """Something may be half changed: it must not be left here."""
+    MAY_END = "may end"
 
 
 class BudgetAlarm:
@@ -112,6 +106,9 @@ class BudgetAlarm:
         self._main = threading.main_thread().ident
         self._is_installed: bool | None = None
         self._calling: tuple[CodeType, ...] = per_node.CALLS_THE_USERS_FUNCTION
+        self._find: Callable[[FrameType | None], InDecision] = _nowhere
+        self.is_watching = False
+        """Whether decisions are watched. Then the timer is set."""
 
     def is_called_from(self, code: CodeType) -> None:
         """Register a function of kscheduler that calls a plugin's code directly."""
@@ -127,19 +124,24 @@ class BudgetAlarm:
             self._set(began, seconds)
         return call
 
-    def begin_decision(self, seconds: float, may_end: Callable[[FrameType | None], bool]) -> RunningDecision:
-        """A decision begins that may take so much processor time. `may_end`: whether it may be left in this frame.
+    def watch_decisions(self, find: Callable[[FrameType | None], InDecision]) -> None:
+        """Decisions are made now: look at `DECISION_TIME` again and again until there are no more.
 
-        It is ended by `DecisionEndedError`, and not at all on another thread than the main one. The caller must `end`
-        it.
+        Called by whoever decides, as long as `is_watching` is false. `find` says where a signal has found the decision;
+        one whose time is up ends by `DecisionEndedError`. Nothing is watched on another thread than the main one.
         """
-        began = perf_counter()
         if threading.get_ident() != self._main or not (self._is_installed or self._install()):
-            return RunningDecision(began, seconds, None, may_end)
-        decision = self._current = RunningDecision(began, seconds, self._current, may_end)
-        if not began < self._fires_at <= decision.deadline:
-            self._set(began, seconds)
-        return decision
+            return
+        self._find, self.is_watching = find, True
+        self._look_at_decision(perf_counter())
+
+    def time_decision(self) -> None:
+        """The time of the decision that has just begun counts from now on, and not from when it is first seen."""
+        if self.is_watching:
+            now = perf_counter()
+            DECISION_TIME.read_clocks(now, thread_time())
+            if not now < self._fires_at <= now + DECISION_TIME.seconds:
+                self._set(now, DECISION_TIME.seconds)
 
     def end(self, call: RunningCall) -> float:
         """The call has ended. Returns its seconds; the calls around it do not pay for them."""
@@ -149,6 +151,8 @@ class BudgetAlarm:
             if outer is not None:
                 outer.deadline += seconds
                 outer.began += seconds
+            elif DECISION_TIME.wall_began is not None:
+                DECISION_TIME.wall_began += seconds
         return seconds
 
     def _install(self) -> bool:
@@ -162,7 +166,7 @@ class BudgetAlarm:
         return self._is_installed
 
     def _timer_is_off(self) -> None:
-        self._fires_at = math.inf
+        self._fires_at, self.is_watching = math.inf, False
 
     def _set(self, now: float, seconds: float) -> None:
         seconds = max(seconds, _LEAST_SECONDS)
@@ -171,23 +175,47 @@ class BudgetAlarm:
 
     def _on_alarm(self, _signal: int, frame: FrameType | None) -> None:
         self._fires_at = math.inf
-        call = self._current
-        if call is None:
-            return
         now = perf_counter()
+        if self._current is not None:
+            self._look_at_call(self._current, now, frame)
+        elif self.is_watching:
+            self._look_at_decision(now, frame)
+
+    def _look_at_call(self, call: RunningCall, now: float, frame: FrameType | None) -> None:
         left = call.left(now)
-        may_end = call.may_end if isinstance(call, RunningDecision) else self._is_in_plugin
         if left > 0:
             self._set(now, left)
-        elif not may_end(frame):
-            DECISION_TIME.is_up = isinstance(call, RunningDecision)
+        elif not self._is_in_plugin(frame):
             self._set(now, LOOK_AGAIN_SECONDS)
         else:
-            self._set(now, FIRST_REPEAT_SECONDS * 2 ** min(call.interrupts, _MOST_DOUBLINGS))
+            self._set_repeat(now, call.interrupts)
             call.interrupts += 1
-            if isinstance(call, RunningDecision):
-                raise DecisionEndedError
             raise TimeBudgetError(f"it was ended at its time budget of {shown_seconds(call.seconds)}")
+
+    def _look_at_decision(self, now: float, frame: FrameType | None = None) -> None:
+        """Between decisions: stop looking if none has begun since the last look. Else: time it, or end it."""
+        decision = DECISION_TIME
+        if decision.pod is None:
+            self.is_watching, decision.has_begun = decision.has_begun, False
+            if self.is_watching:
+                self._set(now, WATCH_SECONDS)
+            return
+        if decision.wall_began is None:
+            decision.read_clocks(now, thread_time())
+        left = decision.left(now, thread_time())
+        if left > 0:
+            self._set(now, min(left, WATCH_SECONDS))
+            return
+        where = self._find(frame)
+        if where is InDecision.MAY_END:
+            self._set_repeat(now, decision.interrupts)
+            decision.interrupts += 1
+            raise DecisionEndedError
+        decision.is_up = where is InDecision.BETWEEN
+        self._set(now, LOOK_AGAIN_SECONDS if decision.is_up else WATCH_SECONDS)
+
+    def _set_repeat(self, now: float, interrupts: int) -> None:
+        self._set(now, FIRST_REPEAT_SECONDS * 2 ** min(interrupts, _MOST_DOUBLINGS))
 
     def _is_in_plugin(self, interrupted: FrameType | None) -> bool:
         """Whether the code that was interrupted is a plugin's, or a library's that the plugin has called."""
@@ -201,6 +229,10 @@ class BudgetAlarm:
                 return False
             frame = frame.f_back
         return False
+
+
+def _nowhere(_frame: FrameType | None) -> InDecision:
+    return InDecision.ELSEWHERE
 
 
 def _stop_timer() -> None:

@@ -11,8 +11,8 @@ What becomes of a call that runs over its budget:
     C code returned too late    its answer is used (it is complete, and a pod may be bound already); the overrun is
                                 reported and counts as a failure
 
-While the plugin's circuit is watched, each call asks first whether it may be made (`NotCalledError`), and right answers
-are told to the circuit. Otherwise this costs a look at `is_watched`.
+While the plugin's circuit is watched, each call asks first whether it may be made (`NotCalledError`), and each right
+answer is told to the circuit; otherwise one in ten seconds is.
 
 Each step of a coroutine has the budget, the waits between them have none. Not supervised, because no method of the
 plugin is called: comparing sort keys and signatures whose classes have an `__lt__`, `__eq__` or `__hash__` of their
@@ -35,7 +35,7 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import StatusError
 from kscheduler.framework.traits import traits_of
 from kscheduler.scheduling.supervision.alarm import ALARM, TimeBudgetError, shown_seconds
-from kscheduler.scheduling.supervision.circuit import NOBODY, Caller, Circuit
+from kscheduler.scheduling.supervision.circuit import NOBODY, TOLD_EACH_SECONDS, Caller, Circuit
 
 HINT: Final = "QueueingHint"
 AWAITED: Final = frozenset(("pre_bind", "bind", "refresh"))
@@ -76,7 +76,7 @@ class Overruns(Protocol):
     """Hears of calls that took too long and were not interrupted, and of right answers after failures."""
 
     def answered(self, plugin: str, point: str, pod: PodInfo | None) -> None:
-        """A plugin whose circuit is watched has given a right answer."""
+        """A plugin has given a right answer; not every one is told."""
         ...
 
     def overran(self, plugin: str, point: str, pod: PodInfo | None, failure: TimeBudgetError) -> None:
@@ -87,7 +87,10 @@ class Overruns(Protocol):
 class BudgetedCall:
     """A plugin's method, or what it has registered as a hint, within its budget."""
 
-    __slots__ = ("_budget_seconds", "_caller", "_circuit", "_is_right", "_label", "_method", "_overruns", "_plugin")
+    __slots__ = (
+        *("_budget_seconds", "_caller", "_circuit", "_is_right", "_label", "_method", "_overruns", "_plugin"),
+        "_tells_at",
+    )
 
     def __init__(
         self,
@@ -109,6 +112,8 @@ class BudgetedCall:
         self._method = method
         self._budget_seconds = budget_seconds
         self._overruns = overruns
+        self._tells_at = 0.0
+        """When a right answer is told next, though nobody watches."""
 
     def __call__(self, *arguments: Any) -> Any:
         """The method's answer. Raises what the method raises, `TimeBudgetError` or `NotCalledError`."""
@@ -121,14 +126,15 @@ class BudgetedCall:
             ended.args = (f"{ended}{_nodes_among(arguments)}",)
             ended.caller = self._caller or caller_among(arguments)
             raise
-        except StatusError:
-            self._note_right(arguments)  # an Error that is given as the answer
+        except StatusError:  # an Error that is given as the answer
+            if self.is_told():
+                self._note_right(arguments)
             raise
         finally:
             seconds = ALARM.end(call)
         if seconds > self._budget_seconds:
             self._judge(seconds, arguments, was_interrupted=call.interrupts > 0)
-        elif self._circuit.is_watched and self._is_right is not None and self._is_right(self._label, answer, arguments):
+        elif self._is_right is not None and self.is_told() and self._is_right(self._label, answer, arguments):
             self._note_right(arguments)
         return answer
 
@@ -138,9 +144,18 @@ class BudgetedCall:
         if refusal:
             raise NotCalledError(refusal)
 
-    def _note_right(self, arguments: tuple[Any, ...]) -> None:
+    def is_told(self) -> bool:
+        """Whether the circuit is to be told of a right answer: of each while it is watched, else now and then."""
         if self._circuit.is_watched:
-            self._overruns.answered(self._plugin, self._label, _pod_among(arguments))
+            return True
+        now = self._circuit.now()
+        if now < self._tells_at:
+            return False
+        self._tells_at = now + TOLD_EACH_SECONDS
+        return True
+
+    def _note_right(self, arguments: tuple[Any, ...]) -> None:
+        self._overruns.answered(self._plugin, self._label, _pod_among(arguments))
 
     def _judge(self, seconds: float, arguments: tuple[Any, ...], *, was_interrupted: bool) -> None:
         budget = shown_seconds(self._budget_seconds)
@@ -251,7 +266,7 @@ class SupervisedPlugin:
                 return BudgetedCall(self.name, label, step, budget, overruns, circuit, None, caller)
 
             def on_answer(answer: Any) -> None:
-                if circuit.is_watched and self._is_right(label, answer, arguments):
+                if begin.is_told() and self._is_right(label, answer, arguments):
                     overruns.answered(self.name, label, _pod_among(arguments))
 
             return BudgetedSteps(work, budgeted, on_answer)

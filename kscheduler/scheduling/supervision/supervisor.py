@@ -9,7 +9,7 @@ The supervisor only counts and announces. A profile under another configuration 
 begins with closed circuits.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -21,7 +21,7 @@ from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import StatusError
 from kscheduler.scheduling.supervision.alarm import TimeBudgetError
-from kscheduler.scheduling.supervision.circuit import NOBODY, SEVERAL, STRIKES, Caller, Circuit, State
+from kscheduler.scheduling.supervision.circuit import NOBODY, Caller, Circuit, State
 
 DEFAULT_BUDGET_SECONDS: Final = 0.2
 _LONGEST_CAUSE: Final = 300
@@ -66,6 +66,8 @@ class Quarantine:
     """Where the plugin failed."""
     cause: str
     """The last failure before the circuit opened."""
+    failed_for: str = ""
+    """For whom it had failed by then, in words."""
     state: State = State.OPEN
     tried_again_at: float = 0.0
     """Of an open circuit: wall-clock seconds."""
@@ -80,9 +82,9 @@ class Quarantine:
         """What people read in conditions and Events: the same for as long as the plugin is quarantined."""
         return (
             f'plugin "{self.plugin}" of profile "{self.profile}" is quarantined since {rfc3339(self.since)}: it failed '
-            f"for {STRIKES} pods of {SEVERAL} namespaces or more and answered none in between, last at "
-            f"{self.extension_point} ({self.cause}); {self.consequence} (onFailure: {self.on_failure}). It is tried "
-            "again by itself, with one call after 10 s to 5 min; a reload does so at once"
+            f"{self.failed_for}, last at {self.extension_point} ({self.cause}); "
+            f"{self.consequence} (onFailure: {self.on_failure}). It is tried again by itself, "
+            "with one call after 10 s to 5 min; a reload does so at once"
         )
 
     @property
@@ -141,6 +143,10 @@ class Supervisor:
         self._numbers = count()
         self._is_silent = False
 
+    def circuits_of(self, plugins: Iterable[str]) -> list[Circuit]:
+        """The circuits of those of the plugins that are under supervision."""
+        return [self.circuits[plugin] for plugin in plugins if plugin in self.circuits]
+
     def be_silent(self) -> None:
         """Count nothing and pass nothing on any more: in a copy of the process, whose decisions nobody carries out."""
         self._is_silent = True
@@ -157,16 +163,17 @@ class Supervisor:
         circuit = self.circuits.get(plugin)
         if circuit is None:
             return
-        if isinstance(failure, StatusError) or (isinstance(failure, PartialAnswerError) and failure.is_answered.any()):
-            self.answered(plugin, point, pod)
-            return
         overrun = _overrun(failure)
         caller = _caller(pod, overrun, self._numbers)
+        # Time is lost to everybody, however many nodes have got an answer.
+        seconds = circuit.overran(caller) if overrun is not None and caller is not None else 0.0
+        if seconds and caller is not None:
+            self.on_held_back(plugin, caller.namespace, seconds, failure)
+        if isinstance(failure, StatusError) or (isinstance(failure, PartialAnswerError) and failure.answers_some):
+            self.answered(plugin, point, pod)
+            return
         if caller is None:
             return
-        seconds = circuit.overran(caller) if overrun is not None else 0.0
-        if seconds:
-            self.on_held_back(plugin, caller.namespace, seconds, failure)
         if circuit.failed(_STREAK_OF.get(point, point), caller):
             self._opened(plugin, point, circuit, pod, failure)
 
@@ -175,7 +182,7 @@ class Supervisor:
         self.failed(plugin, point, pod, failure)
 
     def answered(self, plugin: str, point: str, pod: PodInfo | None) -> None:
-        """A plugin that has failed before has given a right answer."""
+        """A plugin has given a right answer."""
         if self._is_silent or not self.circuits[plugin].answered(_STREAK_OF.get(point, point)):
             return
         self._change(replace(self.quarantines[plugin], state=State.CLOSED), pod)
@@ -189,9 +196,9 @@ class Supervisor:
     # --- an open circuit ----------------------------------------------------------------------------------------------
 
     def asks_for(self, plugin: str, pod: PodInfo) -> None:
-        """A pod comes that the quarantine stops: if none of its namespace has failed, it is worth a trial."""
+        """A pod comes that the quarantine stops: if it is one that has not failed, it is worth a trial."""
         circuit = self.circuits.get(plugin)
-        seconds = None if circuit is None or self._is_silent else circuit.asks_for(pod.namespace)
+        seconds = None if circuit is None or self._is_silent else circuit.asks_for(pod.namespace, pod.uid)
         if seconds is not None:
             self.on_asked(plugin, seconds)
 
@@ -210,7 +217,9 @@ class Supervisor:
             opened = replace(known, state=State.OPEN, tried_again_at=at)
         else:
             policy = self.limits[plugin].on_failure
-            opened = Quarantine(self.profile, plugin, policy, now, point, cause_of(failure), tried_again_at=at)
+            opened = Quarantine(
+                self.profile, plugin, policy, now, point, cause_of(failure), circuit.opened_for, tried_again_at=at
+            )
         self._change(opened, pod)
 
     def _change(self, quarantine: Quarantine, pod: PodInfo | None) -> None:

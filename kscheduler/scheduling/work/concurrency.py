@@ -26,14 +26,14 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
+from kscheduler.aio.shared_places import SeveralOwners
+
 UNNOTICED_SECONDS: Final = 0.25
 """Waiting this long for an answer does no harm."""
 _SLOW: Final = 3.5
 """If answers take more than this many calm answers, four times the places bring less than a seventh more throughput."""
 _BRISK: Final = 3.0
 """If answers take at most this many calm answers, four times the places bring a third more or better: add a place."""
-SHARED_SECONDS: Final = 5.0
-"""429s to two namespaces within this time are the server's; those to one may be a webhook's or a quota's."""
 _FIRST_GROWTH: Final = 1.25
 _CUT: Final = 0.75
 _CALM_SHARE: Final = 4
@@ -64,8 +64,8 @@ class AdaptiveLimit:
         self._least = float(min(start, LEAST_BY_LATENCY))
         self._in_use = 0
         self._since_cut = 0
-        self._refused_last = "", 0.0
-        """The namespace of the last 429, and when, in monotonic seconds."""
+        self._refused = SeveralOwners()
+        """429s to several namespaces are the server's; those to one may be a webhook's or a quota's."""
         self._is_new = True
         """The limit has never been too high: it grows by a quarter per round."""
         self._calm_seconds = 0.0
@@ -97,6 +97,10 @@ class AdaptiveLimit:
         """Whether another request may start."""
         return self._in_use - (self._earlier if self._is_calm else 0) < self._places
 
+    def count(self) -> int:
+        """How many places there are in this round."""
+        return self._places
+
     def begin(self) -> int:
         """Take a place. Returns the period, for `answered` and `end`."""
         self._in_use += 1
@@ -110,9 +114,14 @@ class AdaptiveLimit:
         if period != self.period:
             self._earlier -= 1
 
-    def answered(self, seconds: float, period: int) -> None:
-        """A request was answered after this time: adjust the limit. `end` gives the place back."""
+    def answered(self, seconds: float, period: int, *, is_full: bool = False) -> None:
+        """A request was answered after this time: adjust the limit. `end` gives the place back.
+
+        `is_full`: as many requests as there are places go on beside them.
+        """
         self._since_cut += 1
+        if is_full:
+            self._was_full = True
         if self._is_calm and period != self.period:
             return
         if self._settling:
@@ -127,9 +136,7 @@ class AdaptiveLimit:
 
     def refused_for(self, namespace: str, now: float) -> None:
         """A 429 to a request of this namespace: the server is overloaded if others get them, too."""
-        other, at = self._refused_last
-        self._refused_last = namespace, now
-        if other not in ("", namespace) and now - at <= SHARED_SECONDS:
+        if self._refused.meet(namespace, now):
             self.refused()
 
     def refused(self) -> None:

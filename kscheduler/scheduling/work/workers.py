@@ -11,6 +11,7 @@ A place is held while a Binding is on time. One that is late, or sleeps before i
 (`aio.shared_places`): its worker goes on waiting for the outcome, which stays an attempt under way, and another worker
 takes over. From then on the namespace is slow: its pods are decided and bound beside the places, a few at a time, and
 the others stand in a line of their own, undecided (`standing_pods`). So what hangs for one namespace delays no other.
+If nobody else is on time it may be the server: then the limit follows the late answers, and bounds the late Bindings.
 """
 
 import asyncio
@@ -71,6 +72,8 @@ class Workers:
         """Pods of slow namespaces that wait for a turn."""
         self._binding: dict[str, QueuedPodInfo] = {}
         """The pods that are being bound by workers, by UID."""
+        self._in_turn: set[int] = set()
+        """Pods that are bound in tasks of their own, by identity: no worker waits for them."""
         self._extra = 0
         """Workers that stand in for others whose Binding is late."""
         self._ending: set[asyncio.Task[object] | None] = set()
@@ -241,7 +244,7 @@ class Workers:
         elif not (self.places.slow or self.places.beside):
             self.places.hold(attempt.queued)
             return await self._bind(attempt)
-        elif not self._is_slow(attempt.queued) and self.places.begin_now(attempt.queued):
+        elif not self._is_slow(attempt.queued) and self._takes_place(attempt.queued):
             return await self._bind(attempt)
         else:
             self._late.spawn(attempt.queued.key, self._bind_in_turn(attempt))
@@ -251,11 +254,19 @@ class Workers:
         """Whether the pod is bound beside the places, or has begun so."""
         return self.places.is_slow(_namespace_of(queued)) or self.places.has_begun(queued)
 
+    def _takes_place(self, queued: QueuedPodInfo) -> bool:
+        """Whether the pod has begun in a place; it may have begun beside them."""
+        return self.places.begin_now(queued) and self.places.holds(queued)
+
     async def _bind_in_turn(self, attempt: Attempt) -> None:
         """Bind when there is a place, or a turn of a slow namespace. Its node is held meanwhile."""
         if not self.places.has_begun(attempt.queued):
             await self.places.begin(attempt.queued)
-        await self._bind(attempt)
+        self._in_turn.add(id(attempt.queued))
+        try:
+            await self._bind(attempt)
+        finally:
+            self._in_turn.discard(id(attempt.queued))
 
     def _leave_turn(self, attempt: Attempt) -> None:
         """The pod is not bound yet: it will ask again."""
@@ -268,9 +279,10 @@ class Workers:
         if queued is not None:
             self.places.give_back(queued)
 
-    def _room_came(self) -> None:
-        """Late work has given its place back: some worker must be there to use it."""
-        if not any(not parked.done() for parked in self._parked) and not (self._stopping or self._has_ended_run):
+    def _room_came(self, queued: QueuedPodInfo) -> None:
+        """A late Binding has given its place back: some worker must be there to use it."""
+        is_needed = id(queued) not in self._in_turn and all(parked.done() for parked in self._parked)
+        if is_needed and not (self._stopping or self._has_ended_run):
             self._extra += 1
             self._start(self._count + self._extra)
         self.wake()
@@ -286,7 +298,7 @@ class Workers:
     def _stands_in_line(self, queued: QueuedPodInfo) -> bool:
         """Whether the pod must wait undecided, since its namespace is slow and has no turn for it."""
         namespace = _namespace_of(queued)
-        if not self.places.is_slow(namespace):
+        if not self.places.is_slow_with_more(namespace):
             return False
         if self.standing.first(namespace) is None and self.places.begin_now(queued):
             return False
@@ -381,7 +393,7 @@ class Workers:
         queued = attempt.queued
         uid = queued.pod.uid
         self._binding[uid] = queued
-        is_on_time = False
+        is_on_time = is_servers = is_full = False
         try:
             await self._scheduler.bind(attempt)
         except BaseException as failure:
@@ -392,9 +404,13 @@ class Workers:
             self._scheduler.abandon(attempt, failure)
         finally:
             del self._binding[uid]
+            if self.places.beside:  # the limit must hear of a server that is late for everybody
+                is_servers, is_full = self.places.tells_of_server(queued), self.places.is_crowded()
             is_on_time = self.places.end(queued)
         if is_on_time:
             self._limit.answered(self._clock.monotonic() - began, period)
+        elif is_servers:
+            self._limit.answered(self._clock.monotonic() - began, period, is_full=is_full)
         self._end(attempt)
         return is_on_time
 

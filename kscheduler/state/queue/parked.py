@@ -5,7 +5,7 @@ by none of them, and there are only a few distinct sets of plugins, however many
 are skipped as a group.
 """
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, KeysView
 
 from kscheduler.state.queue.bundles import Element
 
@@ -22,6 +22,10 @@ class Parked:
 
     def __len__(self) -> int:
         return len(self._kind_of)
+
+    def keys(self) -> KeysView[Hashable]:
+        """A view of the keys, which follows later changes."""
+        return self._kind_of.keys()
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self._kind_of

@@ -91,6 +91,8 @@ class Places:
         """The heaps with their keys: checking that a pod is in none must be cheap, and is done twice per pod."""
         self.parked = Parked()
         self.gated = gated if gated is not None else GatedPods()
+        self._waiting = self.parked.keys(), self.gated.gates()
+        """Empty if no pod waits for an event: each event and each pod asks for that."""
         self.bundles = Bundles(sort_key)
         self.rejections: Counter[tuple[str, str]] = Counter()
         """The number of waiting pods rejected by each (plugin, profile)."""
@@ -118,7 +120,8 @@ class Places:
 
     def has_parked(self) -> bool:
         """Whether any pod waits for an event, gated pods included."""
-        return bool(len(self.parked) or self.gated)
+        parked, gates = self._waiting
+        return bool(parked or gates)
 
     def parked_pods(self) -> Iterator[QueuedPodInfo]:
         """Pods that wait for an event, gated pods included."""

@@ -45,7 +45,6 @@ class QueuedPodGroup:
     pending_plugins: ClassVar[frozenset[str]] = frozenset()
     """Members have plugins that rejected them; a rejected group waits for the end of its back-off, not for events."""
     refusals: ClassVar[int] = 0
-    overruns: ClassVar[int] = 0
     bugs: ClassVar[int] = 0
 
     def __len__(self) -> int:
@@ -60,6 +59,11 @@ class QueuedPodGroup:
     def is_costly(self) -> bool:
         """Whether deciding about one of the members may take long."""
         return any(member.is_costly for member in self.members.values())
+
+    @property
+    def overruns(self) -> int:
+        """Attempts in a row in which deciding about its members took too long."""
+        return max((member.overruns for member in self.members.values()), default=0)
 
     @property
     def pod(self) -> PodInfo:

@@ -28,7 +28,7 @@ from kscheduler.framework import events
 from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.framework.events import ClusterEvent, Resource
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.pods.queued_pod import QueuedPodInfo, newly_queued
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.state.queue.backoff import is_backing_off
 from kscheduler.state.queue.bundles import Bundle, Element
 from kscheduler.state.queue.entrance import Entrance
@@ -214,7 +214,7 @@ class SchedulingQueue:
         put_back(self._places, alone, self._policy.class_of)
         for element in snapshot.elements:
             if self._is_of_group(element):
-                self._arrive(queued_from(*element.members[0]), events.UNSCHEDULABLE_POD_ADD.label, now)
+                self._arrive(queued_from(*element.members[0]), events.UNSCHEDULABLE_POD_ADD.label, now, is_new=False)
         self._in_flight.restore(snapshot.in_flight, snapshot.resting, snapshot.keys)
         self._entrance.has_failed_gates = snapshot.has_failed_gates
 
@@ -226,10 +226,12 @@ class SchedulingQueue:
     def add(self, pod: PodInfo, now: float) -> None:
         """Add a new pod without a node."""
         self.delete(pod.key)
-        self._arrive(newly_queued(pod, now), events.UNSCHEDULABLE_POD_ADD.label, now)
+        self._arrive(QueuedPodInfo(pod, now), events.UNSCHEDULABLE_POD_ADD.label, now)
 
-    def _arrive(self, queued: QueuedPodInfo, label: str, now: float) -> None:
+    def _arrive(self, queued: QueuedPodInfo, label: str, now: float, *, is_new: bool = True) -> None:
         """A pod that waits nowhere yet: alone, or with its group."""
+        if is_new and queued.pod.pod.status.conditions:
+            queued.recall()
         if self._groups is not None and self._groups.key_of(queued.pod.pod) is not None:
             self._groups.add(queued, label, now)
         else:
@@ -255,7 +257,7 @@ class SchedulingQueue:
             self._renew(*found, pod)
             self._react(*found, changes, old, now)
         elif has_changed:
-            self._arrive(newly_queued(pod, now), events.UNSCHEDULABLE_POD_UPDATE.label, now)
+            self._arrive(QueuedPodInfo(pod, now), events.UNSCHEDULABLE_POD_UPDATE.label, now)
 
     def delete(self, key: str) -> None:
         """Remove a pod that is gone or has been given a node by another scheduler."""

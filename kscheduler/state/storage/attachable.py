@@ -1,7 +1,8 @@
 """Which CSI volumes a pod needs attached to its node.
 
 A claim stands for the volume it is bound to; an unbound claim counts against the driver that will provision its volume,
-under a name that no real volume has. In-tree volumes count as their driver's where their plugin is migrated.
+under a name that no real volume has. In-tree disks count as their driver's on every node with a CSINode, whatever it
+says of migrated plugins: the migration of these five plugins cannot be switched off any more.
 """
 
 from typing import Protocol

@@ -22,6 +22,8 @@ class CSINodes:
         """In-tree plugin to the names of nodes where it is migrated."""
         self._migrated_rows: dict[str, tuple[Rows, Rows]] = {}
         """By plugin all live rows at the time of the computation, and the rows where it is migrated."""
+        self._known_rows: tuple[Rows, Rows] | None = None
+        """All live rows at the time of the computation, and those of nodes with a CSINode."""
         self._installed: Names = {}
         """CSI driver to the names of nodes that report it."""
 
@@ -45,6 +47,7 @@ class CSINodes:
             for driver in dict.fromkeys(driver.name for driver in before.spec.drivers):
                 unfile(self._installed, driver, name)
         self._migrated_rows.clear()
+        self._known_rows = None
 
     def get(self, name: str) -> CSINode | None:
         """The CSINode with this name."""
@@ -65,6 +68,18 @@ class CSINodes:
             rows = self._nodes.rows_of(self._migrated.get(plugin, ()))
             known = self._migrated_rows[plugin] = live, live if len(rows) == len(live) else rows
         return known[1]
+
+    def has(self, name: str) -> bool:
+        """Whether the node has a CSINode."""
+        return name in self._csi_nodes
+
+    def rows(self) -> Rows:
+        """Rows of nodes with a CSINode (intp, ascending); the table's own `rows()` if all nodes have one."""
+        live = self._nodes.rows()
+        if self._known_rows is None or self._known_rows[0] is not live:
+            rows = self._nodes.rows_of(self._csi_nodes)
+            self._known_rows = live, live if len(rows) == len(live) else rows
+        return self._known_rows[1]
 
     def is_installed(self, name: str, driver: str) -> bool:
         """Whether the node reports the driver."""

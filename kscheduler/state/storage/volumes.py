@@ -343,6 +343,14 @@ class VolumeTable:
         """Whether the in-tree plugin's volumes are attached by its CSI driver on the node."""
         return self._csi_nodes.is_migrated(node_name, plugin)
 
+    def has_csi_node(self, node_name: str) -> bool:
+        """Whether the node has a CSINode."""
+        return self._csi_nodes.has(node_name)
+
+    def csi_node_rows(self) -> Rows:
+        """Rows of nodes with a CSINode (intp, ascending); the table's own `rows()` if all nodes have one."""
+        return self._csi_nodes.rows()
+
     def attachable(self, pod: Pod, *, is_new: bool) -> frozenset[AttachableVolume]:
         """The volumes that a pod needs attached. Raises `ClaimNotFoundError`, `BrokenClaimError`."""
         return attachable_volumes(pod, self, is_new=is_new)
@@ -404,7 +412,7 @@ class VolumeTable:
             except BrokenClaimError as problem:
                 return used, str(problem)
             for volume in attachable:
-                if volume.migrated_from and not self.is_migrated(node_name, volume.migrated_from):
+                if volume.migrated_from and not self._csi_nodes.has(node_name):
                     continue
                 if volume.problem:
                     return used, volume.problem

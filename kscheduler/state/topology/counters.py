@@ -20,10 +20,10 @@ import numpy as np
 
 from kscheduler.api.core import Namespace, Pod
 from kscheduler.framework.cluster.topology import CountColumn, DomainSums, HeldTerm
+from kscheduler.framework.decision_time import DECISION_TIME, DecisionEndedError
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.pod_match import PodMatch
-from kscheduler.framework.status import DECISION_TIME, DecisionEndedError
 from kscheduler.state.topology.columns import BUDGET_BYTES, RecentColumns
 from kscheduler.state.topology.groups import PodGroups
 from kscheduler.state.topology.held_terms import HeldTerms, TermsOfOneKind
@@ -124,7 +124,7 @@ class TopologyCounts:
 
     def _selecting(self, held: TermsOfOneKind, pod: PodInfo) -> Sequence[HeldTerm]:
         """The terms that select the pod; an unknown namespace counts as one without labels, as upstream."""
-        if not len(held):
+        if not held.terms:
             return ()
         self._fit()
         return held.selecting(pod, self._namespaces.of(pod.namespace) or _NO_LABELS)

@@ -11,9 +11,9 @@ from typing import Final
 
 from kscheduler.api.selectors import Operator, Requirement
 from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.framework.decision_time import DECISION_TIME, DecisionEndedError
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.pod_match import PodMatch
-from kscheduler.framework.status import DECISION_TIME, DecisionEndedError
 
 _KEPT_POSTINGS = 16
 """Label keys per namespace with a posting list."""

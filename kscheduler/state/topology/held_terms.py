@@ -79,6 +79,8 @@ class TermsOfOneKind:
         self._nodes = nodes
         self._columns = columns
         self._holders: dict[AffinityTerm, _Holders] = {}
+        self.terms = self._holders.keys()
+        """A view of the terms, which follows later changes: each decision asks whether there are any."""
         self._index: MatchIndex[_Holders] = MatchIndex()
 
     def __len__(self) -> int:

@@ -100,6 +100,22 @@ def test_old_addresses_serve_while_look_ups_fail_and_both_ends_are_told(
     of(names, test, monkeypatch)
 
 
+def test_a_client_that_is_closed_fails_those_who_wait_for_a_look_up_and_cancels_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = Names()
+    names.answer = None
+
+    async def test(addresses: Addresses) -> None:
+        waiting = [asyncio.create_task(addresses.of("h", 1)) for _ in range(2)]
+        await asyncio.sleep(0)
+        addresses.close()
+        failures = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(failure) for failure in failures] == [OSError, OSError]
+
+    of(names, test, monkeypatch)
+
+
 def test_a_name_that_was_never_found_is_an_error_and_no_news(monkeypatch: pytest.MonkeyPatch) -> None:
     names = Names()
     names.answer = GONE

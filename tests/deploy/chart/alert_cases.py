@@ -259,6 +259,13 @@ CASES: Final = (
         labels=JOB | {"result": "error"},
     ),
     AlertCase(
+        "KschedulerWritesHang",
+        "30m",
+        fires={of_a("kscheduler_hanging_writes", 'namespace="n", write="create pods/binding"'): "0x5 7x60"},
+        quiet={of_a("kscheduler_hanging_writes", 'namespace="n", write="create pods/binding"'): "0x20 7x4 0x60"},
+        labels=INSTANCE | {"namespace": "n", "write": "create pods/binding"},
+    ),
+    AlertCase(
         "KschedulerBindConflicts",
         "30m",
         labels=INSTANCE,

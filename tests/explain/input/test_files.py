@@ -185,11 +185,13 @@ def test_one_pod_of_the_objects_by_name(tmp_path: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().err == f"kscheduler: {path}: there is no pod other/running among its 3 pods\n"
 
 
-def test_a_pod_that_is_no_scheduler_s_here_is_a_hypothesis_too(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("--from", written(tmp_path, AS_LIST, "dump.json"), "web") == 0
-    assert "HYPOTHETICAL" in capsys.readouterr().out
+def test_a_pod_is_answered_as_its_own_scheduler_decides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, AS_LIST, "dump.json")
+    assert run("--from", path, "web") == 0
+    told = capsys.readouterr().out
+    assert told.startswith("default/web: goes to a\n  scheduler default-scheduler decides about it, with the default")
+    assert run("--from", path, "web", *OURS) == 0
+    assert "decides about it" not in capsys.readouterr().out, "somebody has said who schedules"
 
 
 def test_defaults_are_filled_in_for_what_a_person_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,8 +59,8 @@ def test_pods_are_grouped_by_reason(dump: str, capsys: pytest.CaptureFixture[str
     assert first["suggestion"]["kind"] == "request"
     assert (first["suggestion"]["frees"], first["suggestion"]["tried"]) == (3, 3)
     assert first["suggestion"]["steps"][0]["facts"]["to"] == 333
-    verdicts = {each["verdict"]: each["pods"][0]["name"] for each in tree["reasons"][1:]}
-    assert verdicts == {"Unschedulable": "picky", "Gated": "gated", "NotServed": "other", "Fits": "fits"}
+    verdicts = {each["pods"][0]["name"]: each["verdict"] for each in tree["reasons"][1:]}
+    assert verdicts == {"picky": "Unschedulable", "gated": "Gated", "other": "Fits", "fits": "Fits"}
     assert tree["byPlugin"] == {"NodeResourcesFit": 3, "NodeAffinity": 1, "SchedulingGates": 1}
 
 
@@ -138,6 +138,10 @@ def test_the_text(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert said in " ".join(text.split())
     assert "the command deletes pod large-2 and creates it again" in text
     assert "     kubectl" not in text
+    waits = "fits now: scheduler default-scheduler has it in its queue or in back-off, or nobody runs that scheduler"
+    assert waits in " ".join(text.split())
+    assert main(["pending", "--from", dump, "--scheduler-name", "kscheduler"]) == 0
+    text = capsys.readouterr().out
     assert (
         "not served here: spec.schedulerName is default-scheduler\n  if that is your scheduler: --scheduler-name"
         in text
@@ -155,6 +159,8 @@ def test_a_misspelt_scheduler_name_is_answered_with_the_one_that_may_be_meant(
     path = tmp_path / "dump.yaml"
     path.write_text("".join(f"---\n{json.dumps(obj)}\n" for obj in (NODE, pod("a", schedulerName="kschedular"))))
     assert main(["pending", "--from", str(path)]) == 0
+    assert "or nobody runs that scheduler; do you mean kscheduler?" in " ".join(capsys.readouterr().out.split())
+    assert main(["pending", "--from", str(path), "--scheduler-name", "kscheduler"]) == 0
     assert "\n  do you mean kscheduler?\n" in capsys.readouterr().out
 
 

@@ -387,9 +387,13 @@ def test_each_taken_name_is_told(play: Play) -> None:
     ]
 
 
-def test_pods_of_other_schedulers_are_left_alone(play: Play, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pods_of_other_schedulers_are_left_alone_where_it_is_said_who_schedules(play: Play) -> None:
     new = play.write("new.yaml", pod("other", schedulerName="default-scheduler"))
-    assert play("-f", new, objects=[node("a")])["placed"] == []
+    assert play("-f", new, "--scheduler-name", "kscheduler", objects=[node("a")])["placed"] == []
+    told = play("-f", new, objects=[node("a")])
+    assert [(each["pod"], each["node"]) for each in told["placed"]] == [("shop/other", "a")]
+    presumed = "pods of scheduler default-scheduler are decided about by the default plugins: name yours with --config"
+    assert presumed in told["notes"]
 
 
 def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

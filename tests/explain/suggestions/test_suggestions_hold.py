@@ -15,6 +15,7 @@ from kscheduler.api.quantity import value as whole_value
 from kscheduler.explain.suggestions.asked import suggested
 from tests.explain.suggestions.applied import applied, suggestions_for
 from tests.explain.suggestions.random_scenarios import Tree, decided, feasible, random_scenario, single_changes
+from tests.specification.cases import IS_LONG
 
 
 def objections(scenario: Tree) -> list[str]:
@@ -88,14 +89,14 @@ def _subject(step: Tree) -> str:
     return ""
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(150 if IS_LONG else 50))
 def test_suggestions_hold_and_none_is_missed(seed: int) -> None:
     assert objections(random_scenario(random.Random(seed))) == []
 
 
 def test_the_search_changes_nothing() -> None:
     """The cache is as before: the same question has the same answer."""
-    for seed in range(40):
+    for seed in range(15):
         decision = decided(random_scenario(random.Random(seed)))
         first = suggested(decision)
         assert [str(each) for each in suggested(decision) or ()] == [str(each) for each in first or ()]

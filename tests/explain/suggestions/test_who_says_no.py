@@ -8,8 +8,8 @@ import pytest
 
 from kscheduler.cli import main
 from tests.explain.scenarios import Tree, node_tree, pod_tree, scenario_line
+from tests.explain.schema import assert_valid
 from tests.explain.test_explained_extenders import configuration
-from tests.explain.test_schema import assert_valid
 from tests.extender_program import extender_program, leaves
 
 Captured = pytest.CaptureFixture[str]

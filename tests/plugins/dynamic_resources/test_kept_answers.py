@@ -162,9 +162,9 @@ def left_by(stage: Stage, pod: Pod) -> RestOfSearch | None:
 
 
 TestAhead = AheadMachine.TestCase
-TestAhead.settings = settings(max_examples=40)
+TestAhead.settings = settings(max_examples=settings().max_examples // 4)
 TestKept = KeptMachine.TestCase
-TestKept.settings = settings(max_examples=40)
+TestKept.settings = settings(max_examples=settings().max_examples // 4)
 
 
 def test_shares_of_devices_are_not_kept() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kscheduler.api.codec import convert
-from kscheduler.api.storage import CSIDriver, CSINode, PersistentVolume, PersistentVolumeClaim
+from kscheduler.api.storage import CSIDriver, CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ActionType, ClusterEvent, QueueingHint, Resource
 from kscheduler.framework.handle import Handle
@@ -125,17 +125,17 @@ def test_a_fork_counts_the_pods_that_stand_in_it(count: int) -> None:
     assert codes.tolist() == [0 if count == 2 else 1]
 
 
-@pytest.mark.parametrize("is_migrated", [True, False])
-def test_a_disk_that_has_no_translation_is_an_error_where_it_is_migrated_only(is_migrated: bool) -> None:
+@pytest.mark.parametrize("has_csi_node", [True, False])
+def test_a_disk_that_has_no_translation_is_an_error_where_there_is_a_csi_node_only(has_csi_node: bool) -> None:
     cache = cluster(node("n"))
-    notes = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/azure-disk"} if is_migrated else {}
     drivers = [{"name": "disk.csi.azure.com", "allocatable": {"count": 1}}]
-    cache.volumes.put(convert({"metadata": {"name": "n", "annotations": notes}, "spec": {"drivers": drivers}}, CSINode))
+    if has_csi_node:
+        cache.volumes.put(convert({"metadata": {"name": "n"}, "spec": {"drivers": drivers}}, CSINode))
     broken = info(volumes=[{"name": "v", "azureDisk": {"diskName": "d", "diskURI": "odd", "kind": "Dedicated"}}])
     plugin: Any = registry().build("NodeVolumeLimits", None, Handle(cache, None, None, volumes=cache.volumes))  # type: ignore[arg-type]
     rows = cache.nodes.rows()
     fork = cache.nodes.with_pods({int(rows[0]): [info("nominated")]})
-    if is_migrated:
+    if has_csi_node:
         with pytest.raises(ValueError, match="from inline to csi"):
             plugin.filter(CycleState(), broken, fork, rows)
     else:
@@ -230,3 +230,43 @@ def test_a_driver_that_comes_to_a_node_wakes_pods() -> None:
     )
     assert hint(CLAIMED, of("a"), of("a", "b")) is QueueingHint.QUEUE
     assert hint(CLAIMED, of("a", "b"), of("a")) is QueueingHint.SKIP
+
+
+IN_TREE_DISKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "kubernetes.io/aws-ebs": ("ebs.csi.aws.com", {"awsElasticBlockStore": {"volumeID": "vol-1"}}),
+    "kubernetes.io/gce-pd": ("pd.csi.storage.gke.io", {"gcePersistentDisk": {"pdName": "disk"}}),
+    "kubernetes.io/azure-disk": (
+        "disk.csi.azure.com",
+        {"azureDisk": {"diskName": "d", "diskURI": "/subscriptions/d", "kind": "Managed"}},
+    ),
+    "kubernetes.io/cinder": ("cinder.csi.openstack.org", {"cinder": {"volumeID": "vol"}}),
+    "kubernetes.io/portworx-volume": ("pxd.portworx.com", {"portworxVolume": {"volumeID": "vol"}}),
+    "kubernetes.io/azure-file": ("file.csi.azure.com", {"azureFile": {"secretName": "s", "shareName": "s"}}),
+    "kubernetes.io/vsphere-volume": ("csi.vsphere.vmware.com", {"vsphereVolume": {"volumePath": "[store] disk"}}),
+}
+NEVER_COUNTED = {"kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"}
+
+
+@pytest.mark.parametrize("notes", ["", "kubernetes.io/aws-ebs"], ids=["nothing migrated", "one plugin migrated"])
+@pytest.mark.parametrize("way", ["inline", "bound", "unbound"])
+@pytest.mark.parametrize("plugin", IN_TREE_DISKS)
+def test_in_tree_disks_count_towards_their_drivers_limit_wherever_there_is_a_csi_node(
+    plugin: str, way: str, notes: str
+) -> None:
+    driver, source = IN_TREE_DISKS[plugin]
+    cache = cluster(node("full"), node("without-csi-node"))
+    annotations = {"storage.alpha.kubernetes.io/migrated-plugins": notes} if notes else {}
+    full = {"name": "full", "annotations": annotations}
+    cache.volumes.put(
+        convert({"metadata": full, "spec": {"drivers": [{"name": driver, "allocatable": {"count": 0}}]}}, CSINode)
+    )
+    cache.volumes.put(convert({"metadata": {"name": "old"}, "provisioner": plugin}, StorageClass))
+    claim = {"volumeName": "pv" if way == "bound" else "", "storageClassName": "old"}
+    cache.volumes.put(
+        convert({"metadata": {"name": "data", "namespace": "default"}, "spec": claim}, PersistentVolumeClaim)
+    )
+    cache.volumes.put(convert({"metadata": {"name": "pv"}, "spec": source}, PersistentVolume))
+    used = source if way == "inline" else {"persistentVolumeClaim": {"claimName": "data"}}
+    asker = info(volumes=[{"name": "v", **used}])
+    both = {"full", "without-csi-node"}
+    assert passing("NodeVolumeLimits", cache, asker) == (both if plugin in NEVER_COUNTED else {"without-csi-node"})

@@ -31,12 +31,15 @@ class Server:
         self.bound_at: dict[str, float] = {}
         self.asked: Counter[str] = Counter()
         self.under_way: set[str] = set()
+        self.most = 0
+        """Bindings under way at the same time, at most."""
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
         assert uid not in self.under_way, "a Binding is never sent twice at the same time"
         self.under_way.add(uid)
+        self.most = max(self.most, len(self.under_way))
         try:
-            if namespace == HOSTILE:
+            if namespace.startswith(HOSTILE):
                 await self._treat(name)
             else:
                 await self.clock.sleep(SOUND_SECONDS)
@@ -75,7 +78,9 @@ class Binds(Plugin):
         return await self.writer.bind(pod.pod, node_name)
 
 
-async def latencies(way: str, hostile: int, *, seconds: int = 30) -> tuple[list[float], SchedulerHarness, Server]:
+async def latencies(
+    way: str, hostile: int, *, seconds: int = 30, namespaces: int = 1
+) -> tuple[list[float], SchedulerHarness, Server]:
     """How long twenty sound pods a second took from creation to Binding, in virtual seconds."""
     plugin = Binds()
     harness = SchedulerHarness(profile(plugin), cluster("node"), workers=64, limit=16)
@@ -92,7 +97,8 @@ async def latencies(way: str, hostile: int, *, seconds: int = 30) -> tuple[list[
         flushing = asyncio.create_task(harness.workers.keep_flushing())
         for number in range(20 * seconds):
             if number == 100:
-                harness.add(*(make_pod(f"h{each}", namespace=HOSTILE) for each in range(hostile)))
+                names = [HOSTILE, *(f"{HOSTILE}-{each}" for each in range(1, namespaces))]
+                harness.add(*(make_pod(f"h{each}", namespace=names[each % namespaces]) for each in range(hostile)))
             name = f"s{number}"
             created[name] = harness.clock.monotonic()
             harness.add(make_pod(name, namespace=f"team-{number % 3}"))
@@ -113,6 +119,61 @@ async def test_sound_pods_are_bound_as_before_beside_a_thousand_of_a_hostile_nam
     assert max(beside) <= 1.1, "until those that hang are found to be late"
     statistics = harness.limit.statistics()
     assert statistics.limit == 16, "a namespace's refusals say nothing of the server"
+
+
+@pytest.mark.parametrize(("namespaces", "percentile"), [(2, 98), (12, 98), (40, 94)])
+@pytest.mark.parametrize("way", ["never answered", "ten seconds, then 500"])
+async def test_sound_pods_are_bound_as_before_beside_several_hostile_namespaces(
+    way: str, namespaces: int, percentile: int
+) -> None:
+    """Several that hang are no slow server, each has its turns, and they do not hold all places one after the other."""
+    alone, _, _ = await latencies(way, 0, seconds=15)
+    beside, _, _ = await latencies(way, 1000, namespaces=namespaces)
+    assert quantiles(beside, n=100)[percentile] <= 2 * quantiles(alone, n=100)[percentile]
+    assert max(beside) <= 1.1, "until those that hang are found to be late"
+
+
+class BusyServer(Server):
+    """Works on four Bindings at a time, a second each, whosever they are; the others wait in it."""
+
+    def __init__(self, harness_clock: SchedulerHarness) -> None:
+        super().__init__(harness_clock, "")
+        self.at_work = asyncio.Semaphore(4)
+        self.seconds = 1.0
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        self.under_way.add(uid)
+        self.most = max(self.most, len(self.under_way))
+        async with self.at_work:
+            await self.clock.sleep(self.seconds)
+        self.under_way.discard(uid)
+        self.bound_at[name] = self.clock.monotonic()
+
+
+@pytest.mark.parametrize("namespaces", [1, 3, 30])
+async def test_a_server_that_is_slow_for_everybody_gets_no_more_than_the_limit_allows(namespaces: int) -> None:
+    plugin = Binds()
+    harness = SchedulerHarness(profile(plugin), cluster("node"), workers=64, limit=16)
+    server = BusyServer(harness)
+    plugin.writer = BindingWriter(
+        server, harness.clock, harness.observations, lambda *_: None, on_pause=harness.workers.pauses
+    )
+    async with working(harness):
+        flushing = asyncio.create_task(harness.workers.keep_flushing())
+        harness.add(*(make_pod(f"p{each}", namespace=f"team-{each % namespaces}") for each in range(300)))
+        await turns()
+        await harness.clock.advance(20.0)
+        assert server.most <= 4 * 16, "while it is found out"
+        server.most = 0
+        await harness.clock.advance(30.0)
+        assert server.most <= 2 * 16 + 2, "in places and beside them, and a probe"
+        assert namespaces > 2 * 8 or harness.limit.statistics().limit < 16, "the limit hears of late answers"
+        assert len(server.bound_at) > 0.85 * 50 * 4, "and the server is never idle"
+        server.seconds = 0.001
+        await harness.clock.advance(30.0)
+        flushing.cancel()
+        assert len(server.bound_at) == 300
+        assert (len(harness.workers.standing), harness.workers.binding, harness.workers.places.beside) == (0, 0, 0)
 
 
 async def test_a_hostile_namespace_holds_room_for_few_of_its_pods() -> None:

@@ -344,3 +344,61 @@ def test_pods_that_were_never_told_anything_are_told_fast() -> None:
     world.patches.put_class("k", a_class(*names), saying("no"))
     assert len(world.send_all()) == NEWS_AT_ONCE
     assert len(world.send_all(4.0)) == 2000
+
+
+def test_what_has_no_turn_is_set_aside_for_its_namespace_and_a_newer_patch_replaces_it() -> None:
+    world = World(*(make_pod(f"p{number}") for number in range(3)))
+    for number in range(3):
+        world.say(f"p{number}", saying("old"))
+    while (patch := world.take()) is not None:
+        world.patches.set_aside(patch, "default")
+    assert (len(world.patches), world.patches.sending, world.patches.count_aside("default")) == (3, 0, 3)
+    world.say("p1", saying("new"))
+    world.patches.withdraw(world.pods["default/p2"].metadata.uid)
+    first = world.patches.first_aside("default")
+    assert first is not None
+    assert first.key == "default/p0"
+    world.patches.take_aside(first)
+    world.sent(first)
+    assert world.patches.first_aside("default") is None
+    assert world.send().startswith("p1: new")
+    assert len(world.patches) == 0
+
+
+def test_what_was_set_aside_waits_as_the_others_do_once_its_namespace_is_well() -> None:
+    world = World(make_pod("p"))
+    world.say("p", saying("m"))
+    patch = world.take()
+    assert patch is not None
+    world.patches.set_aside(patch, "default")
+    assert world.take() is None
+    world.patches.rejoin("default")
+    assert world.send().startswith("p: m")
+
+
+def test_newer_patches_of_pods_whose_patch_is_in_flight_are_not_looked_at_again_and_again() -> None:
+    """They wait behind it: with 800 in flight and as many behind, the next other pod is found at once."""
+    world = World(*(make_pod(f"p{number}") for number in range(801)))
+    for number in range(800):
+        world.say(f"p{number}", saying("old"))
+    in_flight = [world.take() for _ in range(800)]
+    for number in range(801):
+        world.say(f"p{number}", saying("new"))
+    looked = 0
+
+    class Counted(dict[str, PodPatch]):
+        def __contains__(self, key: object) -> bool:
+            nonlocal looked
+            looked += 1
+            return super().__contains__(key)
+
+    world.patches._sending = Counted(world.patches._sending)
+    patch = world.take()
+    assert patch is not None
+    assert patch.key == "default/p800"
+    assert looked <= 2
+    assert all(each is not None for each in in_flight)
+    first = in_flight[0]
+    assert first is not None
+    world.sent(first)
+    assert world.send().startswith("p0: new")

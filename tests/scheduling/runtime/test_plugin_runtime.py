@@ -92,7 +92,6 @@ BROAD_HANDLERS = {
     "scheduling/attempt/group_attempt.py": "a bug of ours ends the attempt with one group: its pods are tried again",
     "scheduling/groups/group_status_writer.py": "a bug about one group's condition ends the writing of no other's",
     "scheduling/claims/claim_commits.py": "a bug about one claim is that pod's failure, and what it took is given back",
-    "scheduling/failures/status_writer.py": "a patch that waits for its place is taken off, and it is raised again",
     "scheduling/overfill/incidents.py": "a bug about one node ends the look at none of the others",
     "scheduling/runtime/guard.py": "the three guards: in a cycle, anywhere else, around a coroutine",
     "scheduling/runtime/steps.py": "what is thrown into a coroutine is the coroutine's",

@@ -144,3 +144,47 @@ def test_a_refresh_that_takes_too_long_opens_it_without_any_pod() -> None:
     assert not timed.circuit.failed("Refresh", Caller(NOBODY, "1"))
     assert not timed.circuit.failed("Refresh", Caller(NOBODY, "2"))
     assert timed.circuit.failed("Refresh", Caller(NOBODY, "3"))
+
+
+def test_pods_that_kept_answers_have_placed_were_answered() -> None:
+    """Of these the plugin is not asked again, perhaps for hours."""
+    timed = Timed()
+    timed.circuit.kept_answers += 1
+    assert not timed.fails("a", "b", "c", "d"), "another pod was placed by them"
+    timed.passes(ANSWERS_SECONDS)
+    timed.circuit.kept_answers += 1
+    assert not timed.fails("a", "b", "c", "d")
+    timed.passes(ANSWERS_SECONDS)
+    assert timed.fails("a"), "none since"
+
+
+def test_of_a_namespace_that_has_failed_a_new_pod_is_tried_within_ten_seconds() -> None:
+    timed = Timed()
+    timed.open()
+    for _ in range(5):
+        timed.passes(timed.circuit.seconds_to_trial())
+        timed.circuit.half_open()
+        timed.fails("a")
+    assert timed.circuit.seconds_to_trial() > 100
+    wait = timed.circuit.asks_for("a", "new")
+    assert wait is not None
+    assert wait <= FIRST_BACKOFF_SECONDS
+    timed.passes(wait)
+    timed.circuit.half_open()
+    assert "is tried again" in timed.circuit.refusal("X", Caller("a", "old"))
+    assert not timed.circuit.refusal("X", Caller("a", "new"))
+    timed.circuit.failed("Filter", Caller("a", "new"))
+    assert timed.circuit.asks_for("a", "new") is None, "it fails for it, too"
+    timed.circuit.asks_for("a", "newer")
+    timed.circuit.asks_for("sound", "s")
+    timed.circuit.half_open()
+    assert timed.circuit.refusal("X", Caller("a", "newer")), "a pod of another namespace has come"
+    assert not timed.circuit.refusal("X", Caller("sound", "s"))
+
+
+def test_pods_of_one_namespace_open_nothing_however_many_and_however_long() -> None:
+    timed = Timed()
+    for number in range(200):
+        timed.passes(60.0)
+        assert not timed.circuit.failed("Filter", Caller("a", f"p{number}"))
+    assert timed.circuit.state is State.CLOSED

@@ -199,7 +199,6 @@ def limits_problem(pod: Pod, world: World) -> str:
 
 def attachable(pod: Pod, csi_node: CSINode | None, world: World) -> dict[str, str]:
     """Unique name to driver of what the pod has attached."""
-    migrated = migrated_plugins(csi_node)
     found: dict[str, str] = {}
     for volume in pod.spec.volumes:
         source: Any = volume
@@ -209,22 +208,22 @@ def attachable(pod: Pod, csi_node: CSINode | None, world: World) -> dict[str, st
                 continue
             made = world.find(PersistentVolume, claim.spec.volume_name)
             if made is None:
-                found |= to_be_made(claim, migrated, world)
+                found |= to_be_made(claim, csi_node, world)
                 continue
             if made.spec.csi:
                 found[f"{made.spec.csi.driver}/{made.spec.csi.volume_handle}"] = made.spec.csi.driver
                 continue
             source = made
         plugin, name = disk_of(source)
-        if plugin in migrated:
+        if plugin in DRIVER_OF and csi_node is not None:
             found[f"{DRIVER_OF[plugin]}/{name}"] = DRIVER_OF[plugin]
     return found
 
 
-def to_be_made(claim: PersistentVolumeClaim, migrated: list[str], world: World) -> dict[str, str]:
+def to_be_made(claim: PersistentVolumeClaim, csi_node: CSINode | None, world: World) -> dict[str, str]:
     storage_class = world.find(StorageClass, claim.storage_class)
     provisioner = storage_class.provisioner if storage_class else ""
-    if not provisioner or (provisioner in DRIVER_OF and provisioner not in migrated):
+    if not provisioner or (provisioner in DRIVER_OF and csi_node is None):
         return {}
     driver = DRIVER_OF.get(provisioner, provisioner)
     return {f"{driver}/claim {claim.key}": driver}

@@ -1,5 +1,24 @@
 {{/* Names, labels and what follows from the mode. A value is read here once, and by name everywhere else. */}}
 
+{{/*
+Fills in what somebody's `null` has taken away, as Helm does with defaults: a section or a number its default again, a list
+or a map nothing. Every template begins with it, since Helm may render any of them first.
+*/}}
+{{- define "kscheduler.complete" -}}
+{{- include "kscheduler.fill" (list .Values (.Files.Get "files/defaults.json" | fromJson)) }}
+{{- end }}
+
+{{- define "kscheduler.fill" -}}
+{{- $values := index . 0 }}
+{{- range $name, $default := index . 1 }}
+{{- if or (not (hasKey $values $name)) (kindIs "invalid" (index $values $name)) }}
+{{- $_ := set $values $name $default }}
+{{- else if and (kindIs "map" $default) (kindIs "map" (index $values $name)) }}
+{{- include "kscheduler.fill" (list (index $values $name) $default) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- define "kscheduler.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 {{- end }}
@@ -62,7 +81,11 @@
 {{- end }}
 
 {{- define "kscheduler.imagePullSecrets" -}}
+{{- $names := list }}
 {{- range concat .Values.global.imagePullSecrets .Values.imagePullSecrets }}
+{{- $names = append $names (get (kindIs "map" . | ternary . (dict "name" .)) "name") }}
+{{- end }}
+{{- range uniq $names }}
 - name: {{ . }}
 {{- end }}
 {{- end }}

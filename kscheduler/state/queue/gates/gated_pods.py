@@ -7,7 +7,7 @@ groups whose pods give the same answer to an event, so an event costs as much as
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, KeysView, Mapping
 
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
@@ -55,6 +55,10 @@ class GatedPods:
 
     def __bool__(self) -> bool:
         return bool(self._behind)
+
+    def gates(self) -> KeysView[Gate]:
+        """A view of the gates that keep anybody out, which follows later changes."""
+        return self._behind.keys()
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         return (queued for pods in self._behind.values() for queued in pods.values())
