@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from kscheduler.api.names import generated_name
 from kscheduler.simulation.kinds.api_errors import (
     ApiError,
     Object,
@@ -227,7 +228,7 @@ class ObjectRegistry:
 
     def _set_identity(self, resource: ServedResource, metadata: Object) -> None:
         if not metadata.get("name") and metadata.get("generateName"):
-            metadata["name"] = f"{metadata['generateName']}{self._suffix()}"
+            metadata["name"] = generated_name(metadata["generateName"], self._suffix())
         if not metadata.get("name"):
             cause = required("metadata.name", "name or generateName is required")
             raise invalid(resource.kind, resource.group, "", [cause])
