@@ -1,6 +1,6 @@
 """Questions from files: scenarios, each with its own cluster, or the objects of a cluster with its pods."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -20,10 +20,19 @@ from kscheduler.explain.questions.question import (
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.state.pod_groups.group_table import PodGroupTable
+from kscheduler.whatif.files import named_files
 from kscheduler.whatif.gate_owners import gate_owners
 from kscheduler.whatif.manifests import DefaultPod, Manifests, sorted_out
 from kscheduler.whatif.new_pods import WORKLOADS, NewPod, misspelt_in_new, new_pods
-from kscheduler.whatif.scenario import Document, GroupScenario, ScenarioError, nothing_in, read_source, source_name
+from kscheduler.whatif.scenario import (
+    Document,
+    GroupScenario,
+    ScenarioError,
+    names_of,
+    nothing_in,
+    read_objects,
+    read_source,
+)
 from kscheduler.whatif.unreadable import LeftOut, notes_of, readable
 
 
@@ -33,8 +42,8 @@ class Asked:
 
     namespace: str = "default"
     name: str = ""
-    manifest: str = ""
-    """A file with new pods; `-` is standard input."""
+    manifests: Sequence[str] = ()
+    """Files with new pods; `-` is standard input."""
     group: str = ""
     """The name of a pod group of the namespace."""
     against: str = ""
@@ -44,13 +53,17 @@ class Asked:
 
 
 def questions_from(
-    path: str, selection: Asked, served: Serving, default_pod: DefaultPod
+    given: Sequence[str], selection: Asked, served: Serving, default_pod: DefaultPod
 ) -> Iterator[Question | GroupQuestion]:
-    """Yields the questions of a file. Raises `ScenarioError` at the first that cannot be read."""
-    source = read_source(path, served.config.gates)
+    """Yields the questions of the files that the names stand for. Raises `ScenarioError` where one cannot be read.
+
+    What is not read of files of objects is noted.
+    """
+    files, notes = named_files(given)
+    source = chain.from_iterable(read_source(path, served.config.gates, notes) for path in files)
     first = next(source, None)
     if first is None:
-        raise nothing_in(path)
+        raise ScenarioError("\n".join(notes)) if notes else nothing_in(given)
     if not isinstance(first, Document):
         if selection.is_about_a_cluster:
             raise ScenarioError(
@@ -65,10 +78,15 @@ def questions_from(
             else:
                 yield Question(scenario, notes=scenario.notes)
         return
-    documents = [first, *(document for document in source if isinstance(document, Document))]
+    documents = [first]
+    for document in source:
+        if not isinstance(document, Document):
+            raise ScenarioError(f"{document.where}: a scenario among Kubernetes objects")
+        documents.append(document)
     owners = _gate_owners(documents)
     found = sorted_out(documents, default_pod, apis=group_apis(served.config))
-    for question in _in_cluster(found, path, selection, served, default_pod):
+    found.notes[:0] = notes
+    for question in _in_cluster(found, names_of(given), selection, served, default_pod):
         if isinstance(question, Question):
             pod, templates = question.scenario.pod, question.scenario.objects.resourceclaimtemplates
             # Of a name that is not there nothing is known: few ask for this kind.
@@ -94,13 +112,13 @@ def _in_cluster(
     found: Manifests, path: str, selection: Asked, served: Serving, default_pod: DefaultPod
 ) -> Iterator[Question | GroupQuestion]:
     found.note_others()
-    found.note_no_nodes(source_name(path))
-    found.note_no_devices(source_name(path))
+    found.note_no_nodes(path)
+    found.note_no_devices(path)
     objects, left_out = readable(found.cluster())
     notes = (*found.notes, *notes_of(left_out, path))
     _refuse_about(left_out, path, selection)
-    if selection.manifest:
-        news, besides = read_new_pods(selection.manifest, selection.namespace, default_pod)
+    if selection.manifests:
+        news, besides = read_new_pods(selection.manifests, selection.namespace, default_pod)
         besides.priority_classes |= {**found.priority_classes, **besides.priority_classes}
         for new in news:
             pod = locally_defaulted(new, besides, default_pod)
@@ -174,19 +192,19 @@ def _selected_pods(pods: tuple[Pod, ...], path: str, selection: Asked, left_out:
     return pending
 
 
-def read_new_pods(path: str, namespace: str, default_pod: DefaultPod) -> tuple[list[NewPod], Manifests]:
-    """The new pods of a file, and its other objects. Raises `ScenarioError`."""
-    documents: list[Document] = []
-    for document in read_source(path):
-        if not isinstance(document, Document):
-            raise ScenarioError(f"{document.where}: a scenario where a Kubernetes object was expected: use --from")
-        documents.append(document)
+def read_new_pods(given: Sequence[str], namespace: str, default_pod: DefaultPod) -> tuple[list[NewPod], Manifests]:
+    """The new pods of files, and their other objects. Raises `ScenarioError`."""
+    notes: list[str] = []
+    documents = read_objects(given, notes, instead=": use --from")
     news = list(new_pods(documents, namespace))
     if not news:
         kinds = sorted({str(document.tree.get("kind")) for document in documents})
-        raise ScenarioError(f"{path}: no pod and nothing that makes pods, only {', '.join(kinds) or 'an empty file'}")
+        raise ScenarioError(
+            f"{names_of(given)}: no pod and nothing that makes pods, only {', '.join(kinds) or 'an empty file'}"
+        )
     others = [document for document in documents if document.tree.get("kind") != "Pod"]
     besides = sorted_out(others, default_pod, namespace=namespace)
+    besides.notes[:0] = notes
     besides.note_others(WORKLOADS)
     besides.notes.extend(note for document in documents for note in misspelt_in_new(document))
     return news, besides

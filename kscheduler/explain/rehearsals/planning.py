@@ -20,6 +20,7 @@ from kscheduler.explain.text.printable import printable
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.state.pod_groups.group_apis import GroupAPI
 from kscheduler.whatif.fields.unknown_fields import nearest
+from kscheduler.whatif.files import named_files
 from kscheduler.whatif.manifests import (
     CLAIM_TEMPLATE,
     KIND_BY_NAME,
@@ -32,7 +33,15 @@ from kscheduler.whatif.manifests import (
 from kscheduler.whatif.new_pods import WORKLOADS, NewPod, all_new_pods, misspelt_in_new, on_each_node, pods_wanted
 from kscheduler.whatif.priority import SYSTEM_PRIORITIES, classes_of
 from kscheduler.whatif.rehearsal.plan import HeldCluster, MoreNodes, NodeEdit, RehearsalPlan
-from kscheduler.whatif.scenario import ClusterObjects, Document, ScenarioError, nothing_in, read_source, source_name
+from kscheduler.whatif.scenario import (
+    ClusterObjects,
+    Document,
+    ScenarioError,
+    names_of,
+    no_object_in,
+    nothing_in,
+    read_objects,
+)
 from kscheduler.whatif.unreadable import LeftOut, notes_of, readable, unreadable_quantity
 
 Tree = dict[str, Any]
@@ -62,6 +71,8 @@ class NewObjects:
     where: str
     """Where they come from, for messages."""
     documents: tuple[Document, ...]
+    notes: tuple[str, ...] = ()
+    """What was not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +90,22 @@ class Wishes:
     capacity: bool = False
 
 
-def new_objects_of_file(path: str) -> NewObjects:
-    """The manifests of a file. Raises `ScenarioError`."""
-    documents: list[Document] = []
-    for document in read_source(path):
-        if not isinstance(document, Document):
-            raise ScenarioError(f"{document.where}: a scenario where a Kubernetes object was expected")
-        refuse_too_many(document)
-        documents.append(document)
-    if not documents:
+def new_objects_of(given: Sequence[str]) -> list[NewObjects]:
+    """The manifests of each file that the names stand for. Raises `ScenarioError`."""
+    files, not_read = named_files(given)
+    found = []
+    for path in files:
+        notes, not_read = not_read, []
+        documents = read_objects([path], notes)
+        if not documents:
+            notes.append(no_object_in(path))
+        for document in documents:
+            refuse_too_many(document)
+        found.append(NewObjects(path, tuple(documents), tuple(notes)))
+    if found and not any(each.documents for each in found):
         nothing = "no object in it, only an empty file or list: give pods, or what makes pods"
-        raise ScenarioError(f"{source_name(path)}: {nothing}")
-    return NewObjects(path, tuple(documents))
+        raise ScenarioError(f"{names_of(given)}: {nothing}")
+    return found
 
 
 def refuse_too_many(document: Document) -> None:
@@ -145,19 +160,17 @@ def _texts(tree: Any, field: str) -> Iterator[str]:
             yield from _texts(part, field)
 
 
-def cluster_of_file(path: str, served: Serving, default_pod: DefaultPod) -> Manifests:
-    """The objects that kubectl has printed into a file. Raises `ScenarioError`."""
-    documents: list[Document] = []
-    for document in read_source(path, served.config.gates):
-        if not isinstance(document, Document):
-            raise ScenarioError(f"{document.where}: a scenario where Kubernetes objects were expected")
-        documents.append(document)
+def cluster_of_file(given: Sequence[str], served: Serving, default_pod: DefaultPod) -> Manifests:
+    """The objects that kubectl has printed into files. Raises `ScenarioError`."""
+    notes: list[str] = []
+    documents = read_objects(given, notes, served.config.gates)
     if not documents:
-        raise nothing_in(path)
+        raise nothing_in(given)
     found = sorted_out(documents, default_pod, apis=group_apis(served.config))
+    found.notes[:0] = notes
     found.note_others()
-    found.note_no_nodes(source_name(path))
-    found.note_no_devices(source_name(path))
+    found.note_no_nodes(names_of(given))
+    found.note_no_devices(names_of(given))
     return found
 
 
@@ -322,6 +335,7 @@ def _new_of(
 ) -> Iterable[NewPod]:
     """`before`: pods that other manifests make."""
     documents = list(given.documents)
+    added.notes.extend(given.notes)
     for document in documents:
         added.notes.extend(misspelt_in_new(document))
     besides = [each for each in documents if each.tree.get("kind") != PODS.name]
