@@ -347,10 +347,10 @@ _CALLS: Final = {
 
 
 def is_right_answer(normalizes: bool, label: str, answer: Any, arguments: Arguments) -> bool:
-    """Whether the answer of a call of this name is used. Asked about plugins that have failed before, else now and then.
+    """Whether the answer of a call of this name is used: asked about plugins that have failed before, else now and then.
 
-    `normalizes`: whether the points of `score` may be out of bounds. An iterator can be read once, by whom it is for, and
-    counts as right.
+    `normalizes`: whether the points of `score` may be out of bounds. An iterator is not read here, where it would be
+    used up, and counts as right.
     """
     if isinstance(answer, Iterator):
         return True
