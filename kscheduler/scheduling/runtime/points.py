@@ -347,7 +347,7 @@ _CALLS: Final = {
 
 
 def is_right_answer(normalizes: bool, label: str, answer: Any, arguments: Arguments) -> bool:
-    """Whether the answer of a call of this name is used: asked about plugins that have failed before, else now and then.
+    """Whether the answer of a call is used: asked about plugins that have failed before, about others now and then.
 
     `normalizes`: whether the points of `score` may be out of bounds. An iterator is not read here, where it would be
     used up, and counts as right.
