@@ -5,7 +5,9 @@ integer of a million digits is refused in the words of Python; a thousand aliase
 million values to whoever walks the tree, and merge keys grow likewise. kubectl knows no base 60 and bounds aliases.
 
 The idea: libyaml parses; what a plain scalar means is decided by one function, `plain_scalar`, which takes linear time.
-What aliases and merge keys would grow to is counted before anybody walks it.
+What aliases and merge keys would grow to is counted before anybody walks it. Keys are text, as in JSON. A key that a
+mapping of a manifest has twice is refused: two objects without `---` between them are one mapping, whose last value
+kubectl takes, so that the first object is lost without a word.
 """
 
 import math
@@ -60,6 +62,13 @@ def plain_scalar(text: str) -> str | int | float | bool | None:
     return number if math.isfinite(number) else text
 
 
+def _key(key: str | float | bool) -> str:
+    """A key as Go's library writes it into JSON."""
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    return f"{key:g}" if isinstance(key, float) else str(key)
+
+
 def _integer(sign: str, based: str | None, decimal: str | None) -> int:
     if decimal is not None:
         magnitude = int(decimal)
@@ -72,13 +81,16 @@ def _integer(sign: str, based: str | None, decimal: str | None) -> int:
 
 def load_documents(text: bytes) -> Iterator[Any]:
     """The documents of a text; `None` for an empty one. Raises `yaml.YAMLError`, `ValueError`, `RecursionError`."""
-    for tree in yaml.load_all(text, Loader=_ManifestLoader):
+    for tree in yaml.load_all(text, Loader=_DistinctKeysLoader):
         _refuse_growth(tree, text)
         yield tree
 
 
 def load_document(text: bytes) -> Any:
-    """The only document of a text; `None` if it is empty. Raises as `load_documents`, also for a second document."""
+    """The only document of a text; `None` if it is empty. Raises as `load_documents`, also for a second document.
+
+    Of a key that is there twice the last value counts, as client-go and the API server read YAML.
+    """
     tree = yaml.load(text, Loader=_ManifestLoader)  # noqa: S506  # a safe loader
     _refuse_growth(tree, text)
     return tree
@@ -109,12 +121,38 @@ class _ManifestLoader(LOADER):  # type: ignore[misc]  # one of two classes, as P
             raise ConstructorError(None, None, problem, node.start_mark)
         super().flatten_mapping(node)
 
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:
+        """The mapping with text for keys, as YAML becomes JSON in Go: `1: a` is `"1": "a"`."""
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        if all(type(key) is str for key in mapping):
+            return mapping
+        if None in mapping:
+            raise ConstructorError(None, None, "null is no key that JSON knows", node.start_mark)
+        return {_key(key): value for key, value in mapping.items()}
+
     def construct_plain(self, node: Any) -> Any:
         """The value of a plain scalar."""
         try:
             return plain_scalar(node.value)
         except ValueError as error:
             raise ConstructorError(None, None, str(error), node.start_mark) from None
+
+
+class _DistinctKeysLoader(_ManifestLoader):
+    """Of manifests, where a key that is there twice is a mistake."""
+
+    def flatten_mapping(self, node: Any) -> None:
+        """Look at the mapping's own keys before those of merge keys, which they replace, stand among them."""
+        if not hasattr(node, "has_distinct_keys"):
+            first: dict[str, Any] = {}
+            for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE):
+                before = first.setdefault(key.value, key)
+                if before is not key:
+                    line = before.start_mark.line + 1
+                    problem = f"{key.value!r} is there twice, first in line {line}: is --- missing between two objects?"
+                    raise ConstructorError(None, None, problem, key.start_mark)
+            node.has_distinct_keys = True
+        super().flatten_mapping(node)
 
 
 _ManifestLoader.add_constructor(_PLAIN, _ManifestLoader.construct_plain)

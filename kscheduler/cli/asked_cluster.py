@@ -26,7 +26,7 @@ from kscheduler.explain.rehearsals.planning import cluster_of_file
 from kscheduler.explain.text.printable import printable_lines
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.simulation.objects.defaults.pods import default_new_pod
-from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
+from kscheduler.whatif.scenario import ClusterObjects, ScenarioError, names_of
 from kscheduler.whatif.unreadable import notes_of, readable
 
 FAILED, BAD_INPUT = 1, 2
@@ -78,9 +78,8 @@ def asked_cluster(
         live = _live(args, served, with_groups, with_templates, with_priority_classes)
         return _following(asyncio.run(live))
     found = cluster_of_file(args.source, served, default_new_pod)
-    return _following(
-        AskedCluster(found.cluster(), served, args.source, found.notes, found.groups, found.priority_classes)
-    )
+    where = names_of(args.source)
+    return _following(AskedCluster(found.cluster(), served, where, found.notes, found.groups, found.priority_classes))
 
 
 def _following(asked: AskedCluster) -> AskedCluster:

@@ -5,7 +5,7 @@ import sys
 
 from kscheduler.cli.flags import add_feature_gates, add_plugin_flags
 from kscheduler.cli.named_config import configuration_reader, feature_gates, with_mistakes_in_file
-from kscheduler.cli.parser import StoreText
+from kscheduler.cli.parser import AppendText, StoreText
 from kscheduler.client.access.connection import current_namespace
 from kscheduler.client.rest import APIClient
 from kscheduler.client.server_version import server_version_of
@@ -14,6 +14,7 @@ from kscheduler.config.types import OWN_SCHEDULER_NAME
 from kscheduler.explain.questions.serving import Serving, serving
 from kscheduler.upstream.release import VERSION
 from kscheduler.upstream.versions import followed
+from kscheduler.whatif.scenario import STANDARD_INPUT, ScenarioError
 
 
 def add_asked_cluster(parser: argparse.ArgumentParser) -> None:
@@ -28,9 +29,10 @@ def add_objects_file(question: "argparse._ArgumentGroup") -> None:
     question.add_argument(
         "--from",
         dest="source",
-        action=StoreText,
+        action=AppendText,
         metavar="FILE",
-        help="no live cluster: objects as `kubectl get -o json` or -o yaml prints them; - is standard input",
+        help="no live cluster: objects as `kubectl get -o json` or -o yaml, or `kubectl cluster-info dump` print them; "
+        "a file, a folder or a pattern, more than once for one cluster; - is standard input",
     )
 
 
@@ -72,6 +74,12 @@ def add_cluster(cluster: "argparse._ArgumentGroup") -> None:
         default="",
         help="the API server, such as http://127.0.0.1:8001",
     )
+
+
+def refuse_standard_input_twice(args: argparse.Namespace) -> None:
+    """Of one that both flags name the second would find nothing. Raises `ScenarioError`."""
+    if STANDARD_INPUT in (args.source or ()) and STANDARD_INPUT in args.filename:
+        raise ScenarioError("--from and -f cannot both be standard input")
 
 
 def namespace_of(args: argparse.Namespace) -> str:

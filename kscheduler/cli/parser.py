@@ -124,3 +124,15 @@ class StoreText(argparse.Action):
             if not isinstance(parser, Parser):
                 raise mistake from None
             parser.note(mistake)
+
+
+class AppendText(StoreText):
+    """Stores each `text` that is given in a list: of files that are named twice none is passed over."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, flag: str | None = None) -> None:
+        """Store the value behind those before it. Raises as `StoreText`."""
+        before = getattr(namespace, self.dest) or []
+        setattr(namespace, self.dest, None)
+        super().__call__(parser, namespace, values, flag)
+        given = getattr(namespace, self.dest)
+        setattr(namespace, self.dest, before if given is None else [*before, given])

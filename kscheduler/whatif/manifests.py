@@ -34,6 +34,8 @@ CLAIM_TEMPLATE: Final = RESOURCE_CLAIM_TEMPLATES.name
 """No rule reads it, but claims are made from it."""
 
 
+MOST_TOLD: Final = 20
+"""Objects of one kind of problem that are named."""
 _OF_DEVICES: Final = ("resourceclaims", "resourceslices", "deviceclasses")
 DUMPED: Final = ("nodes", "pods", "resourceclaims", "resourceclaimtemplates", "resourceslices", "deviceclasses")
 """What kubectl is to print of a cluster whose pods claim devices."""
@@ -54,6 +56,28 @@ class Manifests:
     notes: list[str] = field(default_factory=list)
     namespace: str = "default"
     """Of objects that name none."""
+    unread: dict[tuple[str, str], str] = field(default_factory=dict)
+    """By kind and key what is wrong with objects that cannot be read, with their place."""
+
+    def told_unread(self) -> list[str]:
+        """What is wrong with them, a bounded number."""
+        told = list(self.unread.values())
+        more = len(told) - MOST_TOLD
+        return [*told[:MOST_TOLD], f"and {more} more objects cannot be read"] if more > 0 else told
+
+    def leave_out_doubled(self) -> None:
+        """Of objects that are there twice, as in two dumps of one cluster, keep the last, and note it."""
+        doubled: list[str] = []
+        for plural, listed in self.objects.items():
+            kept = {each.key if each.metadata.name else id(each): each for each in listed}
+            if len(kept) < len(listed):
+                counts = Counter(each.key for each in listed)
+                doubled += [f"{plural} {key}" for key, count in counts.items() if count > 1]
+                self.objects[plural] = list(kept.values())
+        if doubled:
+            more = f" and {len(doubled) - MOST_TOLD} more" if len(doubled) > MOST_TOLD else ""
+            listed_names = ", ".join(doubled[:MOST_TOLD])
+            self.notes.append(f"given more than once, of which the last counts: {listed_names}{more}")
 
     def cluster(self) -> ClusterObjects:
         """The objects in the form of a scenario."""
@@ -93,32 +117,54 @@ def sorted_out(
     apis: Iterable[GroupAPI] = (),
     classes: Mapping[str, Tree] = _NO_CLASSES,
 ) -> Manifests:
-    """The objects of some documents. Raises `ScenarioError` if an object cannot be read.
+    """The objects of some documents. One that cannot be read is left out and noted: the others are read.
 
     `namespace`: of objects that name none. `apis`: of groups, those that are followed, as their gates have them.
-    `classes`: the PriorityClasses that are known besides, by name.
+    `classes`: the PriorityClasses that are known besides, by name. Raises `ScenarioError` if none can be read.
     """
     found = Manifests(namespace=namespace, priority_classes=dict(classes))
     group_apis = {**_GROUP_APIS, **{(api.kind.group_version, api.kind.name): api for api in apis}}
     every = list(documents)
     for document in every:
         if document.tree.get("kind") == PRIORITY_CLASS:
-            found.priority_classes[str((document.tree.get("metadata") or {}).get("name", ""))] = document.tree
+            found.priority_classes[_named(document.tree)[1]] = document.tree
     for document in every:
-        kind = KIND_BY_NAME.get(str(document.tree.get("kind")))
-        group_api = group_apis.get((str(document.tree.get("apiVersion")), str(document.tree.get("kind"))))
-        if kind is not None:
-            found.objects[kind.plural].append(read_object(document, kind, found, default_pod))
-        elif group_api is not None:
-            group = read_object(document, group_api.kind, found, default_pod)
-            found.groups.append(group_api.definition_of(group))
-        elif document.tree.get("kind") == CLAIM_TEMPLATE:
-            template = read_object(document, RESOURCE_CLAIM_TEMPLATES, found, default_pod)
-            assert isinstance(template, ResourceClaimTemplate)  # noqa: S101  it was read as one
-            found.claim_templates.append(template)
-        elif document.tree.get("kind") != PRIORITY_CLASS:
-            found.others.append(document)
+        try:
+            _sort_in(document, found, group_apis, default_pod)
+        except ScenarioError as problem:
+            namespace_of, name = _named(document.tree)
+            found.unread[str(document.tree.get("kind")), f"{namespace_of or namespace}/{name}"] = str(problem)
+    if found.unread and len(found.unread) == len(every):
+        raise ScenarioError("\n".join(found.told_unread()))
+    found.notes.extend(f"{text}: it is left out" for text in found.told_unread())
+    found.leave_out_doubled()
     return found
+
+
+def _sort_in(
+    document: Document, found: Manifests, group_apis: Mapping[tuple[str, str], GroupAPI], default_pod: DefaultPod
+) -> None:
+    """Raises `ScenarioError`."""
+    name = str(document.tree.get("kind"))
+    kind, group_api = KIND_BY_NAME.get(name), group_apis.get((str(document.tree.get("apiVersion")), name))
+    if kind is not None:
+        found.objects[kind.plural].append(read_object(document, kind, found, default_pod))
+    elif group_api is not None:
+        group = read_object(document, group_api.kind, found, default_pod)
+        found.groups.append(group_api.definition_of(group))
+    elif name == CLAIM_TEMPLATE:
+        template = read_object(document, RESOURCE_CLAIM_TEMPLATES, found, default_pod)
+        assert isinstance(template, ResourceClaimTemplate)  # noqa: S101  it was read as one
+        found.claim_templates.append(template)
+    elif name != PRIORITY_CLASS:
+        found.others.append(document)
+
+
+def _named(tree: Tree) -> tuple[str, str]:
+    """Namespace and name, as far as they are there."""
+    metadata = tree.get("metadata")
+    known = metadata if isinstance(metadata, dict) else {}
+    return str(known.get("namespace") or ""), str(known.get("name") or "")
 
 
 def read_object(document: Document, kind: Kind, found: Manifests, default_pod: DefaultPod) -> KubeObject:

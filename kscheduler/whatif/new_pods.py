@@ -5,12 +5,15 @@ owner, whose selector default spreading uses, a StatefulSet's claims, a DaemonSe
 ReplicaSet for a Deployment, as in a real cluster.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kscheduler.whatif.controllers import stateful_labels, tolerate_as_daemon
+from kscheduler.api.codec import UndecodableError, convert
+from kscheduler.api.core import Node, Pod
+from kscheduler.api.names import generated_name
+from kscheduler.whatif.controllers import bound_to, daemon_fit, stateful_labels, tolerate_as_daemon
 from kscheduler.whatif.fields.unknown_fields import misspelt
 from kscheduler.whatif.fields.workload_fields import FIELDS
 from kscheduler.whatif.scenario import Document, ScenarioError
@@ -74,16 +77,25 @@ def all_new_pods(documents: list[Document], namespace: str, replicas: int | None
             yield from _pods_of_workload(document, kind, namespace, pods_wanted(document.tree, replicas))
 
 
-def on_each_node(new: NewPod, node_names: Iterable[str]) -> Iterator[NewPod]:
-    """A DaemonSet's pods: each may go to one node alone, as its controller has it."""
-    for name in node_names:
+def on_each_node(new: NewPod, nodes: Sequence[Node]) -> Iterator[NewPod]:
+    """A DaemonSet's pods: one for each node that its controller makes one for, which may go to that node alone.
+
+    Raises `ScenarioError` for a template that cannot be read.
+    """
+    try:
+        daemon = convert(new.tree, Pod)
+    except UndecodableError as error:
+        raise ScenarioError(f"{new.where}: {error}") from None
+    chosen = [node.metadata.name for node in nodes if daemon_fit(daemon, node).should_run]
+    if len(chosen) < len(nodes):
+        new.notes.append(
+            f"{new.origin.partition(' (')[0]}: a pod on {len(chosen)} of {len(nodes)} nodes; of the others it does not "
+            "tolerate a taint, or its selector or affinity leaves them out"
+        )
+    for name in chosen:
         tree = deepcopy(new.tree)
         tree["metadata"]["name"] = f"{new.tree['metadata']['name']}-{name}"
-        affinity = tree["spec"].setdefault("affinity", {}).setdefault("nodeAffinity", {})
-        required = affinity.setdefault("requiredDuringSchedulingIgnoredDuringExecution", {})
-        field = {"key": "metadata.name", "operator": "In", "values": [name]}
-        for term in required.setdefault("nodeSelectorTerms", [{}]):
-            term["matchFields"] = [*term.get("matchFields", ()), field]
+        tree["spec"]["affinity"] = bound_to(name, tree["spec"].get("affinity") or {})
         yield NewPod(tree, new.origin, new.where, new.besides, new.notes)
 
 
@@ -92,7 +104,7 @@ def _pods_of_workload(document: Document, kind: str, namespace: str, count: int)
         yield from (_of_workload(document, kind, namespace, ordinal) for ordinal in range(count))
     elif count:
         first = _of_workload(document, kind, namespace)
-        name = document.tree["metadata"].get("name") or f"{document.tree['metadata']['generateName']}new"
+        name = document.tree["metadata"].get("name") or generated_name(document.tree["metadata"]["generateName"], "new")
         first.copies = [_name_of(name, kind, ordinal) for ordinal in range(1, count)]
         yield first
 
@@ -221,5 +233,5 @@ def _placed_in(tree: Tree, namespace: str, where: str) -> Tree:
         prefix = metadata.get("generateName")
         if not prefix:
             raise ScenarioError(f"{where}: metadata.name: is missing")
-        metadata["name"] = f"{prefix}new"
+        metadata["name"] = generated_name(prefix, "new")
     return tree

@@ -7,25 +7,16 @@
 error. An unknown field within an object is an error only if the object's own reader says so, but a misspelt field gets
 a note (`Scenario.notes`). Lists of objects that no built rule reads, and `expect`, are ignored.
 
-Files may be gzipped (detected by their first bytes); `-` is standard input. Lines are read one at a time, so a file of
-any size needs only the memory of its longest line. Objects printed over many lines, in JSON or YAML, are read as a
-whole: single scenarios, lists of them, and Kubernetes objects from `kubectl get -o yaml` and `-o json` (`Document`).
+Lines are read one at a time, so a file of any size needs only the memory of its longest line. Objects printed over many
+lines, in JSON or YAML, are read as a whole: single scenarios, lists of them, and Kubernetes objects from `kubectl get
+-o yaml` and `-o json` (`Document`). `files` says what a file is, and `documents` what a document.
 """
 
-import gzip
-import re
-import sys
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from io import BufferedReader, RawIOBase
-from itertools import chain
-from pathlib import Path
-from typing import IO, Any, Final, cast
+from typing import Any
 
 import msgspec
-import yaml
 
 from kscheduler.api.codec import Decoder, UndecodableError
 from kscheduler.api.core import Namespace, Node, Pod
@@ -38,7 +29,6 @@ from kscheduler.api.devices import (
 )
 from kscheduler.api.groups import POD_GROUPS, CompositePodGroup, KubernetesPodGroup
 from kscheduler.api.kinds import Kind
-from kscheduler.api.manifest_yaml import load_documents
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.api.storage import (
@@ -57,24 +47,13 @@ from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates, parse_f
 from kscheduler.config.loader import LoadedConfig, default_configuration, from_tree
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.registry import Registry
+from kscheduler.whatif.documents import documents, doubled_key
 from kscheduler.whatif.fields.unknown_fields import misspelt, nearest
+from kscheduler.whatif.files import STANDARD_INPUT as STANDARD_INPUT  # noqa: PLC0414  # readers find them all here
+from kscheduler.whatif.files import ScenarioError as ScenarioError  # noqa: PLC0414
+from kscheduler.whatif.files import named_files, opened
+from kscheduler.whatif.files import source_name as source_name  # noqa: PLC0414
 from kscheduler.whatif.gate_owners import gate_owners
-
-_GZIP_MAGIC = b"\x1f\x8b"
-STANDARD_INPUT = "-"
-MOST_WHOLE_BYTES: Final = 1 << 30
-"""The longest document or line, unpacked: 100,000 pods with their nodes, as JSON, are 0.8 GiB."""
-MOST_YAML_BYTES: Final = 128 << 20
-"""The longest YAML, whose reading takes seventy times its size in memory, and seconds for each MiB; JSON a tenth."""
-UNPACKED_ANYWAY_BYTES: Final = 64 << 20
-MOST_GROWTH: Final = 200
-"""Times its size that a gzip file may unpack to, once that is more than `UNPACKED_ANYWAY_BYTES`. Objects that differ in
-name and UID only are packed to a fortieth; gzip could do a thousandth."""
-
-
-class ScenarioError(ValueError):
-    """A scenario cannot be read. The text is a line, `FILE:LINE: field: what is wrong`; of new objects one for each."""
-
 
 _NOT_READ = frozenset(("priorityclasses",))
 """Lists that scenarios may have although no built rule reads them."""
@@ -202,40 +181,72 @@ def read_scenarios(path: str, gates: FeatureGates = DEFAULT_GATES) -> Iterator[S
         yield scenario
 
 
-def read_source(path: str, gates: FeatureGates = DEFAULT_GATES) -> Iterator[Scenario | GroupScenario | Document]:
+def read_source(
+    path: str, gates: FeatureGates = DEFAULT_GATES, notes: list[str] | None = None
+) -> Iterator[Scenario | GroupScenario | Document]:
     """Yields the scenarios or objects of a file. Raises `ScenarioError` at the first that cannot be read.
 
-    `gates`: of the scheduler in the scenarios, with the version of Kubernetes that it follows.
+    `gates`: of the scheduler in the scenarios, with the version of Kubernetes that it follows. `notes`: gets what is
+    passed over, and which objects are none: without it these raise, too.
     """
     built_in = default_configuration(DEFAULT_SCHEDULER_NAME, gates)
     name = source_name(path)
     try:
-        with _opened(path) as file:
-            for number, document in _documents(file, path, name):
-                tree = document if isinstance(document, dict) else _object_in(document, f"{name}:{number}")
-                if tree is not None:
-                    yield from flattened(tree, f"{name}: document {number}")
-                elif not isinstance(document, dict):
+        with opened(path) as file:
+            for number, document in documents(file, path, name, [] if notes is None else notes):
+                where = f"{name}: document {number}"
+                if not isinstance(document, bytes | msgspec.Raw):
+                    yield from flattened(document, where, notes)
+                elif (tree := _object_in(document, f"{name}:{number}")) is not None:
+                    yield from flattened(tree, where, notes)
+                else:
                     yield parse_line(document, f"{name}:{number}", built_in)
-    except MemoryError:
-        raise ScenarioError(f"{name}: it needs more memory than there is") from None
-    except EOFError:
-        raise ScenarioError(f"{name}: the gzip stream ends in the middle") from None
-    except zlib.error as error:
-        raise ScenarioError(f"{name}: not a gzip stream: {error}") from None
-    except OSError as error:
-        raise ScenarioError(f"{name}: cannot be read: {error.strerror or error}") from None
+    except RecursionError:
+        raise ScenarioError(f"{name}: its lists are nested too deep") from None
 
 
-def source_name(path: str) -> str:
-    """The file as messages name it."""
-    return "standard input" if path == STANDARD_INPUT else path
+def read_objects(
+    given: Sequence[str], notes: list[str], gates: FeatureGates = DEFAULT_GATES, instead: str = ""
+) -> list[Document]:
+    """The objects of all files that the names stand for; none if there is none, and nothing else either.
+
+    `notes`: gets what is not read, with its place. `instead`: said of scenarios, what to do with them. Raises
+    `ScenarioError` for what is no file of objects, or has none that can be read.
+    """
+    files, not_read = named_files(given)
+    notes.extend(not_read)
+    found: list[Document] = []
+    problems: list[str] = []
+    for path in files:
+        passed_over: list[str] = []
+        before = len(found)
+        for document in read_source(path, gates, passed_over):
+            if not isinstance(document, Document):
+                raise ScenarioError(f"{document.where}: a scenario where a Kubernetes object was expected{instead}")
+            found.append(document)
+        problems += passed_over
+        if len(files) > 1 and before == len(found) and not passed_over:
+            notes.append(no_object_in(path))
+    if problems and not found:
+        raise ScenarioError("\n".join(problems))
+    notes.extend(problems)
+    return found
 
 
-def nothing_in(path: str) -> ScenarioError:
-    """The refusal of a dump that is empty: an answer about it would look like an all-clear."""
+def names_of(given: Sequence[str]) -> str:
+    """The files as messages name them."""
+    return ", ".join(map(source_name, given))
+
+
+def no_object_in(path: str) -> str:
+    """A note on one file of several."""
+    return f"{source_name(path)}: no object in it"
+
+
+def nothing_in(given: Sequence[str]) -> ScenarioError:
+    """The refusal of dumps that are empty: an answer about them would look like an all-clear."""
     return ScenarioError(
-        f"{source_name(path)}: no object in it, only an empty file or list: give what "
+        f"{names_of(given)}: no object in it, only an empty file or list: give what "
         "`kubectl get nodes,pods -A -o yaml` prints"
     )
 
@@ -296,6 +307,9 @@ def _whole(document: bytes | msgspec.Raw, where: str) -> dict[str, Any]:
         tree: dict[str, Any] = msgspec.json.decode(document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ScenarioError(f"{where}: not JSON: {error}") from None
+    twice = doubled_key(document)
+    if twice:
+        raise ScenarioError(f"{where}: an object has the key {twice!r} twice: the first value would be lost")
     return tree
 
 
@@ -306,129 +320,6 @@ def _refuse_unknown(tree: dict[str, Any], known: frozenset[str], path: str, wher
             suggestion = nearest(name, known)
             hint = f"do you mean {suggestion}?" if suggestion else f"there are {', '.join(sorted(known))}"
             raise ScenarioError(f"{where}: {place}: unknown field; {hint}")
-
-
-@contextmanager
-def _opened(path: str) -> Iterator[IO[bytes]]:
-    """The file, unpacked if its first bytes say that it is gzipped. Standard input stays open."""
-    if path == STANDARD_INPUT:
-        yield _unpacked(cast("BufferedReader", sys.stdin.buffer), path)
-        return
-    with Path(path).open("rb") as file:
-        yield _unpacked(file, path)
-
-
-def _unpacked(file: BufferedReader, path: str) -> IO[bytes]:
-    is_packed = file.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC)
-    return BufferedReader(_Unpacking(file, source_name(path))) if is_packed else file
-
-
-class _Unpacking(RawIOBase):
-    """What a gzip file unpacks to, unless it is far more than files of objects unpack to: a few hundred kilobytes could
-    fill the memory. `read` and its like raise `ScenarioError` then.
-    """
-
-    def __init__(self, packed: IO[bytes], name: str) -> None:
-        # The packed bytes are counted where they are read: standard input has no position to ask for.
-        self._packed = _Counting(packed)
-        self._stream = gzip.GzipFile(fileobj=cast("IO[bytes]", self._packed))
-        self._name, self._unpacked = name, 0
-
-    def readable(self) -> bool:
-        """It can be read."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill the buffer, or less; 0 at the end."""
-        data = self._stream.read(len(buffer))
-        self._unpacked += len(data)
-        if self._unpacked > max(UNPACKED_ANYWAY_BYTES, MOST_GROWTH * self._packed.count):
-            raise ScenarioError(
-                f"{self._name}: a gzip stream that unpacks to more than {MOST_GROWTH} times its size, which no file of "
-                "objects does"
-            )
-        buffer[: len(data)] = data
-        return len(data)
-
-
-class _Counting:
-    """The part of a file that `gzip` needs, which counts the bytes that were read."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self.count = file, 0
-
-    def read(self, size: int = -1) -> bytes:
-        """Up to `size` bytes."""
-        data = self._file.read(size)
-        self.count += len(data)
-        return data
-
-
-def _whole_file(file: IO[bytes], name: str, first: bytes = b"") -> bytes:
-    """All of it, after the line that was read already. Raises `ScenarioError` if it is too large for that."""
-    whole = first + file.read(MOST_WHOLE_BYTES + 1 - len(first))
-    if len(whole) > MOST_WHOLE_BYTES:
-        raise ScenarioError(
-            f"{name}: more than {MOST_WHOLE_BYTES >> 20} MiB in one document: give one object a line, as "
-            "`jq -c '.items[]'` prints them"
-        )
-    return whole
-
-
-def _documents(file: IO[bytes], path: str, name: str) -> Iterator[tuple[int, "bytes | msgspec.Raw | dict[str, Any]"]]:
-    """The documents, numbered; documents that are lines have their line numbers."""
-    if path.removesuffix(".gz").endswith(".json"):
-        whole = _whole_file(file, name)
-        try:
-            yield from _from_whole(whole)
-        except msgspec.DecodeError:
-            yield from _lines(iter(whole.splitlines()))
-        return
-    blank, first = _first_line(file, name)
-    if not first or _is_a_line(first):
-        yield from _lines(chain([b"\n"] * blank, [first], _bounded_lines(file, name)))
-        return
-    whole = _whole_file(file, name, first)
-    try:
-        yield from _from_whole(whole)
-    except msgspec.DecodeError as error:
-        if first.lstrip().startswith((b"{", b"[")):
-            raise ScenarioError(f"{name}: not JSON: {error}") from None
-        yield from enumerate(yaml_documents(whole, name), 1)
-
-
-def _bounded_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
-    """The lines of a file. Raises `ScenarioError` at one that is too long to be held in memory."""
-    while line := file.readline(MOST_WHOLE_BYTES + 1):
-        if len(line) > MOST_WHOLE_BYTES:
-            raise ScenarioError(f"{name}: a line of more than {MOST_WHOLE_BYTES >> 20} MiB")
-        yield line
-
-
-def _first_line(file: IO[bytes], name: str) -> tuple[int, bytes]:
-    """The number of leading blank lines, and the first line that is not blank."""
-    blank = 0
-    for line in _bounded_lines(file, name):
-        if line.strip():
-            return blank, line
-        blank += 1
-    return blank, b""
-
-
-def _is_a_line(first: bytes) -> bool:
-    """Whether a file with this first line has a document per line.
-
-    JSON printed over many lines begins with a lone bracket; YAML is recognised by its form. Anything else counts as
-    lines, so that errors in them are reported by line.
-    """
-    stripped = first.strip()
-    if stripped in (b"{", b"["):
-        return False
-    return stripped.startswith(b"{") or not (stripped.startswith(b"[") or _looks_like_yaml(stripped))
-
-
-def _looks_like_yaml(line: bytes) -> bool:
-    return line.startswith((b"---", b"#", b"%YAML", b"- ")) or re.match(rb"[A-Za-z]+:(\s|$)", line) is not None
 
 
 def _object_in(document: bytes | msgspec.Raw, where: str) -> dict[str, Any] | None:
@@ -442,67 +333,46 @@ def _object_in(document: bytes | msgspec.Raw, where: str) -> dict[str, Any] | No
     return _whole(document, where)
 
 
-def flattened(tree: dict[str, Any], where: str) -> Iterator[Document]:
-    """The object, or the members of a List. Raises `ScenarioError` if it is neither."""
+def flattened(tree: Any, where: str, notes: list[str] | None = None) -> Iterator[Document]:
+    """The object, or the members of a List. `notes`: as for `read_source`. Raises `ScenarioError` if it is neither."""
+    kind = tree.get("kind") if isinstance(tree, dict) else None
+    listed = isinstance(kind, str) and _is_list(tree, kind)
+    problem = _no_object(tree, listed)
+    if problem:
+        if notes is None:
+            raise ScenarioError(f"{where}{problem}")
+        notes.append(f"{where}{problem}")
+    elif not listed:
+        yield Document(tree, where)
+    else:
+        for position, item in enumerate(tree["items"] or ()):
+            # kubectl's List has a kind in each member; the API server's PodList does not
+            named = {"apiVersion": tree.get("apiVersion"), "kind": str(kind).removesuffix("List")}
+            whole = {**named, **item} if isinstance(item, dict) else item
+            yield from flattened(whole, f"{where}: items[{position}]", notes)
+
+
+def _no_object(tree: Any, is_list: bool) -> str:
+    """What is wrong, to stand behind the place; empty if it is an object or a list of some."""
+    if not isinstance(tree, dict):
+        return f": a Kubernetes object was expected, not {_ARTICLES.get(type(tree).__name__, type(tree).__name__)}"
     kind = tree.get("kind")
     if not isinstance(kind, str) or not kind:
-        raise ScenarioError(f"{where}: kind: is missing; a Kubernetes object has apiVersion and kind")
-    if not _is_list(tree, kind):
-        yield Document(tree, where)
-        return
-    if "items" not in tree:
-        raise ScenarioError(f"{where} ({kind}): items: is missing; a list without objects has `items: []`")
-    items = [] if tree["items"] is None else tree["items"]
-    if not isinstance(items, list):
-        raise ScenarioError(f"{where} ({kind}): items: expected a list")
-    for position, item in enumerate(items):
-        if not isinstance(item, dict):
-            raise ScenarioError(f"{where}: items[{position}]: expected an object")
-        # kubectl's List has a kind in each member; the API server's PodList does not
-        named = {"apiVersion": tree.get("apiVersion"), "kind": kind.removesuffix("List"), **item}
-        yield from flattened(named, f"{where}: items[{position}]")
+        return ": kind: is missing; a Kubernetes object has apiVersion and kind"
+    if is_list and "items" not in tree:
+        return f" ({kind}): items: is missing; a list without objects has `items: []`"
+    if is_list and not isinstance(tree["items"], list | None):
+        return f" ({kind}): items: expected a list"
+    return ""
+
+
+_ARTICLES = {"NoneType": "null", "str": "a text", "list": "a list"}
 
 
 def _is_list(tree: dict[str, Any], kind: str) -> bool:
     """Whether it is a list of objects. An object of a kind whose name ends so, an allow list say, has a name."""
     metadata = tree.get("metadata")
     return kind.endswith("List") and not (isinstance(metadata, dict) and metadata.get("name"))
-
-
-def yaml_documents(text: bytes, name: str) -> Iterator[dict[str, Any]]:
-    """The documents of a YAML file without empty documents. Raises `ScenarioError`."""
-    if len(text) > MOST_YAML_BYTES:
-        raise ScenarioError(f"{name}: more than {MOST_YAML_BYTES >> 20} MiB of YAML: give JSON (`kubectl get -o json`)")
-    try:
-        for tree in load_documents(text):
-            if tree is None:
-                continue
-            if not isinstance(tree, dict):
-                raise ScenarioError(f"{name}: a Kubernetes object was expected, not a {type(tree).__name__}")
-            yield tree
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
-        raise ScenarioError(f"{name}:{line}: not YAML: {error.problem}") from None
-    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
-        raise ScenarioError(f"{name}: not YAML: {' '.join(str(error).split())}") from None
-
-
-def _from_whole(whole: bytes) -> Iterator[tuple[int, bytes | msgspec.Raw]]:
-    """A single document, or the members of a list, numbered from 1. Raises `msgspec.DecodeError`."""
-    try:
-        if whole.lstrip().startswith(b"["):
-            yield from enumerate(msgspec.json.decode(whole, type=list[msgspec.Raw]), 1)
-        else:
-            yield 1, msgspec.json.decode(whole, type=msgspec.Raw)
-    except RecursionError:
-        message = "nested too deep"
-        raise msgspec.DecodeError(message) from None
-
-
-def _lines(lines: Iterator[bytes] | IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            yield number, line
 
 
 def field_first(message: str) -> str:

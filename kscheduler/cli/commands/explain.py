@@ -16,8 +16,13 @@ import sys
 from collections.abc import Iterable
 
 from kscheduler.cli.asked_cluster import FAILED, refusing
-from kscheduler.cli.asking_flags import add_asked_cluster, by_the_servers_version, serving_of
-from kscheduler.cli.parser import StoreText, text
+from kscheduler.cli.asking_flags import (
+    add_asked_cluster,
+    by_the_servers_version,
+    refuse_standard_input_twice,
+    serving_of,
+)
+from kscheduler.cli.parser import AppendText, StoreText, text
 from kscheduler.client.access.connection import current_namespace, load_connection
 from kscheduler.client.rest import APIClient
 from kscheduler.explain.answering import Answer, answered
@@ -93,19 +98,20 @@ def _add_question(question: "argparse._ArgumentGroup") -> None:
     question.add_argument(
         "-f",
         "--filename",
-        action=StoreText,
+        action=AppendText,
         metavar="FILE",
-        default="",
+        default=[],
         help="a pod that does not exist yet, from a manifest: a Pod, or a Deployment, StatefulSet, DaemonSet, Job ... "
-        "whose first pod is explained; - is standard input",
+        "whose first pod is explained; a file, a folder or a pattern, may be given more than once; - is standard input",
     )
     question.add_argument(
         "--from",
         dest="source",
-        action=StoreText,
+        action=AppendText,
         metavar="FILE",
         help="no live cluster: scenarios (a JSON object per line), or objects as `kubectl get -o yaml` or -o json "
-        "prints them, of which each pending pod is explained unless one is named; gzipped or not; - is standard input",
+        "prints them, of which each pending pod is explained unless one is named; gzipped or not; a file, a folder or "
+        "a pattern, more than once for one cluster; - is standard input",
     )
     question.add_argument(
         "--ask-extenders",
@@ -136,7 +142,7 @@ def _run(args: argparse.Namespace) -> int:
     selection = Asked(
         namespace,
         name,
-        args.filename,
+        tuple(args.filename),
         group=group,
         against=args.against or "",
         is_about_a_cluster=bool(args.pod or args.filename or args.config or args.scheduler_name or args.namespace)
@@ -158,8 +164,7 @@ def check(args: argparse.Namespace) -> None:
         raise ScenarioError("a POD exists and -f FILE is one that does not: give one of them")
     if args.source is not None and (args.kubeconfig or args.master or args.context):
         raise ScenarioError("--kubeconfig, --context and --master go with a live cluster; --from FILE brings its own")
-    if args.source == "-" and args.filename == "-":
-        raise ScenarioError("--from and -f cannot both be standard input")
+    refuse_standard_input_twice(args)
     if args.config and args.scheduler_name is not None:
         raise ScenarioError("--scheduler-name goes without --config: a file names its profiles")
 

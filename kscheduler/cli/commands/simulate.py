@@ -11,8 +11,8 @@ import argparse
 import sys
 
 from kscheduler.cli.asked_cluster import EXIT_CODES, asked_cluster, refusing
-from kscheduler.cli.asking_flags import add_asked_cluster, add_objects_file, namespace_of
-from kscheduler.cli.parser import StoreText
+from kscheduler.cli.asking_flags import add_asked_cluster, add_objects_file, namespace_of, refuse_standard_input_twice
+from kscheduler.cli.parser import AppendText, StoreText
 from kscheduler.explain.as_json import json_line
 from kscheduler.explain.rehearsals.from_flags import labelled, more_nodes, tainted
 from kscheduler.explain.rehearsals.in_json import simulation_schema, simulation_tree
@@ -21,7 +21,7 @@ from kscheduler.explain.rehearsals.planning import (
     MOST_NEW_PODS,
     NewObjectRules,
     Wishes,
-    new_objects_of_file,
+    new_objects_of,
     planned,
     templates_in,
 )
@@ -66,11 +66,11 @@ def _add_cluster_changes(group: "argparse._ArgumentGroup") -> None:
     group.add_argument(
         "-f",
         "--filename",
-        action="append",
+        action=AppendText,
         default=[],
         metavar="FILE",
-        help="pods that do not exist yet: Pods, Deployments, StatefulSets, Jobs ... with their replicas; may be given "
-        "more than once; - is standard input",
+        help="pods that do not exist yet: Pods, Deployments, StatefulSets, Jobs ... with their replicas; a file, a "
+        "folder or a pattern, may be given more than once; - is standard input",
     )
     group.add_argument("--replicas", type=int, metavar="N", help="so many pods of each, whatever the manifests say")
     add_objects_file(group)
@@ -131,6 +131,7 @@ def check(args: argparse.Namespace) -> None:
         raise ScenarioError("--replicas is how many pods each manifest of -f FILE makes: give one")
     if args.capacity and not args.filename:
         raise ScenarioError("--capacity counts pods like the first of -f FILE: give one")
+    refuse_standard_input_twice(args)
     refuse_too_many_nodes([more_nodes(text) for text in args.add_nodes], "--add-nodes")
     for read, given in ((labelled, args.label_node), (tainted, args.taint_node)):
         for text in given:
@@ -140,7 +141,7 @@ def check(args: argparse.Namespace) -> None:
 def read_manifests(args: argparse.Namespace) -> None:
     """Read what -f names, unless it has been read: standard input has it once. Raises `ScenarioError`."""
     if args.new_objects is None:
-        args.new_objects = [new_objects_of_file(path) for path in args.filename]
+        args.new_objects = new_objects_of(args.filename)
 
 
 def wishes_of(args: argparse.Namespace) -> Wishes:

@@ -74,6 +74,8 @@ async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
         tree = await door.post_json("/simulate", request)
     except WrongQuestionError as problem:
         raise WrongQuestionError(by_its_flag(str(problem))) from None
+    of_files = dict.fromkeys(note for given in args.new_objects for note in given.notes)
+    tree["notes"] = [*of_files, *(note for note in tree["notes"] if note not in of_files)]
     for note in tree["notes"]:
         print(f"kscheduler: {printable(note)}", file=sys.stderr)
     if args.output == "json":

@@ -1,10 +1,11 @@
 """Questions from files: scenarios, each with its own cluster, or the objects of a cluster with its pods."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from kscheduler.api.core import Node, Pod
+from kscheduler.api.kinds import PODS
 from kscheduler.assembly import group_apis
 from kscheduler.explain.questions.as_if import locally_defaulted, question_about_new
 from kscheduler.explain.questions.membership import asked_group_of, waiting_group_of
@@ -20,10 +21,21 @@ from kscheduler.explain.questions.question import (
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.framework.cluster.pod_groups import GroupKey
 from kscheduler.state.pod_groups.group_table import PodGroupTable
+from kscheduler.whatif.files import named_files
 from kscheduler.whatif.gate_owners import gate_owners
-from kscheduler.whatif.manifests import DefaultPod, Manifests, sorted_out
+from kscheduler.whatif.known_kinds import known
+from kscheduler.whatif.manifests import MOST_TOLD, DefaultPod, Manifests, sorted_out
 from kscheduler.whatif.new_pods import WORKLOADS, NewPod, misspelt_in_new, new_pods
-from kscheduler.whatif.scenario import Document, GroupScenario, ScenarioError, nothing_in, read_source, source_name
+from kscheduler.whatif.scenario import (
+    ClusterObjects,
+    Document,
+    GroupScenario,
+    ScenarioError,
+    names_of,
+    nothing_in,
+    read_objects,
+    read_source,
+)
 from kscheduler.whatif.unreadable import LeftOut, notes_of, readable
 
 
@@ -33,8 +45,8 @@ class Asked:
 
     namespace: str = "default"
     name: str = ""
-    manifest: str = ""
-    """A file with new pods; `-` is standard input."""
+    manifests: Sequence[str] = ()
+    """Files with new pods; `-` is standard input."""
     group: str = ""
     """The name of a pod group of the namespace."""
     against: str = ""
@@ -44,13 +56,17 @@ class Asked:
 
 
 def questions_from(
-    path: str, selection: Asked, served: Serving, default_pod: DefaultPod
+    given: Sequence[str], selection: Asked, served: Serving, default_pod: DefaultPod
 ) -> Iterator[Question | GroupQuestion]:
-    """Yields the questions of a file. Raises `ScenarioError` at the first that cannot be read."""
-    source = read_source(path, served.config.gates)
+    """Yields the questions of the files that the names stand for. Raises `ScenarioError` where one cannot be read.
+
+    What is not read of files of objects is noted.
+    """
+    files, notes = named_files(given)
+    source = chain.from_iterable(read_source(path, served.config.gates, notes) for path in files)
     first = next(source, None)
     if first is None:
-        raise nothing_in(path)
+        raise ScenarioError("\n".join(notes)) if notes else nothing_in(given)
     if not isinstance(first, Document):
         if selection.is_about_a_cluster:
             raise ScenarioError(
@@ -65,10 +81,16 @@ def questions_from(
             else:
                 yield Question(scenario, notes=scenario.notes)
         return
-    documents = [first, *(document for document in source if isinstance(document, Document))]
+    documents = [first]
+    for document in source:
+        if not isinstance(document, Document):
+            raise ScenarioError(f"{document.where}: a scenario among Kubernetes objects")
+        documents.append(document)
+    documents = known(documents, notes)
     owners = _gate_owners(documents)
     found = sorted_out(documents, default_pod, apis=group_apis(served.config))
-    for question in _in_cluster(found, path, selection, served, default_pod):
+    found.notes[:0] = notes
+    for question in _in_cluster(found, names_of(given), selection, served, default_pod):
         if isinstance(question, Question):
             pod, templates = question.scenario.pod, question.scenario.objects.resourceclaimtemplates
             # Of a name that is not there nothing is known: few ask for this kind.
@@ -94,18 +116,13 @@ def _in_cluster(
     found: Manifests, path: str, selection: Asked, served: Serving, default_pod: DefaultPod
 ) -> Iterator[Question | GroupQuestion]:
     found.note_others()
-    found.note_no_nodes(source_name(path))
-    found.note_no_devices(source_name(path))
+    found.note_no_nodes(path)
+    found.note_no_devices(path)
     objects, left_out = readable(found.cluster())
     notes = (*found.notes, *notes_of(left_out, path))
     _refuse_about(left_out, path, selection)
-    if selection.manifest:
-        news, besides = read_new_pods(selection.manifest, selection.namespace, default_pod)
-        besides.priority_classes |= {**found.priority_classes, **besides.priority_classes}
-        for new in news:
-            pod = locally_defaulted(new, besides, default_pod)
-            question = question_about_new(new, pod, objects, besides, served, default_pod)
-            yield Question(question.scenario, question.situation, (*notes, *question.notes))
+    if selection.manifests:
+        yield from _about_new(found, objects, notes, selection, served, default_pod)
         return
     served = served.following(pod.spec.scheduler_name for pod in objects.pods if not pod.spec.node_name)
     asked: set[GroupKey] = set()
@@ -118,7 +135,7 @@ def _in_cluster(
     not_judged = [f"pod group {key.text} is not judged: of a member: {each.text}" for key, each in incomplete.items()]
     notes = notes if is_named else (*notes, *not_judged)
     skipped = answered = 0
-    for pod in _selected_pods(objects.pods, path, selection, left_out):
+    for pod in _selected_pods(objects.pods, path, selection, left_out, found.unread):
         key = asked_group_of(pod, served, is_named=bool(selection.group))
         if key is None:
             yield question_about(pod, objects, served, path, notes)
@@ -133,6 +150,32 @@ def _in_cluster(
         answered += 1
     if skipped and not answered:
         raise ScenarioError(f"{path}: {not_judged[0]}")
+
+
+def _about_new(
+    found: Manifests,
+    objects: ClusterObjects,
+    notes: tuple[str, ...],
+    selection: Asked,
+    served: Serving,
+    default_pod: DefaultPod,
+) -> Iterator[Question]:
+    """One that cannot be read is noted, and the others are answered. Raises `ScenarioError` if none can."""
+    news, besides = read_new_pods(selection.manifests, selection.namespace, default_pod)
+    besides.priority_classes |= {**found.priority_classes, **besides.priority_classes}
+    pods: list[tuple[NewPod, Pod]] = []
+    problems: list[str] = []
+    for new in news:
+        try:
+            pods.append((new, locally_defaulted(new, besides, default_pod)))
+        except ScenarioError as problem:
+            problems.append(str(problem))
+    if not pods:
+        raise ScenarioError("\n".join(problems))
+    notes = (*notes, *(f"{problem}: it is left out" for problem in problems))
+    for new, pod in pods:
+        question = question_about_new(new, pod, objects, besides, served, default_pod)
+        yield Question(question.scenario, question.situation, (*notes, *question.notes))
 
 
 def _refuse_about(left_out: Iterable[LeftOut], path: str, selection: Asked) -> None:
@@ -153,10 +196,19 @@ def _incomplete_groups(left_out: Iterable[LeftOut], known: PodGroupTable, served
     return found
 
 
-def _selected_pods(pods: tuple[Pod, ...], path: str, selection: Asked, left_out: Iterable[LeftOut]) -> list[Pod]:
+def _selected_pods(
+    pods: tuple[Pod, ...],
+    path: str,
+    selection: Asked,
+    left_out: Iterable[LeftOut],
+    unread: Mapping[tuple[str, str], str],
+) -> list[Pod]:
+    """Raises `ScenarioError`, also about a pod that is there and cannot be read."""
     if selection.name:
         key = f"{selection.namespace}/{selection.name}"
         named = [pod for pod in pods if pod.key == key]
+        if not named and (PODS.name, key) in unread:
+            raise ScenarioError(unread[PODS.name, key])
         if not named:
             raise ScenarioError(f"{path}: there is no pod {key} among its {len(pods)} pods")
         return named
@@ -166,27 +218,37 @@ def _selected_pods(pods: tuple[Pod, ...], path: str, selection: Asked, left_out:
             raise ScenarioError(f"{path}: {no_member(selection.namespace, selection.group)}, of its {len(pods)} pods")
         return [member]
     pending = [pod for pod in pods if not pod.spec.node_name and not pod.is_terminal]
-    unread = [each for each in left_out if isinstance(each.found, Pod) and not each.found.spec.node_name]
-    if unread and not pending:
-        raise ScenarioError(f"{path}: {unread[0].text}")
+    waiting = [each for each in left_out if isinstance(each.found, Pod) and not each.found.spec.node_name]
+    if waiting and not pending:
+        raise ScenarioError(f"{path}: {waiting[0].text}")
     if not pending:
-        raise ScenarioError(f"{path}: none of its {len(pods)} pods is pending; name one, or give one with -f")
+        nobody = f"{path}: none of its {len(pods)} pods is pending; name one, or give one with -f"
+        raise ScenarioError("\n".join([nobody, *list(unread.values())[:MOST_TOLD]]))
     return pending
 
 
-def read_new_pods(path: str, namespace: str, default_pod: DefaultPod) -> tuple[list[NewPod], Manifests]:
-    """The new pods of a file, and its other objects. Raises `ScenarioError`."""
-    documents: list[Document] = []
-    for document in read_source(path):
-        if not isinstance(document, Document):
-            raise ScenarioError(f"{document.where}: a scenario where a Kubernetes object was expected: use --from")
-        documents.append(document)
-    news = list(new_pods(documents, namespace))
+def read_new_pods(given: Sequence[str], namespace: str, default_pod: DefaultPod) -> tuple[list[NewPod], Manifests]:
+    """The new pods of files, and their other objects. Raises `ScenarioError`."""
+    notes: list[str] = []
+    every = read_objects(given, notes, instead=": use --from")
+    documents = known(every, notes)
+    news: list[NewPod] = []
+    problems: list[str] = []
+    for document in documents:
+        try:
+            news.extend(new_pods([document], namespace))
+        except ScenarioError as problem:
+            problems.append(str(problem))
+    if problems and not news:
+        raise ScenarioError("\n".join([*problems, *notes]))
+    notes.extend(f"{problem}: it is left out" for problem in problems)
     if not news:
-        kinds = sorted({str(document.tree.get("kind")) for document in documents})
-        raise ScenarioError(f"{path}: no pod and nothing that makes pods, only {', '.join(kinds) or 'an empty file'}")
+        kinds = sorted({str(document.tree.get("kind")) for document in every})
+        only = f"{names_of(given)}: no pod and nothing that makes pods, only {', '.join(kinds) or 'an empty file'}"
+        raise ScenarioError("\n".join([only, *notes]))
     others = [document for document in documents if document.tree.get("kind") != "Pod"]
     besides = sorted_out(others, default_pod, namespace=namespace)
+    besides.notes[:0] = notes
     besides.note_others(WORKLOADS)
     besides.notes.extend(note for document in documents for note in misspelt_in_new(document))
     return news, besides

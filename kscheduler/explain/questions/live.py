@@ -101,9 +101,14 @@ async def new_pod_questions(
     """Where new pods would go. Raises `ClientError`, and `ScenarioError` for a pod that cannot be created."""
     notes: list[str] = []
     objects = await read_cluster(client, notes)
-    questions = []
+    questions: list[Question] = []
+    problems: list[ScenarioError] = []
     for new in news:
-        pod = await _defaulted(client, new, besides, default_pod)
+        try:
+            pod = await _defaulted(client, new, besides, default_pod)
+        except ScenarioError as problem:  # the others are answered
+            problems.append(problem)
+            continue
         read = await _claim_templates(client, pod)
         templates = tuple(template for template in read.values() if template is not None)
         known = msgspec.structs.replace(objects, resourceclaimtemplates=templates)
@@ -111,7 +116,10 @@ async def new_pod_questions(
         # Those of the file come last: they are there, though the cluster does not have them.
         question = with_claim_templates(question, {**read, **question.scenario.claim_templates})
         questions.append(Question(question.scenario, question.situation, (*notes, *question.notes)))
-    return questions
+    if problems and not questions:
+        raise ScenarioError("\n".join(map(str, problems)))
+    told = [f"{problem}: it is left out" for problem in problems]
+    return [Question(each.scenario, each.situation, (*told, *each.notes)) for each in questions]
 
 
 async def _defaulted(client: APIClient, new: NewPod, besides: Manifests, default_pod: DefaultPod) -> Pod:

@@ -18,7 +18,7 @@ from kscheduler.config.reading.decode import Walk
 from kscheduler.config.types import KubeSchedulerConfiguration
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.rehearsals.in_json import API_VERSION
-from kscheduler.explain.rehearsals.planning import MOST_NEW_PODS, NewObjects, Wishes, refuse_too_many
+from kscheduler.explain.rehearsals.planning import MOST_NEW_PODS, Wishes, new_objects, refuse_too_many
 from kscheduler.plugins.in_tree import registry
 from kscheduler.whatif.fields.unknown_fields import nearest, nearest_node
 from kscheduler.whatif.rehearsal.plan import MoreNodes, NodeEdit, refuse_too_many_nodes
@@ -99,9 +99,9 @@ def wishes_of(request: SimulationRequest, node_names: Iterable[str]) -> Wishes:
         if name not in known:
             near = nearest_node(name, known)
             raise ScenarioError(f"{field}: there is no node {name}{near or f' among the {len(known)} nodes'}")
-    documents = tuple(_documents(request.objects))
+    documents = list(_documents(request.objects))
     return Wishes(
-        new_objects=(NewObjects("objects", documents),) if documents else (),
+        new_objects=(new_objects("objects", documents),) if documents else (),
         replicas=request.replicas,
         namespace=request.namespace,
         more_nodes=tuple(map(_more_nodes, request.add_nodes)),

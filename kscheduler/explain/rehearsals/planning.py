@@ -1,14 +1,14 @@
 """What a rehearsal is to be about, over the objects of a file or of a cluster."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from time import perf_counter
 from typing import Any, Final
 
 import msgspec
 
-from kscheduler.api.core import Pod
+from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import PODS
 from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import group_apis
@@ -20,6 +20,8 @@ from kscheduler.explain.text.printable import printable
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.state.pod_groups.group_apis import GroupAPI
 from kscheduler.whatif.fields.unknown_fields import nearest
+from kscheduler.whatif.files import named_files
+from kscheduler.whatif.known_kinds import known
 from kscheduler.whatif.manifests import (
     CLAIM_TEMPLATE,
     KIND_BY_NAME,
@@ -32,7 +34,15 @@ from kscheduler.whatif.manifests import (
 from kscheduler.whatif.new_pods import WORKLOADS, NewPod, all_new_pods, misspelt_in_new, on_each_node, pods_wanted
 from kscheduler.whatif.priority import SYSTEM_PRIORITIES, classes_of
 from kscheduler.whatif.rehearsal.plan import HeldCluster, MoreNodes, NodeEdit, RehearsalPlan
-from kscheduler.whatif.scenario import ClusterObjects, Document, ScenarioError, nothing_in, read_source, source_name
+from kscheduler.whatif.scenario import (
+    ClusterObjects,
+    Document,
+    ScenarioError,
+    names_of,
+    nothing_in,
+    read_objects,
+    source_name,
+)
 from kscheduler.whatif.unreadable import LeftOut, notes_of, readable, unreadable_quantity
 
 Tree = dict[str, Any]
@@ -62,6 +72,8 @@ class NewObjects:
     where: str
     """Where they come from, for messages."""
     documents: tuple[Document, ...]
+    notes: tuple[str, ...] = ()
+    """What was not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +91,34 @@ class Wishes:
     capacity: bool = False
 
 
-def new_objects_of_file(path: str) -> NewObjects:
-    """The manifests of a file. Raises `ScenarioError`."""
-    documents: list[Document] = []
-    for document in read_source(path):
-        if not isinstance(document, Document):
-            raise ScenarioError(f"{document.where}: a scenario where a Kubernetes object was expected")
-        refuse_too_many(document)
-        documents.append(document)
+def new_objects_of(given: Sequence[str]) -> list[NewObjects]:
+    """The manifests of each file that the names stand for. Raises `ScenarioError`."""
+    files, not_read = named_files(given)
+    found, problems = list[NewObjects](), list[str]()
+    for path in files:
+        notes, not_read = not_read, []
+        documents = read_objects([path], notes)
+        for document in documents:
+            refuse_too_many(document)
+        try:
+            found.append(new_objects(path, documents, notes))
+        except ScenarioError as problem:  # the other files may do
+            problems.append(str(problem))
+    if problems and not found:
+        raise ScenarioError("\n".join(problems))
+    return [replace(each, notes=(*problems, *each.notes)) if each is found[0] else each for each in found]
+
+
+def new_objects(where: str, documents: Sequence[Document], notes: Sequence[str] = ()) -> NewObjects:
+    """The manifests of kinds that are known; others are noted. Raises `ScenarioError` if nothing is left of them."""
     if not documents:
         nothing = "no object in it, only an empty file or list: give pods, or what makes pods"
-        raise ScenarioError(f"{source_name(path)}: {nothing}")
-    return NewObjects(path, tuple(documents))
+        raise ScenarioError("\n".join([*notes, f"{source_name(where)}: {nothing}"]))
+    told: list[str] = []
+    found = known(documents, told)
+    if not found:
+        raise ScenarioError("\n".join([f"{source_name(where)}: {_why_no_pods(documents, None)}", *told]))
+    return NewObjects(where, tuple(found), (*notes, *told))
 
 
 def refuse_too_many(document: Document) -> None:
@@ -145,19 +173,18 @@ def _texts(tree: Any, field: str) -> Iterator[str]:
             yield from _texts(part, field)
 
 
-def cluster_of_file(path: str, served: Serving, default_pod: DefaultPod) -> Manifests:
-    """The objects that kubectl has printed into a file. Raises `ScenarioError`."""
-    documents: list[Document] = []
-    for document in read_source(path, served.config.gates):
-        if not isinstance(document, Document):
-            raise ScenarioError(f"{document.where}: a scenario where Kubernetes objects were expected")
-        documents.append(document)
+def cluster_of_file(given: Sequence[str], served: Serving, default_pod: DefaultPod) -> Manifests:
+    """The objects that kubectl has printed into files. Raises `ScenarioError`."""
+    notes: list[str] = []
+    documents = read_objects(given, notes, served.config.gates)
     if not documents:
-        raise nothing_in(path)
+        raise nothing_in(given)
+    documents = known(documents, notes)
     found = sorted_out(documents, default_pod, apis=group_apis(served.config))
+    found.notes[:0] = notes
     found.note_others()
-    found.note_no_nodes(source_name(path))
-    found.note_no_devices(source_name(path))
+    found.note_no_nodes(names_of(given))
+    found.note_no_devices(names_of(given))
     return found
 
 
@@ -176,13 +203,21 @@ def planned(
     `running`: a service's own cache, which holds these objects. `seconds`: how long it may be played.
     """
     ends_at = perf_counter() + seconds
-    _refuse_what_a_server_would(wishes, rules)
+    wishes, unread = _what_a_server_would_take(wishes, rules)
     left_out: list[LeftOut] = []
     if running is None:  # whose cache has left them out
         objects, left_out = readable(objects)
     known = classes_of(objects.pods) | dict(rules.classes) if rules.priorities is None else dict(rules.priorities)
     added = Manifests(priority_classes=known)
-    pods = _named_apart(_new_pods(wishes, objects, rules, added, seconds, group_apis(served.config)), objects)
+
+    def nodes() -> tuple[Node, ...]:
+        """As they would be at the beginning: a DaemonSet has pods on nodes that come, and none on those that go."""
+        every = {node.metadata.name: node for node in (*objects.nodes, *added.cluster().nodes)}
+        changed = msgspec.structs.replace(objects, nodes=tuple(every.values()))
+        return _plan_of_nodes(wishes, changed, served, where).nodes()
+
+    made = _new_pods(wishes, objects, rules, added, seconds, group_apis(served.config), nodes)
+    pods = _named_apart(made, objects)
     served = served.following(pod.spec.scheduler_name for pod in pods)
     cluster = merged(objects, added)
     if wishes.capacity and not pods:
@@ -209,6 +244,7 @@ def planned(
     concerned = [pod for pod in (*pods, *objects.pods) if not pod.is_terminal]
     notes = [
         *notes_of(left_out, where),
+        *unread,
         *added.notes,
         *plan.without_effect(),
         *served.presumptions(),
@@ -219,6 +255,20 @@ def planned(
     return plan, notes
 
 
+def _plan_of_nodes(wishes: Wishes, objects: ClusterObjects, served: Serving, where: str) -> RehearsalPlan:
+    """What becomes of the nodes alone."""
+    return RehearsalPlan(
+        objects=objects,
+        config=served.config,
+        where=where,
+        more_nodes=wishes.more_nodes,
+        gone_nodes=wishes.gone_nodes,
+        cordoned=wishes.cordoned,
+        drained=wishes.drained,
+        edits=wishes.edits,
+    )
+
+
 def _new_pods(
     wishes: Wishes,
     objects: ClusterObjects,
@@ -226,13 +276,15 @@ def _new_pods(
     added: Manifests,
     seconds: float,
     apis: Sequence[GroupAPI],
+    nodes: Callable[[], Sequence[Node]],
 ) -> list[Pod]:
     """The pods of all manifests, each with its copies; other objects go to `added`. Raises `ScenarioError`."""
     ends_at = perf_counter() + seconds
     pods: list[Pod] = []
     problems: list[str] = []
+    makes_none: list[str] = []
     for manifests in wishes.new_objects:
-        news = list(_new_of(manifests, wishes, objects, added, rules.default_pod, apis, len(pods)))
+        news = list(_new_of(manifests, wishes, added, rules.default_pod, apis, len(pods), nodes))
         added.notes.extend(notes_on_running(news, objects))
         for new in news:
             unknown = "" if rules.priorities is None else _unknown_priority(new, added)
@@ -245,7 +297,14 @@ def _new_pods(
             pods.append(pod)
             pods.extend(_named(pod, name) for name in new.copies)
             added.notes.extend(new.notes)
+        if not news and not any(each.tree.get("kind") == "DaemonSet" for each in manifests.documents):
+            makes_none.append(f"{manifests.where}: {_why_no_pods(manifests.documents, wishes.replicas)}")
     _refuse(problems)
+    if makes_none and not pods:
+        if not (any(added.objects.values()) or added.groups or added.claim_templates):
+            raise ScenarioError("\n".join(makes_none))
+    elif len(wishes.new_objects) > 1:
+        added.notes.extend(makes_none)
     return pods
 
 
@@ -253,8 +312,8 @@ def _names(nodes: Iterable[KubeObject]) -> frozenset[str]:
     return frozenset(node.metadata.name for node in nodes)
 
 
-def _refuse_what_a_server_would(wishes: Wishes, rules: NewObjectRules) -> None:
-    """Raises `ScenarioError`."""
+def _what_a_server_would_take(wishes: Wishes, rules: NewObjectRules) -> tuple[Wishes, list[str]]:
+    """The wishes without what cannot be read, and a note for each. Raises `ScenarioError` for what would be refused."""
     named = rules.objections({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": wishes.namespace}})
     if named:
         raise ScenarioError(f"namespace: {named[0].removeprefix('metadata.name: ')}")
@@ -262,12 +321,24 @@ def _refuse_what_a_server_would(wishes: Wishes, rules: NewObjectRules) -> None:
         found = rules.objections(_as_node(edit))
         if found:
             raise ScenarioError(f"node {edit.node}: {'; '.join(found)}")
-    _refuse(
-        f"{_place_of(document)}: {objection}"
-        for manifests in wishes.new_objects
-        for document in manifests.documents
-        for objection in rules.objections(document.tree)
-    )
+    problems: list[str] = []
+    unread: list[str] = []
+    sound: list[NewObjects] = []
+    for manifests in wishes.new_objects:
+        documents = []
+        for document in manifests.documents:
+            try:
+                problems += [f"{_place_of(document)}: {each}" for each in rules.objections(document.tree)]
+                documents.append(document)
+            except ScenarioError as problem:
+                unread.append(f"{_place_of(document)}: {problem}")
+        sound.append(replace(manifests, documents=tuple(documents)))
+    _refuse(problems)
+    if not unread:
+        return wishes, []
+    if not any(each.documents for each in sound):
+        _refuse(unread)
+    return replace(wishes, new_objects=sound), [f"{each}: it is left out" for each in unread]
 
 
 def _refuse(problems: Iterable[str]) -> None:
@@ -314,14 +385,15 @@ def _unknown_priority(new: NewPod, known: Manifests) -> str:
 def _new_of(
     given: NewObjects,
     wishes: Wishes,
-    objects: ClusterObjects,
     added: Manifests,
     default_pod: DefaultPod,
     apis: Sequence[GroupAPI],
     before: int,
+    nodes: Callable[[], Sequence[Node]],
 ) -> Iterable[NewPod]:
-    """`before`: pods that other manifests make."""
+    """`before`: pods that other manifests make. `nodes`: as DaemonSets find them."""
     documents = list(given.documents)
+    added.notes.extend(given.notes)
     for document in documents:
         added.notes.extend(misspelt_in_new(document))
     besides = [each for each in documents if each.tree.get("kind") != PODS.name]
@@ -334,22 +406,19 @@ def _new_of(
     for plural, listed in others.objects.items():
         added.objects[plural].extend(listed)
     news: list[NewPod] = []
-    node_names = sorted(node.metadata.name for node in objects.nodes)
     made = before
     for new in all_new_pods(documents, wishes.namespace, wishes.replicas):
-        is_daemon = new.origin.startswith("DaemonSet")
-        made += len(node_names) if is_daemon else 1 + len(new.copies)
-        if made > MOST_NEW_PODS:  # before any is made: each takes memory
-            raise ScenarioError(f"{new.where}: more than {MOST_NEW_PODS} new pods: ask for fewer")
         for document in new.besides:
             kind = KIND_BY_NAME[str(document.tree["kind"])]
             added.objects[kind.plural].append(read_object(document, kind, added, default_pod))
-        if is_daemon:
-            news.extend(on_each_node(new, node_names))
-        else:
-            news.append(new)
-    if not news and not (any(others.objects.values()) or others.groups or others.claim_templates):
-        raise ScenarioError(f"{given.where}: {_why_no_pods(documents, wishes.replicas)}")
+        each_node = on_each_node(new, nodes()) if new.origin.startswith("DaemonSet") else (new,)
+        for each in each_node:
+            made += 1 + len(each.copies)
+            if made > MOST_NEW_PODS:  # before any is made of a manifest: each takes memory
+                raise ScenarioError(f"{new.where}: more than {MOST_NEW_PODS} new pods: ask for fewer")
+            news.append(each)
+        if not news:  # whose notes come with them
+            added.notes.extend(new.notes)
     return news
 
 
@@ -361,7 +430,7 @@ def _why_no_pods(documents: Sequence[Document], replicas: int | None) -> str:
         if kind in WORKLOADS and not pods_wanted(document.tree, replicas):
             found.append(f"{_called(document)} asks for 0 pods")
         else:
-            near = "" if kind in KIND_BY_NAME else nearest(kind, (*WORKLOADS, *KIND_BY_NAME))
+            near = "" if kind in KIND_BY_NAME or kind in WORKLOADS else nearest(kind, (*WORKLOADS, *KIND_BY_NAME))
             found.append(f"{_called(document)}{f' (do you mean {near}?)' if near else ''}")
     named = f": {', '.join(found)}" if found else ""
     return f"no pod and nothing that makes pods{named}"

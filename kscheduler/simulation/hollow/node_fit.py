@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from kscheduler.api.core import Pod, Taint
 from kscheduler.api.well_known import UNSCHEDULABLE
+from kscheduler.framework.rules.node_match import selects, untolerated
 from kscheduler.simulation.hollow.node_room import NodeRoom
-from kscheduler.simulation.objects.node_match import selects, untolerated
 
 HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 """Taints with these effects keep a scheduler from placing a pod."""

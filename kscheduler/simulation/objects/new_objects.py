@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from copy import deepcopy
 from types import MappingProxyType
 
+from kscheduler.api.names import generated_name
+from kscheduler.api.quantity import QuantityError
 from kscheduler.simulation.kinds.api_errors import ApiError, Object
 from kscheduler.simulation.kinds.field_rules import dns_label
 from kscheduler.simulation.kinds.resources import RESOURCES, ServedResource
@@ -17,6 +19,7 @@ from kscheduler.simulation.objects.defaults import objects as defaults
 from kscheduler.simulation.objects.validation.objects import check_create, malformed
 from kscheduler.simulation.typed.api_types import type_of_resource
 from kscheduler.simulation.typed.decoding import WholeReading
+from kscheduler.whatif.scenario import ScenarioError
 
 _UNREADABLE = (TypeError, AttributeError, KeyError, ValueError)
 _UID = "00000000-0000-4000-8000-000000000000"
@@ -34,7 +37,10 @@ _BY_KIND: Mapping[tuple[str, str], ServedResource] = MappingProxyType(
 
 
 def objections(tree: Object) -> list[str]:
-    """Each violated rule as `FIELD: TEXT`; none for a kind that is not served here. The object is not changed."""
+    """Each violated rule as `FIELD: TEXT`; none for a kind that is not served here. The object is not changed.
+
+    Raises `ScenarioError` for one that the rules themselves cannot deal with.
+    """
     resource = _BY_KIND.get((str(tree.get("apiVersion") or ""), str(tree.get("kind"))))
     if resource is None:
         return []
@@ -59,7 +65,7 @@ def _refused(resource: ServedResource, tree: Object) -> list[str]:
     metadata = value["metadata"] = dict(value.get("metadata") or {})
     if not (metadata.get("name") or metadata.get("generateName")):
         return ["metadata.name: Required value: name or generateName is required"]
-    metadata["name"] = metadata.get("name") or f"{metadata['generateName']}new"
+    metadata["name"] = metadata.get("name") or generated_name(metadata["generateName"], "new")
     metadata.setdefault("uid", _UID)
     metadata.setdefault("creationTimestamp", _CREATED)
     if resource.key in _WITH_SPEC:
@@ -71,6 +77,8 @@ def _refused(resource: ServedResource, tree: Object) -> list[str]:
             return mismatches
         defaults.on_create(resource, value)
         check_create(resource, value)
-    except _UNREADABLE as error:
+    except QuantityError as error:
         raise malformed(resource, error) from error
+    except _UNREADABLE as error:  # its types are right, so that this is no mistake of whoever wrote it
+        raise ScenarioError(f"cannot be checked here: {type(error).__name__}: {error}") from error
     return []

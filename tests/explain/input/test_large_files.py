@@ -2,13 +2,14 @@
 
 import gzip
 import sys
+import time
 from io import BufferedReader, RawIOBase, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kscheduler.whatif import scenario
+from kscheduler.whatif import documents, files
 from tests.explain.input.test_files import written
 from tests.explain.scenarios import node_tree, scenario_line
 from tests.explain.test_command import run
@@ -32,9 +33,9 @@ class _Zeros(RawIOBase):
 @pytest.fixture
 def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same rules with bounds that a test reaches at once."""
-    monkeypatch.setattr(scenario, "MOST_WHOLE_BYTES", 4 << 20)
-    monkeypatch.setattr(scenario, "MOST_YAML_BYTES", 1 << 20)
-    monkeypatch.setattr(scenario, "UNPACKED_ANYWAY_BYTES", 1 << 20)
+    monkeypatch.setattr(documents, "MOST_WHOLE_BYTES", 4 << 20)
+    monkeypatch.setattr(documents, "MOST_YAML_BYTES", 1 << 20)
+    monkeypatch.setattr(files, "UNPACKED_ANYWAY_BYTES", 1 << 20)
 
 
 @pytest.mark.parametrize("content", [b"\0", b" ", b"[", b'{"kind":', b"\n", b"a: b\n"], ids=repr)
@@ -50,11 +51,42 @@ def test_a_gzip_file_that_grows_out_of_bounds_is_refused(
     assert f"{path}: a gzip stream that unpacks to more than 200 times its size" in errors
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\xff\xfe" + ("a: b\n" * 400_000).encode("utf-16-le"), "more than 1 MiB of YAML"),
+        (b'{"kind": "x", "apiVersion": "v1"}\n---\n' + b"a: b\n" * 400_000, "more than 1 MiB of YAML"),
+        (b'{"a":\n1}\n' * 500_000, "more than 4 MiB in one document"),
+        (b'{"a": ' + b"9" * 1_000_000 + b"}\n{}", ":1: "),
+        (b"{kind: Pod, a: &a [x, x], b: [" + b"*a," * 30_000 + b"]}\n", ""),
+        (b'{"pod": {"a": {' + b",".join(b'"%d": 1' % n for n in range(200_000)) + b', "0": 1}}}', "key '0' twice"),
+    ],
+    ids=["UTF-16", "YAML behind JSON", "JSON behind JSON", "a long integer", "aliases in flow form", "many keys"],
+)
+@pytest.mark.parametrize("is_packed", [False, True], ids=["plain", "packed"])
+def test_the_bounds_hold_for_every_form(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    small_bounds: None,
+    content: bytes,
+    message: str,
+    is_packed: bool,
+) -> None:
+    path = written(tmp_path, gzip.compress(content) if is_packed else content, "dump")
+    started = time.thread_time()
+    code = run("--from", path)
+    errors = capsys.readouterr().err
+    assert code == 2
+    assert errors.count("\n") == 1
+    assert message in errors or "unpacks to more than 200 times its size" in errors
+    assert time.thread_time() - started < 5
+
+
 def test_a_dump_that_packs_well_is_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Objects that differ in little pack to a fortieth, which is no reason to refuse them."""
-    monkeypatch.setattr(scenario, "UNPACKED_ANYWAY_BYTES", 1 << 17)
+    monkeypatch.setattr(files, "UNPACKED_ANYWAY_BYTES", 1 << 17)
     lines = b"\n".join(scenario_line(nodes=[node_tree(f"node-{n:06}")], name=f"id-{n:06}") for n in range(500))
     packed = gzip.compress(lines)
     assert len(lines) > 1 << 17
@@ -108,7 +140,7 @@ def test_want_of_memory_is_told_with_the_file(
     def lacking(_: bytes) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(scenario, "load_documents", lacking)
+    monkeypatch.setattr(documents, "load_documents", lacking)
     path = written(tmp_path, b"kind: Pod\n", "dump.yaml")
     code = run("--from", path)
     errors = capsys.readouterr().err

@@ -73,9 +73,18 @@ def unready_claims(pod: PodInfo, volumes: Volumes) -> Iterator[Detail]:
         if claim is None:
             yield Detail("claimMissing", f"claim {name} does not exist", no_rows, {"claim": name})
         elif not claim.is_fully_bound and not _waits_for_consumer(claim, volumes):
-            mode = "which binds at once" if claim.storage_class else "without a storage class"
-            text = f"claim {name} ({_described(claim)}), {mode}, is not bound yet: a provisioner or a volume is missing"
+            text = f"claim {name} ({_described(claim)}){_why_unbound(claim, volumes)}"
             yield Detail("claimUnbound", text, no_rows, _facts(claim, volumes))
+
+
+def _why_unbound(claim: PersistentVolumeClaim, volumes: Volumes) -> str:
+    """Why a claim that waits for no pod has no volume, to stand behind its name."""
+    if not claim.storage_class:
+        return ", without a storage class, is not bound yet: a provisioner or a volume is missing"
+    if volumes.storage_class(claim.storage_class) is None:
+        # A volume that is there may be of a class that nobody has made; nobody makes one.
+        return f": StorageClass {claim.storage_class} does not exist, and no volume that is there is bound to it"
+    return ", which binds at once, is not bound yet: a provisioner or a volume is missing"
 
 
 def _waits_for_consumer(claim: PersistentVolumeClaim, volumes: Volumes) -> bool:

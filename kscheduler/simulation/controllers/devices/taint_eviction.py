@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from kscheduler.api.core import Taint, Toleration
+from kscheduler.framework.rules.node_match import covers
 from kscheduler.simulation.controllers.engine.plan import Concerned, Delete, News, Plan
 from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.controllers.reading.owners import itself, key_of
@@ -22,7 +23,6 @@ from kscheduler.simulation.kinds.resources import (
     RESOURCE_SLICES,
     ServedResource,
 )
-from kscheduler.simulation.objects.node_match import covers
 from kscheduler.simulation.objects.store import Change, Key
 
 _COMPONENT = "device-taint-eviction-controller"

@@ -1,13 +1,9 @@
-"""Typed nodes and pods from stored ones, and which nodes a pod template selects: name, selector, required affinity.
-
-Used by DaemonSets for each node; resources are left to the scheduler. Nodes are decoded once per version.
-"""
+"""Typed nodes and pods from stored ones, for DaemonSets. Nodes are decoded once per version."""
 
 import msgspec
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.simulation.kinds.api_errors import Object
-from kscheduler.simulation.objects import node_match
 
 
 class NodeReader:
@@ -33,8 +29,3 @@ class NodeReader:
 def pod_of(value: Object) -> Pod:
     """A stored pod as a typed one."""
     return msgspec.convert(value, Pod, strict=False)
-
-
-def selects(pod: Pod, node: Node) -> bool:
-    """Whether nodeName, nodeSelector and required node affinity allow the node."""
-    return pod.spec.node_name in ("", node.metadata.name) and node_match.selects(pod, node)

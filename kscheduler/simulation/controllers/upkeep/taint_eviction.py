@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 
 from kscheduler.api.core import Taint, Toleration
+from kscheduler.framework.rules.node_match import covers
 from kscheduler.simulation.controllers.engine.plan import Action, Concerned, Delete, News, Plan, Update
 from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.controllers.reading.conditions import with_condition
@@ -13,7 +14,6 @@ from kscheduler.simulation.controllers.reading.pods import created, is_finished,
 from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.kinds.durations import parse_time
 from kscheduler.simulation.kinds.resources import NODES, PODS, ServedResource
-from kscheduler.simulation.objects.node_match import covers
 from kscheduler.simulation.objects.store import Change, Key
 
 _COMPONENT = "taint-eviction-controller"

@@ -14,15 +14,7 @@ from kscheduler.simulation.controllers.reading.pods import (
 )
 from kscheduler.simulation.controllers.reading.templates import REVISION_LABEL
 from kscheduler.simulation.kinds.api_errors import Object
-
-
-@dataclass(frozen=True, slots=True)
-class NodeFit:
-    """Whether the set's pods belong on a node."""
-
-    should_run: bool
-    may_stay: bool
-    """Whether existing pods may stay: a NoSchedule taint keeps only new pods away."""
+from kscheduler.whatif.controllers import DaemonFit
 
 
 @dataclass(slots=True)
@@ -40,7 +32,7 @@ class Daemons:
     """A DaemonSet, the nodes that it may run on, and its pods by node."""
 
     daemon_set: Object
-    fits: dict[str, NodeFit]
+    fits: dict[str, DaemonFit]
     pods: dict[str, list[Object]]
     revision_hash: str
     now: datetime

@@ -17,7 +17,6 @@ from kscheduler.simulation.controllers.workloads import history
 from kscheduler.simulation.controllers.workloads.daemon_nodes import (
     Daemons,
     NodeChanges,
-    NodeFit,
     needed,
     pods_by_node,
     replacements,
@@ -26,13 +25,10 @@ from kscheduler.simulation.controllers.workloads.pod_changes import BURST, creat
 from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.kinds.resources import DAEMON_SETS, NODES, PODS, ServedResource
 from kscheduler.simulation.objects.defaults.workloads import TEMPLATE_GENERATION
-from kscheduler.simulation.objects.node_match import untolerated
 from kscheduler.simulation.objects.store import Change, ChangeType, Key
-from kscheduler.whatif.controllers import tolerate_as_daemon
+from kscheduler.whatif.controllers import DaemonFit, bound_to, daemon_fit, tolerate_as_daemon
 
 _COMPONENT = "daemonset-controller"
-_STAYS = ("NoExecute",)
-_ENTERS = ("NoExecute", "NoSchedule")
 _FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 1.0, 900.0
 
 
@@ -81,18 +77,12 @@ class DaemonSetController:
         self._write_status(plan, daemons)
         return plan
 
-    def _fits(self, view: View, daemon_set: Object) -> dict[str, NodeFit]:
+    def _fits(self, view: View, daemon_set: Object) -> dict[str, DaemonFit]:
         pod = fit.pod_of(_daemon_pod(daemon_set, "", ""))
         found = {}
         for value in view.all(NODES):
             node = self._nodes.node(value)
-            if not fit.selects(pod, node):
-                found[node.metadata.name] = NodeFit(should_run=False, may_stay=False)
-                continue
-            found[node.metadata.name] = NodeFit(
-                should_run=not any(untolerated(node.spec.taints, pod.spec.tolerations, _ENTERS)),
-                may_stay=not any(untolerated(node.spec.taints, pod.spec.tolerations, _STAYS)),
-            )
+            found[node.metadata.name] = daemon_fit(pod, node)
         return found
 
     def _change(self, plan: Plan, daemons: Daemons, changes: NodeChanges) -> None:
@@ -178,12 +168,5 @@ def _daemon_pod(daemon_set: Object, node: str, digest: str) -> Object:
     spec = pod["spec"]
     tolerate_as_daemon(spec)
     if node:
-        spec["affinity"] = _bound_to(node, spec.get("affinity") or {})
+        spec["affinity"] = bound_to(node, spec.get("affinity") or {})
     return pod
-
-
-def _bound_to(node: str, affinity: Object) -> Object:
-    """The affinity with required terms replaced by the node's name; they were checked when the node was chosen."""
-    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-    return {**affinity, "nodeAffinity": {**(affinity.get("nodeAffinity") or {}), **required}}
