@@ -112,7 +112,9 @@ async def measured(send: Callable[[], object], requests: int, at_once: int) -> f
 
 def in_memory(requests: int) -> float:
     """Microseconds for writing a request and reading its answer."""
-    lines = header_lines({"Host": "127.0.0.1:6443", "User-Agent": "kscheduler", "Authorization": f"Bearer {TOKEN}"})
+    lines = header_lines(
+        [("Host", "127.0.0.1:6443"), ("User-Agent", "kscheduler"), ("Authorization", f"Bearer {TOKEN}")]
+    )
     parser = ResponseParser()
     began = time.process_time()
     for _ in range(requests):

@@ -12,6 +12,7 @@ flag here is `--scheduler-name`; flags about HTTP are in `serving_flags`, about 
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from kscheduler.cli.named_config import (
     check_built,
     configuration_reader,
     feature_gates,
+    other_versions,
     read_with_extenders,
     sound_gates,
 )
@@ -113,6 +115,7 @@ _AS_IT_IS = "a version is followed as it is"
 
 FLAGS_WITHOUT_EFFECT: Mapping[str, str] = {
     "http2-max-streams-per-connection": _NO_HTTP2,
+    "min-compatibility-version": _AS_IT_IS,
     "tls-curve-preferences": _NO_CURVES,
     "pod-max-in-unschedulable-pods-duration": _NO_FLUSH_SETTING,
     **dict.fromkeys(
@@ -191,9 +194,23 @@ def _add_not_built(parser: argparse.ArgumentParser) -> None:
 
 
 def resolve(args: argparse.Namespace) -> Resolved:
-    """Combine flags and file. Raises `ConfigError` with all mistakes."""
+    """Combine flags and file. Raises `ConfigError` with all mistakes.
+
+    Which Kubernetes is followed is known when the API server has told its version. What another followed version takes,
+    a gate or a field that is new in it, is no reason not to start: that version's rules hold until then.
+    """
+    try:
+        return _resolve(args, "")
+    except ConfigError:
+        for version in other_versions(args, args.config):
+            with suppress(ConfigError):
+                return _resolve(args, version)
+        raise
+
+
+def _resolve(args: argparse.Namespace, version: str) -> Resolved:
     given, mistakes = vars(args), Mistakes()
-    gates = mistakes.of(lambda: feature_gates(args)) or sound_gates(args)
+    gates = mistakes.of(lambda: feature_gates(args, version)) or sound_gates(args)
     reader = configuration_reader(args, gates)
     with reader.telling_of_hangs():
         configured = mistakes.of(lambda: _of_file(given, reader) if args.config else _by_flags(given, reader))

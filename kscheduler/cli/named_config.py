@@ -2,6 +2,7 @@
 
 import argparse
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kscheduler.cli.parser import text
@@ -73,6 +74,16 @@ def configuration_reader(args: argparse.Namespace, gates: FeatureGates) -> "Conf
 def feature_gates(args: argparse.Namespace, version: str = "") -> FeatureGates:
     """The gates of all `--feature-gates` in a version, by default the followed one. Raises `ConfigError`."""
     return parse_feature_gates(",".join(args.feature_gates), version=version or args.emulated_version or VERSION)
+
+
+def other_versions(args: argparse.Namespace, path: str) -> list[str]:
+    """The versions that may be followed beside the default one, newest first; none where one was given.
+
+    None either for a file that can be read once only: standard input, a pipe.
+    """
+    if args.emulated_version or (path and not Path(path).is_file()):
+        return []
+    return [version for version in reversed(BEHAVIOURS) if version != VERSION]
 
 
 def check_built(configured: "Configured") -> None:

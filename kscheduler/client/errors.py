@@ -9,6 +9,7 @@
 
 import html
 import re
+import socket
 from dataclasses import dataclass
 
 import msgspec
@@ -48,6 +49,10 @@ class StalledError(NetworkError):
 
 class FencedError(ClientError):
     """A write was not sent: this process has lost the right to write (leader election), or does not have it yet."""
+
+
+class ProxyNameError(socket.gaierror):
+    """It is the proxy's name that cannot be looked up, not the API server's, which the proxy looks up itself."""
 
 
 class CredentialsError(ClientError):

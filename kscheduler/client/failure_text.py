@@ -12,6 +12,8 @@ import ssl
 
 import aiohttp
 
+from kscheduler.client.errors import ProxyNameError
+
 _TLS_REASONS = {
     "WRONG_VERSION_NUMBER": "what listens there does not speak TLS: is it http rather than https?",
     "HTTP_REQUEST": "what listens there does not speak TLS: is it http rather than https?",
@@ -46,7 +48,8 @@ def failure_text(error: BaseException) -> str:
         case ssl.SSLError():
             return _TLS_REASONS.get(error.reason or "", f"TLS failed: {_reason(error)}")
         case socket.gaierror():
-            return f"the host's name cannot be looked up: {_lowered(error.strerror)}"
+            whose = "proxy" if isinstance(error, ProxyNameError) else "host"
+            return f"the {whose}'s name cannot be looked up: {_lowered(error.strerror)}"
         case OSError() if error.errno is not None:
             return _lowered(_system_text(error.errno) or str(error))
         case TimeoutError():

@@ -19,7 +19,7 @@ from typing import Final
 
 import aiohttp
 
-from kscheduler.client.errors import APIError, CredentialsError, ForeignAnswerError, NotSentError
+from kscheduler.client.errors import APIError, CredentialsError, ForeignAnswerError, NotSentError, ProxyNameError
 from kscheduler.client.http.http1 import CutResponseError, EncodedResponseError, MalformedResponseError, NotHTTPError
 from kscheduler.logs.clean import short_line
 
@@ -178,9 +178,10 @@ TABLE: Final = (
     # --- the way
     Symptom(
         Cause.PROXY,
-        "the proxy of the kubeconfig is not reached, or does not let us through",
-        lambda seen: seen.has(aiohttp.ClientProxyConnectionError, aiohttp.ClientHttpProxyError),
-        "the proxy on the way to the API server fails: look at it, and at proxy-url in the kubeconfig",
+        "the proxy of the kubeconfig or the environment is not reached or not found, or does not let us through",
+        lambda seen: seen.has(aiohttp.ClientProxyConnectionError, aiohttp.ClientHttpProxyError, ProxyNameError),
+        "the proxy on the way to the API server fails: look at it, at proxy-url in the kubeconfig, and at HTTPS_PROXY, "
+        "HTTP_PROXY and NO_PROXY in this process's environment",
     ),
     Symptom(
         Cause.NAME,

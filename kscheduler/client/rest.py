@@ -17,6 +17,7 @@ from typing import NoReturn, Protocol, Self
 from urllib.parse import urlencode
 
 import aiohttp
+from multidict import CIMultiDict
 from yarl import URL
 
 from kscheduler.aio import REAL_CLOCK, Clock, TokenBucket
@@ -330,7 +331,9 @@ class APIClient:
         """
         session = self._watches
         if session is None:
-            session = self._watches = open_session(0, self._addresses, self._news)
+            session = self._watches = open_session(
+                0, self._addresses, self._news, is_proxied=self.connection.proxy is not None
+            )
         target = f"{path}?{urlencode(params)}"
         response = await self._open_watch(session, target, inactivity_seconds)
         self._counters.watches += 1
@@ -373,12 +376,14 @@ class APIClient:
     ) -> aiohttp.ClientResponse:
         began = time.perf_counter()
         code = 0
+        headers = CIMultiDict(self._basic_headers)
+        headers.extend(identity)
         try:
             # kube-apiserver answers at once, before the first event; its priority levels may queue the request.
             async with asyncio.timeout(min(inactivity, WATCH_OPEN_SECONDS)):
                 response = await session.get(
                     URL(self.connection.base_url + path, encoded=True),
-                    headers={**self._basic_headers, **identity},
+                    headers=headers,
                     timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=inactivity),
                     allow_redirects=False,
                     ssl=self.connection.ssl_context(),

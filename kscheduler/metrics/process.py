@@ -20,6 +20,7 @@ from kscheduler.counts.series import MetricSeries
 from kscheduler.logs import lost_lines
 from kscheduler.logs.caught import caught
 from kscheduler.metrics.samples import Numbers, Sample, Source, gauge
+from kscheduler.upstream.behaviours import BEHAVIOURS
 
 BUILD_INFO = MetricSeries(
     "kscheduler_build_info", "Always 1; the labels tell which build runs.", ("version", "python_version", "platform")
@@ -38,6 +39,11 @@ KUBERNETES_BUILD_INFO = MetricSeries(
         "compiler",
         "platform",
     ),
+)
+VERSION_INFO = MetricSeries(
+    "version_info",
+    "Always 1; the versions of Kubernetes whose rules are followed (emulation) and known (binary).",
+    ("component", "binary", "emulation", "min_compat"),
 )
 FEATURES = MetricSeries(
     "kubernetes_feature_enabled", "1 where a feature gate is on, 0 where it is off.", ("name", "stage")
@@ -72,7 +78,12 @@ def build_info_source(version: str, followed: Callable[[], str]) -> Source:
         kubernetes = followed()
         git_version = f"v{kubernetes}.0+kscheduler.{version}"
         labels = (*kubernetes.split("."), git_version, "", "", "", f"python{python}", compiler, system)
-        return [gauge(BUILD_INFO, kscheduler), gauge(KUBERNETES_BUILD_INFO, {labels: 1})]
+        versions = ("kube", list(BEHAVIOURS)[-1], kubernetes, next(iter(BEHAVIOURS)))
+        return [
+            gauge(BUILD_INFO, kscheduler),
+            gauge(KUBERNETES_BUILD_INFO, {labels: 1}),
+            gauge(VERSION_INFO, {versions: 1}),
+        ]
 
     return copy
 

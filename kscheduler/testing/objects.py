@@ -1,10 +1,23 @@
 """Pods and nodes in the words of the API, with everything that does not matter left out."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from kscheduler.api.codec import convert
-from kscheduler.api.core import Node, Pod
+from kscheduler.api.core import Node, Pod, PodSpec
+from kscheduler.api.quantity import QuantityError, nano_value
+from kscheduler.whatif.fields.unknown_fields import misspelt, nearest
+
+_READ_BY_NO_SCHEDULER: Final = frozenset(
+    (
+        *("activeDeadlineSeconds", "automountServiceAccountToken", "dnsConfig", "dnsPolicy", "enableServiceLinks"),
+        *("ephemeralContainers", "hostAliases", "hostIPC", "hostNetwork", "hostPID", "hostUsers", "hostname"),
+        *("hostnameOverride", "imagePullSecrets", "os", "preemptionPolicy", "readinessGates", "restartPolicy"),
+        *("runtimeClassName", "securityContext", "serviceAccount", "serviceAccountName", "setHostnameAsFQDN"),
+        *("shareProcessNamespace", "subdomain", "terminationGracePeriodSeconds", "workloadRef"),
+    )
+)
+"""Fields of a pod's spec besides those of `PodSpec`, which are accepted and mean nothing here."""
 
 
 def make_node(
@@ -18,8 +31,15 @@ def make_node(
 ) -> Node:
     """A node with 4 CPU, 8Gi and room for 110 pods, unless keywords (`cpu="2"`) say otherwise.
 
-    Raises `UndecodableError` for fields of a wrong type.
+    Raises `UndecodableError` for fields of a wrong type, `TypeError` for a keyword whose value is no quantity.
     """
+    for keyword, amount in allocatable.items():
+        try:
+            nano_value(amount)
+        except (QuantityError, TypeError, AttributeError):
+            hint = nearest(keyword, ("labels", "annotations", "taints", "unschedulable"))
+            meant = f": do you mean {hint}=?" if hint else ": other keywords are resources, such as cpu='2'"
+            raise TypeError(f"make_node: {keyword}={amount!r} is no amount of a resource{meant}") from None
     gives = {"cpu": "4", "memory": "8Gi", "pods": "110", **allocatable}
     metadata = {"name": name, "uid": f"uid-of-{name}"}
     tree = {
@@ -42,8 +62,9 @@ def make_pod(
 ) -> Pod:
     """A pod with one container; `node`: it runs there. Other keywords are fields of its spec, spelled as in the API.
 
-    Raises `UndecodableError` for fields of a wrong type.
+    Raises `UndecodableError` for fields of a wrong type, and `TypeError` for a keyword that is no field of a spec.
     """
+    _refuse_unknown(spec)
     metadata = {"name": name, "namespace": namespace, "uid": f"uid-of-{namespace}-{name}"}
     container = {"name": "main", "image": "app", "resources": {"requests": dict(requests or {})}}
     tree = {
@@ -51,3 +72,17 @@ def make_pod(
         "spec": {"schedulerName": "kscheduler", "nodeName": node, "containers": [container], **spec},
     }
     return convert(tree, Pod)
+
+
+def _refuse_unknown(spec: Mapping[str, Any]) -> None:
+    known = {*PodSpec.__struct_encode_fields__, *_READ_BY_NO_SCHEDULER}
+    for keyword in spec:
+        if keyword in known:
+            continue
+        first, *others = keyword.split("_")
+        camel = first + "".join(part.title() for part in others)
+        meant = camel if camel in known else nearest(keyword, known)
+        meant = "node" if meant == "nodeName" else meant
+        raise TypeError(f"make_pod: {keyword} is no field of a pod's spec{f': do you mean {meant}?' if meant else ''}")
+    for problem in misspelt(spec, PodSpec):
+        raise TypeError(f"make_pod: {problem}")

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from kscheduler.api.codec import UndecodableError, convert
 from kscheduler.api.core import Node, Pod
+from kscheduler.api.names import generated_name
 from kscheduler.whatif.controllers import bound_to, daemon_fit, stateful_labels, tolerate_as_daemon
 from kscheduler.whatif.fields.unknown_fields import misspelt
 from kscheduler.whatif.fields.workload_fields import FIELDS
@@ -103,7 +104,7 @@ def _pods_of_workload(document: Document, kind: str, namespace: str, count: int)
         yield from (_of_workload(document, kind, namespace, ordinal) for ordinal in range(count))
     elif count:
         first = _of_workload(document, kind, namespace)
-        name = document.tree["metadata"].get("name") or f"{document.tree['metadata']['generateName']}new"
+        name = document.tree["metadata"].get("name") or generated_name(document.tree["metadata"]["generateName"], "new")
         first.copies = [_name_of(name, kind, ordinal) for ordinal in range(1, count)]
         yield first
 
@@ -232,5 +233,5 @@ def _placed_in(tree: Tree, namespace: str, where: str) -> Tree:
         prefix = metadata.get("generateName")
         if not prefix:
             raise ScenarioError(f"{where}: metadata.name: is missing")
-        metadata["name"] = f"{prefix}new"
+        metadata["name"] = generated_name(prefix, "new")
     return tree

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 from aiohttp import web
+from multidict import CIMultiDictProxy
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 SUCCESS = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}\n'
@@ -19,7 +20,7 @@ class Asked:
     method: str
     path: str
     query: dict[str, str]
-    headers: dict[str, str]
+    headers: CIMultiDictProxy[str]
     body: bytes
 
 
@@ -34,7 +35,7 @@ class ScriptedServer:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
-        self.requests.append(Asked(request.method, request.path, dict(request.query), dict(request.headers), body))
+        self.requests.append(Asked(request.method, request.path, dict(request.query), request.headers, body))
         self.arrived.set()
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         return await answer(request)

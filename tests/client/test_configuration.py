@@ -6,10 +6,10 @@ import shutil
 import ssl
 import stat
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from kubernetes_asyncio.client import Configuration
 
 from kscheduler.aio import VirtualClock
 from kscheduler.client import (
@@ -20,8 +20,7 @@ from kscheduler.client import (
     load_service_account,
     plain_connection,
 )
-from kscheduler.client.access.plugin_user import LoaderCredentials, SlowPlugin
-from kscheduler.client.access.tls import TLSContexts, TLSFiles
+from kscheduler.client.access.exec_plugin import SlowPlugin
 from kscheduler.client.errors import CredentialsError
 from tests.client.scripted import reply, scripted_server
 
@@ -101,7 +100,8 @@ BROKEN = [
     ),
     pytest.param(
         HTTPS.replace('8001/"', f'8001/", {SKIPS}, {AUTHORITY_DATA}').replace(
-            "token: secret-token", "exec: {apiVersion: client.authentication.k8s.io/v1, command: echo}"
+            "token: secret-token",
+            "exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: echo}",
         ),
         NOTHING_VERIFIED,
         id="authority beside insecure and an exec plugin",
@@ -148,7 +148,7 @@ BROKEN = [
         "clusters[0].cluster.server: expected a string",
         id="server is a number",
     ),
-    pytest.param(GOOD.replace("http://127.0.0.1:8001/", "127.0.0.1:8001"), "is not a URL", id="no URL"),
+    pytest.param(GOOD.replace("http://127.0.0.1:8001/", "127.0.0.1:8001/a"), "is not a URL", id="no URL"),
     pytest.param(GOOD.replace("http://127.0.0.1:8001/", "https://h:99999"), "is not a URL", id="bad port"),
     pytest.param("clusters: 7", "clusters: expected a list", id="clusters is no list"),
     pytest.param("clusters: [7]", "clusters[0]: expected a mapping", id="cluster is a number"),
@@ -193,12 +193,18 @@ BROKEN = [
         id="exec without version",
     ),
     pytest.param(
-        GOOD.replace("token: secret-token", "exec: {apiVersion: client.authentication.k8s.io/v1, command: echo}"),
+        GOOD.replace(
+            "token: secret-token",
+            "exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: echo}",
+        ),
         "users.exec echo: what it prints is no ExecCredential in JSON",
         id="exec prints nothing",
     ),
     pytest.param(
-        GOOD.replace("token: secret-token", "exec: {apiVersion: client.authentication.k8s.io/v1, command: 'false'}"),
+        GOOD.replace(
+            "token: secret-token",
+            "exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: 'false'}",
+        ),
         "users.exec false: it ended with exit code 1",
         id="exec fails",
     ),
@@ -274,9 +280,20 @@ BROKEN = [
         GOOD.replace('8001/"', '8001/", proxy-url: "socks5://u:secret@h:1"'), "'socks5://...@h:1'", id="SOCKS password"
     ),
     pytest.param("[" * 100_000, "nested more than 100 deep", id="deep enough to end the process"),
-    pytest.param(GOOD.replace("token: secret-token", "as: root"), "users.as: impersonation", id="impersonation"),
     pytest.param(
-        GOOD.replace("token: secret-token", "exec: {apiVersion: v1, command: ./missing}"),
+        GOOD.replace("token: secret-token", "as: 7"),
+        "users[0].user.as: expected a string, found a number",
+        id="impersonation of a number",
+    ),
+    pytest.param(
+        GOOD.replace("token: secret-token", 'as: a, as-groups: ["secret\\ngroup"]'),
+        "a group or an extra value to impersonate: there is a line end",
+        id="line end in a group",
+    ),
+    pytest.param(
+        GOOD.replace(
+            "token: secret-token", "exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: ./missing}"
+        ),
         "missing",
         id="exec plugin missing",
     ),
@@ -356,7 +373,7 @@ async def test_master_alone_needs_no_credentials_and_beside_a_kubeconfig_replace
 
 
 @pytest.mark.parametrize(
-    "url", ["127.0.0.1:8001", "ftp://x", "http://", "http://h:port", "http://u:p@h:1", "http://h:1\n"]
+    "url", ["127.0.0.1:8001/path", "ftp://x", "http://", "http://h:port", "http://u:p@h:1", "http://h:1\n"]
 )
 def test_a_master_that_is_no_url_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError, match="--master"):
@@ -374,7 +391,7 @@ def exec_plugin(folder: Path) -> str:
         '\\"status\\":{\\"token\\":\\"run-$(echo $runs)\\"}}"\n'
     )
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
-    plugin = "exec: {apiVersion: client.authentication.k8s.io/v1, command: ./plugin}"
+    plugin = "exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: ./plugin}"
     return GOOD.replace("token: secret-token", plugin)
 
 
@@ -390,25 +407,113 @@ async def test_an_exec_plugin_is_run_again_when_the_server_refuses_its_token(tmp
     assert tokens == ["Bearer run-1", "Bearer run-1", "Bearer run-2"]
 
 
-class BrokenPlugin:
-    """What the library's loader does when an exec plugin hands out something that is no certificate."""
-
-    provider = ""
-
-    def __init__(self, folder: Path) -> None:
-        self._certificate = write(folder, "no certificate", "tls.crt")
-
-    async def load_and_set(self, configuration: Configuration) -> None:
-        configuration.cert_file = self._certificate
+def printed(status: str) -> str:
+    """A script that prints this status."""
+    answer = f'{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{status}}}'
+    return f"#!/bin/sh\necho '{answer}'\n"
 
 
 async def test_an_exec_plugin_whose_certificate_is_broken_fails_requests_and_nothing_else(tmp_path: Path) -> None:
     """Whoever sends anything expects a `ClientError`: any other would end the Event recorder and all else with it."""
-    configuration = Configuration()
-    credentials = LoaderCredentials(BrokenPlugin(tmp_path), configuration)
-    credentials.give_certificates_to(TLSContexts(TLSFiles()))
+    text = exec_plugin(tmp_path).replace("http:", "https:")
+    connection = await load(write(tmp_path, text))
+    before = await connection.headers()
+    (tmp_path / "plugin").write_text(printed('{"clientCertificateData":"x","clientKeyData":"y"}'))
     with pytest.raises(CredentialsError, match="not a usable PEM file"):
-        await credentials.renew()
+        await connection.refresh(before)
+    assert await connection.headers() is before  # what it gave before still counts
+
+
+async def test_an_exec_plugin_is_run_again_when_what_it_gave_has_expired(tmp_path: Path) -> None:
+    """As client-go: not before, though it may be asked for each request; and its failure fails the request alone."""
+    clock = VirtualClock()
+    text = exec_plugin(tmp_path)
+    expires = datetime.fromtimestamp(clock.time() + 600, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    script = tmp_path / "plugin"
+    script.write_text(script.read_text().replace('\\"token', f'\\"expirationTimestamp\\":\\"{expires}\\",\\"token'))
+    connection = await load(write(tmp_path, text), clock=clock)
+    await clock.advance(599)
+    assert await connection.headers() == {"Authorization": "Bearer run-1"}
+    await clock.advance(2)
+    script.rename(tmp_path / "away")
+    with pytest.raises(CredentialsError, match="No such file or directory"):
+        await connection.headers()
+    (tmp_path / "away").rename(script)
+    all_of_them = await asyncio.gather(*(connection.headers() for _ in range(5)))
+    assert all_of_them[0]["Authorization"] in ("Bearer run-2", "Bearer run-6")
+
+
+async def test_an_exec_plugin_that_nobody_waits_for_any_longer_is_ended(tmp_path: Path) -> None:
+    text = exec_plugin(tmp_path)
+    (tmp_path / "plugin").write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 1000\n")
+    os.mkfifo(tmp_path / "pid")
+    loading = asyncio.ensure_future(load(write(tmp_path, text)))
+    pid = int(await asyncio.to_thread((tmp_path / "pid").read_text))
+    loading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await loading
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+async def test_impersonation_sends_each_group_in_a_header_of_its_own(tmp_path: Path) -> None:
+    text = GOOD.replace("token: secret-token", "token: t, as: jane, as-groups: [dev, ops]")
+    async with scripted_server(reply(b"{}"), reply(b'{"items":[]}')) as server:
+        connection = await load(write(tmp_path, text), master=server.url)
+        assert "impersonating jane" in connection.description
+        async with APIClient(connection) as client:
+            await client.get("/1")
+        sent = server.requests[0].headers
+    assert sent["Impersonate-User"] == "jane"
+    assert sent.getall("Impersonate-Group") == ["dev", "ops"]
+    assert sent["Authorization"] == "Bearer t"
+
+
+async def test_a_server_on_the_command_line_does_not_keep_the_name_of_the_kubeconfigs_certificate(
+    tmp_path: Path,
+) -> None:
+    text = HTTPS.replace('8001/"', '8001/", tls-server-name: api')
+    assert (await load(write(tmp_path, text))).server_name == "api"
+    assert (await load(write(tmp_path, text), master="https://127.0.0.1:9")).server_name is None
+
+
+async def test_an_empty_file_among_others_says_nothing(tmp_path: Path) -> None:
+    files = [write(tmp_path, "", "empty"), write(tmp_path, GOOD)]
+    connection = await load_connection(environ={"KUBECONFIG": os.pathsep.join(files)})
+    assert connection.base_url == "http://127.0.0.1:8001"
+
+
+FAR = "https://kube.internal.example:6443"
+
+
+@pytest.mark.parametrize("from_kubeconfig", [True, False], ids=["kubeconfig", "service account"])
+async def test_the_environments_proxy_is_used_and_told_without_its_password(
+    tmp_path: Path, from_kubeconfig: bool
+) -> None:
+    environ = {"HTTPS_PROXY": "http://me:secret@proxy.example:3128", "NO_PROXY": ".svc"}
+    if from_kubeconfig:
+        path = write(tmp_path, HTTPS.replace("https://127.0.0.1:8001", FAR))
+        connection = await load(path, environ=environ)
+        excluded = await load(path, environ=environ | {"NO_PROXY": ".internal.example"})
+    else:
+        account = service_account(tmp_path)
+        connection = load_service_account(account | environ, VirtualClock(), str(tmp_path))
+        excluded = load_service_account(account | environ | {"NO_PROXY": "10.0.0.0/8"}, VirtualClock(), str(tmp_path))
+    assert connection.proxy == "http://me:secret@proxy.example:3128"
+    assert connection.description.endswith("through http://...@proxy.example:3128 ($HTTPS_PROXY)")
+    assert (excluded.proxy, " through " in excluded.description) == (None, False)
+
+
+async def test_the_kubeconfigs_proxy_goes_before_the_environments_whatever_no_proxy_says(tmp_path: Path) -> None:
+    more = 'https://127.0.0.1:8001/", proxy-url: "HTTP://proxy:3128"'
+    path = write(tmp_path, HTTPS.replace('https://127.0.0.1:8001/"', more))
+    connection = await load(path, environ={"HTTPS_PROXY": "http://other:1", "NO_PROXY": "*"})
+    assert connection.proxy == "http://proxy:3128"
+
+
+def test_master_goes_through_the_environments_proxy() -> None:
+    assert plain_connection(FAR, {"HTTPS_PROXY": "http://proxy:3128"}).proxy == "http://proxy:3128"
+    assert plain_connection(FAR.upper(), {}).base_url == "https://" + FAR.upper().removeprefix("HTTPS://")
 
 
 async def test_an_exec_plugin_that_takes_long_is_told_by_its_command_at_growing_distances() -> None:
@@ -479,7 +584,12 @@ async def test_an_exec_plugin_whose_token_no_header_can_carry_is_one_line_withou
 
 
 async def test_a_program_that_is_missing_is_told_without_an_error_number(tmp_path: Path) -> None:
-    path = write(tmp_path, GOOD.replace("token: secret-token", "exec: {apiVersion: v1, command: /nope/aws}"))
+    path = write(
+        tmp_path,
+        GOOD.replace(
+            "token: secret-token", "exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: /nope/aws}"
+        ),
+    )
     with pytest.raises(ConfigurationError, match=r"users\.exec /nope/aws: No such file or directory$"):
         await load(path)
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import tracemalloc
+import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -60,6 +61,31 @@ async def recording(
 
 async def sent(recorder: EventRecorder) -> None:
     assert await recorder.flush(3600.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_kept"),
+    [
+        pytest.param("p" * 236, True, id="the longest that is kept"),
+        pytest.param("p" * 237, False, id="one more"),
+        pytest.param("p" * 253, False, id="the longest of all"),
+        pytest.param("system:node", False, id="no DNS name"),
+        pytest.param(f"{'p' * 63}.{'q' * 63}", True, id="labels"),
+    ],
+)
+async def test_an_event_of_a_name_that_cannot_be_lengthened_is_named_by_a_uuid(name: str, is_kept: bool) -> None:
+    """As client-go: the API server refuses names of more than 253 characters, and the Event would be lost."""
+    async with recording(applied) as (recorder, server, _):
+        bound(recorder, pod(name))
+        await sent(recorder)
+        event = json.loads(server.requests[0].body)
+    made = event["metadata"]["name"]
+    assert event["regarding"]["name"] == name
+    if is_kept:
+        assert re.fullmatch(rf"{re.escape(name)}\.[0-9a-f]{{16}}", made)
+        assert len(made) <= 253
+    else:
+        assert str(uuid.UUID(made)) == made
 
 
 async def test_an_event_has_every_field_that_kubectl_shows() -> None:
@@ -155,9 +181,9 @@ async def test_what_went_well_is_told_before_warnings_whose_rate_is_bounded() ->
         bound(recorder, pod("last"))
         flushing = asyncio.create_task(recorder.flush(3600.0))
         assert await clock.next_sleep(within_seconds=1.0) > 0
-        await server.received(8)
-        at_first = [json.loads(request.body)["reason"] for request in server.requests[:8]]
-        assert "Scheduled" in at_first, "of eight that are sent at once, any may arrive first"
+        await server.received(16)
+        at_first = [json.loads(request.body)["reason"] for request in server.requests[:16]]
+        assert "Scheduled" in at_first, "of eight that are sent at once, another may be through before it arrives"
         began, most = clock.monotonic(), 0.0
         while not flushing.done():
             await clock.advance(0.01)

@@ -79,6 +79,15 @@ async def test_a_proxy_that_nobody_listens_at_is_not_blamed_on_the_api_server(as
     assert "no connection to the proxy 127.0.0.1:" in str(line.fields["err"])
 
 
+@pytest.mark.parametrize("ask", ASKS)
+async def test_a_proxy_whose_name_is_unknown_is_not_taken_for_the_api_server(ask: Ask) -> None:
+    proxy = "http://no-such-proxy.invalid:3128"
+    line = await line_after(Connection("http://api.example:6443", "test", FixedCredentials(), proxy=proxy), ask)
+    assert line.fields["cause"] == "proxy"
+    assert "HTTPS_PROXY" in str(line.fields["advice"])
+    assert "the proxy's name cannot be looked up" in str(line.fields["err"])
+
+
 @pytest.mark.parametrize("ask", [pytest.param(get, id="get"), pytest.param(watch, id="watch")])
 async def test_a_proxy_that_does_not_let_us_through_is_named(ask: Ask) -> None:
     async with scripted_server() as proxy:  # which knows no CONNECT

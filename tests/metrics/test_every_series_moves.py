@@ -26,6 +26,7 @@ Page = dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], float]]
 CONSTANT = {
     "kscheduler_build_info": "another version of kscheduler",
     "kubernetes_build_info": "another version of kscheduler",
+    "version_info": "another version of Kubernetes that is followed",
     "kubernetes_feature_enabled": "--feature-gates",
     "process_start_time_seconds": "another process",
     "kscheduler_memory_limit_bytes": "another limit: tests/app/supervision/test_memory_watch.py",
@@ -124,8 +125,10 @@ def test_kubernetes_build_info_names_the_minor_version_whose_rules_are_followed(
     followed = ["1.36"]
     source = build_info_source("0.1.0", lambda: followed[0])
     assert "v1.36.0+kscheduler.0.1.0" in str(labels_of(source, "kubernetes_build_info"))
+    assert "('kube', '1.37', '1.36', '1.36')" in str(labels_of(source, "version_info"))
     followed[0] = "1.37"
     assert "v1.37.0+kscheduler.0.1.0" in str(labels_of(source, "kubernetes_build_info"))
+    assert "('kube', '1.37', '1.37', '1.36')" in str(labels_of(source, "version_info"))
 
 
 def test_a_feature_gate_is_told_by_name_stage_and_value() -> None:

@@ -122,6 +122,7 @@ KUBE_SCHEDULER: dict[str, Declared] = {
         },
         "",
     ),
+    "version_info": ("gauge", {"component", "binary", "emulation", "min_compat"}, ""),
     "go_goroutines": ("gauge", set(), ""),
     "process_cpu_seconds_total": ("counter", set(), ""),
     "process_resident_memory_bytes": ("gauge", set(), ""),

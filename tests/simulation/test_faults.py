@@ -9,7 +9,7 @@ from kscheduler.simulation.apiserver.faults import FaultRequest, Faults, Injecte
 from tests.simulation.cluster_client import Client, pod
 
 PODS = "/api/v1/namespaces/default/pods"
-BINDING = {"target": {"kind": "Node", "name": "n1"}}
+BINDING = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}}
 
 
 async def version(client: Client) -> str:

@@ -67,7 +67,7 @@ async def test_a_selector_turns_changes_into_arrivals_and_departures(client: Cli
 
 async def test_a_field_selector_follows_the_binding_of_a_pod(client: Client) -> None:
     await client.post(PODS, pod("a"))
-    binding = {"target": {"kind": "Node", "name": "n1"}}
+    binding = {"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n1"}}
     waiting = {"resourceVersion": await version(client), "fieldSelector": "spec.nodeName="}
     async with client.watch("/api/v1/pods", **waiting) as events:
         await client.post(f"{PODS}/a/binding", binding)

@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Sequence
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kscheduler.cli.named_config import (
     add_feature_gates,
@@ -14,15 +14,21 @@ from kscheduler.cli.named_config import (
     configuration_reader,
     feature_gates,
     mistakes_in_file,
+    other_versions,
     read_with_extenders,
     with_mistakes_in_file,
 )
 from kscheduler.cli.parser import StoreText
 from kscheduler.cli.refusal import refuse
 from kscheduler.config.errors import ConfigError, shown
+from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import LoadedConfig, dump_default
 from kscheduler.config.types import OWN_SCHEDULER_NAME
 from kscheduler.config.unhonoured import unhonoured
+from kscheduler.upstream.release import VERSION
+
+if TYPE_CHECKING:
+    from kscheduler.loading import Configured
 
 _CHECK = """\
 Read a KubeSchedulerConfiguration as the service would. All mistakes are reported at once, a line for each, with exit
@@ -88,20 +94,39 @@ def _print_policies(names: Sequence[str]) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    try:
-        gates = feature_gates(args)
-    except ConfigError as failure:
-        raise with_mistakes_in_file(failure, args, args.file) from None
-    configured = read_with_extenders(configuration_reader(args, gates), args.file)
-    check_built(configured)
+    """By each version that may be followed, as the API server decides which it is; one that takes it is enough."""
+    versions = [args.emulated_version or VERSION, *other_versions(args, args.file)]
+    sound: list[tuple[FeatureGates, Configured]] = []
+    refused: list[tuple[str, ConfigError]] = []
+    for version in versions:
+        try:
+            sound.append(_read(args, version))
+        except ConfigError as failure:
+            refused.append((version, failure))
+    if not sound:
+        raise refused[0][1]
+    gates, configured = sound[0]
+    for version, reason in refused:
+        print(f"kscheduler: warning: not with Kubernetes {version}: {reason}", file=sys.stderr)
     loaded = configured.config
     doubts = unhonoured(loaded, plugins=configured.registry.names())
     warnings = [*gates.warnings, *(f"{loaded.where}: {warning}" for warning in doubts)]
     warnings += [f"plugin {each.name} ({each.origin}) is enabled in no profile" for each in configured.unused]
     for warning in warnings:
         print(f"kscheduler: warning: {warning}", file=sys.stderr)
-    print(_verdict(loaded, len(warnings)))
+    verdict = _verdict(loaded, len(warnings))
+    print(f"{verdict}, with Kubernetes {gates.version}" if refused else verdict)
     return 0
+
+
+def _read(args: argparse.Namespace, version: str) -> tuple[FeatureGates, "Configured"]:
+    try:
+        gates = feature_gates(args, version)
+    except ConfigError as failure:
+        raise with_mistakes_in_file(failure, args, args.file) from None
+    configured = read_with_extenders(configuration_reader(args, gates), args.file)
+    check_built(configured)
+    return gates, configured
 
 
 def _verdict(loaded: LoadedConfig, warnings: int) -> str:

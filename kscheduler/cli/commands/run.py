@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from kscheduler import __version__
 from kscheduler.aio import event_loop
 from kscheduler.cli.flags import Resolved, add_flags, read_again, resolve
 from kscheduler.cli.log_flags import add_log_flags, configure_logs, size
@@ -51,6 +52,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_flags(parser)
+    parser.add_argument("--version", action="version", version=f"kscheduler {__version__}")
     parser.add_argument(
         "--write-config-to",
         action=StoreText,

@@ -1,9 +1,10 @@
 """Where the API server is, and the credentials to use.
 
-Service accounts and users with a token, a password or a certificate are read here and in `plain_user`; users whose
-credentials come from an exec plugin or a provider such as OIDC are left to kubernetes_asyncio (`plugin_user`), which is
+Service accounts and users with a token, a password or a certificate are read here and in `plain_user`, exec plugins
+are run by `exec_plugin`; users of a provider such as OIDC are left to kubernetes_asyncio (`plugin_user`), which is
 imported for them alone: its import takes twice the CPU of all the rest of a start. The result is a `Connection`: a URL,
-credentials that renew themselves, and TLS contexts that follow their files. Its description never contains a secret.
+credentials that renew themselves, TLS contexts that follow their files, and the proxy on the way, if there is one. Its
+description never contains a secret.
 """
 
 import asyncio
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from multidict import CIMultiDict, MultiMapping
+
 from kscheduler.aio import REAL_CLOCK, Clock
 from kscheduler.api.addresses import is_loopback
 from kscheduler.client.access.credentials import (
@@ -23,8 +26,11 @@ from kscheduler.client.access.credentials import (
     TokenFile,
     ignore_slow_plugin,
 )
-from kscheduler.client.access.kubeconfig import KubeConfig, check_server_url, check_verification, read_kubeconfig
-from kscheduler.client.access.plain_user import credentials_of, tls_files_of
+from kscheduler.client.access.exec_plugin import ExecPlugin
+from kscheduler.client.access.kubeconfig import KubeConfig, read_kubeconfig
+from kscheduler.client.access.kubeconfig_rules import check_verification, kind_of_user, server_url
+from kscheduler.client.access.plain_user import credentials_of, impersonation_of, tls_files_of
+from kscheduler.client.access.proxies import Proxy, environment_proxy
 from kscheduler.client.access.tls import TLSContexts, TLSFiles, TLSPlaces
 from kscheduler.client.errors import ConfigurationError, CredentialsError
 
@@ -33,6 +39,7 @@ _TLS_FIELDS = (
     *("client-certificate", "client-certificate-data"),
 )
 _SENT_IN_CLEAR = ("token", "tokenFile", "password", "exec", "auth-provider")
+_NOBODY: MultiMapping[str] = CIMultiDict[str]()
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
@@ -47,28 +54,39 @@ class Connection:
         contexts: TLSContexts | None = None,
         proxy: str | None = None,
         warnings: tuple[str, ...] = (),
+        impersonation: MultiMapping[str] = _NOBODY,
     ) -> None:
-        """`contexts` is `None` for plain http. The description and the warnings are for logs."""
+        """`contexts` is `None` for plain http. The description and the warnings are for logs.
+
+        `impersonation`: headers that ask to be somebody else, beside those that say who asks.
+        """
         self.base_url = base_url.rstrip("/")
         self.description = description
         self.proxy = proxy
+        """The URL of the proxy on the way, with its password; `None`: the server is reached directly."""
         self.warnings = warnings
         """What an operator should know of its safety: what is not verified, what is not sent."""
         self._credentials = credentials
         self._contexts = contexts
         self._renewing = asyncio.Lock()
+        self._impersonation = impersonation
         self._header = ""
-        self._headers: dict[str, str] = {}
+        self._headers: Mapping[str, str] = impersonation
 
     def __repr__(self) -> str:
         return f"Connection({self.description})"
 
     async def headers(self) -> Mapping[str, str]:
-        """The headers that authenticate a request; the same object until the credentials change."""
+        """The headers that authenticate a request; the same object until the credentials change.
+
+        A name may have several values (`Impersonate-Group`): `items` gives each.
+        """
         header = await self._credentials.authorization()
         if header != self._header:
             self._header = header
-            self._headers = {"Authorization": header} if header else {}
+            headers = CIMultiDict({"Authorization": header} if header else {})
+            headers.extend(self._impersonation)
+            self._headers = headers
         return self._headers
 
     async def refresh(self, rejected: Mapping[str, str]) -> bool:
@@ -93,11 +111,12 @@ def host_of(url: str) -> str:
     return (urlsplit(url).netloc or url).rpartition("@")[2]
 
 
-def plain_connection(url: str) -> Connection:
-    """A server without credentials, such as `kubectl proxy` on http://127.0.0.1:8001."""
-    check_server_url(url, "--master")
+def plain_connection(url: str, environ: Mapping[str, str] = os.environ) -> Connection:
+    """A server without credentials, such as `kubectl proxy` on http://127.0.0.1:8001. Raises `ConfigurationError`."""
+    url = server_url(url, "--master")
     contexts = TLSContexts(TLSFiles()) if url.startswith("https:") else None
-    return Connection(url, url, FixedCredentials(), contexts)
+    proxy = environment_proxy(url, environ)
+    return Connection(url, _through(proxy, url), FixedCredentials(), contexts, proxy.url if proxy else None)
 
 
 async def load_connection(
@@ -120,14 +139,16 @@ async def load_connection(
         if context:
             message = f"--context {context}: --master alone needs no kubeconfig, and so no context; give one of the two"
             raise ConfigurationError(message)
-        return plain_connection(master)
+        return plain_connection(master, environ)
     paths = _kubeconfig_paths(kubeconfig, environ)
     if context and not paths:
         message = f"--context {context}: there is no kubeconfig: no --kubeconfig, no $KUBECONFIG, no ~/.kube/config"
         raise ConfigurationError(message)
     if paths:
         config = read_kubeconfig(paths, context)
-        return await _from_kubeconfig(config, master, allow_exec=allow_exec, clock=clock, say_slow=say_slow)
+        server = server_url(master, "--master") if master else config.server
+        proxy = config.proxy or environment_proxy(server, environ)
+        return await _from_kubeconfig(config, server, proxy, allow_exec=allow_exec, clock=clock, say_slow=say_slow)
     if "KUBERNETES_SERVICE_HOST" in environ:
         return load_service_account(environ, clock)
     message = (
@@ -162,31 +183,39 @@ def _kubeconfig_paths(kubeconfig: str, environ: Mapping[str, str]) -> list[str]:
 
 
 async def _from_kubeconfig(
-    config: KubeConfig, master: str, *, allow_exec: bool, clock: Clock, say_slow: SayPluginIsSlow
+    config: KubeConfig, url: str, proxy: Proxy | None, *, allow_exec: bool, clock: Clock, say_slow: SayPluginIsSlow
 ) -> Connection:
     where = f"kubeconfig {':'.join(config.files)}: context {config.context}"
-    _refuse_what_is_not_supported(config, where, allow_exec=allow_exec)
-    url = master or config.server
-    if master:
-        check_server_url(master, "--master")
-    speaks_tls = url.lower().startswith("https:")
+    if config.user.get("exec") and not allow_exec:
+        message = f"{where}: users.exec runs a program of the kubeconfig's choice; it must be allowed explicitly"
+        raise ConfigurationError(message)
+    if url != config.server:  # as with kubectl's --server: the name belongs to the kubeconfig's own server
+        config.cluster.pop("tls-server-name", None)
+    speaks_tls = url.startswith("https:")
     if speaks_tls:
-        check_verification(config)
-    contexts: TLSContexts | None = None
+        check_verification(config.cluster, config.cluster_name, config.cluster_place)
     credentials: Credentials
-    if "exec" in config.user or "auth-provider" in config.user:
-        from kscheduler.client.access.plugin_user import run_plugin
+    plugin: ExecPlugin | None = None
+    match kind_of_user(config.user):
+        case "exec":
+            credentials = plugin = ExecPlugin(config, url, clock, say_slow)
+            await plugin.begin(where)
+            files = plugin.files
+        case "auth-provider":
+            from kscheduler.client.access.plugin_user import ask_provider
 
-        credentials = plugin = await run_plugin(config, where, clock, say_slow)
-        if speaks_tls:
-            contexts = TLSContexts(plugin.files, clock, _places(config))
-            plugin.give_certificates_to(contexts)
-    else:
-        credentials = credentials_of(config, clock)
-        if speaks_tls:
-            contexts = TLSContexts(tls_files_of(config), clock, _places(config))
+            credentials = provider = await ask_provider(config, where, clock)
+            files = provider.files
+        case "plain":
+            credentials, files = credentials_of(config, clock), tls_files_of(config)
+    contexts = TLSContexts(files, clock, _places(config)) if speaks_tls else None
+    if plugin is not None and contexts is not None:
+        plugin.give_certificates_to(contexts)
     warnings = tuple(_warnings(config, url, speaks_tls=speaks_tls))
-    return Connection(url, f"{url} ({where})", credentials, contexts, config.proxy, warnings)
+    user = config.user.get("as")
+    described = _through(proxy, f"{url} ({where}{f', impersonating {user}' if user else ''})")
+    by = proxy.url if proxy else None
+    return Connection(url, described, credentials, contexts, by, warnings, impersonation_of(config.user))
 
 
 def _warnings(config: KubeConfig, url: str, *, speaks_tls: bool) -> Iterator[str]:
@@ -206,28 +235,22 @@ def _warnings(config: KubeConfig, url: str, *, speaks_tls: bool) -> Iterator[str
         yield f"{url} is plain HTTP: the user's token or password is sent where everybody on the way can read it"
 
 
+def _through(proxy: Proxy | None, described: str) -> str:
+    return described if proxy is None else f"{described} through {proxy.shown} ({proxy.place})"
+
+
 def _places(config: KubeConfig) -> TLSPlaces:
     """The fields that hold authority and client certificate."""
     return TLSPlaces(
         _place(config.cluster, config.cluster_place, "certificate-authority"),
         f"{config.user_place}.exec: the certificate that the plugin returned"
-        if "exec" in config.user and not config.user.get("client-certificate")
+        if kind_of_user(config.user) == "exec"
         else _place(config.user, config.user_place, "client-certificate"),
     )
 
 
 def _place(entry: dict[str, Any], where: str, field: str) -> str:
     return f"{where}.{field}-data" if entry.get(f"{field}-data") else f"{where}.{field}: {entry.get(field, '')}"
-
-
-def _refuse_what_is_not_supported(config: KubeConfig, where: str, *, allow_exec: bool) -> None:
-    if "exec" in config.user and not allow_exec:
-        message = f"{where}: users.exec runs a program of the kubeconfig's choice; it must be allowed explicitly"
-        raise ConfigurationError(message)
-    for field in ("as", "as-uid", "as-groups", "as-user-extra"):
-        if field in config.user:
-            message = f"{where}: users.{field}: impersonation is not supported"
-            raise ConfigurationError(message)
 
 
 def load_service_account(environ: Mapping[str, str], clock: Clock = REAL_CLOCK, folder: str = _ACCOUNT) -> Connection:
@@ -237,10 +260,12 @@ def load_service_account(environ: Mapping[str, str], clock: Clock = REAL_CLOCK, 
         url = _server_of_the_cluster(environ)
         credentials = TokenFile(token, clock)
         contexts = TLSContexts(TLSFiles(authority=_not_empty(authority)), clock)
+        proxy = environment_proxy(url, environ)
     except (ConfigurationError, CredentialsError) as error:
         message = f"in-cluster configuration ({token}, {authority}, $KUBERNETES_SERVICE_HOST): {error}"
         raise ConfigurationError(message) from None
-    return Connection(url, f"{url} (service account of this pod)", credentials, contexts)
+    described = _through(proxy, f"{url} (service account of this pod)")
+    return Connection(url, described, credentials, contexts, proxy.url if proxy else None)
 
 
 def _server_of_the_cluster(environ: Mapping[str, str]) -> str:
@@ -250,8 +275,7 @@ def _server_of_the_cluster(environ: Mapping[str, str]) -> str:
         message = "$KUBERNETES_SERVICE_HOST and $KUBERNETES_SERVICE_PORT must both be set"
         raise ConfigurationError(message)
     url = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
-    check_server_url(url, "$KUBERNETES_SERVICE_HOST, $KUBERNETES_SERVICE_PORT")
-    return url
+    return server_url(url, "$KUBERNETES_SERVICE_HOST, $KUBERNETES_SERVICE_PORT")
 
 
 def _not_empty(path: str) -> str:

@@ -1,7 +1,7 @@
 """The Authorization header, kept up to date.
 
 client-go's rules: a token file is read again each minute less ten seconds of leeway, and at once when the server
-answers 401. Exec plugins and providers are in `plugin_user`.
+answers 401. Exec plugins are in `exec_plugin`, providers in `plugin_user`.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from kscheduler.aio import REAL_CLOCK, Clock
-from kscheduler.client.access.kubeconfig import token_fault
+from kscheduler.client.access.kubeconfig_rules import token_fault
 from kscheduler.client.errors import ConfigurationError, CredentialsError
 
 REREAD_SECONDS = 50.0

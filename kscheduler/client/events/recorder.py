@@ -27,6 +27,7 @@ from kscheduler.aio.tasks import TaskSet
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS, Kind
 from kscheduler.api.meta import KubeObject, Value
+from kscheduler.api.names import event_name
 from kscheduler.client.errors import APIError, ClientError, NetworkError
 from kscheduler.client.events.series import Series, SeriesBook, SeriesKey
 from kscheduler.client.events.work_queue import WorkQueueCounts, WorkQueueStatistics
@@ -213,7 +214,7 @@ class EventRecorder:
             self._dropped += 1
             return
         self._last_nanoseconds = max(int(work.at * 1e9), self._last_nanoseconds + 1)
-        name = f"{work.regarding.name}.{self._last_nanoseconds:x}"
+        name = event_name(work.regarding.name, self._last_nanoseconds)
         series = Series(work.regarding.namespace or "default", name, 1, now, work.at, now, is_recorded=False)
         forgotten = self._book.begin(key, series)
         (self._normal if is_normal else self._others).append(_NewEvent(work, series))

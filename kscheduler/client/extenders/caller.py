@@ -22,6 +22,7 @@ from typing import Final
 
 import aiohttp
 
+from kscheduler.client.access.proxies import proxy_variable
 from kscheduler.client.access.tls import TLSContexts
 from kscheduler.client.errors import ConfigurationError
 from kscheduler.client.extenders.address import DEFAULT_SECONDS, ExtenderAddress
@@ -29,7 +30,6 @@ from kscheduler.client.extenders.forbidden import (
     CheckingResolver,
     ForbiddenTargetError,
     open_checked_socket,
-    unused_proxy,
 )
 from kscheduler.client.failure_text import failure_text
 from kscheduler.client.http.transport import CONNECT_SECONDS, USER_AGENT
@@ -84,8 +84,11 @@ class ExtenderCaller:
         self._is_closed = False
 
     def unused_proxy(self, environ: Mapping[str, str] = os.environ) -> str:
-        """The environment variable with a proxy that is not used for this extender, or empty."""
-        return unused_proxy(self.address.url_prefix, environ)
+        """The environment variable with a proxy that is not used for this extender, or empty.
+
+        An extender is a neighbour, and what is sent to it names all pods and nodes.
+        """
+        return proxy_variable(self.address.url_prefix, environ)
 
     async def call(self, verb: str, body: bytes, may_send: Callable[[], bool] | None = None) -> bytes:
         """The body of the answer. Raises `ExtenderError`. `may_send`: asked once the call has its turn."""

@@ -11,7 +11,7 @@ Anything that is not understood ends the connection, since the start of the next
 Limits: no pipelining, no upgrades, no decompression (it is never requested), no answers to HEAD.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
@@ -69,13 +69,14 @@ class HttpRequest(NamedTuple):
     """Sent over a new connection, to see whether one can be made."""
 
 
-def header_lines(fields: Mapping[str, str]) -> bytes:
+def header_lines(fields: Iterable[tuple[str, str]]) -> bytes:
     """Header fields sent with each request, encoded once. Raises `UnsendableError`, which never shows a value."""
-    for name, value in fields.items():
+    fields = tuple(fields)
+    for name, value in fields:
         if not (value.isascii() and value.isprintable()):
             message = f"the header {name} has characters that cannot be sent"
             raise UnsendableError(message)
-    return "".join(f"{name}: {value}\r\n" for name, value in fields.items()).encode("ascii")
+    return "".join(f"{name}: {value}\r\n" for name, value in fields).encode("ascii")
 
 
 def request_bytes(request: HttpRequest, lines: bytes, prefix: str = "") -> bytes:

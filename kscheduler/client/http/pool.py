@@ -138,7 +138,8 @@ class HTTPPool:
     def _bytes_of(self, request: HttpRequest, identity: Mapping[str, str]) -> bytes:
         if identity is not self._identity:
             try:
-                self._lines = header_lines({"Host": self._host_field, "User-Agent": USER_AGENT, **identity})
+                own = {"Host": self._host_field, "User-Agent": USER_AGENT}
+                self._lines = header_lines((*own.items(), *identity.items()))
             except UnsendableError as error:
                 raise CredentialsError(str(error)) from None
             self._identity = identity

@@ -20,6 +20,8 @@ from typing import Final, Protocol, cast
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from kscheduler.client.errors import ProxyNameError
+
 ADDRESSES_SECONDS: Final = 30.0
 PATIENCE_SECONDS: Final = 2.0
 _AGAIN_SECONDS: Final = 5.0
@@ -124,15 +126,23 @@ class Addresses:
 class RememberingResolver(AbstractResolver):
     """The same for aiohttp."""
 
-    def __init__(self, addresses: Addresses) -> None:
+    def __init__(self, addresses: Addresses, *, is_proxied: bool = False) -> None:
+        """`is_proxied`: what is looked up is a proxy on the way."""
         self._addresses = addresses
+        self._is_proxied = is_proxied
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
         """As aiohttp's. Raises `OSError`."""
         found: list[ResolveResult] = []
-        for entry_family, _, protocol, _, address in await self._addresses.of(host, port):
+        try:
+            entries = await self._addresses.of(host, port)
+        except OSError as error:
+            if self._is_proxied:
+                raise ProxyNameError(error.errno, error.strerror) from error
+            raise
+        for entry_family, _, protocol, _, address in entries:
             if family not in (socket.AF_UNSPEC, entry_family):
                 continue
             found.append(

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import aiohappyeyeballs
 import aiohttp
+from multidict import CIMultiDict
 from yarl import URL
 
 from kscheduler import __version__
@@ -25,15 +26,22 @@ _WATCH_BUFFER_BYTES = 256 * 1024
 
 
 def open_session(
-    max_connections: int, addresses: Addresses | None = None, news: ConnectionNews | None = None
+    max_connections: int,
+    addresses: Addresses | None = None,
+    news: ConnectionNews | None = None,
+    *,
+    is_proxied: bool = False,
 ) -> aiohttp.ClientSession:
-    """A session that reads no environment, keeps no cookies, sends no default headers and decompresses nothing."""
+    """A session that reads no environment, keeps no cookies, sends no default headers and decompresses nothing.
+
+    `is_proxied`: its requests go through a proxy, so that a name that is not found is the proxy's.
+    """
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
             limit=max_connections,
             keepalive_timeout=60.0,
             use_dns_cache=False,  # `Addresses` keeps them
-            resolver=RememberingResolver(addresses or Addresses(news)),
+            resolver=RememberingResolver(addresses or Addresses(news), is_proxied=is_proxied),
             socket_factory=open_socket,
         ),
         auto_decompress=False,
@@ -96,12 +104,13 @@ class AiohttpTransport:
         self._may_write = may_write
         # Requests take turns before they come here (`rest`); a connector that counts again would make those wait whose
         # turn it is behind requests that hang.
-        self._session = open_session(0, addresses, news)
+        self._session = open_session(0, addresses, news, is_proxied=connection.proxy is not None)
 
     async def send(self, request: HttpRequest, identity: Mapping[str, str], timeout_seconds: float) -> Response:
         """Raises `aiohttp.ClientError`, `OSError`, `TimeoutError`, `FencedError`."""
         check_may_leave(request, self._may_write)
-        headers = {"User-Agent": USER_AGENT, "Accept": request.accept, **identity}
+        headers = CIMultiDict({"User-Agent": USER_AGENT, "Accept": request.accept})
+        headers.extend(identity)  # which may have several values for a name
         if request.content_type:
             headers["Content-Type"] = request.content_type
         async with self._session.request(

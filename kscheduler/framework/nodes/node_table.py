@@ -172,8 +172,13 @@ class NodeTable:
         """The name of the row's node, empty for a free row."""
         return self._name_at[row]
 
-    def names(self) -> tuple[str, ...]:
-        """Names by row, empty for free rows: a frozen copy, shared until a node is added or removed."""
+    def names(self, rows: Rows | None = None) -> tuple[str, ...]:
+        """The names of these rows, in their order, as `nodes.names(nodes.rows())`.
+
+        Without `rows` by row, empty for free rows: a frozen copy, shared until a node is added or removed.
+        """
+        if rows is not None:
+            return tuple(map(self._name_at.__getitem__, rows.tolist()))
         if self._names is None:
             self._names = tuple(self._name_at)
         return self._names

@@ -11,7 +11,8 @@ from aiohttp import web
 from kscheduler.simulation.apiserver.negotiation import DISCOVERY_TYPE, wants_aggregated_discovery
 from kscheduler.simulation.apiserver.rendering import encode
 from kscheduler.simulation.kinds.api_errors import Object, method_not_allowed, no_such_path
-from kscheduler.simulation.kinds.resources import ServedKinds, ServedResource
+from kscheduler.simulation.kinds.kind_table import KindTable
+from kscheduler.simulation.kinds.resources import ServedResource
 
 _OPENAPI_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 """Clients request it for kinds that are missing in the documents of version 3. Ours is empty (no bytes, in protobuf),
@@ -82,7 +83,7 @@ def _group(group: str, versions: Iterable[str]) -> Object:
     return {"name": group, "versions": named, "preferredVersion": named[0]}
 
 
-def group_list(kinds: ServedKinds) -> Object:
+def group_list(kinds: KindTable) -> Object:
     """The APIGroupList of all groups but core."""
     groups = [_group(group, versions) for group, versions in kinds.groups().items() if group]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
@@ -93,7 +94,7 @@ def core_versions() -> Object:
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
 
 
-def aggregated(kinds: ServedKinds, *, core: bool) -> Object:
+def aggregated(kinds: KindTable, *, core: bool) -> Object:
     """The APIGroupDiscoveryList of the core group, or of all others."""
     items = []
     for group, by_version in kinds.groups().items():
@@ -131,7 +132,7 @@ def _aggregated_subresource(resource: ServedResource, name: str) -> Object:
     return {"subresource": name, "responseKind": _SUBRESOURCE_KINDS.get(name, subresource_kind), "verbs": verbs}
 
 
-def _group_documents(kinds: ServedKinds) -> dict[str, Callable[[], Object]]:
+def _group_documents(kinds: KindTable) -> dict[str, Callable[[], Object]]:
     documents: dict[str, Callable[[], Object]] = {
         "/api": core_versions,
         "/apis": partial(group_list, kinds),
@@ -153,17 +154,23 @@ def _api_group(group: str, versions: tuple[str, ...]) -> Object:
 class Discovery:
     """Answers paths that are not about objects. `openapi_document` makes the document of a path below /openapi/v3."""
 
-    def __init__(self, kinds: ServedKinds, openapi_document: Callable[[str], Object | None]) -> None:
+    def __init__(self, kinds: KindTable, openapi_document: Callable[[str], Object | None]) -> None:
         self._kinds = kinds
-        self._documents = _group_documents(kinds)
         self._openapi = openapi_document
+        self._make_documents()
+
+    def _make_documents(self) -> None:
+        self._generation = self._kinds.generation
+        self._documents = _group_documents(self._kinds)
         self._encoded = cache(self._encode_document)
 
     def answer(self, request: web.BaseRequest) -> web.Response:
         """The document of this path. Raises 404 or 405."""
         path = request.path.rstrip("/") or "/"
+        if self._generation != self._kinds.generation:
+            self._make_documents()
         if request.method not in {"GET", "HEAD"}:
-            raise no_such_path() if request.method == "POST" else method_not_allowed()
+            raise method_not_allowed() if self._is_document(path) else no_such_path()
         if path in _HEALTH or path.rpartition("/")[0] in _HEALTH:
             return web.Response(text="ok")
         if path in {"/api", "/apis"} and wants_aggregated_discovery(request.headers.get("Accept", "")):
@@ -173,6 +180,10 @@ class Discovery:
             return web.Response(headers={"Content-Type": _OPENAPI_V2})
         body = self._encoded(path)
         return web.Response(body=body, content_type="application/json")
+
+    def _is_document(self, path: str) -> bool:
+        known = path == "/" or path in self._documents or path.startswith("/openapi/")
+        return known or path in _HEALTH or path.rpartition("/")[0] in _HEALTH
 
     def _encode_document(self, path: str) -> bytes:
         if path == "/":

@@ -7,7 +7,9 @@ a 500 that names the request.
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from aiohttp import web
 
@@ -19,15 +21,24 @@ from kscheduler.simulation.apiserver.listing import list_page
 from kscheduler.simulation.apiserver.negotiation import AnswerForm, form_of
 from kscheduler.simulation.apiserver.rendering import encode, render_object, render_page
 from kscheduler.simulation.apiserver.watch_handler import Watches
-from kscheduler.simulation.kinds.api_errors import ApiError, Object, bad_request, method_not_allowed
-from kscheduler.simulation.kinds.request_path import ResourcePath, parse_path
-from kscheduler.simulation.kinds.resources import PODS, USUAL, ServedKinds
+from kscheduler.simulation.kinds.api_errors import (
+    ApiError,
+    Object,
+    bad_request,
+    method_not_allowed,
+    no_such_path,
+    unsupported_media_type,
+)
+from kscheduler.simulation.kinds.request_path import ResourcePath, parse_path, parse_with
+from kscheduler.simulation.kinds.resources import JOBS, PODS, USUAL, ServedKinds, ServedResource
 from kscheduler.simulation.kinds.selectors import parse_selection
 from kscheduler.simulation.objects import subresources
 from kscheduler.simulation.objects.access import reviews as access_reviews
 from kscheduler.simulation.objects.access import roles as access
+from kscheduler.simulation.objects.deletion import DeleteOptions
 from kscheduler.simulation.objects.registry import ObjectRegistry, WriteOptions
 from kscheduler.simulation.objects.store import Record
+from kscheduler.simulation.rules.warnings import DEPRECATED, ORPHANED_PODS, warnings_of
 from kscheduler.simulation.typed.decoding import json_type
 
 _log = logging.getLogger(__name__)
@@ -35,6 +46,8 @@ _RETURNS_DELETED = frozenset(
     {"pods", "namespaces", "services", "serviceaccounts", "persistentvolumeclaims", "persistentvolumes"}
 )
 """Kinds whose DELETE answers with the object; other kinds answer with a Status."""
+_KEEPS_DEPENDENTS = frozenset({"jobs.batch", "replicationcontrollers"})
+"""Kinds whose DELETE leaves their pods, unless it says what becomes of them, as kubectl does."""
 
 
 def respond(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
@@ -69,8 +82,20 @@ class Handlers:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request; errors become Status objects here."""
+        path = self._path_of(request.path)
+        warning = DEPRECATED.get(path.resource.key) if path is not None else None
+        response = await self._answered(request, path)
+        if warning and response.status not in {405, 415} and not response.prepared:
+            _warned(response, (warning,))
+        return response
+
+    def _path_of(self, path: str) -> ResourcePath | None:
+        parsed = parse_path(path)
+        return parsed if parsed is not None else parse_with(path, self._registry.kinds.at)
+
+    async def _answered(self, request: web.BaseRequest, path: ResourcePath | None) -> web.StreamResponse:
         try:
-            return await self._route(request)
+            return await self._route(request, path)
         except ApiError as error:
             return respond_error(error)
         except Exception as error:  # noqa: BLE001 - the HTTP boundary: a bug becomes a 500 that names the request
@@ -78,11 +103,17 @@ class Handlers:
             message = f"Internal error occurred: {type(error).__name__}: {error}"
             return respond_error(ApiError(500, "InternalError", message))
 
-    async def _route(self, request: web.BaseRequest) -> web.StreamResponse:
-        path = parse_path(request.path)
-        if path is None or path.resource.key not in self._served:
+    async def _route(self, request: web.BaseRequest, path: ResourcePath | None) -> web.StreamResponse:
+        if path is None or not (path.resource.is_custom or path.resource.key in self._served):
             return self._discovery.answer(request)
+        if path.is_watch:
+            if request.method not in {"GET", "HEAD"} or "watch" not in path.resource.verbs:
+                raise method_not_allowed()
+            return await self._watch(request, path)
         verb = self._verb(request.method, path)
+        if path.subresource != "log":
+            is_list = not path.name and request.method == "GET"
+            form_of(request.headers.get("Accept", ""), of_list=is_list)  # before anything is done
         if "Impersonate-User" in request.headers:
             self._authorize(request, path)
         return await verb(request, path)
@@ -94,14 +125,24 @@ class Handlers:
             raise access.refusal(user, requested)
 
     def _verb(self, method: str, path: ResourcePath) -> "Verb":
+        resource = path.resource
         if path.subresource in _SPECIAL:
             verbs = _SPECIAL[path.subresource]
+        elif path.subresource:
+            verbs = _ON_PART
         elif path.name:
             verbs = _ON_OBJECT
         else:
             verbs = _ON_COLLECTION
+        if resource.verbs == ("create",) and path.name:
+            raise no_such_path()
         found = verbs.get(method)
-        if found is None or (path.resource.verbs == ("create",) and method != "POST"):
+        # A namespaced object is written in its namespace; some kinds are deleted one by one.
+        is_elsewhere = resource.namespaced and not path.namespace and method != "GET"
+        is_singly = method == "DELETE" and "deletecollection" not in resource.verbs
+        if found is None or (not path.name and (is_elsewhere or is_singly)):
+            raise method_not_allowed()
+        if resource.verbs == ("create",) and method != "POST":
             raise method_not_allowed()
         return partial(found, self)
 
@@ -127,15 +168,17 @@ class Handlers:
     async def _create(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
         body = await self._typed_body(request, path)
         if path.resource.key == "bindings":
+            field_validation.check_kind(path.resource, body)
+            field_validation.check_body(path.resource, body, {})
             name = (body.get("metadata") or {}).get("name", "")
+            field_validation.check_sent(field_validation.BINDING, body, path.namespace, name)
             return self._bound(request, path, name, body)
-        if path.resource.namespaced and not path.namespace:
-            raise method_not_allowed()
-        if path.resource.kind in access_reviews.REVIEWS:
+        if path.resource.verbs == ("create",) and path.resource.kind in access_reviews.REVIEWS:
             return self._review(request, path, body)
         warnings = field_validation.check_body(path.resource, body, request.query)
         options = write_options(request.query)
         record = self._registry.create(path.resource, path.namespace, body, options)
+        warnings += warnings_of(path.resource, None, record.value)
         return self._object(request, path, record, 201, warnings)
 
     def _review(self, request: web.BaseRequest, path: ResourcePath, body: Object) -> web.Response:
@@ -147,35 +190,59 @@ class Handlers:
         return _warned(respond(encode(answer), 201), warnings)
 
     async def _create_token(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
+        requested = await self._sent_body(request, field_validation.TOKEN)
         self._registry.get(path.resource, path.namespace, path.name)
-        requested = bodies.decode_object(await bodies.read(request), request.headers.get("Content-Type", ""))
         answer = access_reviews.token_request(path.namespace, path.name, requested, self._registry.now())
         return respond(encode(answer), 201)
 
     async def _update(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
         body = await self._typed_body(request, path)
         warnings = field_validation.check_body(path.resource, body, request.query)
+        field_validation.check_named(body, path.name)
         options = write_options(request.query)
+        old = self._registry.get(path.resource, path.namespace, path.name)
         arguments = (path.resource, path.namespace, path.name, body, options, path.subresource)
-        return self._object(request, path, self._registry.update(*arguments), 200, warnings)
+        record = self._registry.update(*arguments)
+        if not path.subresource:
+            warnings += warnings_of(path.resource, old.value, record.value)
+        return self._object(request, path, record, 200, warnings)
 
     async def _patch(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
         patch = patching.read_patch(await bodies.read(request), request.headers.get("Content-Type", ""))
+        if path.resource.is_custom and patch.type == bodies.STRATEGIC_PATCH:
+            raise unsupported_media_type("", (bodies.JSON_PATCH, bodies.MERGE_PATCH, bodies.APPLY_PATCH))
+        old = self._registry.store.get(path.resource.collection, path.namespace, path.name)
         outcome = patching.patch_object(self._registry, path, patch, write_options(request.query), request.query)
-        return self._object(request, path, outcome.record, 201 if outcome.created else 200, outcome.warnings)
+        warnings = outcome.warnings
+        if not path.subresource:
+            warnings += warnings_of(path.resource, old.value if old else None, outcome.record.value)
+        return self._object(request, path, outcome.record, 201 if outcome.created else 200, warnings)
 
     async def _delete(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
         body = bodies.decode_object(await bodies.read(request), request.headers.get("Content-Type", ""))
-        options = subresources.delete_options(body, request.query)
-        record = self._registry.deletion.delete(path.resource, path.namespace, path.name, options)
+        options, warnings = self._delete_options(path.resource, body, request.query)
+        try:
+            record = self._registry.deletion.delete(path.resource, path.namespace, path.name, options)
+        except ApiError as error:
+            return _warned(respond_error(error), warnings)
         is_gone = self._registry.store.get(path.resource.collection, path.namespace, path.name) is None
         if is_gone and not options.dry_run and path.resource.key not in _RETURNS_DELETED:
-            return respond(encode(_deleted_status(path, record)))
-        return self._object(request, path, record)
+            return _warned(respond(encode(_deleted_status(path, record))), warnings)
+        return self._object(request, path, record, 200, warnings)
+
+    def _delete_options(
+        self, resource: ServedResource, body: Object, query: Mapping[str, str]
+    ) -> tuple[DeleteOptions, tuple[str, ...]]:
+        """The options of a DELETE, and a warning where the kind's own rule keeps what the object has made."""
+        options = subresources.delete_options(body, query)
+        asked = body or query
+        if resource.key not in _KEEPS_DEPENDENTS or "propagationPolicy" in asked or "orphanDependents" in asked:
+            return options, ()
+        return replace(options, propagation="Orphan"), (ORPHANED_PODS,) if resource is JOBS else ()
 
     async def _delete_collection(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
         body = bodies.decode_object(await bodies.read(request), request.headers.get("Content-Type", ""))
-        options = subresources.delete_options(body, request.query)
+        options, warnings = self._delete_options(path.resource, body, request.query)
         selection = parse_selection(request.query, path.resource, path.namespace)
         page = list_page(self._registry.store, path.resource, selection, {})
         for record in page.records:
@@ -183,10 +250,11 @@ class Handlers:
             namespace, name = metadata.get("namespace", ""), metadata["name"]
             if self._registry.store.get(path.resource.collection, namespace, name) is not None:
                 self._registry.deletion.delete(path.resource, namespace, name, options)
-        return respond(render_page(path.resource, page, AnswerForm.PLAIN, self._registry.now()))
+        return _warned(respond(render_page(path.resource, page, AnswerForm.PLAIN, self._registry.now())), warnings)
 
     async def _bind(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
-        body = bodies.decode_object(await bodies.read(request), request.headers.get("Content-Type", ""))
+        body = await self._sent_body(request, field_validation.BINDING)
+        field_validation.check_sent(field_validation.BINDING, body, path.namespace, path.name)
         return self._bound(request, path, path.name, body)
 
     def _bound(self, request: web.BaseRequest, path: ResourcePath, name: str, body: Object) -> web.Response:
@@ -194,7 +262,8 @@ class Handlers:
         return respond(encode(subresources.bind(self._registry, path.namespace, name, body, options)), 201)
 
     async def _evict(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
-        body = bodies.decode_object(await bodies.read(request), request.headers.get("Content-Type", ""))
+        body = await self._sent_body(request, field_validation.EVICTION)
+        field_validation.check_sent(field_validation.EVICTION, body, path.namespace, path.name)
         dry_run = write_options(request.query).dry_run
         answer = subresources.evict(self._registry, path.namespace, path.name, body, dry_run=dry_run)
         return respond(encode(answer), 201)
@@ -210,12 +279,14 @@ class Handlers:
         return respond(encode(subresources.scale_of(record.value)))
 
     async def _put_scale(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
-        record = self._registry.get(path.resource, path.namespace, path.name)
         if request.method == "PATCH":
             patch = patching.read_patch(await bodies.read(request), request.headers.get("Content-Type", ""))
+            record = self._registry.get(path.resource, path.namespace, path.name)
             scale = patching.merged(subresources.scale_of(record.value), patch, {})
         else:
-            scale = bodies.decode_object(await bodies.read(request), request.headers.get("Content-Type", ""))
+            scale = await self._sent_body(request, field_validation.SCALE)
+            field_validation.check_sent(field_validation.SCALE, scale, path.namespace, path.name)
+            record = self._registry.get(path.resource, path.namespace, path.name)
         options = write_options(request.query)
         written = subresources.set_scale(self._registry, path.resource, record, scale, options)
         return respond(encode(subresources.scale_of(written.value)))
@@ -235,16 +306,24 @@ class Handlers:
 
     async def _typed_body(self, request: web.BaseRequest, path: ResourcePath) -> Object:
         """The object in the body, of the path's kind. Raises 400, 413 or 415."""
-        body, content_type = await bodies.read(request), request.headers.get("Content-Type", "")
-        value = bodies.decode(body, content_type) if body else {}
-        if not isinstance(value, dict):
-            raise field_validation.unrecognized(path.resource, body, json_type(value))
+        value = await self._sent_body(request, path.resource)
         if path.resource.key != "bindings":
             field_validation.check_kind(path.resource, value)
         return value
 
+    async def _sent_body(self, request: web.BaseRequest, kind: ServedResource) -> Object:
+        """The object in the body, which is named by `kind` where it is none. Raises 400, 413 or 415."""
+        body, content_type = await bodies.read(request), request.headers.get("Content-Type", "")
+        value = bodies.decode(body, content_type) if body else None
+        if not isinstance(value, dict):
+            raise field_validation.unrecognized(kind, body, json_type(value))
+        return value
 
-def _warned(response: web.Response, warnings: tuple[str, ...]) -> web.Response:
+
+_R = TypeVar("_R", bound=web.StreamResponse)
+
+
+def _warned(response: _R, warnings: tuple[str, ...]) -> _R:
     for warning in warnings:
         escaped = warning.replace("\\", r"\\").replace('"', r"\"")
         response.headers.add("Warning", f'299 - "{escaped}"')
@@ -286,7 +365,9 @@ _ON_OBJECT = {
     "PATCH": Handlers._patch,
     "DELETE": Handlers._delete,
 }
+_ON_PART = {name: _ON_OBJECT[name] for name in ("GET", "PUT", "PATCH")}
 _SPECIAL = {
+    "finalize": {"PUT": Handlers._update},
     "binding": {"POST": Handlers._bind},
     "eviction": {"POST": Handlers._evict},
     "log": {"GET": Handlers._get_log},

@@ -25,19 +25,25 @@ _FORMS = {
     "PartialObjectMetadataList": AnswerForm.METADATA,
     "": AnswerForm.PLAIN,
 }
-_PLAIN_TYPES = frozenset({"", "*/*", "application/*", "application/json"})
+_PLAIN_TYPES = frozenset({"", "*/*", "application/json"})
+_SERVED = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
+"""What a real server names; this one answers in JSON, which every client of it reads."""
 
 
-def form_of(accept: str) -> AnswerForm:
-    """The first acceptable form. Raises 406 if the client does not accept JSON."""
+def form_of(accept: str, *, of_list: bool = False) -> AnswerForm:
+    """The first acceptable form. Raises 406 if the client does not accept JSON, in the words for lists or objects."""
     if accept in _PLAIN_TYPES:
         return AnswerForm.PLAIN
-    for media_type, parameters in _clauses(accept):
+    clauses = _clauses(accept)
+    for media_type, parameters in clauses:
         form = _FORMS.get(parameters.get("as", ""))
         if media_type in _PLAIN_TYPES and form is not None and parameters.get("v", "v1") == "v1":
             return form
-    message = "only the following media types are accepted: application/json"
-    raise ApiError(406, "NotAcceptable", message)
+    if any(media_type in _PLAIN_TYPES for media_type, _ in clauses):
+        raise ApiError(406, "NotAcceptable", f"only the following media types are accepted: {', '.join(_SERVED)}")
+    streams = [f"{kind};stream=watch" for kind in _SERVED if kind != "application/yaml"] if of_list else []
+    available = ", ".join([*_SERVED, *streams])
+    raise ApiError(406, "NotAcceptable", f"406: Not Acceptable\n\nAvailable representations: {available}")
 
 
 def wants_aggregated_discovery(accept: str) -> bool:

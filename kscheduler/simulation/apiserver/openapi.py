@@ -8,7 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from kscheduler.simulation.kinds.api_errors import Object
-from kscheduler.simulation.kinds.resources import ServedKinds, ServedResource
+from kscheduler.simulation.kinds.kind_table import KindTable
+from kscheduler.simulation.kinds.resources import ServedResource
 from kscheduler.simulation.typed import api_types
 from kscheduler.simulation.typed.api_types import ApiField, ApiType, JsonForm, type_of_resource
 
@@ -92,6 +93,8 @@ class _Document:
             return name
         schema: Object = {"type": "object"}
         self.schemas[name] = schema
+        if struct.form is JsonForm.ANY:
+            schema["x-kubernetes-preserve-unknown-fields"] = True
         if struct.key in descriptions():
             schema["description"] = descriptions()[struct.key]
         schema["properties"] = {
@@ -167,19 +170,24 @@ def _operation(resource: ServedResource, method: str, action: str) -> Object:
             for name in _WRITE_PARAMETERS
         ]
     if method == "patch":
-        content: Object = {name: {"schema": {"type": "object"}} for name in _PATCH_TYPES}
+        # Of objects that are stored as they are nothing is known that a strategic patch could be made from.
+        types = (name for name in _PATCH_TYPES if not (resource.is_plain and "strategic" in name))
+        content: Object = {name: {"schema": {"type": "object"}} for name in types}
         operation["requestBody"] = {"content": content, "required": True}
     return operation
 
 
-def document(kinds: ServedKinds, path: str) -> Object | None:
+def document(kinds: KindTable, path: str) -> Object | None:
     """The index, or the document of a path below /openapi/v3; None for any other path."""
     prefixes = {
         f"apis/{group}/{version}" if group else f"api/{version}": resources
         for (group, version), resources in kinds.group_versions().items()
     }
     if path == "/openapi/v3":
-        index = {prefix: {"serverRelativeURL": f"/openapi/v3/{prefix}?hash=embedded"} for prefix in prefixes}
+        index = {
+            prefix: {"serverRelativeURL": f"/openapi/v3/{prefix}?hash=embedded{kinds.generation}"}
+            for prefix in prefixes
+        }
         return {"paths": index}
     resources = prefixes.get(path.removeprefix("/openapi/v3/"))
     if resources is None:

@@ -68,6 +68,7 @@ class EmbeddedAPIServer:
         """
         self.store = ObjectStore(history_limit)
         self.registry = ObjectRegistry(self.store, now, random.Random(seed), kinds)
+        self.registry.has_comparisons = kinds.has_comparisons
         self.faults = Faults(seed or 0)
         self.watches = Watches(self.registry, self.faults, bookmark_seconds)
         self.faults.drop_watches = self.watches.streams.drop
@@ -75,7 +76,10 @@ class EmbeddedAPIServer:
         self.faults.resume_watches = self.watches.streams.resume
         self.faults.expire_history = self.store.compact
         self._handlers = Handlers(
-            self.registry, self.watches, Discovery(kinds, partial(openapi.document, kinds)), kinds
+            self.registry,
+            self.watches,
+            Discovery(self.registry.kinds, partial(openapi.document, self.registry.kinds)),
+            kinds,
         )
         self._proxy = ServiceProxy(self.store)
         self._gate = FaultGate(self.faults, self._handle)

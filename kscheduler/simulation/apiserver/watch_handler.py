@@ -87,7 +87,7 @@ class Watches:
         return self._registry.now()
 
     def _cache(self, watch: WatchRequest) -> LineCache:
-        key = watch.resource.key
+        key = f"{watch.resource.group_version}/{watch.resource.plural}"
         if key not in self._caches:
             self._caches[key] = LineCache(event_views.view_of(watch.resource))
         return self._caches[key]

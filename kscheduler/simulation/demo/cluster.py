@@ -18,6 +18,7 @@ from kscheduler.simulation.apiserver.server import EmbeddedAPIServer
 from kscheduler.simulation.controllers import catalogue
 from kscheduler.simulation.controllers.devices.driver import DRIVER, HollowDeviceDriver, device_class
 from kscheduler.simulation.controllers.engine.loop import running_controllers
+from kscheduler.simulation.controllers.upkeep.node_lifecycle import NodeLifecycleController
 from kscheduler.simulation.demo import workload
 from kscheduler.simulation.demo.processes import command_of, first_cause
 from kscheduler.simulation.demo.scheduler_process import scheduler_process
@@ -175,6 +176,8 @@ async def embedded_cluster(options: ClusterOptions) -> AsyncIterator[EmbeddedAPI
         server.registry.create(PRIORITY_CLASSES, "", priority_class)
     for node in workload.nodes(options.nodes, seed=options.seed):
         server.registry.create(NODES, "", node)
+    # The nodes above have been ready for long; those that come from now on begin with a taint.
+    server.registry.taints_new_nodes = NodeLifecycleController.name in catalogue.chosen(options.controllers)
     controllers = catalogue.make(options.controllers)
     if controllers:
         server.registry.create(STORAGE_CLASSES, "", _STANDARD_CLASS)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal
 
-from kscheduler.api.well_known import HOSTNAME, REGION, ZONE
+from kscheduler.api.well_known import ARCH, BETA_ARCH, BETA_OS, HOSTNAME, OS, REGION, ZONE
 from kscheduler.config.types import OWN_SCHEDULER_NAME
 from kscheduler.upstream.release import RELEASE
 
@@ -25,7 +25,6 @@ Intent = Literal["bound", "never", "rule"]
 INTENT = "simulation.kscheduler.io/intent"
 """Annotation of generated pods; its value is an `Intent`."""
 GPU = "nvidia.com/gpu"
-ARCH = "kubernetes.io/arch"
 
 _RUN_SECONDS = "simulation.kscheduler.io/run-seconds"
 _SMALLEST_WITH_HOPELESS = 20
@@ -77,8 +76,10 @@ def _node(name: str, index: int, zone: str, rng: Random) -> Object:
     shape = PATTERN[index % len(PATTERN)]
     labels = {
         HOSTNAME: name,
-        "kubernetes.io/os": "linux",
+        OS: "linux",
         ARCH: shape.arch,
+        BETA_OS: "linux",
+        BETA_ARCH: shape.arch,
         "node.kubernetes.io/instance-type": shape.instance_type,
         REGION: "region-1",
         ZONE: zone,

@@ -5,7 +5,7 @@ a collection (`stored_as`), as Events do. Kinds of later releases (`LATER`) are 
 is told to be like one, if their gate is on: `served_kinds`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -39,6 +39,12 @@ class ServedResource:
     """The first release that serves it, if it is later than the followed one: `1.37`."""
     gate: str = ""
     """The feature gate that it needs."""
+    is_plain: bool = False
+    """Whether its objects are stored as they are, without types, defaults and rules: no scheduling rule reads them."""
+    is_custom: bool = False
+    """Whether a CustomResourceDefinition has defined it."""
+    has_versions: bool = False
+    """Whether other versions of the kind are served from the same collection."""
 
     @property
     def group_version(self) -> str:
@@ -93,7 +99,14 @@ _CORE = (
     _namespaced("v1", "endpoints", "Endpoints", short_names=("ep",)),
     _namespaced("v1", "events", "Event", short_names=("ev",)),
     _namespaced("v1", "limitranges", "LimitRange", short_names=("limits",)),
-    _cluster("v1", "namespaces", "Namespace", short_names=("ns",), subresources=("finalize", "status")),
+    _cluster(
+        "v1",
+        "namespaces",
+        "Namespace",
+        short_names=("ns",),
+        subresources=("finalize", "status"),
+        verbs=tuple(verb for verb in ALL_VERBS if verb != "deletecollection"),
+    ),
     _cluster("v1", "nodes", "Node", short_names=("no",), subresources=_STATUS),
     _namespaced("v1", "persistentvolumeclaims", "PersistentVolumeClaim", short_names=("pvc",), subresources=_STATUS),
     _cluster("v1", "persistentvolumes", "PersistentVolume", short_names=("pv",), subresources=_STATUS),
@@ -120,6 +133,7 @@ _WORKLOADS = (
         short_names=("hpa",),
         categories=_ALL,
         subresources=_STATUS,
+        has_versions=True,
     ),
     _workload("batch/v1", "cronjobs", "CronJob", "cj", scaled=False),
     _workload("batch/v1", "jobs", "Job", scaled=False),
@@ -216,6 +230,42 @@ _MORE = (
 )
 """Stored and shown only, except that a pod gets its RuntimeClass's overhead."""
 
+_PLAIN = {"has_generation": True, "is_plain": True}
+_ADMISSION = "admissionregistration.k8s.io/v1"
+_EXTENSIONS = {"categories": ("api-extensions",), **_PLAIN}
+_STORED = (
+    _namespaced("v1", "podtemplates", "PodTemplate", **_PLAIN),
+    _cluster(
+        "apiextensions.k8s.io/v1",
+        "customresourcedefinitions",
+        "CustomResourceDefinition",
+        short_names=("crd", "crds"),
+        subresources=_STATUS,
+        **_EXTENSIONS,
+    ),
+    _cluster("apiregistration.k8s.io/v1", "apiservices", "APIService", subresources=_STATUS, **_EXTENSIONS),
+    _cluster(_ADMISSION, "mutatingadmissionpolicies", "MutatingAdmissionPolicy", **_EXTENSIONS),
+    _cluster(_ADMISSION, "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", **_EXTENSIONS),
+    _cluster(
+        _ADMISSION, "validatingadmissionpolicies", "ValidatingAdmissionPolicy", subresources=_STATUS, **_EXTENSIONS
+    ),
+    _cluster(_ADMISSION, "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", **_EXTENSIONS),
+    _cluster(
+        "storage.k8s.io/v1", "volumeattributesclasses", "VolumeAttributesClass", short_names=("vac",), is_plain=True
+    ),
+    _cluster(
+        "certificates.k8s.io/v1",
+        "certificatesigningrequests",
+        "CertificateSigningRequest",
+        short_names=("csr",),
+        subresources=("approval", "status"),
+        is_plain=True,
+    ),
+    _cluster("networking.k8s.io/v1", "ipaddresses", "IPAddress", short_names=("ip",), is_plain=True),
+    _cluster("networking.k8s.io/v1", "servicecidrs", "ServiceCIDR", subresources=_STATUS, is_plain=True),
+)
+"""Kinds that no scheduling rule reads and that published manifests have: taken, stored and shown as they are."""
+
 _GROUPS = {"since": "1.37", "gate": "GenericWorkload"}
 
 LATER = (
@@ -241,14 +291,30 @@ LATER = (
 )
 """Kinds that later releases serve."""
 
-RESOURCES = (*_CORE, *_WORKLOADS, *_POLICIES, *_STORAGE, *_DEVICES, *_ACCESS, *_REVIEWS, *_NETWORK, *_MORE)
+OTHER_VERSIONS = (
+    _namespaced(
+        "autoscaling/v1",
+        "horizontalpodautoscalers",
+        "HorizontalPodAutoscaler",
+        short_names=("hpa",),
+        categories=_ALL,
+        subresources=_STATUS,
+        is_plain=True,
+        has_versions=True,
+    ),
+)
+"""Versions that are served beside the preferred one, from the same collection."""
+
+RESOURCES = (*_CORE, *_WORKLOADS, *_POLICIES, *_STORAGE, *_DEVICES, *_ACCESS, *_REVIEWS, *_NETWORK, *_MORE, *_STORED)
 """The kinds that are always served, in the order of discovery."""
 
-KNOWN = (*RESOURCES, *LATER)
-BY_KEY = MappingProxyType({resource.key: resource for resource in KNOWN})
+KNOWN = (*RESOURCES, *OTHER_VERSIONS, *LATER)
+BY_KEY = MappingProxyType({resource.key: resource for resource in reversed(KNOWN)})
+"""The first version of each kind."""
 BY_GROUP_KIND = MappingProxyType({(resource.group_version, resource.kind): resource for resource in KNOWN})
 BY_PATH = MappingProxyType({(r.group, r.version, r.plural): r for r in KNOWN})
 
+CUSTOM_RESOURCE_DEFINITIONS = BY_KEY["customresourcedefinitions.apiextensions.k8s.io"]
 CLAIMS = BY_KEY["persistentvolumeclaims"]
 CONTROLLER_REVISIONS = BY_KEY["controllerrevisions.apps"]
 CRON_JOBS = BY_KEY["cronjobs.batch"]
@@ -268,7 +334,7 @@ NAMESPACES = BY_KEY["namespaces"]
 EVENTS = BY_KEY["events"]
 BUDGETS = BY_KEY["poddisruptionbudgets.policy"]
 CONFIG_MAPS = BY_KEY["configmaps"]
-SERVICE_ACCOUNTS = BY_KEY["serviceaccounts"]
+SERVICES = BY_KEY["services"]
 RUNTIME_CLASSES = BY_KEY["runtimeclasses.node.k8s.io"]
 PRIORITY_CLASSES = BY_KEY["priorityclasses.scheduling.k8s.io"]
 DEVICE_CLASSES = BY_KEY["deviceclasses.resource.k8s.io"]
@@ -286,21 +352,33 @@ class ServedKinds:
 
     release: str = RELEASE
     """`gitVersion` of /version."""
-    resources: tuple[ServedResource, ...] = RESOURCES
+    resources: tuple[ServedResource, ...] = (*RESOURCES, *OTHER_VERSIONS)
+    has_comparisons: bool = False
+    """Whether tolerations may compare numbers (`Gt`, `Lt`): TaintTolerationComparisonOperators, off by default."""
 
     def group_versions(self) -> dict[tuple[str, str], list[ServedResource]]:
         """Resources by (group, version), core first, in table order."""
-        grouped: dict[tuple[str, str], list[ServedResource]] = {}
-        for resource in self.resources:
-            grouped.setdefault((resource.group, resource.version), []).append(resource)
-        return grouped
+        return by_group_version(self.resources)
 
     def groups(self) -> dict[str, dict[str, list[ServedResource]]]:
         """Resources by group and version; the first version of a group is the preferred one."""
-        grouped: dict[str, dict[str, list[ServedResource]]] = {}
-        for (group, version), resources in self.group_versions().items():
-            grouped.setdefault(group, {})[version] = resources
-        return grouped
+        return by_group(self.resources)
+
+
+def by_group_version(resources: Iterable[ServedResource]) -> dict[tuple[str, str], list[ServedResource]]:
+    """Resources by (group, version), in their order."""
+    grouped: dict[tuple[str, str], list[ServedResource]] = {}
+    for resource in resources:
+        grouped.setdefault((resource.group, resource.version), []).append(resource)
+    return grouped
+
+
+def by_group(resources: Iterable[ServedResource]) -> dict[str, dict[str, list[ServedResource]]]:
+    """Resources by group and version, in their order."""
+    grouped: dict[str, dict[str, list[ServedResource]]] = {}
+    for (group, version), listed in by_group_version(resources).items():
+        grouped.setdefault(group, {})[version] = listed
+    return grouped
 
 
 USUAL = ServedKinds()
@@ -312,7 +390,7 @@ def served_kinds(version: str, is_enabled: Callable[[str], bool]) -> ServedKinds
     number = _as_numbers(version)
     later = tuple(r for r in LATER if _as_numbers(r.since) <= number and (not r.gate or is_enabled(r.gate)))
     release = RELEASE if version == VERSION else f"v{version}.0"
-    return ServedKinds(release, (*RESOURCES, *later))
+    return ServedKinds(release, (*RESOURCES, *OTHER_VERSIONS, *later), is_enabled("TaintTolerationComparisonOperators"))
 
 
 def _as_numbers(version: str) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ The namespace must exist and not be terminating; a pod's priority comes from its
 RuntimeClass, and the service account that it names must exist.
 """
 
+from kscheduler.api.well_known import NOT_READY
 from kscheduler.simulation.kinds.api_errors import Object, forbidden, not_found
 from kscheduler.simulation.kinds.resources import (
     CONFIG_MAPS,
@@ -32,6 +33,13 @@ def admit_namespace(store: ObjectStore, resource: ServedResource, value: Object)
     if "deletionTimestamp" in record.value["metadata"]:
         reason = f"unable to create new content in namespace {namespace} because it is being terminated"
         raise forbidden(resource.plural, resource.group, value["metadata"]["name"], reason)
+
+
+def admit_node(node: Object) -> None:
+    """Taint a new node: it is not ready until its conditions say so, which a node controller will have seen."""
+    taints = node["spec"].get("taints") or []
+    if not any((taint.get("key"), taint.get("effect")) == (NOT_READY, "NoSchedule") for taint in taints):
+        node["spec"]["taints"] = [*taints, {"key": NOT_READY, "effect": "NoSchedule"}]
 
 
 def admit_account(store: ObjectStore, pod: Object) -> None:

@@ -16,7 +16,8 @@ from datetime import datetime, timedelta
 
 from kscheduler.simulation.kinds.api_errors import Object, forbidden, not_found, precondition_failed
 from kscheduler.simulation.kinds.durations import timestamp
-from kscheduler.simulation.kinds.resources import BY_GROUP_KIND, BY_KEY, NAMESPACES, PODS, ServedResource
+from kscheduler.simulation.kinds.kind_table import KindTable, resources_of
+from kscheduler.simulation.kinds.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, ServedResource
 from kscheduler.simulation.objects.store import Key, ObjectStore, Record
 
 _UNDELETABLE = frozenset({"default", "kube-system", "kube-public"})
@@ -46,8 +47,9 @@ NO_DELETE_OPTIONS = DeleteOptions()
 class Deletion:
     """Deletes objects in the store; keeps an index of owners."""
 
-    def __init__(self, store: ObjectStore, now: Callable[[], datetime]) -> None:
+    def __init__(self, store: ObjectStore, now: Callable[[], datetime], kinds: KindTable) -> None:
         self._store = store
+        self._kinds = kinds
         self._now = now
         self._dependents: dict[str, set[tuple[str, Key]]] = {}
 
@@ -86,11 +88,21 @@ class Deletion:
         for reference in metadata.get("ownerReferences") or ():
             self._dependents.get(reference.get("uid", ""), set()).discard((resource.key, key))
         self._collect(metadata["uid"])
+        if resource is CUSTOM_RESOURCE_DEFINITIONS:
+            self._remove_defined(final)
         for reference in metadata.get("ownerReferences") or ():
             self._finish_owner(key[0], reference)
         if key[0]:
             self._finish_namespace(key[0])
         return record
+
+    def _remove_defined(self, definition: Object) -> None:
+        """With a definition all objects of its kind go, finalizers or not: nobody could be asked for them any more."""
+        for resource in resources_of(definition)[:1]:
+            for key, record in list(self._store.collection(resource.collection).records.items()):
+                if self._store.get(resource.collection, *key) is not None:
+                    self.remove(resource, record.value)
+        self._kinds.forget(definition)
 
     def note_owners(self, resource: ServedResource, record: Record, previous: Record | None) -> None:
         """Keep the index of owners up to date after a write."""
@@ -145,7 +157,7 @@ class Deletion:
             record = self._mark(resource, record, {}, **marks)
         options = DeleteOptions(propagation="Foreground")
         for key, dependent in self._dependents_of(metadata["uid"]):
-            value, kind = dependent.value["metadata"], BY_KEY[key]
+            value, kind = dependent.value["metadata"], self._kinds.of_collection(key)
             if self._store.get(kind.collection, value.get("namespace", ""), value["name"]) is not None:
                 self.delete(kind, value.get("namespace", ""), value["name"], options)
         return record
@@ -161,7 +173,7 @@ class Deletion:
 
     def _finish_owner(self, namespace: str, reference: Object) -> None:
         """Remove an owner that waits for its dependents, if this was the last of them."""
-        resource = BY_GROUP_KIND.get((reference.get("apiVersion", ""), reference.get("kind", "")))
+        resource = self._kinds.of_reference(reference.get("apiVersion", ""), reference.get("kind", ""))
         place = namespace if resource is not None and resource.namespaced else ""
         record = self._store.get(resource.collection, place, reference["name"]) if resource is not None else None
         if resource is None or record is None or record.value["metadata"]["uid"] != reference["uid"]:
@@ -182,7 +194,7 @@ class Deletion:
             metadata["ownerReferences"] = [r for r in metadata.get("ownerReferences") or () if r["uid"] != uid]
             if not metadata["ownerReferences"]:
                 del metadata["ownerReferences"]
-            self._store.put(BY_KEY[key].collection, {**record.value, "metadata": metadata})
+            self._store.put(self._kinds.of_collection(key).collection, {**record.value, "metadata": metadata})
         self._dependents.pop(uid, None)
 
     def _collect(self, uid: str) -> None:
@@ -190,14 +202,14 @@ class Deletion:
         for key, record in self._dependents_of(uid):
             others = [r["uid"] for r in record.value["metadata"].get("ownerReferences") or () if r["uid"] != uid]
             if not any(other_uid in self._dependents for other_uid in others):
-                resource = BY_KEY[key]
+                resource = self._kinds.of_collection(key)
                 self._delete(resource, record, _grace_seconds(resource, record.value, NO_DELETE_OPTIONS))
         self._dependents.pop(uid, None)
 
     def _dependents_of(self, uid: str) -> list[tuple[str, Record]]:
         found = []
         for key, (namespace, name) in sorted(self._dependents.get(uid, ())):
-            record = self._store.get(BY_KEY[key].collection, namespace, name)
+            record = self._store.get(self._kinds.of_collection(key).collection, namespace, name)
             if record is not None:
                 found.append((key, record))
         return found
@@ -209,7 +221,7 @@ class Deletion:
             moment = timestamp(self._now())
             record = self._mark(NAMESPACES, record, {"status": status}, deletionTimestamp=moment)
         for collection, content in list(self._store.namespaced_objects(name)):
-            resource = BY_KEY[collection]
+            resource = self._kinds.of_collection(collection)
             if self._store.get(collection, name, content.value["metadata"]["name"]) is not None:
                 self._delete(resource, content, _grace_seconds(resource, content.value, NO_DELETE_OPTIONS))
         self._finish_namespace(name)

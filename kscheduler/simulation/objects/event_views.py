@@ -1,8 +1,10 @@
-"""Events in two API groups: stored as core/v1, also served as events.k8s.io/v1.
+"""Objects in several forms: Events in two API groups (stored as core/v1), and kinds of several versions.
 
 The two forms have different names for the same fields: `involvedObject` and `regarding`, `message` and `note`,
 `reportingComponent` and `reportingController`; fields of core/v1 only are `deprecated...` in the other.
 """
+
+from functools import lru_cache
 
 from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.kinds.resources import ServedResource
@@ -51,14 +53,23 @@ def to_core_group(value: Object) -> Object:
     return {**stored, "apiVersion": "v1"}
 
 
+@lru_cache(maxsize=256)
+def _in_version(group_version: str) -> View:
+    """Names another version; nothing else is converted."""
+    return lambda stored: {**stored, "apiVersion": group_version}
+
+
 def view_of(resource: ServedResource) -> View | None:
     """The conversion from the stored form to this resource's form; None if they are the same."""
+    if resource.has_versions:
+        return _in_version(resource.group_version)
     return to_events_group if resource.stored_as else None
 
 
 def shown(resource: ServedResource, stored: Object) -> Object:
     """A stored object in the form of this resource's API group."""
-    return to_events_group(stored) if resource.stored_as else stored
+    view = view_of(resource)
+    return stored if view is None else view(stored)
 
 
 def stored(resource: ServedResource, received: Object) -> Object:

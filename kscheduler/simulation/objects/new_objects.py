@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from types import MappingProxyType
 
+from kscheduler.api.names import generated_name
 from kscheduler.api.quantity import QuantityError
 from kscheduler.simulation.kinds.api_errors import ApiError, Object
 from kscheduler.simulation.kinds.field_rules import dns_label
@@ -64,7 +65,7 @@ def _refused(resource: ServedResource, tree: Object) -> list[str]:
     metadata = value["metadata"] = dict(value.get("metadata") or {})
     if not (metadata.get("name") or metadata.get("generateName")):
         return ["metadata.name: Required value: name or generateName is required"]
-    metadata["name"] = metadata.get("name") or f"{metadata['generateName']}new"
+    metadata["name"] = metadata.get("name") or generated_name(metadata["generateName"], "new")
     metadata.setdefault("uid", _UID)
     metadata.setdefault("creationTimestamp", _CREATED)
     if resource.key in _WITH_SPEC:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from kscheduler.api.names import generated_name
 from kscheduler.simulation.kinds.api_errors import (
     ApiError,
     Object,
@@ -24,17 +25,21 @@ from kscheduler.simulation.kinds.api_errors import (
 )
 from kscheduler.simulation.kinds.durations import timestamp
 from kscheduler.simulation.kinds.field_rules import bad_value, required
+from kscheduler.simulation.kinds.kind_table import KindTable
 from kscheduler.simulation.kinds.resources import (
     COMPOSITE_POD_GROUPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
     NAMESPACES,
+    NODES,
     POD_GROUPS,
     PODS,
+    SERVICES,
     USUAL,
     ServedKinds,
     ServedResource,
 )
 from kscheduler.simulation.kinds.shapes import check_shape, without_nulls
-from kscheduler.simulation.objects import admission, event_views
+from kscheduler.simulation.objects import admission, custom_resources, event_views, service_addresses
 from kscheduler.simulation.objects.defaults import objects as defaults
 from kscheduler.simulation.objects.defaults.devices import stamp_taints
 from kscheduler.simulation.objects.deletion import Deletion
@@ -82,9 +87,15 @@ class ObjectRegistry:
     ) -> None:
         self.store = store
         self.now = now
-        self.deletion = Deletion(store, now)
+        self.kinds = KindTable(kinds)
+        """The kinds that are served now."""
+        self.deletion = Deletion(store, now, self.kinds)
+        self.taints_new_nodes = False
+        """Whether a new node is tainted as not ready. A node controller must be there to take the taint off again."""
         self._random = random_source or random.Random()
         self._has_composites = COMPOSITE_POD_GROUPS in kinds.resources
+        self.has_comparisons = True
+        """Whether tolerations may compare numbers; a server sets it by the gate TaintTolerationComparisonOperators."""
         for resource, value in admission.initial_objects():
             self.create(resource, "", value)
 
@@ -99,7 +110,7 @@ class ObjectRegistry:
         self, resource: ServedResource, namespace: str, body: Object, options: WriteOptions = NO_OPTIONS
     ) -> Record:
         """Store a new object; returns its record (not stored under dry run). Raises 400, 403, 404, 409 or 422."""
-        value = self._new_object(resource, namespace, body)
+        value = self._new_object(resource, namespace, body, dry_run=options.dry_run)
         name = value["metadata"]["name"]
         admission.admit_namespace(self.store, resource, value)
         try:
@@ -111,7 +122,14 @@ class ObjectRegistry:
                 admission.admit_priority(self.store, resource, value)
                 admission.admit_account(self.store, value)
                 admission.admit_runtime_class(self.store, value)
-            validation.check_create(resource, value, has_composites=self._has_composites)
+            if resource is NODES and self.taints_new_nodes:
+                admission.admit_node(value)
+            if resource is SERVICES:
+                service_addresses.allocate(self.store, value, dry_run=options.dry_run)
+            has = {"has_composites": self._has_composites, "has_comparisons": self.has_comparisons}
+            validation.check_create(resource, value, **has)
+            if resource is CUSTOM_RESOURCE_DEFINITIONS:
+                custom_resources.establish(value, timestamp(self.now()))
         except _UNREADABLE as error:
             raise validation.malformed(resource, error) from error
         # Storage is what notices a name that is taken, so a bad object is refused for what is wrong with it.
@@ -155,9 +173,15 @@ class ObjectRegistry:
         new = {**without_nulls(body), "metadata": dict(body["metadata"])}
         new["apiVersion"], new["kind"] = resource.group_version, resource.kind
         try:
+            if resource is SERVICES and not subresource:
+                service_addresses.keep_allocated(old, new)
             defaults.on_update(resource, old, new, subresource)
+            if resource is SERVICES and not subresource:
+                service_addresses.allocate(self.store, new, dry_run=options.dry_run)
             stamp_taints(resource, new, timestamp(self.now()))
-            validation.check_update(resource, old, new, subresource)
+            validation.check_update(resource, old, new, subresource, has_comparisons=self.has_comparisons)
+            if resource is CUSTOM_RESOURCE_DEFINITIONS and not subresource:
+                custom_resources.establish(new, timestamp(self.now()))
             event_views.complete(resource, new)
         except _UNREADABLE as error:
             raise validation.malformed(resource, error) from error
@@ -176,10 +200,12 @@ class ObjectRegistry:
         if previous is not None and self.deletion.is_finished(resource, value):
             return self.deletion.remove(resource, value)
         record = self.store.put(resource.collection, value)
+        if resource is CUSTOM_RESOURCE_DEFINITIONS:
+            self.kinds.define(value)
         self.deletion.note_owners(resource, record, previous)
         return record
 
-    def _new_object(self, resource: ServedResource, namespace: str, body: Object) -> Object:
+    def _new_object(self, resource: ServedResource, namespace: str, body: Object, *, dry_run: bool) -> Object:
         check_shape(body)
         value = {**without_nulls(body), "apiVersion": resource.group_version, "kind": resource.kind}
         metadata = value["metadata"] = dict(value.get("metadata") or {})
@@ -189,8 +215,9 @@ class ObjectRegistry:
             self._set_namespace(metadata, namespace)
         else:
             metadata.pop("namespace", None)
-        if metadata.get("resourceVersion"):
-            # The real server answers 500 without a reason, although the client is at fault.
+        if metadata.get("resourceVersion") and not dry_run:
+            # The real server's storage says so, which a dry run does not reach: 500 without a reason, although the
+            # client is at fault.
             raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         self._set_identity(resource, metadata)
         return value
@@ -201,7 +228,7 @@ class ObjectRegistry:
 
     def _set_identity(self, resource: ServedResource, metadata: Object) -> None:
         if not metadata.get("name") and metadata.get("generateName"):
-            metadata["name"] = f"{metadata['generateName']}{self._suffix()}"
+            metadata["name"] = generated_name(metadata["generateName"], self._suffix())
         if not metadata.get("name"):
             cause = required("metadata.name", "name or generateName is required")
             raise invalid(resource.kind, resource.group, "", [cause])
@@ -220,10 +247,7 @@ class ObjectRegistry:
                 f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
             )
         if resource.namespaced and metadata.setdefault("namespace", namespace) != namespace:
-            given = metadata["namespace"]
-            raise bad_request(
-                f"the namespace of the object ({given}) does not match the namespace on the URL ({namespace})"
-            )
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
     def _check_preconditions(self, resource: ServedResource, record: Record, metadata: Object) -> None:
         name = record.value["metadata"]["name"]

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from kscheduler.simulation.kinds.api_errors import (
     ApiError,
+    FieldCause,
     Object,
     bad_request,
     conflict,
@@ -36,7 +37,7 @@ def success(code: int = 201) -> Object:
 
 def bind(registry: ObjectRegistry, namespace: str, name: str, binding: Object, options: WriteOptions) -> Object:
     """Assign a pod to a node. Raises 404, 409 or 422."""
-    node = _target(binding, name)
+    node = _target(binding)
     record = registry.get(PODS, namespace, name)
     _check_bindable(record, (binding.get("metadata") or {}).get("uid", ""))
     if not options.dry_run:
@@ -44,12 +45,17 @@ def bind(registry: ObjectRegistry, namespace: str, name: str, binding: Object, o
     return success()
 
 
-def _target(binding: Object, name: str) -> str:
+def _misdirected(cause: FieldCause) -> ApiError:
+    """500 for a Binding to nothing: the real server hands on the cause as it is, although the client is at fault."""
+    return ApiError(500, "", f"{cause.field}: {cause.message}")
+
+
+def _target(binding: Object) -> str:
     target = binding.get("target") or {}
     if target.get("kind") not in {None, "", "Node"}:
-        raise invalid("Binding", "", name, [unsupported("target.kind", target["kind"], ("Node", "<empty>"))])
+        raise _misdirected(unsupported("target.kind", target["kind"], ("Node", "<empty>")))
     if not target.get("name"):
-        raise invalid("Binding", "", name, [required("target.name")])
+        raise _misdirected(required("target.name"))
     return str(target["name"])
 
 
@@ -164,15 +170,19 @@ def _check_budget(registry: ObjectRegistry, budget: Object) -> None:
 
 
 def delete_options(body: Object, query: Mapping[str, str], dry_run: bool = False) -> DeleteOptions:
-    """The options of a DELETE from its body, or else from its query. Raises 400."""
+    """The options of a DELETE from its body; its query is read only where there is no body. Raises 400."""
+    if not body:
+        body = {name: query[name] for name in ("propagationPolicy", "orphanDependents") if name in query}
+        if "gracePeriodSeconds" in query:
+            body["gracePeriodSeconds"] = parse_integer(query["gracePeriodSeconds"], "gracePeriodSeconds")
+        body["dryRun"] = [query["dryRun"]] if query.get("dryRun") else []
+        body["orphanDependents"] = body.get("orphanDependents") == "true"
     preconditions = body.get("preconditions") or {}
     grace = body.get("gracePeriodSeconds")
-    if grace is None and "gracePeriodSeconds" in query:
-        grace = parse_integer(query["gracePeriodSeconds"], "gracePeriodSeconds")
-    propagation = body.get("propagationPolicy") or query.get("propagationPolicy") or "Background"
+    propagation = body.get("propagationPolicy") or "Background"
     if propagation not in {"Background", "Foreground", "Orphan"}:
         raise bad_request(f'invalid propagationPolicy: "{propagation}"')
-    dry = dry_run or "All" in (body.get("dryRun") or ()) or query.get("dryRun") == "All"
+    dry = dry_run or "All" in (body.get("dryRun") or ())
     return DeleteOptions(
         grace_period_seconds=grace,
         uid=preconditions.get("uid", ""),

@@ -66,7 +66,9 @@ def owners_before_apply(value: Object) -> list[Owner]:
     owners = owners_of(value)
     if owners:
         return owners
-    fields = field_set({name: part for name, part in value.items() if name != "status"}, fields_of(value["kind"]))
+    fields = field_set(
+        {name: part for name, part in value.items() if name != "status"}, fields_of(value["kind"], value["apiVersion"])
+    )
     return [
         Owner(BEFORE_FIRST_APPLY, "Update", fields, value["apiVersion"], value["metadata"].get("creationTimestamp", ""))
     ]
@@ -83,7 +85,7 @@ def write_owners(value: Object, owners: Sequence[Owner]) -> None:
 
 def track(old: Object | None, new: Object, manager: str, now: datetime, subresource: str = "") -> None:
     """Record that `manager` changed `old` to `new`: it owns the fields that it added or changed; others lose them."""
-    fields = fields_of(new["kind"])
+    fields = fields_of(new["kind"], new["apiVersion"])
     before = leaf_values(old, fields) if old else {}
     after = leaf_values(new, fields)
     owned = field_set(new, fields)

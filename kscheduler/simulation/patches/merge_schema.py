@@ -112,6 +112,7 @@ BY_KIND: Mapping[str, Fields] = MappingProxyType(
         "ReplicaSet": _WORKLOAD,
         "StatefulSet": _WORKLOAD,
         "Job": _WORKLOAD,
+        "CronJob": _kind(spec=_struct(jobTemplate=_struct(metadata=METADATA, spec=_WORKLOAD_SPEC))),
         "PodDisruptionBudget": _kind(spec=_struct(selector=Merge(is_atomic=True)), status=_WITH_CONDITIONS),
         "PersistentVolumeClaim": _kind(spec=_struct(selector=ATOMIC), status=_WITH_CONDITIONS),
         "PersistentVolume": _kind(spec=_struct(claimRef=Merge())),
@@ -123,7 +124,25 @@ BY_KIND: Mapping[str, Fields] = MappingProxyType(
 )
 """Merge rules by kind; other kinds have those of metadata only."""
 
+_GROUPS: Mapping[str, str] = MappingProxyType(
+    {
+        "CSINode": "storage.k8s.io",
+        "CronJob": "batch",
+        "DaemonSet": "apps",
+        "Deployment": "apps",
+        "Job": "batch",
+        "PodDisruptionBudget": "policy",
+        "ReplicaSet": "apps",
+        "ResourceClaim": "resource.k8s.io",
+        "StatefulSet": "apps",
+    }
+)
+"""The API groups of these kinds; the others are of the core group."""
 
-def fields_of(kind: str) -> Fields:
-    """Merge rules of the top-level fields of a kind."""
-    return BY_KIND.get(kind, _kind())
+
+def fields_of(kind: str, group_version: str = "") -> Fields:
+    """Merge rules of the top-level fields of a kind; with a group, another project's kind of that name has none."""
+    known = BY_KIND.get(kind)
+    if known is None or (group_version and group_version.rpartition("/")[0] != _GROUPS.get(kind, "")):
+        return _kind()
+    return known

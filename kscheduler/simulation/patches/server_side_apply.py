@@ -39,7 +39,7 @@ def apply(
 ) -> Object:
     """The object after the apply, with managedFields. Raises 409 with all conflicts."""
     applied = without_nulls(applied)
-    fields = fields_of(applied["kind"])
+    fields = fields_of(applied["kind"], applied["apiVersion"])
     wanted = field_set(applied, fields)
     own_entry = Owner(manager, "Apply", wanted, applied["apiVersion"], timestamp(now), subresource)
     if current is None:
@@ -138,24 +138,41 @@ def merge_map(current: Object, applied: Object, fields: Fields) -> Object:
 def _merge_value(current: Any, applied: Any, rule: Merge) -> Any:
     if isinstance(applied, dict) and isinstance(current, dict) and not rule.is_atomic:
         return merge_map(current, applied, rule.fields)
-    if isinstance(applied, list) and isinstance(current, list):
-        if rule.is_set:
-            return [*current, *(element for element in applied if element not in current)]
-        if rule.keys:
-            return _merge_keyed(current, applied, rule)
+    if isinstance(applied, list) and isinstance(current, list) and (rule.is_set or rule.keys):
+        return _merge_elements(current, applied, rule)
     return applied
 
 
-def _merge_keyed(current: list[Any], applied: list[Any], rule: Merge) -> list[Any]:
-    places = {element_key(element, rule): place for place, element in enumerate(current)}
-    merged = list(current)
-    for element in applied:
-        place = places.get(element_key(element, rule))
-        if place is None:
-            merged.append(element)
-        else:
-            merged[place] = merge_map(merged[place], element, rule.fields)
-    return merged
+def _merge_elements(current: list[Any], applied: list[Any], rule: Merge) -> list[Any]:
+    """The elements of both lists: those of the applier in the applier's order, the others where they stood among them.
+
+    An element that is only in `current` comes before the next applied one that is in both, as it does in `current`:
+    `[x, a, y]` with `[n, a, b]` applied is `[x, n, a, y, b]`.
+    """
+    keys = [_key_of(element, rule) for element in current]
+    known = dict(zip(keys, current, strict=True))
+    wanted = {_key_of(element, rule): element for element in applied}
+    shared = [key for key in wanted if key in known]
+    merged: list[Any] = []
+    place = 0
+    for key, element in wanted.items():
+        # The next of both that is not yet merged is never passed over; with none left, what follows is `current`'s own.
+        stop = shared[0] if shared else None
+        while place < len(keys) and keys[place] != stop:
+            if keys[place] not in wanted:
+                merged.append(current[place])
+            place += 1
+        if key == stop:
+            shared.pop(0)
+            place += 1 if place < len(keys) else 0
+        is_map = isinstance(element, dict) and isinstance(known.get(key), dict)
+        merged.append(merge_map(known[key], element, rule.fields) if is_map else element)
+    return [*merged, *(current[rest] for rest in range(place, len(keys)) if keys[rest] not in wanted)]
+
+
+def _key_of(element: Any, rule: Merge) -> str:
+    """What identifies the element; without its keys an element is like no other but an equal one."""
+    return (None if rule.is_set else element_key(element, rule)) or set_key(element)
 
 
 def prune(value: Object, abandoned: FieldSet, fields: Fields) -> Object:

@@ -31,11 +31,23 @@ def apply(current: Object, patch: Object, fields: Fields) -> Object:
         return replaced
     if directive not in {None, "merge"}:
         raise bad_request(f"Unknown patch type: {directive} found in a strategic merge patch")
+    fields = _with_ordered(patch, fields)
     merged = _retained(current, patch)
     for name, value in patch.items():
         _apply_field(merged, name, value, fields)
     _apply_orders(merged, current, patch, fields)
     return merged
+
+
+def _with_ordered(patch: Object, fields: Fields) -> Fields:
+    """The rules, and for a list without one what its order says: its elements are values, or keys alone."""
+    for name, order in patch.items():
+        field = name.removeprefix(_ORDER)
+        if name.startswith(_ORDER) and field not in fields and order:
+            keys = {key for element in order for key in element} if isinstance(order[0], dict) else set()
+            rule = Merge(merge_key=keys.pop()) if len(keys) == 1 else Merge(is_set=not isinstance(order[0], dict))
+            fields = {**fields, field: rule}
+    return fields
 
 
 def _stripped(value: Any) -> Any:

@@ -146,7 +146,7 @@ def _ports_of_host_network(containers: Iterable[Object], path: str) -> list[Fiel
         rules.bad_value(f"{path}[{place}].ports[{number}].hostPort", port.get("hostPort", 0), reason)
         for place, container in enumerate(containers)
         for number, port in enumerate(container.get("ports") or ())
-        if port.get("hostPort", 0) != port.get("containerPort")
+        if port.get("hostPort") and port["hostPort"] != port.get("containerPort")
     ]
 
 
@@ -194,7 +194,20 @@ def _resource(field: str, name: str, amount: Any) -> list[FieldCause]:
     causes += rules.amount(field, amount)
     if is_extended(name) and quantity.milli_value(amount) % 1000:
         causes.append(rules.bad_value(field, amount, "must be an integer"))
+    if name.startswith(_HUGE_PAGES) and not _is_whole_pages(name.removeprefix(_HUGE_PAGES), amount):
+        reason = f"{amount} is not positive integer multiple of {name}"
+        causes.append(rules.bad_value(field, str(amount), reason))
     return causes
+
+
+def _is_whole_pages(size: str, amount: Any) -> bool:
+    """Whether the amount is a multiple of the page size, which the resource's name says: `2Mi`."""
+    try:
+        page = quantity.milli_value(size)
+    except quantity.QuantityError:
+        return False
+    whole = -(-quantity.milli_value(amount) // 1000) * 1000  # rounded up to whole bytes, as Go's Value()
+    return page > 0 and page % 1000 == 0 and whole % page == 0
 
 
 def is_extended(name: str) -> bool:

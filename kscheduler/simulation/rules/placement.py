@@ -8,6 +8,8 @@ from kscheduler.simulation.kinds.api_errors import FieldCause, Object
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+COMPARISONS = ("Lt", "Gt")
+"""Operators of tolerations that need the gate TaintTolerationComparisonOperators."""
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
 _INCLUSION = ("Honor", "Ignore")
@@ -97,6 +99,7 @@ def _pod_term(term: Object, path: str) -> list[FieldCause]:
         causes += rules.dns_label(f"{path}.namespace", namespace)
     for name in ("matchLabelKeys", "mismatchLabelKeys"):
         causes += _label_keys(term, path, name)
+    causes += _overlapping_keys(term, path)
     key = term.get("topologyKey") or ""
     if not key:
         causes.append(rules.required(f"{path}.topologyKey", "can not be empty"))
@@ -112,6 +115,28 @@ def _label_keys(holder: Object, path: str, name: str) -> list[FieldCause]:
     causes: list[FieldCause] = []
     for place, key in enumerate(keys):
         causes += rules.qualified_name(f"{path}.{name}[{place}]", key)
+    return causes
+
+
+def _overlapping_keys(term: Object, path: str) -> list[FieldCause]:
+    """A label key has one meaning in a term: in its selector, among those to match, or among those not to match.
+
+    Admission has merged the keys into the selector as requirements, so there a key is written twice if it overlaps.
+    """
+    selector, matched = term.get("labelSelector"), term.get("matchLabelKeys") or []
+    causes: list[FieldCause] = []
+    if selector is not None:
+        seen = set(selector.get("matchLabels") or {})
+        for expression in selector.get("matchExpressions") or ():
+            key = expression.get("key")
+            if key in matched and key in seen:
+                reason = "exists in both matchLabelKeys and labelSelector"
+                causes.append(rules.bad_value(f"{path}[{matched.index(key)}]", key, reason))
+            seen.add(key)
+    for place, key in enumerate(matched):
+        if key in (term.get("mismatchLabelKeys") or ()):
+            reason = "exists in both matchLabelKeys and mismatchLabelKeys"
+            causes.append(rules.bad_value(f"{path}.matchLabelKeys[{place}]", key, reason))
     return causes
 
 
@@ -138,11 +163,20 @@ def _toleration(toleration: Object, path: str) -> list[FieldCause]:
     elif operator == "Exists":
         if value:
             causes.append(rules.bad_value(f"{path}.operator", value, "value must be empty when `operator` is 'Exists'"))
-    elif operator in {"Gt", "Lt"}:  # as with the gate TaintTolerationComparisonOperators on, which is off by default
+    elif operator in COMPARISONS:  # refused where the gate is off: `without_comparisons`
         causes += rules.int64(f"{path}.value", value)
     else:
         causes.append(rules.unsupported(f"{path}.operator", operator, ("Equal", "Exists")))
     return causes + (rules.enumerated(f"{path}.effect", effect, EFFECTS) if effect else [])
+
+
+def without_comparisons(tolerations: Any, path: str) -> list[FieldCause]:
+    """What a server without the gate TaintTolerationComparisonOperators says against tolerations that compare."""
+    return [
+        rules.unsupported(f"{path}[{place}].operator", toleration["operator"], ("Equal", "Exists", *COMPARISONS))
+        for place, toleration in enumerate(tolerations or ())
+        if toleration.get("operator") in COMPARISONS
+    ]
 
 
 def validate_spread(constraints: Any, path: str) -> list[FieldCause]:

@@ -21,7 +21,15 @@ def validate_service(value: Object) -> list[FieldCause]:
     causes += rules.labels("spec.selector", spec.get("selector") or {})
     affinity = spec.get("sessionAffinity")
     causes += rules.enumerated("spec.sessionAffinity", affinity, ("ClientIP", "None"))
-    return causes + rules.enumerated("spec.type", kind, _TYPES)
+    causes += rules.enumerated("spec.type", kind, _TYPES)
+    if kind == "ClusterIP":
+        reason = "may not be used when `type` is 'ClusterIP'"
+        causes += [
+            rules.forbidden_field(f"spec.ports[{place}].nodePort", reason)
+            for place, port in enumerate(ports)
+            if port.get("nodePort")
+        ]
+    return causes
 
 
 def _ports(ports: list[Object]) -> list[FieldCause]:

@@ -8,6 +8,7 @@ from kscheduler.simulation.kinds.api_errors import FieldCause, Object
 from kscheduler.simulation.rules.placement import validate_node_selector
 
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+_OF_ONE_POD = "ReadWriteOncePod"
 _VOLUME_MODES = ("Block", "Filesystem")
 _RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
 _BINDING_MODES = ("Immediate", "WaitForFirstConsumer")
@@ -62,7 +63,10 @@ def _source_order(name: str) -> tuple[int, str]:
 
 
 def _access_modes(modes: Any, path: str) -> list[FieldCause]:
-    return [rules.unsupported(path, mode, _ACCESS_MODES) for mode in modes or () if mode not in _ACCESS_MODES]
+    causes = [rules.unsupported(path, mode, _ACCESS_MODES) for mode in modes or () if mode not in _ACCESS_MODES]
+    if _OF_ONE_POD in (modes or ()) and any(mode != _OF_ONE_POD for mode in modes):
+        causes.append(rules.forbidden_field(path, "may not use ReadWriteOncePod with other access modes"))
+    return causes
 
 
 def validate_claim(claim: Object) -> list[FieldCause]:

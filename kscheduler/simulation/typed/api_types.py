@@ -204,6 +204,16 @@ def type_of_kind(group: str, version: str, kind: str) -> ApiType | None:
     return table().type_of(name) if name in table() else None
 
 
+@lru_cache(maxsize=1024)
+def _open_type(key: str) -> ApiType:
+    """A struct that may have any fields beside those that every object has."""
+    head = [("apiVersion", "string"), ("kind", "string"), ("metadata", "meta/v1.ObjectMeta")]
+    fields = {name: ApiField(name, table().type_of(text), name) for name, text in head}
+    return ApiType(JsonForm.ANY, key.rpartition("/")[2], key, fields=fields)
+
+
 def type_of_resource(resource: ServedResource) -> ApiType | None:
-    """The struct of a served kind."""
+    """The struct of a served kind; of one whose objects are stored as they are, only the metadata is known."""
+    if resource.is_plain:
+        return _open_type(f"{resource.group or 'core'}/{resource.version}.{resource.kind}")
     return type_of_kind(resource.group, resource.version, resource.kind)

@@ -60,6 +60,8 @@ class Decoding:
         fields = kind.fields
         for name, part in value.items():
             known = fields.get(name)
+            if known is None and kind.form is JsonForm.ANY:
+                continue
             if known is None:
                 self.unknown.append(f"{shown}{name}")
             elif part is not None:

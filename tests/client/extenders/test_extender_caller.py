@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from kscheduler.client.access.proxies import proxy_variable
 from kscheduler.client.access.tls import TLSFiles
 from kscheduler.client.extenders.address import ExtenderAddress
 from kscheduler.client.extenders.caller import (
@@ -24,7 +25,6 @@ from kscheduler.client.extenders.forbidden import (
     CheckingResolver,
     ForbiddenTargetError,
     open_checked_socket,
-    unused_proxy,
 )
 from tests.client.http.raw_server import OK, Peer, answer_all, raw_server
 
@@ -293,7 +293,7 @@ async def test_a_name_with_a_link_local_address_among_others_is_refused() -> Non
     ],
 )
 def test_a_proxy_that_is_not_used_is_known(url: str, environ: dict[str, str], expected: str) -> None:
-    assert unused_proxy(url, environ) == expected
+    assert proxy_variable(url, environ) == expected
 
 
 async def test_a_proxy_of_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:

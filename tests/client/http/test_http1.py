@@ -47,7 +47,7 @@ def byte_by_byte(data: bytes) -> range:
 
 
 def test_a_request_is_one_piece_of_bytes() -> None:
-    lines = header_lines({"Host": "h:6443", "Authorization": "Bearer t"})
+    lines = header_lines([("Host", "h:6443"), ("Authorization", "Bearer t")])
     assert request_bytes(HttpRequest("POST", "/x?a=b", b"{}", "application/json"), lines, "/prefix") == (
         b"POST /prefix/x?a=b HTTP/1.1\r\nHost: h:6443\r\nAuthorization: Bearer t\r\nAccept: application/json\r\n"
         b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
@@ -71,7 +71,7 @@ def test_a_path_that_is_not_quoted_is_not_sent(target: str) -> None:
 @pytest.mark.parametrize("value", ["secret\r\nX: y", "secret\n", "sécret", "secret\x00"])
 def test_a_header_that_would_be_two_is_not_sent_and_its_value_not_told(value: str) -> None:
     with pytest.raises(UnsendableError, match="Authorization") as caught:
-        header_lines({"Authorization": value})
+        header_lines([("Authorization", value)])
     assert "cret" not in str(caught.value)
 
 

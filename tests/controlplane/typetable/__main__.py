@@ -42,7 +42,8 @@ def main() -> None:
 
 def kinds_of(resources: Iterable[ServedResource]) -> set[str]:
     """As the program in Go takes them."""
-    return {f"{resource.group_version}={resource.kind}" for resource in resources}
+    typed = (resource for resource in resources if not resource.is_plain)
+    return {f"{resource.group_version}={resource.kind}" for resource in typed}
 
 
 def sections(table: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ import pytest
 from kscheduler.simulation.controllers import catalogue
 from kscheduler.simulation.kinds.api_errors import ApiError, Object
 from kscheduler.simulation.kinds.durations import timestamp
-from kscheduler.simulation.kinds.resources import LEASES, NAMESPACES
+from kscheduler.simulation.kinds.resources import LEASES, NAMESPACES, NODES
 from tests.simulation.controllers.miniature import Miniature, condition, job, template, workload
 
 BUDGETS = "poddisruptionbudgets.policy"
@@ -54,6 +54,25 @@ def test_conditions_become_taints(mini: Miniature) -> None:
     mini.change("nodes", "node-0", subresource="status", conditions=[{"type": "Ready", "status": "False"}])
     key = "node.kubernetes.io/not-ready"
     assert taints(mini) == [(key, "NoExecute"), (key, "NoSchedule")]
+
+
+def test_a_new_node_is_not_ready_until_its_conditions_say_so(mini: Miniature) -> None:
+    mini.registry.taints_new_nodes = True
+    key = ("node.kubernetes.io/not-ready", "NoSchedule")
+    body = {"metadata": {"name": "new"}, "status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+    created = mini.registry.create(NODES, "", body).value
+    assert [(taint["key"], taint["effect"]) for taint in created["spec"]["taints"]] == [key]
+    mini.settle()
+    assert key in taints(mini, "new")
+    mini.change("nodes", "new", subresource="status", conditions=[{"type": "Ready", "status": "True"}])
+    assert taints(mini, "new") == []
+
+
+def test_a_node_has_the_old_names_of_its_labels_too(mini: Miniature) -> None:
+    labels = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64", "beta.kubernetes.io/arch": "amd64"}
+    mini.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "new", "labels": labels}})
+    old = {"beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "arm64"}
+    assert mini.get("nodes", "new")["metadata"]["labels"] == labels | old
 
 
 def test_a_node_that_falls_silent_is_unreachable_and_its_pods_leave_after_their_patience(mini: Miniature) -> None:

@@ -69,6 +69,34 @@ def _handled(resource: ServedResource, kind: str = "", version: str = "") -> str
     return f'{given} in version "{known}" cannot be handled as a {resource.kind}'
 
 
+BINDING = ServedResource("", "v1", "bindings", "Binding")
+EVICTION = ServedResource("policy", "v1", "evictions", "Eviction")
+SCALE = ServedResource("autoscaling", "v1", "scales", "Scale")
+TOKEN = ServedResource("authentication.k8s.io", "v1", "tokenrequests", "TokenRequest")
+"""What is sent to subresources, and stored nowhere."""
+_EARLIER_VERSIONS = frozenset({("Eviction", "policy/v1beta1")})
+
+
+def check_sent(kind: ServedResource, value: Object, namespace: str, name: str) -> None:
+    """Refuse what is sent to a subresource but is not of its kind, or is about another object. Raises 400."""
+    if (value.get("kind"), value.get("apiVersion")) not in _EARLIER_VERSIONS:
+        check_kind(kind, value)
+    check_body(kind, value, {})
+    metadata = value.get("metadata") or {}
+    if metadata.get("namespace") not in {None, "", namespace}:
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    if metadata.get("name") != name and kind is SCALE:
+        check_named(value, name)
+    if metadata.get("name") != name:
+        raise bad_request(f"name in URL does not match name in {kind.kind} object")
+
+
+def check_named(value: Object, name: str) -> None:
+    """Refuse an object without a name for a path that has one. Raises 400."""
+    if not (value.get("metadata") or {}).get("name"):
+        raise bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
+
+
 def check_kind(resource: ServedResource, value: Object) -> None:
     """Raises 400 for an object of another kind than the path's."""
     kind, group_version = value.get("kind") or resource.kind, value.get("apiVersion") or resource.group_version
@@ -84,8 +112,9 @@ def check_kind(resource: ServedResource, value: Object) -> None:
 
 
 def unrecognized(resource: ServedResource, body: bytes, found: str) -> ApiError:
-    """400 for a body that is JSON but not an object."""
-    shown = body[:_SHOWN_BYTES].hex() + (" ..." if len(body) > _SHOWN_BYTES else "")
+    """400 for a body that is empty, or is JSON but not an object."""
+    shown = body[:_SHOWN_BYTES].hex() + (" ..." if len(body) > _SHOWN_BYTES else "") if body else "<empty>"
     reason = f"json: cannot unmarshal {found} into Go value of type {_TYPE_META}"
+    reason = reason if body else "unexpected end of JSON input"
     message = f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get version/kind; "
     return bad_request(f"{message}json parse error: {reason} ({shown})")

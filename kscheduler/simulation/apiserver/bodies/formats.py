@@ -44,12 +44,12 @@ def media_type(content_type: str) -> str:
 def decode(body: bytes, content_type: str) -> Any:
     """The decoded body. Raises 400 or 415."""
     kind = media_type(content_type)
-    if kind in {YAML, "application/x-yaml", APPLY_PATCH}:
+    if kind == YAML:
         return _decode_yaml(body)
     if kind == protobuf.MEDIA_TYPE:
         return protobuf.decode(body)
-    if kind and not (kind == JSON or kind.endswith("+json") or kind == "application/x-www-form-urlencoded"):
-        raise unsupported_media_type(content_type, (JSON, YAML))
+    if kind not in {"", JSON}:
+        raise unsupported_media_type(content_type, (JSON, YAML, protobuf.MEDIA_TYPE))
     return _decode_json(body)
 
 

@@ -21,7 +21,6 @@ from kscheduler.simulation.kinds.api_errors import (
     not_found,
     precondition_failed,
     stale_resource_version,
-    unsupported_media_type,
 )
 from kscheduler.simulation.kinds.request_path import ResourcePath
 from kscheduler.simulation.kinds.shapes import check_shape
@@ -55,11 +54,11 @@ def read_patch(body: bytes, content_type: str) -> Patch:
     """The patch in a request's body. Raises 400 or 415."""
     kind = bodies.media_type(content_type)
     if kind not in bodies.PATCH_TYPES:
-        raise unsupported_media_type(content_type, bodies.PATCH_TYPES)
-    content = bodies.decode(body, bodies.APPLY_PATCH if kind == bodies.APPLY_PATCH else bodies.JSON)
+        raise ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type")
+    content = bodies.decode(body, bodies.YAML if kind == bodies.APPLY_PATCH else bodies.JSON)
     expected = list if kind == bodies.JSON_PATCH else dict
     if not isinstance(content, expected):
-        wanted = "jsonpatch.Patch" if expected is list else "map[string]interface {}"
+        wanted = "[]handlers.jsonPatchOp" if expected is list else "map[string]interface {}"
         found = f"json: cannot unmarshal {json_type(content)} into Go value of type {wanted}"
         raise bad_request(f"error decoding patch: {found}")
     return Patch(kind, content)
@@ -116,7 +115,7 @@ def patch_object(
     if record is None:
         raise not_found(path.resource.plural, path.resource.group, path.name)
     current = event_views.shown(path.resource, record.value)
-    patched = merged(current, patch, merge_schema.fields_of(path.resource.kind))
+    patched = merged(current, patch, merge_schema.fields_of(path.resource.kind, path.resource.group_version))
     _check_identity(path, current, patched)
     shown = patch.content if patch.type == bodies.STRATEGIC_PATCH else None
     warnings = field_validation.check_patched(path.resource, patched, query, shown)
@@ -162,6 +161,7 @@ def _apply(
         current, applied, options.field_manager, registry.now(), force=options.force, subresource=path.subresource
     )
     if record is None:
+        outcome["metadata"].pop("resourceVersion", None)  # one that nothing has is not asked for, unlike in a POST
         created = registry.create(path.resource, path.namespace, outcome, options)
         return PatchOutcome(created, created=True, warnings=warnings)
     return PatchOutcome(registry.replace(path.resource, record, outcome, options, path.subresource), warnings=warnings)

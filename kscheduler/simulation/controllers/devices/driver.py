@@ -9,6 +9,7 @@ import uuid
 import zlib
 from collections.abc import Iterator, Mapping
 
+from kscheduler.api.names import LONGEST_NAME
 from kscheduler.simulation.controllers.engine.plan import Concerned, Create, Delete, Plan, Update
 from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.controllers.reading.owners import itself, reference_to
@@ -105,9 +106,15 @@ def _slice(node: Object, number: int, group: list[Object], count: int) -> Object
     return {
         "apiVersion": RESOURCE_SLICES.group_version,
         "kind": RESOURCE_SLICES.kind,
-        "metadata": {"name": f"{name}-{DRIVER}-{number}", "ownerReferences": [reference_to(node)]},
+        "metadata": {"name": _slice_name(name, number), "ownerReferences": [reference_to(node)]},
         "spec": {"driver": DRIVER, "pool": pool, "nodeName": name, "devices": group},
     }
+
+
+def _slice_name(node: str, number: int) -> str:
+    """The same each time; of a node with a long name a UUID, as the whole would be no name."""
+    name = f"{node}-{DRIVER}-{number}"
+    return name if len(name) <= LONGEST_NAME else str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
 
 
 def _content(slices: list[Object]) -> list[tuple[object, ...]]:

@@ -4,6 +4,7 @@ Writes that have become pointless are skipped: the object is gone, or exists alr
 an Event if the plan has one for it, and raised after the rest of the plan, so that the object is tried again later.
 """
 
+from kscheduler.api.names import event_name
 from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.simulation.controllers.engine.plan import Action, Create, Delete, News, Plan, Update
 from kscheduler.simulation.kinds.api_errors import ApiError, Object
@@ -124,7 +125,7 @@ class Performer:
         return {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": f"{metadata['name']}.{self._last_event:x}", "namespace": namespace},
+            "metadata": {"name": event_name(metadata["name"], self._last_event), "namespace": namespace},
             "involvedObject": involved,
             "reason": news.reason,
             "message": message[:1024],

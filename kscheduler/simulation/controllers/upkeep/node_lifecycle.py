@@ -1,7 +1,8 @@
-"""Node lifecycle: silent nodes, and the taints of nodes' conditions.
+"""Node lifecycle: silent nodes, the taints of nodes' conditions, and labels that have an old and a new name.
 
     Ready is not True                 not-ready (or, Unknown, unreachable) with NoSchedule and NoExecute
     pressure, no network, cordoned    a NoSchedule taint each
+    kubernetes.io/os, /arch           the same under the old names, beta.kubernetes.io/os and /arch
     no heartbeat for 50 s             all conditions become Unknown; the node's pods are no longer ready
 
 Unlike in kube-controller-manager, a node without a lease or heartbeats in its conditions never counts as silent, since
@@ -13,10 +14,14 @@ from datetime import datetime
 from typing import Final
 
 from kscheduler.api.well_known import (
+    ARCH,
+    BETA_ARCH,
+    BETA_OS,
     DISK_PRESSURE,
     MEMORY_PRESSURE,
     NETWORK_UNAVAILABLE,
     NOT_READY,
+    OS,
     PID_PRESSURE,
     UNREACHABLE,
     UNSCHEDULABLE,
@@ -45,6 +50,7 @@ _BY_CONDITION = {
     ("NetworkUnavailable", "True"): NETWORK_UNAVAILABLE,
 }
 _OURS = frozenset({*_BY_CONDITION.values(), UNSCHEDULABLE})
+_OLD_LABELS = ((OS, BETA_OS), (ARCH, BETA_ARCH))
 _DRIVE_OUT = frozenset({NOT_READY, UNREACHABLE})
 
 
@@ -90,11 +96,14 @@ class NodeLifecycleController:
         kept = [taint for taint in present if not _is_ours(taint) or (taint["key"], taint.get("effect")) in wanted]
         known = {(taint["key"], taint.get("effect")) for taint in kept}
         added = [_taint(key, effect, view.now) for key, effect in sorted(wanted - known)]
-        if added or len(kept) != len(present):
+        labels = node["metadata"].get("labels") or {}
+        old_names = {old: labels[new] for new, old in _OLD_LABELS if new in labels and labels.get(old) != labels[new]}
+        if added or old_names or len(kept) != len(present):
             changed = {**spec, "taints": [*kept, *added]}
             if not changed["taints"]:
                 del changed["taints"]
-            plan.add(Update(NODES, {**node, "spec": changed}))
+            metadata = {**node["metadata"], "labels": {**labels, **old_names}} if old_names else node["metadata"]
+            plan.add(Update(NODES, {**node, "metadata": metadata, "spec": changed}))
 
     def _mark_pods(self, plan: Plan, view: View, node: Object) -> None:
         """Mark the pods of a silent node as not ready."""

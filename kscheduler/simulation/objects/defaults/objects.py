@@ -5,13 +5,13 @@ over an existing object, where the main resource keeps the old status and the st
 """
 
 import base64
-import uuid
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.kinds.resources import ServedResource
 from kscheduler.simulation.objects.defaults import devices as device_defaults
+from kscheduler.simulation.objects.defaults import pod_parts
 from kscheduler.simulation.objects.defaults import pods as pod_defaults
 from kscheduler.simulation.objects.defaults import workloads as workload_defaults
 
@@ -23,11 +23,24 @@ _STATUS_RESET_ON_CREATE = frozenset(
         "PodDisruptionBudget",
         "PodGroup",
         "ResourceClaim",
+        "CronJob",
         *_TEMPLATE_KINDS,
     }
 )
-_FIRST_NODE_PORT, _NODE_PORTS = 30000, 2768
 _KEPT_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+
+
+_FIRST_STATUS: Mapping[str, Mapping[str, int]] = MappingProxyType(
+    {
+        "DaemonSet": dict.fromkeys(
+            ("currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"), 0
+        ),
+        "ReplicaSet": {"replicas": 0},
+        "ReplicationController": {"replicas": 0},
+        "StatefulSet": {"availableReplicas": 0, "replicas": 0},
+    }
+)
+"""Counts that a status always has."""
 
 
 def on_create(resource: ServedResource, value: Object) -> None:
@@ -35,6 +48,10 @@ def on_create(resource: ServedResource, value: Object) -> None:
     metadata = value["metadata"]
     if resource.has_generation:
         metadata["generation"] = 1
+    if resource.is_plain:
+        if "status" in resource.subresources:
+            value.pop("status", None)
+        return
     if resource.kind in _TEMPLATE_KINDS:
         workload_defaults.fill_new(value)
         _default_template(value)
@@ -43,7 +60,7 @@ def on_create(resource: ServedResource, value: Object) -> None:
     if default is not None:
         default(value)
     if resource.kind in _STATUS_RESET_ON_CREATE:
-        value["status"] = {}
+        value["status"] = dict(_FIRST_STATUS.get(resource.kind, {}))
 
 
 def _default_template(value: Object) -> None:
@@ -57,8 +74,11 @@ def _default_template(value: Object) -> None:
 
 def _pod(pod: Object) -> None:
     spec = pod["spec"]
+    pod_defaults.default_pod(spec)
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     spec.setdefault("serviceAccountName", "default")
-    pod_defaults.default_pod_spec(spec)
+    spec.setdefault("serviceAccount", spec["serviceAccountName"])
     pod_defaults.add_default_tolerations(spec)
     pod_defaults.merge_label_keys(pod)
     pod["status"] = pod_defaults.initial_status(pod)
@@ -82,28 +102,18 @@ def _namespace(namespace: Object) -> None:
 def _service(service: Object) -> None:
     spec = service.setdefault("spec", {})
     spec.setdefault("type", "ClusterIP")
-    spec.setdefault("sessionAffinity", "None")
+    if spec.setdefault("sessionAffinity", "None") == "ClientIP" and not spec.get("sessionAffinityConfig"):
+        spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": 10800}}
     service["status"] = {"loadBalancer": {}}
     if spec["type"] != "ExternalName":
-        _address(service)
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+    if spec["type"] in {"NodePort", "LoadBalancer"} or spec.get("externalIPs"):
+        spec.setdefault("externalTrafficPolicy", "Cluster")
+    if spec["type"] == "LoadBalancer":
+        spec.setdefault("allocateLoadBalancerNodePorts", True)
     for port in spec.get("ports") or ():
         port.setdefault("protocol", "TCP")
-        port.setdefault("targetPort", port.get("port"))
-
-
-def _address(service: Object) -> None:
-    """Set an address to show. Nothing listens there, so two services may have the same."""
-    spec = service["spec"]
-    number = uuid.UUID(service["metadata"]["uid"]).int % 0xFFFE + 1
-    spec.setdefault("clusterIP", f"10.96.{number >> 8}.{number & 0xFF}")
-    spec.setdefault("clusterIPs", [spec["clusterIP"]])
-    spec.setdefault("ipFamilies", ["IPv4"])
-    spec.setdefault("ipFamilyPolicy", "SingleStack")
-    spec.setdefault("internalTrafficPolicy", "Cluster")
-    if spec["type"] in {"NodePort", "LoadBalancer"}:
-        spec.setdefault("externalTrafficPolicy", "Cluster")
-        for place, port in enumerate(spec.get("ports") or ()):
-            port.setdefault("nodePort", _FIRST_NODE_PORT + (number + place) % _NODE_PORTS)
+        port["targetPort"] = port.get("targetPort") or port.get("port")
 
 
 def _claim(claim: Object) -> None:
@@ -115,6 +125,7 @@ def _volume(volume: Object) -> None:
     spec = volume.setdefault("spec", {})
     spec.setdefault("volumeMode", "Filesystem")
     spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
+    pod_parts.default_source(spec)
     volume["status"] = {"phase": "Pending"}
 
 
@@ -125,6 +136,15 @@ def _priority_class(value: Object) -> None:
 def _storage_class(value: Object) -> None:
     value.setdefault("reclaimPolicy", "Delete")
     value.setdefault("volumeBindingMode", "Immediate")
+
+
+def _csi_driver(driver: Object) -> None:
+    spec = driver.setdefault("spec", {})
+    spec.setdefault("attachRequired", True)
+    spec.setdefault("fsGroupPolicy", "ReadWriteOnceWithFSType")
+    for name in ("podInfoOnMount", "requiresRepublish", "seLinuxMount", "storageCapacity"):
+        spec.setdefault(name, False)
+    spec["volumeLifecycleModes"] = spec.get("volumeLifecycleModes") or ["Persistent"]
 
 
 def _secret(secret: Object) -> None:
@@ -195,6 +215,7 @@ _CREATE: Mapping[str, Callable[[Object], None]] = MappingProxyType(
         "priorityclasses.scheduling.k8s.io": _priority_class,
         **device_defaults.ON_CREATE,
         "storageclasses.storage.k8s.io": _storage_class,
+        "csidrivers.storage.k8s.io": _csi_driver,
     }
 )
 
@@ -207,6 +228,7 @@ _DEFAULTED_ON_UPDATE = frozenset(
         "priorityclasses.scheduling.k8s.io",
         *device_defaults.ON_CREATE,
         "storageclasses.storage.k8s.io",
+        "csidrivers.storage.k8s.io",
         "secrets",
         "resourcequotas",
         "rolebindings.rbac.authorization.k8s.io",
@@ -229,14 +251,16 @@ def on_update(resource: ServedResource, old: Object, new: Object, subresource: s
             device_defaults.drop_deallocated(old, new)
         _keep(old, new, *(name for name in old.keys() | new.keys() if name not in {"status", "metadata"}))
         return
-    if resource.key == "services" and (old.get("spec") or {}).get("type") == (new.get("spec") or {}).get("type"):
-        _keep_missing(old["spec"], new["spec"], _SERVICE_ADDRESSES)
     if resource.key in _DEFAULTED_ON_UPDATE:
         _CREATE[resource.key](new)
     if "status" in resource.subresources:
         _keep(old, new, "status")
+    if resource.is_plain:
+        if resource.has_generation and _content(old) != _content(new):
+            new["metadata"]["generation"] = int(old["metadata"].get("generation", 0)) + 1
+        return
     if resource.key == "pods":
-        pod_defaults.default_pod_spec(new["spec"])
+        pod_defaults.default_pod(new["spec"])
         _keep_assigned_fields(old["spec"], new["spec"])
         pod_defaults.add_default_tolerations(new["spec"])
     if resource.kind in _TEMPLATE_KINDS:
@@ -247,6 +271,11 @@ def on_update(resource: ServedResource, old: Object, new: Object, subresource: s
         new["spec"] = old.get("spec", {})
     if resource.has_generation and old.get("spec") != new.get("spec"):
         new["metadata"]["generation"] = int(old["metadata"].get("generation", 0)) + 1
+
+
+def _content(value: Object) -> Object:
+    """What counts as a change of an object that is stored as it is."""
+    return {name: part for name, part in value.items() if name not in {"metadata", "status", "apiVersion"}}
 
 
 def _keep_metadata(old: Object, new: Object) -> None:
@@ -268,9 +297,6 @@ def _keep(old: Object, new: Object, *names: str) -> None:
             new.pop(name, None)
 
 
-_SERVICE_ADDRESSES = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy")
-
-
 def _keep_missing(old: Object, new: Object, names: tuple[str, ...]) -> None:
     for name in names:
         if name in old and name not in new:
@@ -279,5 +305,5 @@ def _keep_missing(old: Object, new: Object, names: tuple[str, ...]) -> None:
 
 def _keep_assigned_fields(old: Object, new: Object) -> None:
     """Keep fields that admission has set at creation and that a manifest, sent again, does not have."""
-    assigned = ("priority", "preemptionPolicy", "serviceAccountName", "serviceAccount", "nodeName", "tolerations")
+    assigned = ("priority", "preemptionPolicy", "nodeName", "tolerations")
     _keep_missing(old, new, (*assigned, "overhead"))

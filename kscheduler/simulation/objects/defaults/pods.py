@@ -10,6 +10,7 @@ from typing import Any
 from kscheduler.api import quantity
 from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME, NOT_READY, UNREACHABLE
 from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.objects.defaults import pod_parts
 
 GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
 _TOLERATION_SECONDS = 300
@@ -50,38 +51,49 @@ def check_types(spec: Object) -> None:
 
 
 def default_pod_spec(spec: Object) -> None:
-    """Fill in the defaults of a pod spec, also of a template's."""
+    """Fill in the defaults of a pod spec wherever one stands: in a pod and in a template, which keeps what was written.
+
+    What only a pod gets (requests from limits, service links, host ports) is `default_pod`'s: written into a template,
+    it would contradict the next manifest.
+    """
     check_types(spec)
     spec.setdefault("restartPolicy", "Always")
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec.setdefault("dnsPolicy", "ClusterFirst")
     spec.setdefault("securityContext", {})
     spec.setdefault("schedulerName", DEFAULT_SCHEDULER_NAME)
-    spec.setdefault("enableServiceLinks", True)
-    if "serviceAccountName" in spec:
-        spec.setdefault("serviceAccount", spec["serviceAccountName"])
+    _same_account(spec)
     for container in containers_of(spec):
-        _default_container(container, host_network=bool(spec.get("hostNetwork")))
+        _default_container(container)
+    for volume in spec.get("volumes") or ():
+        pod_parts.default_volume(volume)
+
+
+def _same_account(spec: Object) -> None:
+    """`serviceAccount` is the old name of `serviceAccountName`, which wins; either stands for both."""
+    name = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if name:
+        spec["serviceAccountName"] = spec["serviceAccount"] = name
+
+
+def default_pod(spec: Object) -> None:
+    """Fill in the defaults of a pod's own spec."""
+    default_pod_spec(spec)
+    spec.setdefault("enableServiceLinks", True)
+    for container in containers_of(spec):
+        _requests_from_limits(container["resources"])
+        for port in container.get("ports") or () if spec.get("hostNetwork") else ():
+            if not port.get("hostPort") and "containerPort" in port:
+                port["hostPort"] = port["containerPort"]
     _default_pod_level_requests(spec)
 
 
-def _default_container(container: Object, *, host_network: bool) -> None:
+def _default_container(container: Object) -> None:
     container.setdefault("terminationMessagePath", "/dev/termination-log")
     container.setdefault("terminationMessagePolicy", "File")
-    container.setdefault("imagePullPolicy", _pull_policy(str(container.get("image", ""))))
-    resources = container.setdefault("resources", {})
-    _requests_from_limits(resources)
-    for port in container.get("ports") or ():
-        port.setdefault("protocol", "TCP")
-        if host_network and "containerPort" in port:
-            port.setdefault("hostPort", port["containerPort"])
-
-
-def _pull_policy(image: str) -> str:
-    last = image.rpartition("/")[2]
-    if "@" in last:
-        return "IfNotPresent"
-    return "Always" if last.rpartition(":")[2] == "latest" or ":" not in last else "IfNotPresent"
+    container.setdefault("imagePullPolicy", pod_parts.pull_policy(str(container.get("image", ""))))
+    container.setdefault("resources", {})
+    pod_parts.default_parts(container)
 
 
 def _requests_from_limits(resources: Any) -> None:
@@ -184,6 +196,6 @@ def _amounts(resources: Object, field: str) -> dict[str, int]:
 def default_new_pod(tree: dict[str, Any]) -> None:
     """Fill in what a pod gets that is only a manifest yet, in place: defaults and the admission of every cluster."""
     tree["metadata"].setdefault("labels", {})
-    default_pod_spec(tree["spec"])
+    default_pod(tree["spec"])
     add_default_tolerations(tree["spec"])
     merge_label_keys(tree)

@@ -13,6 +13,7 @@ from kscheduler.simulation.objects.defaults import pods as pod_defaults
 _QUARTER = "25%"
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 """Annotation of a DaemonSet: how often its template has changed; its pods carry it as a label."""
+_LABELLED = frozenset({"Job", "ReplicationController"})
 _TRACKING_LABELS = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
 
 
@@ -22,6 +23,15 @@ def fill(value: Object) -> None:
     spec = value.get("spec")
     if default is not None and isinstance(spec, dict):
         default(spec)
+        if value["kind"] in _LABELLED:
+            _label(value["metadata"], spec)
+
+
+def _label(metadata: Object, spec: Object) -> None:
+    """An object without labels gets those of its template."""
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+    if labels and not metadata.get("labels"):
+        metadata["labels"] = dict(labels)
 
 
 def fill_new(value: Object) -> None:
@@ -37,8 +47,6 @@ def fill_new(value: Object) -> None:
     labels.update(zip(_TRACKING_LABELS, (uid, name, uid, name), strict=True))
     template["metadata"] = {**(template.get("metadata") or {}), "labels": labels}
     spec.setdefault("selector", {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}})
-    if not metadata.get("labels"):
-        metadata["labels"] = dict(labels)
 
 
 def fill_changed(old: Object, new: Object) -> None:
@@ -65,6 +73,7 @@ def _deployment(spec: Object) -> None:
 
 
 def _stateful_set(spec: Object) -> None:
+    spec.setdefault("serviceName", "")
     spec.setdefault("podManagementPolicy", "OrderedReady")
     strategy = _object(spec, "updateStrategy")
     if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
@@ -96,6 +105,7 @@ def _job(spec: Object) -> None:
     spec.setdefault("backoffLimit", 6)
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)
+    spec.setdefault("manualSelector", False)
     spec.setdefault("podReplacementPolicy", "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed")
 
 
@@ -104,7 +114,9 @@ def _cron_job(spec: Object) -> None:
     spec.setdefault("suspend", False)
     spec.setdefault("successfulJobsHistoryLimit", 3)
     spec.setdefault("failedJobsHistoryLimit", 1)
-    job = _object(_object(spec, "jobTemplate"), "spec")
+    made = _object(spec, "jobTemplate")
+    made.setdefault("metadata", {})
+    job = _object(made, "spec")
     template = job.get("template")
     if isinstance(template, dict):
         pod_defaults.default_pod_spec(template.setdefault("spec", {}))

@@ -18,6 +18,7 @@ from kscheduler.simulation.rules import (
     composite_pod_groups,
     device_claims,
     device_slices,
+    placement,
     pod_groups,
     pod_updates,
     pods,
@@ -30,10 +31,13 @@ from kscheduler.simulation.rules.metadata import validate_metadata
 _NOT_A_QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 
-def check_create(resource: ServedResource, value: Object, *, has_composites: bool = False) -> None:
+def check_create(
+    resource: ServedResource, value: Object, *, has_composites: bool = False, has_comparisons: bool = True
+) -> None:
     """Refuse a new object that breaks a rule. Raises 422 with all causes.
 
-    `has_composites`: whether the server has composite pod groups; else nothing may name them.
+    `has_composites`: whether the server has composite pod groups; else nothing may name them. `has_comparisons`:
+    whether tolerations may compare numbers.
     """
     causes = validate_metadata(resource, value["metadata"])
     if not has_composites:
@@ -41,17 +45,57 @@ def check_create(resource: ServedResource, value: Object, *, has_composites: boo
     rule = _CREATE.get(resource.key)
     if rule is not None:
         causes += rule(value)
+    if not has_comparisons:
+        causes = _without_comparisons(resource, value, causes)
     _raise(resource, value, causes)
 
 
-def check_update(resource: ServedResource, old: Object, new: Object, subresource: str) -> None:
-    """Refuse a write that breaks a rule or changes an immutable field. Raises 422."""
+def _without_comparisons(resource: ServedResource, value: Object, causes: list[FieldCause]) -> list[FieldCause]:
+    """A toleration that may not compare is refused for that, and what it compares with is not judged."""
+    path = POD_SPEC_PATHS.get(resource.key)
+    spec = value
+    for name in path or ():
+        spec = spec.get(name) or {}
+    refused = placement.without_comparisons(spec.get("tolerations"), ".".join((*(path or ()), "tolerations")))
+    values = {cause.field.replace(".operator", ".value") for cause in refused} if path else set()
+    return [cause for cause in causes if cause.field not in values] + (refused if path else [])
+
+
+POD_SPEC_PATHS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "pods": ("spec",),
+        **dict.fromkeys(
+            (
+                "replicationcontrollers",
+                "daemonsets.apps",
+                "deployments.apps",
+                "replicasets.apps",
+                "statefulsets.apps",
+                "jobs.batch",
+            ),
+            ("spec", "template", "spec"),
+        ),
+        "cronjobs.batch": ("spec", "jobTemplate", "spec", "template", "spec"),
+    }
+)
+"""Where the spec of a pod stands, in the kinds that have one."""
+
+
+def check_update(
+    resource: ServedResource, old: Object, new: Object, subresource: str, *, has_comparisons: bool = True
+) -> None:
+    """Refuse a write that breaks a rule or changes an immutable field. Raises 422.
+
+    `has_comparisons`: as for `check_create`; an object whose tolerations compare already may go on doing so.
+    """
     causes = validate_metadata(resource, new["metadata"])
     if not subresource:
         causes += _main_resource(resource, old, new)
     rule = _STATUS.get(resource.key) if subresource == "status" else None
     if rule is not None:
         causes += rule(old, new)
+    if not has_comparisons and not _without_comparisons(resource, old, []):
+        causes = _without_comparisons(resource, new, causes)
     _raise(resource, new, causes)
 
 

@@ -7,6 +7,7 @@ finalizer are in one plan, no list of uncounted pods is needed.
 from collections.abc import Iterable
 from datetime import datetime
 
+from kscheduler.api.names import indexed_base
 from kscheduler.simulation.controllers.reading.pods import is_finished, is_terminating, phase_of
 from kscheduler.simulation.controllers.reading.templates import pod_of, with_label
 from kscheduler.simulation.kinds.api_errors import Object
@@ -124,10 +125,9 @@ def _pod(job: Object, index: int | None) -> Object:
     metadata, spec = pod["metadata"], pod["spec"]
     metadata["finalizers"] = [*metadata.get("finalizers", ()), TRACKING]
     if index is not None:
-        base = f"{job['metadata']['name']}-{index}"
-        metadata["generateName"] = f"{base}-"
+        metadata["generateName"] = indexed_base(job["metadata"]["name"], index)
         metadata["annotations"] = {**metadata.get("annotations", {}), INDEX: str(index)}
-        spec.setdefault("hostname", base)
+        spec.setdefault("hostname", f"{job['metadata']['name']}-{index}")
         reference = {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{INDEX}']"}}
         variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": reference}
         for kind in ("containers", "initContainers"):
