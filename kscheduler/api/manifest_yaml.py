@@ -81,7 +81,7 @@ def _integer(sign: str, based: str | None, decimal: str | None) -> int:
 
 
 def text_of(data: bytes) -> str:
-    """The text of a file of YAML or JSON: UTF-16 if it begins with its byte order mark, as Go's library has it, or UTF-8.
+    """The text of a file of YAML or JSON: UTF-16 where its byte order mark is in front, as in Go, or UTF-8.
 
     Raises `UnicodeDecodeError`.
     """
