@@ -139,3 +139,5 @@ VOLCANO_ANNOTATION: Final = "scheduling.k8s.io/group-name"
 """The annotation of a pod that names its group, in Volcano."""
 INITIALLY_SCHEDULED: Final = "PodGroupInitiallyScheduled"
 """The condition of a group: once it is True it stays so."""
+GROUP_PREFIXES: Final = ("podgroup", "podgroups", "pg")
+"""Before the slash of `podgroup/NAME`. A namespace of such a name can be given with `-n`."""

@@ -10,6 +10,7 @@ mapping of a manifest has twice is refused: two objects without `---` between th
 kubectl takes, so that the first object is lost without a word.
 """
 
+import codecs
 import math
 import re
 from collections.abc import Iterator
@@ -77,6 +78,15 @@ def _integer(sign: str, based: str | None, decimal: str | None) -> int:
         base = _BASES.get(digits[0].lower())
         magnitude = int(digits[1:], base) if base else int(digits, 8)
     return -magnitude if sign == "-" else magnitude
+
+
+def text_of(data: bytes) -> str:
+    """The text of a file of YAML or JSON: UTF-16 where its byte order mark is in front, as in Go, or UTF-8.
+
+    Raises `UnicodeDecodeError`.
+    """
+    is_utf_16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and not data.startswith(codecs.BOM_UTF32_LE)
+    return data.decode("utf-16" if is_utf_16 else "utf-8-sig")
 
 
 def load_documents(text: bytes) -> Iterator[Any]:

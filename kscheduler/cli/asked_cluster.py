@@ -2,18 +2,13 @@
 
 import argparse
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
-from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
 from kscheduler.cli.asking_flags import by_the_servers_version, serving_of
-from kscheduler.cli.refusal import refuse
 from kscheduler.client.access.connection import load_connection
-from kscheduler.client.errors import ClientError, ConfigurationError
 from kscheduler.client.rest import APIClient
-from kscheduler.config.errors import ConfigError
 from kscheduler.explain.questions.live import (
     read_claim_templates,
     read_cluster,
@@ -23,14 +18,10 @@ from kscheduler.explain.questions.live import (
 from kscheduler.explain.questions.membership import unfollowed
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.rehearsals.planning import cluster_of_file
-from kscheduler.explain.text.printable import printable_lines
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.simulation.objects.defaults.pods import default_new_pod
 from kscheduler.whatif.scenario import ClusterObjects, ScenarioError, names_of
 from kscheduler.whatif.unreadable import notes_of, readable
-
-FAILED, BAD_INPUT = 1, 2
-EXIT_CODES: Final = "1 the API server did not answer; 2 flags or files that cannot be used."
 
 
 @dataclass(slots=True)
@@ -107,18 +98,3 @@ async def _live(
 def names_templates(pod: Pod) -> bool:
     """Whether claims of the pod are made from templates."""
     return any(entry.resource_claim_template_name for entry in pod.spec.resource_claims)
-
-
-def refusing(answer: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
-    """The exit code of an answer; a problem is told on standard error."""
-    try:
-        return answer(args)
-    except (ScenarioError, ConfigError, ConfigurationError) as problem:
-        return _complain(str(problem), BAD_INPUT)
-    except (ClientError, UndecodableError) as problem:
-        return _complain(str(problem), FAILED)
-
-
-def _complain(problem: str, code: int) -> int:
-    refuse(printable_lines(problem))
-    return code

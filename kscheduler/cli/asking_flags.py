@@ -1,20 +1,32 @@
-"""Flags of commands that ask: who would schedule, and which cluster; and the configuration that follows."""
+"""Flags of commands that ask: who would schedule, and which cluster; and the configuration that follows.
+
+A command whose question the running service answers reads no configuration: what that takes is imported where it is
+needed, since it would be most of the command's time.
+"""
 
 import argparse
 import sys
+from typing import TYPE_CHECKING, Final
 
-from kscheduler.cli.flags import add_feature_gates, add_plugin_flags
-from kscheduler.cli.named_config import configuration_reader, feature_gates, with_mistakes_in_file
+from kscheduler.cli.named_config import (
+    add_feature_gates,
+    add_plugin_flags,
+    configuration_reader,
+    feature_gates,
+    with_mistakes_in_file,
+)
 from kscheduler.cli.parser import AppendText, StoreText
-from kscheduler.client.access.connection import current_namespace
-from kscheduler.client.rest import APIClient
-from kscheduler.client.server_version import server_version_of
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.types import OWN_SCHEDULER_NAME
-from kscheduler.explain.questions.serving import Serving, serving
 from kscheduler.upstream.release import VERSION
 from kscheduler.upstream.versions import followed
-from kscheduler.whatif.scenario import STANDARD_INPUT, ScenarioError
+from kscheduler.whatif.files import STANDARD_INPUT, ScenarioError
+
+if TYPE_CHECKING:
+    from kscheduler.client.rest import APIClient
+    from kscheduler.explain.questions.serving import Serving
+
+EXIT_CODES: Final = "1 the API server did not answer; 2 flags or files that cannot be used."
 
 
 def add_asked_cluster(parser: argparse.ArgumentParser) -> None:
@@ -84,21 +96,27 @@ def refuse_standard_input_twice(args: argparse.Namespace) -> None:
 
 def namespace_of(args: argparse.Namespace) -> str:
     """The one of the flag, or of the kubeconfig's context."""
+    from kscheduler.client.access.connection import current_namespace
+
     address = {"master": args.master, "kubeconfig": args.kubeconfig, "context": args.context}
     return args.namespace or current_namespace(**address)
 
 
-async def by_the_servers_version(client: APIClient, args: argparse.Namespace, served: Serving) -> Serving:
+async def by_the_servers_version(client: "APIClient", args: argparse.Namespace, served: "Serving") -> "Serving":
     """As the service on this API server would be: by its version, unless one was given. Raises `ConfigError`."""
+    from kscheduler.client.server_version import server_version_of
+
     version = "" if args.emulated_version else followed(await server_version_of(client))
     return served if version in (None, "", served.config.gates.version) else serving_of(args, version)
 
 
-def serving_of(args: argparse.Namespace, version: str = "") -> Serving:
+def serving_of(args: argparse.Namespace, version: str = "") -> "Serving":
     """The configuration that the flags name; warnings go to standard error. Raises `ConfigError`.
 
     `version`: of Kubernetes, where no flag says it.
     """
+    from kscheduler.explain.questions.serving import serving
+
     try:
         gates = feature_gates(args, version)
     except ConfigError as failure:

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kscheduler.cli.named_config import (
+    add_feature_gates,
+    add_plugin_flags,
     check_built,
     configuration_reader,
     feature_gates,
@@ -32,8 +34,6 @@ from kscheduler.config.overrides import with_settings
 from kscheduler.config.types import OWN_SCHEDULER_NAME, ClientConnectionConfiguration
 from kscheduler.config.validation.configuration import ABOVE_RENEW_DEADLINE, ABOVE_RETRY_PERIOD
 from kscheduler.server.serving import HTTPServing
-from kscheduler.upstream.behaviours import BEHAVIOURS
-from kscheduler.upstream.release import VERSION
 
 if TYPE_CHECKING:
     from kscheduler.loading import ConfigurationReader, Configured
@@ -168,55 +168,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     _add_settings(parser.add_argument_group("leader election", "these win over --config"), LEADER_ELECTION)
     _add_settings(parser.add_argument_group("deprecated", _DEPRECATED_HELP), DEPRECATED)
     _add_not_built(parser)
-
-
-def add_feature_gates(parser: Any, without: str = VERSION) -> None:
-    """Declare `--feature-gates`, which may be given more than once, and `--emulated-version`.
-
-    `without`: what help says is followed without that flag.
-    """
-    parser.add_argument(
-        "--feature-gates", metavar="A=BOOL,...", action="append", default=[], help="by kube-scheduler's names"
-    )
-    parser.add_argument(
-        "--emulated-version",
-        type=emulated_version,
-        metavar="VERSION",
-        default=None,
-        help=f"decide as kube-scheduler of this version: {' or '.join(BEHAVIOURS)} (default: {without})",
-    )
-
-
-def emulated_version(given: str) -> str:
-    """`1.37`, also of `kube=1.37` and `v1.37`, as kube-scheduler takes it."""
-    version = given.strip().removeprefix("kube=").removeprefix("v")
-    if version not in BEHAVIOURS:
-        raise argparse.ArgumentTypeError(
-            f"{given!r} is none of the versions that are followed: {', '.join(BEHAVIOURS)}"
-        )
-    return version
-
-
-def add_plugin_flags(parser: Any) -> None:
-    """Declare `--plugin` and `--plugin-directory`; both may be given more than once."""
-    parser.add_argument(
-        "--plugin",
-        action="append",
-        type=text,
-        metavar="FILE",
-        default=[],
-        help="a Python file with plugins, or a module (acme.policies). Without --config each is enabled "
-        "behind the default plugins, with weight 1; with it, a profile of the file enables it by name. May be repeated",
-    )
-    parser.add_argument(
-        "--plugin-directory",
-        action="append",
-        type=text,
-        metavar="DIRECTORY",
-        default=[],
-        help="the configuration may name plugin files (pluginSources) below it; default: none, because who may edit a "
-        "ConfigMap may not thereby run code. May be repeated",
-    )
 
 
 def _add_settings(group: Any, flags: Iterable[SettingFlag]) -> None:

@@ -65,10 +65,12 @@ def build_parser(verb: str) -> "Parser":
     import importlib
 
     from kscheduler.cli.parser import Parser
+    from kscheduler.cli.quick_imports import collector_pauses
 
     parser = Parser(prog="kubectl kscheduler")
     subparsers = parser.add_subparsers(metavar="VERB", required=True)
-    module = importlib.import_module(f"kscheduler.cli.kubectl.{verb}")
+    with collector_pauses():
+        module = importlib.import_module(f"kscheduler.cli.kubectl.{verb}")
     module.add_parser(subparsers).set_defaults(run=module.run)
     return parser
 

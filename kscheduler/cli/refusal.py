@@ -1,7 +1,11 @@
 """Error output of the command line."""
 
+import argparse
 import sys
+from collections.abc import Callable
 from typing import Final
+
+FAILED, BAD_INPUT = 1, 2
 
 _OPTIONAL: Final = frozenset({"jsonpatch", "jsonpointer", "rich"})
 """Packages of the extra `simulation`."""
@@ -27,3 +31,25 @@ def missing_extra(verb: str, error: ModuleNotFoundError) -> int:
     if package not in _OPTIONAL:
         raise error
     return refuse(f"`kscheduler {verb}` needs the package {package}, which is not installed: {INSTALL_SIMULATION}")
+
+
+def refusing(answer: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
+    """The exit code of an answer; a problem is told on standard error."""
+    from kscheduler.api.codec import UndecodableError
+    from kscheduler.client.errors import ClientError, ConfigurationError  # whose package brings aiohttp
+    from kscheduler.config.errors import ConfigError
+    from kscheduler.whatif.files import ScenarioError
+
+    try:
+        return answer(args)
+    except (ScenarioError, ConfigError, ConfigurationError) as problem:
+        return _complain(str(problem), BAD_INPUT)
+    except (ClientError, UndecodableError) as problem:
+        return _complain(str(problem), FAILED)
+
+
+def _complain(problem: str, code: int) -> int:
+    from kscheduler.explain.text.printable import printable_lines
+
+    refuse(printable_lines(problem))
+    return code

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kscheduler.explain.against import Against, against
-from kscheduler.explain.as_json import API_VERSION, decision_tree, json_line
+from kscheduler.explain.as_json import API_VERSION, decision_tree
 from kscheduler.explain.groups import group_text, group_tree
 from kscheduler.explain.in_service import InService
 from kscheduler.explain.questions.question import GroupQuestion, Question
@@ -16,7 +16,7 @@ from kscheduler.explain.suggestions.of_group import suggested_for_group
 from kscheduler.explain.text.as_text import decision_text
 from kscheduler.explain.text.comparison import comparison_text
 from kscheduler.explain.text.layout import PLAIN, Style
-from kscheduler.explain.text.printable import printable
+from kscheduler.explain.text.printable import json_line, printable
 from kscheduler.whatif.decide import Decision
 from kscheduler.whatif.decide_group import GroupDecision
 from kscheduler.whatif.suggestions.suggestion import Suggestion

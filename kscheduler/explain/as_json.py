@@ -9,8 +9,6 @@ from collections.abc import Iterable
 from importlib import resources
 from typing import Any, Final
 
-import msgspec
-
 from kscheduler.explain.against import Against, against_tree, runner_up, runner_up_tree
 from kscheduler.explain.explanation_keys import explanation_keys
 from kscheduler.explain.outcome import cycle_outcome, outcome_of
@@ -20,7 +18,6 @@ from kscheduler.explain.suggestions.missing_claims import missing_claims
 from kscheduler.framework.cluster.preemption import PreemptionSearch
 from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.status import Code, Status
-from kscheduler.logs import one_line
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.whatif.decide import Decision
 from kscheduler.whatif.suggestions.suggestion import Suggestion
@@ -44,11 +41,6 @@ _NOTHING: Tree = {
     "preemption": None,
     "preemptionCandidates": None,
 }
-
-
-def json_line(tree: Tree) -> str:
-    """The object in one line. What a terminal would obey is escaped, which JSON allows: the value stays the same."""
-    return one_line(msgspec.json.encode(tree).decode())
 
 
 def schema_text() -> str:

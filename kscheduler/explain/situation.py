@@ -16,6 +16,7 @@ from kscheduler.api.storage import SELECTED_NODE, PersistentVolumeClaim, Storage
 from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.explain.in_service import InService, service_lines
 from kscheduler.framework.cluster.volumes import claim_name
+from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR
 from kscheduler.scheduling.truth.prebind_waits import DeviceWait
 from kscheduler.whatif.fields.unknown_fields import nearest
 
@@ -202,5 +203,7 @@ def _why_not_bound(situation: Situation) -> Iterator[str]:
         yield f"{expected} {ASK_THE_SERVICE}"
     elif situation.condition is None:
         yield f"no scheduler has said anything about it yet (no PodScheduled condition); {waits}"
+    elif situation.condition.status == "False" and situation.condition.reason == SCHEDULER_ERROR:
+        yield f"by the rules known here it fits now; what the condition says has failed is not asked here; {waits}"
     elif situation.condition.status == "False":
         yield f"it fits now, so the condition is of an earlier try; {waits}"

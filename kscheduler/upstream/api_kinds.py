@@ -1,6 +1,6 @@
 """The kinds of Kubernetes' own API groups: of which versions API servers of 1.36 and 1.37 serve them, gates aside.
 
-From `api/openapi-spec/swagger.json` of both releases, without subresources, and from the deprecation guide for versions
+From the OpenAPI documents of both releases, without subresources, and from the deprecation guide for versions
 that are served no more. A kind is its group, version and name together: `Deployment` of another project's group is
 another kind, and one of `extensions/v1beta1` is none that a server takes.
 """

@@ -132,6 +132,13 @@ def test_what_a_configuration_has_no_use_for_is_refused_with_its_place(loader: A
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+def test_a_byte_order_mark_says_how_a_file_is_written(loader: Any, encoding: str) -> None:
+    """As Go's library reads it: PowerShell writes UTF-16 with a mark."""
+    mark = "\ufeff" if encoding in ("utf-16-le", "utf-16-be") else ""
+    assert parse_yaml(f"{mark}a: \u00fc".encode(encoding), loader, "f.yaml") == {"a": "\u00fc"}
+
+
 def test_an_alias_bomb_is_refused_at_its_first_anchor(loader: Any) -> None:
     levels = [f"l{level}: &l{level} [{', '.join([f'*l{level - 1}'] * 9)}]" for level in range(1, 20)]
     with pytest.raises(ConfigError, match="line 1, column 5: anchors and aliases"):

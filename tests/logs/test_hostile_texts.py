@@ -10,10 +10,10 @@ import pytest
 
 from kscheduler.client.events.recorder import LONGEST_NOTE_BYTES, EventReference, _Occurrence, event_body
 from kscheduler.config.errors import ConfigError, Problem
-from kscheduler.explain.as_json import decision_tree, json_line
+from kscheduler.explain.as_json import decision_tree
 from kscheduler.explain.text.as_text import decision_text
 from kscheduler.explain.text.layout import Style
-from kscheduler.explain.text.printable import printable, some
+from kscheduler.explain.text.printable import json_line, printable, some
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.logs import configure, get_logger
 from kscheduler.logs.clean import short_line

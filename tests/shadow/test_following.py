@@ -204,6 +204,7 @@ async def test_a_tie_is_excused_for_who_takes_any_of_the_best_only(program: Foll
     (verdict,) = verdicts
     assert verdict.kind is DifferenceKind.TIE
     assert follower.sums.real_differences == real
+    assert follower.placements.sums(follower.assembly.cache.nodes).elsewhere == real
 
 
 async def test_pods_that_the_other_leaves_pending_count_after_the_grace() -> None:

@@ -12,18 +12,19 @@ from typing import Final
 
 import numpy.ma  # noqa: F401  `np.unique` imports it when it is first called: each copy would do so anew
 
+from kscheduler.api.groups import GROUP_PREFIXES
 from kscheduler.app.asking.helping_changes import helping_changes as of_reasons
 from kscheduler.app.asking.live_state import live_objects, live_pod, running_about, running_scheduler
 from kscheduler.app.parts import Parts
 from kscheduler.explain.answering import answered
-from kscheduler.explain.as_json import json_line
 from kscheduler.explain.node_use.uses import node_uses, uses_tree
-from kscheduler.explain.questions.named_group import GROUP_PREFIXES, member_to_ask, members_of, no_member
+from kscheduler.explain.questions.named_group import member_to_ask, members_of, no_member
 from kscheduler.explain.questions.question import GroupQuestion, Question, with_claim_templates
 from kscheduler.explain.questions.running import WHERE
 from kscheduler.explain.rehearsals.from_request import read_request, serving_of_request, wishes_of
 from kscheduler.explain.rehearsals.in_json import simulation_tree
 from kscheduler.explain.rehearsals.planning import NewObjectRules, planned
+from kscheduler.explain.text.printable import json_line
 from kscheduler.server.pages.questions import POD_GROUP
 from kscheduler.simulation.objects.defaults.pods import default_new_pod
 from kscheduler.simulation.objects.new_objects import objections

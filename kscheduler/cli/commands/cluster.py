@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from kscheduler.cli.embedded_flags import taken_port, wrong_count, wrong_place
-from kscheduler.cli.flags import add_feature_gates, add_plugin_flags
 from kscheduler.cli.interruption import signals_as_usual
 from kscheduler.cli.log_flags import add_log_flags, configure_logs
-from kscheduler.cli.named_config import configuration_reader, feature_gates
+from kscheduler.cli.named_config import add_feature_gates, add_plugin_flags, configuration_reader, feature_gates
 from kscheduler.cli.parser import port, text
 from kscheduler.cli.record_flags import RedactionKeyError, add_record_flags, redaction_key
 from kscheduler.cli.refusal import missing_extra, refuse

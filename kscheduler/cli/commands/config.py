@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from kscheduler.cli.flags import add_feature_gates, add_plugin_flags
 from kscheduler.cli.named_config import (
+    add_feature_gates,
+    add_plugin_flags,
     check_built,
     configuration_reader,
     feature_gates,

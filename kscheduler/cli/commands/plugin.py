@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from kscheduler.cli.flags import add_feature_gates, add_plugin_flags
-from kscheduler.cli.named_config import configuration_reader, feature_gates
+from kscheduler.cli.named_config import add_feature_gates, add_plugin_flags, configuration_reader, feature_gates
 from kscheduler.cli.parser import StoreText, text
 from kscheduler.cli.refusal import refuse
 from kscheduler.config.errors import ConfigError

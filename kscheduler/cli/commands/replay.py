@@ -13,8 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kscheduler.cli.flags import add_feature_gates, add_plugin_flags
-from kscheduler.cli.named_config import configuration_reader, feature_gates
+from kscheduler.cli.named_config import add_feature_gates, add_plugin_flags, configuration_reader, feature_gates
 from kscheduler.cli.parser import StoreText
 from kscheduler.cli.refusal import refuse
 
@@ -105,11 +104,11 @@ def _print_schema() -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from kscheduler.explain.as_json import json_line
     from kscheduler.explain.recordings.in_json import replay_tree
     from kscheduler.explain.recordings.in_text import replay_text, state_text
     from kscheduler.explain.recordings.state import state_tree
     from kscheduler.explain.text.layout import style_of
+    from kscheduler.explain.text.printable import json_line
 
     if args.pod and (args.config or args.plugin or args.each_segment):
         return refuse("--pod shows what was recorded; it goes with --until alone")
@@ -142,11 +141,10 @@ def _run(args: argparse.Namespace) -> int:
 
 def _of_pod(args: argparse.Namespace) -> int:
     """Raises `RecordingError`, `SegmentError`, `ValueError`, `OSError`."""
-    from kscheduler.explain.as_json import json_line
     from kscheduler.explain.recordings.of_pod import pod_decisions_text, pod_decisions_tree
     from kscheduler.explain.recordings.times import time_text
     from kscheduler.explain.text.layout import style_of
-    from kscheduler.explain.text.printable import printable
+    from kscheduler.explain.text.printable import json_line, printable
     from kscheduler.recorder.replaying.pod_decisions import PodDecisions
     from kscheduler.recorder.replaying.replay import runs_of
 
@@ -188,9 +186,9 @@ def _why_no_state(replay: "Replay", args: argparse.Namespace) -> str:
 def _compare(args: argparse.Namespace) -> int:
     """Raises as `_replayed`."""
     from kscheduler.config.errors import ConfigError
-    from kscheduler.explain.as_json import json_line
     from kscheduler.explain.recordings.other_policy import comparison_text, comparison_tree
     from kscheduler.explain.text.layout import style_of
+    from kscheduler.explain.text.printable import json_line
     from kscheduler.recorder.alternatives.comparing import Recorded, compared
     from kscheduler.recorder.replaying.described import configured_with
     from kscheduler.recorder.replaying.replay import RecordingError, last_run_of

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kscheduler.aio import event_loop
 from kscheduler.cli.asking_flags import add_cluster, add_scheduler, by_the_servers_version, serving_of
-from kscheduler.cli.flags import add_feature_gates
 from kscheduler.cli.log_flags import add_log_flags, configure_logs
-from kscheduler.cli.named_config import mistakes_in_file, with_mistakes_in_file
+from kscheduler.cli.named_config import add_feature_gates, mistakes_in_file, with_mistakes_in_file
 from kscheduler.cli.parser import duration, port, text
 from kscheduler.cli.refusal import refuse
 from kscheduler.cli.serving_flags import address_and_port

@@ -10,10 +10,10 @@ docs/simulate.md describes what is played and what is not.
 import argparse
 import sys
 
-from kscheduler.cli.asked_cluster import EXIT_CODES, asked_cluster, refusing
-from kscheduler.cli.asking_flags import add_asked_cluster, add_objects_file, namespace_of, refuse_standard_input_twice
-from kscheduler.cli.parser import AppendText, StoreText
-from kscheduler.explain.as_json import json_line
+from kscheduler.cli.asked_cluster import asked_cluster
+from kscheduler.cli.asking_flags import namespace_of, refuse_standard_input_twice
+from kscheduler.cli.refusal import refusing
+from kscheduler.cli.simulate_flags import add_parser
 from kscheduler.explain.rehearsals.from_flags import labelled, more_nodes, tainted
 from kscheduler.explain.rehearsals.in_json import simulation_schema, simulation_tree
 from kscheduler.explain.rehearsals.in_text import simulation_text
@@ -26,69 +26,15 @@ from kscheduler.explain.rehearsals.planning import (
     templates_in,
 )
 from kscheduler.explain.text.layout import style_of
-from kscheduler.explain.text.printable import printable
+from kscheduler.explain.text.printable import json_line, printable
 from kscheduler.simulation.objects.defaults.pods import default_new_pod
 from kscheduler.simulation.objects.new_objects import objections
 from kscheduler.whatif.rehearsal.plan import refuse_too_many_nodes
 from kscheduler.whatif.rehearsal.rehearse import rehearse
 from kscheduler.whatif.scenario import ScenarioError
 
+__all__ = ["add_parser", "check", "read_manifests", "run", "wishes_of"]
 _PLAYED = 0
-
-_DESCRIPTION = """\
-Show what would happen if pods of -f came, or nodes came, went, were changed, cordoned or drained: the scheduler's own
-queue, cycle and preemption run over a copy of the cluster in memory. Nothing is written to any cluster."""
-_EPILOG = f"""\
-Exit codes: 0 simulated, whatever stays pending; {EXIT_CODES}"""
-
-
-def add_parser(
-    subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str = "simulate", who_answers: str = ""
-) -> argparse.ArgumentParser:
-    """Add the subcommand; kubectl has another name for it, and says who answers."""
-    parser = subparsers.add_parser(
-        name,
-        help="say what would happen with more pods, other nodes, a drain, another configuration",
-        description=f"{_DESCRIPTION} {who_answers}",
-        epilog=_EPILOG,
-        allow_abbrev=False,
-    )
-    _add_cluster_changes(parser.add_argument_group("what if"))
-    add_asked_cluster(parser)
-    answer = parser.add_argument_group("the answer")
-    answer.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: one object")
-    answer.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json and end")
-    parser.set_defaults(new_objects=None)  # of `read_manifests`
-    return parser
-
-
-def _add_cluster_changes(group: "argparse._ArgumentGroup") -> None:
-    group.add_argument(
-        "-f",
-        "--filename",
-        action=AppendText,
-        default=[],
-        metavar="FILE",
-        help="pods that do not exist yet: Pods, Deployments, StatefulSets, Jobs ... with their replicas; a file, a "
-        "folder or a pattern, may be given more than once; - is standard input",
-    )
-    group.add_argument("--replicas", type=int, metavar="N", help="so many pods of each, whatever the manifests say")
-    add_objects_file(group)
-    group.add_argument(
-        "-n", "--namespace", action=StoreText, metavar="NAME", default="", help="of manifests that name none"
-    )
-    for flag, metavar, text in (
-        ("--add-nodes", "N:NODE", "N more nodes like this one"),
-        ("--remove-node", "NODE", "the node and its pods are gone; controllers recreate the pods"),
-        ("--cordon", "NODE", "no further pod goes there"),
-        ("--drain", "NODE", "cordoned, and its pods evicted as far as disruption budgets allow"),
-        ("--label-node", "NODE:KEY=VALUE", "add a label, or remove one: NODE:KEY-"),
-        ("--taint-node", "NODE:KEY=VALUE:EFFECT", "add a taint, or remove one: NODE:KEY:EFFECT-"),
-    ):
-        group.add_argument(flag, action="append", default=[], metavar=metavar, help=text)
-    group.add_argument(
-        "--capacity", action="store_true", help="count how many more pods like the first new one would fit in the end"
-    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -4,17 +4,14 @@ import argparse
 import sys
 from typing import Any
 
-from kscheduler.cli.asked_cluster import EXIT_CODES, asked_cluster, refusing
-from kscheduler.cli.asking_flags import add_asked_cluster, add_objects_file
+from kscheduler.cli.asking_flags import EXIT_CODES, add_asked_cluster, add_objects_file
 from kscheduler.cli.kubectl.choosing import add_choice, answer, not_of_the_service
 from kscheduler.cli.kubectl.service import ServiceDoor
 from kscheduler.cli.parser import text
-from kscheduler.explain.as_json import json_line
+from kscheduler.cli.refusal import refusing
 from kscheduler.explain.node_use.as_table import ORDERS, unknown_nodes, uses_text
-from kscheduler.explain.node_use.uses import node_uses, uses_tree
-from kscheduler.explain.questions.served_cluster import served_cluster
 from kscheduler.explain.text.layout import style_of
-from kscheduler.explain.text.printable import printable
+from kscheduler.explain.text.printable import json_line, printable
 
 Tree = dict[str, Any]
 
@@ -57,6 +54,10 @@ def _decide(args: argparse.Namespace) -> int:
 
 
 def _decided(args: argparse.Namespace) -> int:
+    from kscheduler.cli.asked_cluster import asked_cluster
+    from kscheduler.explain.node_use.uses import node_uses, uses_tree
+    from kscheduler.explain.questions.served_cluster import served_cluster
+
     found = asked_cluster(args)
     found.leave_out_unreadable()
     found.note_unfollowed_groups()

@@ -7,23 +7,22 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from kscheduler.cli.commands import pending
 from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, not_of_the_service
 from kscheduler.cli.kubectl.service import ServiceDoor, WrongQuestionError
+from kscheduler.cli.pending_flags import add_parser as add_flags
 from kscheduler.config.types import OWN_SCHEDULER_NAME
-from kscheduler.explain.as_json import json_line
-from kscheduler.explain.groups import KIND as OF_A_GROUP
-from kscheduler.explain.pending.as_answer import age_of
 from kscheduler.explain.pending.freed import freed_text
 from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
-from kscheduler.explain.text.layout import BOLD, DIM, INDENT, Style, nodes, style_of, wrapped
-from kscheduler.explain.text.printable import printable
+from kscheduler.explain.text.layout import BOLD, DIM, INDENT, Style, age_of, nodes, style_of, wrapped
+from kscheduler.explain.text.printable import json_line, printable
 
 Tree = dict[str, Any]
 
 MOST_EXPLAINED: Final = 5
 """Reasons without a change whose oldest pod may wait with a group: each is a question of its own."""
 _NAMED: Final = 3
+_OF_A_GROUP: Final = "PodGroupExplanation"
+"""`kind` of an answer about a pod group."""
 _QUEUES: Final = {
     "active": "in the queue",
     "backoff": "in back-off",
@@ -37,14 +36,20 @@ _QUEUES: Final = {
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
     """The flags of `kscheduler pending`, and who answers."""
-    parser = pending.add_parser(subparsers, "pending", WHO_DECIDES)
+    parser = add_flags(subparsers, "pending", WHO_DECIDES)
     add_choice(parser)
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the reasons, and return the exit code."""
-    return answer(args, _ask, pending.run, not_of_the_service(args, {"--config": args.config}))
+    return answer(args, _ask, _decide, not_of_the_service(args, {"--config": args.config}))
+
+
+def _decide(args: argparse.Namespace) -> int:
+    from kscheduler.cli.commands.pending import run as decide  # with the scheduler's rules, which are large
+
+    return decide(args)
 
 
 async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
@@ -75,7 +80,7 @@ async def _of_its_group(reason: Tree, door: ServiceDoor) -> Tree | None:
         explained = await door.get_json("/explain", pod=pod)
     except WrongQuestionError:
         return None  # it is gone meanwhile
-    found = explained.get("suggestions") if explained["kind"] == OF_A_GROUP else None
+    found = explained.get("suggestions") if explained["kind"] == _OF_A_GROUP else None
     return {"pod": pod, **found[0]} if found else None
 
 

@@ -9,18 +9,17 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from kscheduler.api.kinds import RESOURCE_CLAIM_TEMPLATES
-from kscheduler.cli.asked_cluster import refusing
 from kscheduler.cli.asking_flags import namespace_of
 from kscheduler.cli.commands import simulate
 from kscheduler.cli.kubectl.choosing import WHO_DECIDES, add_choice, answer, not_of_the_service
 from kscheduler.cli.kubectl.service import ServiceDoor, WrongQuestionError
+from kscheduler.cli.refusal import refusing
 from kscheduler.config.reading.yaml_tree import parse_yaml
-from kscheduler.explain.as_json import json_line
 from kscheduler.explain.rehearsals.in_json import rehearsed_of
 from kscheduler.explain.rehearsals.in_text import simulation_text
 from kscheduler.explain.rehearsals.planning import Wishes, classes_for, templates_in
 from kscheduler.explain.text.layout import style_of
-from kscheduler.explain.text.printable import printable
+from kscheduler.explain.text.printable import json_line, printable
 from kscheduler.whatif.manifests import CLAIM_TEMPLATE
 from kscheduler.whatif.priority import PRIORITY_CLASSES_PATH, listed_classes
 from kscheduler.whatif.scenario import ScenarioError

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import yaml
 
-from kscheduler.api.manifest_yaml import LOADER
+from kscheduler.api.manifest_yaml import LOADER, text_of
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.reading.yaml_tree import parse_yaml
 
@@ -34,7 +34,7 @@ class Lines:
             parse_yaml(data)
         except ConfigError:
             return
-        self._root = yaml.compose(data.decode("utf-8-sig"), Loader=LOADER)
+        self._root = yaml.compose(text_of(data), Loader=LOADER)
 
     def of(self, path: str) -> int | None:
         """The line of a field, as `profiles[0].schedulerName`; of the deepest part that is in the file.

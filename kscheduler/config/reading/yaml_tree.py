@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import yaml
 
-from kscheduler.api.manifest_yaml import LOADER, plain_scalar
+from kscheduler.api.manifest_yaml import LOADER, plain_scalar, text_of
 from kscheduler.config.errors import ConfigError, config_error
 
 MAX_BYTES = 2**20
@@ -73,7 +73,7 @@ def _text(data: bytes, where: str) -> str:
     if len(data) > MAX_BYTES:
         raise config_error("", f"larger than 1 MiB ({len(data)} bytes)", where)
     try:
-        return data.decode("utf-8-sig")
+        return text_of(data)
     except UnicodeDecodeError as error:
         raise config_error("", f"not UTF-8 text: {error.reason} at byte {error.start}", where) from None
 

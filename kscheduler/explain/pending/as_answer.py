@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from kscheduler.explain.pending.freed import freed_text
@@ -11,7 +11,7 @@ from kscheduler.explain.situation import NO_SITUATION
 from kscheduler.explain.suggestions.as_json import suggestion_trees
 from kscheduler.explain.suggestions.commands import command_note, command_of
 from kscheduler.explain.suggestions.in_words import suggestion_text
-from kscheduler.explain.text.layout import BOLD, DIM, INDENT, PLAIN, Style, nodes, wrapped
+from kscheduler.explain.text.layout import BOLD, DIM, INDENT, PLAIN, Style, age_of, nodes, wrapped
 from kscheduler.explain.text.printable import printable
 from kscheduler.whatif.fields.unknown_fields import nearest
 from kscheduler.whatif.scenario import ClusterObjects, Scenario
@@ -113,18 +113,3 @@ def _reason(reason: Reason, objects: ClusterObjects, config: Any) -> Tree:
         ],
         "suggestion": suggestion,
     }
-
-
-def age_of(since: str, now: datetime) -> str:
-    """`3h`, from a time as the API has it."""
-    try:
-        began = datetime.fromisoformat(since)
-    except ValueError:
-        return "an unknown time"
-    if began.tzinfo is None:
-        began = began.replace(tzinfo=UTC)
-    seconds = max(int((now - began).total_seconds()), 0)
-    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds // length}{unit}"
-    return f"{seconds}s"

@@ -18,6 +18,7 @@ from kscheduler.explain.suggestions.asked import wants_devices
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code
 from kscheduler.scheduling.cycle.schedule import schedule
+from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.truth.prebind_waits import binding_timeout, waits_of
 from kscheduler.state.cache import Cache
@@ -107,13 +108,27 @@ def pending_reasons(
         if judged.verdict is PendingVerdict.FITS:
             timeout = binding_timeout(served.config, pod.spec.scheduler_name)
             waits = [wait.text for wait in waits_of(pod, cache.devices.claims, timeout)]
-            if waits:
+            failure = _failure_of(pod)
+            if failure:
+                judged = _Judged(PendingVerdict.ERROR, f"{failure}; by the rules known here it fits now")
+            elif waits:
                 judged = replace(judged, message=f"fits, and {'; '.join(waits)}")
             elif pod.spec.scheduler_name in served.followed:
                 judged = replace(judged, message=_fits_elsewhere(pod.spec.scheduler_name, served))
         found.setdefault(judged, []).append(pod)
     reasons = [_reason(judged, pods, profiles, cache, objects, with_suggestions) for judged, pods in found.items()]
     return sorted(reasons, key=lambda each: (-len(each.pods), each.message))
+
+
+def _failure_of(pod: Pod) -> str:
+    """What its scheduler says has failed, other than to find a node: an extender, a plugin, the API server.
+
+    Nobody asks these here, so that a pod which fits by the rules alone may wait for them.
+    """
+    condition = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
+    if condition is None or condition.status != "False" or condition.reason != SCHEDULER_ERROR:
+        return ""
+    return f"its last attempt failed ({SCHEDULER_ERROR}): {condition.message or 'no message'}"
 
 
 def _fits_elsewhere(scheduler_name: str, served: Serving) -> str:

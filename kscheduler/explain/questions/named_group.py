@@ -11,21 +11,8 @@ from kscheduler.client.rest import APIClient
 from kscheduler.explain.questions.live import UnknownPodError
 from kscheduler.informers.progress import PAGE_SIZE
 from kscheduler.state.pod_groups.group_apis import KUBERNETES, OTHER_APIS
-from kscheduler.whatif.scenario import ScenarioError
 
 _APIS: Final = (KUBERNETES, *OTHER_APIS.values())
-GROUP_PREFIXES: Final = ("podgroup", "podgroups", "pg")
-"""Before the slash of `podgroup/NAME`. A namespace of such a name can be given with `-n`."""
-
-
-def group_in(argument: str) -> str:
-    """The NAME of `podgroup/NAME`; empty: the argument names a pod. Raises `ScenarioError` for `podgroup/` alone."""
-    prefix, slash, name = argument.partition("/")
-    if not slash or prefix not in GROUP_PREFIXES:
-        return ""
-    if not name or "/" in name:
-        raise ScenarioError(f"{argument!r} is not {prefix}/NAME: -n gives the namespace of a pod group")
-    return name
 
 
 def members_of(pods: Iterable[Pod], namespace: str, group: str) -> list[Pod]:

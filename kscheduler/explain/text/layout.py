@@ -5,6 +5,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final, TextIO
 
 INDENT: Final = "  "
@@ -67,3 +68,18 @@ def aligned(rows: Iterable[tuple[str, ...]], right: set[int]) -> Iterator[str]:
 def nodes(count: int) -> str:
     """`1 node`, `5 nodes`."""
     return "1 node" if count == 1 else f"{count} nodes"
+
+
+def age_of(since: str, now: datetime) -> str:
+    """`3h`, from a time as the API has it."""
+    try:
+        began = datetime.fromisoformat(since)
+    except ValueError:
+        return "an unknown time"
+    if began.tzinfo is None:
+        began = began.replace(tzinfo=UTC)
+    seconds = max(int((now - began).total_seconds()), 0)
+    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length}{unit}"
+    return f"{seconds}s"

@@ -1,5 +1,11 @@
 """Makes names from users' objects safe for a terminal."""
 
+from typing import Any
+
+import msgspec
+
+from kscheduler.logs.clean import one_line
+
 
 def printable(text: str) -> str:
     """The text without control characters, direction overrides and the like."""
@@ -15,3 +21,8 @@ def some(names: list[str], most: int) -> list[str]:
     """The first `most` names, and the number of the rest."""
     shown = [printable(name) for name in names[:most]]
     return [*shown, f"and {len(names) - most} more"] if len(names) > most else shown
+
+
+def json_line(tree: dict[str, Any]) -> str:
+    """The object in one line. What a terminal would obey is escaped, which JSON allows: the value stays the same."""
+    return one_line(msgspec.json.encode(tree).decode())

@@ -249,7 +249,11 @@ class Follower:
             self._seen = change.version if verdict.order.seen is None else verdict.order.seen - 1
         self.sums.add(verdict)
         if verdict.kind is not DifferenceKind.UNKNOWN_RULE:
-            ours = new.spec.node_name if verdict.kind is DifferenceKind.ORDER else verdict.ours
+            is_theirs = verdict.kind is DifferenceKind.ORDER or (
+                # Any of the best would do for the other: ours is one of them, which node it is says nothing.
+                verdict.kind is DifferenceKind.TIE and self.sums.followed.ties_by_chance
+            )
+            ours = new.spec.node_name if is_theirs else verdict.ours
             self.placements.add(new.metadata.uid, new.spec.node_name, ours)
         self.on_verdict(verdict)
 

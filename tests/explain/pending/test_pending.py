@@ -64,6 +64,23 @@ def test_pods_are_grouped_by_reason(dump: str, capsys: pytest.CaptureFixture[str
     assert tree["byPlugin"] == {"NodeResourcesFit": 3, "NodeAffinity": 1, "SchedulingGates": 1}
 
 
+@pytest.mark.parametrize("name", ["kscheduler", "default-scheduler"])
+def test_a_pod_whose_scheduler_has_failed_is_not_said_to_fit_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """An extender that does not answer keeps a pod waiting that fits by all other rules."""
+    waiting = pod("asks", schedulerName=name)
+    failed = {"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": "extender x: timeout"}
+    waiting["status"] = {"phase": "Pending", "conditions": [failed]}
+    path = tmp_path / "dump.json"
+    path.write_text(f"{json.dumps(NODE)}\n{json.dumps(waiting)}\n")
+    (reason,) = answer(capsys, "--from", str(path))["reasons"]
+    text = "its last attempt failed (SchedulerError): extender x: timeout; by the rules known here it fits now"
+    assert (reason["verdict"], reason["message"]) == ("Error", text)
+    assert main(["explain", "--from", str(path), "shop/asks"]) == 0
+    assert "it fits now, so the condition is of an earlier try" not in " ".join(capsys.readouterr().out.split())
+
+
 def test_of_one_namespace_and_without_suggestions(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     tree = answer(capsys, "--from", dump, "-n", "elsewhere", "--no-suggestions")
     assert [each["pods"][0]["name"] for each in tree["reasons"]] == ["other"]
