@@ -122,7 +122,7 @@ class HangingWritesMonitor:
             behind = (
                 f"{round(one.seconds)} s, {one.waiting} wait behind them; look at its admission webhooks and quotas"
             )
-            yield f"namespace {one.namespace}: {one.unanswered} writes ({one.write}) have hung for up to {behind}"
+            yield f"namespace {one.namespace}: {one.unanswered} writes ({one.write}) hang or are refused since {behind}"
 
     def samples(self) -> Iterable[Sample]:
         """A gauge for each namespace and kind of write, at most `MOST_TOLD`."""

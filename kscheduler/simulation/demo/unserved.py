@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Final, TextIO
 
+from kscheduler.logs.clean import one_line
 from kscheduler.simulation.kinds.resources import PODS
 from kscheduler.simulation.objects.store import Change, ChangeType, ObjectStore
 
@@ -25,9 +26,8 @@ def telling_unserved(store: ObjectStore, served: Collection[str], out: TextIO) -
             return
         told.add(name)
         pod = f"{metadata['namespace']}/{metadata['name']}"
-        out.write(
-            f"pod {pod} waits for schedulerName {name}, which nobody serves here: {', '.join(served)} are served\n"
-        )
+        asked = one_line(f"pod {pod} waits for schedulerName {name}")
+        out.write(f"{asked}, which nobody serves here: {', '.join(served)} are served\n")
         out.flush()
 
     if not served:
