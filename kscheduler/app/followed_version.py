@@ -46,6 +46,9 @@ class FollowedVersion:
             parts.server_version.on_answer = self._learn
             reloader.wanted_version = lambda: self._refused
             reloader.on_read = self._asked.set
+            self._wanted = followed(parts.server_version.text) or ""
+            if self._wanted:  # a term before this one has been told
+                self._asked.set()
 
     @property
     def in_force(self) -> str:

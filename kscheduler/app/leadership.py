@@ -34,6 +34,8 @@ class EarlierTerm:
     """By resource; the others are listed again."""
     reachability: APIServerReachability
     """An outage goes on."""
+    server_version: str
+    """What the API server told last; empty or `unknown`: nothing."""
 
 
 class Leadership:

@@ -139,7 +139,9 @@ class Parts:
         )
         self.catch_up = CatchUp(self.client, self.informers, PODS, self.clock)
         self.api_server_monitor = APIServerMonitor(self.reachability, self.event_client, self.informers, self.clock)
-        self.server_version = ServerVersion(self.client, self.clock)
+        self.server_version = ServerVersion(
+            self.client, self.clock, earlier.server_version if earlier is not None else ""
+        )
         self.claim_templates: RecentlyUsed[str, Mapping[str, ResourceClaimTemplate | None]] = RecentlyUsedByWeight(
             MOST_ASKED_PODS, _TEMPLATES_BYTES, lambda _, templates: weight_of(templates)
         )
@@ -204,7 +206,7 @@ class Parts:
         options = replace(self._options, config=config, registry=registry, origins=self.origins)
         # A follower that is to hold no cache would hold these objects until it leads.
         views = {} if config.configuration.delay_cache_until_active else self.informers.views()
-        return EarlierTerm(options, self.election.next_term(), views, self.reachability)
+        return EarlierTerm(options, self.election.next_term(), views, self.reachability, self.server_version.text)
 
     def unserved_groups(self) -> tuple[str, ...]:
         """Kinds of pod groups that are followed and that the API server does not have."""

@@ -21,6 +21,8 @@ from kscheduler.upstream.versions import followed, minor_of, numbers_of
 _log = get_logger("kscheduler")
 
 AGAIN_SECONDS: Final = 600.0
+UNTOLD_AGAIN_SECONDS: Final = 10.0
+"""While the last question was not answered."""
 
 
 def _tell_nobody(_version: str) -> None:
@@ -30,10 +32,11 @@ def _tell_nobody(_version: str) -> None:
 class ServerVersion:
     """Knows the API server's version."""
 
-    def __init__(self, client: APIClient, clock: Clock) -> None:
+    def __init__(self, client: APIClient, clock: Clock, known: str = "") -> None:
+        """`known`: what this process was told before."""
         self._client = client
         self._clock = clock
-        self.text = ""
+        self.text = known
         """As the API server tells it (`v1.36.3`); empty until the first answer, `unknown` while there is none."""
         self._warned_of: set[str] = set()
         self.not_followed = ""
@@ -44,8 +47,9 @@ class ServerVersion:
     async def run(self) -> None:
         """Ask until cancelled."""
         while True:
-            self.learn(await server_version_of(self._client))
-            await self._clock.sleep(AGAIN_SECONDS)
+            answer = await server_version_of(self._client)
+            self.learn(answer)
+            await self._clock.sleep(UNTOLD_AGAIN_SECONDS if answer == UNKNOWN else AGAIN_SECONDS)
 
     def learn(self, answer: str) -> None:
         """Take over an answer, and log what is new about it. A failed question changes nothing that is known."""

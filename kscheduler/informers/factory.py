@@ -59,6 +59,8 @@ class KnownState:
 
     objects: Sequence[Any]
     resource_version: str
+    is_absent: bool = False
+    """The API server does not serve the resource: discovery is asked again, beside everything else."""
 
 
 class InformerFactory:
@@ -133,7 +135,9 @@ class InformerFactory:
 
     async def _keep(self, informer: Informer[Any], reflector: Reflector[Any]) -> None:
         view = self._views.pop(informer.kind.resource, None)
-        if view is not None:
+        if view is not None and view.is_absent:
+            await self._rest(informer)
+        elif view is not None:
             await informer.replace(view.objects, ())
             informer.resource_version = view.resource_version
             reflector.progress.resume(view.resource_version)
@@ -207,7 +211,8 @@ class InformerFactory:
     def views(self) -> dict[str, KnownState]:
         """What each informer knows now, of those that would go on by a watch. To be called when `run` has ended.
 
-        Where an object could not be read, or a list was under way, only a list shows what is there.
+        Where an object could not be read, or a list was under way, only a list shows what is there. That a resource is
+        absent is known, too.
         """
         found = {}
         for resource, informer in self._informers.items():
@@ -216,6 +221,8 @@ class InformerFactory:
             known = informer.statistics()
             if version and known.synced and not known.resting and not known.undecodable:
                 found[resource] = KnownState(informer.store.list(), version)
+            elif known.resting:
+                found[resource] = KnownState((), "", is_absent=True)
         return found
 
     def problems(self) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kscheduler.api.kinds import DEVICE_TAINT_RULES
 from kscheduler.api.kinds import NODES as NODES_KIND
 from kscheduler.app import App, Options
 from kscheduler.app import terms as terms_module
@@ -23,7 +24,8 @@ from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import InjectedFault
 from kscheduler.simulation.objects.store import Change
-from tests.app.running import SECONDS, put
+from tests.app.running import SECONDS, node_of, put
+from tests.app.test_followed_version import reading
 from tests.app.test_leader_election import config, holder
 from tests.builders import node_tree, pod_tree
 from tests.specification.cases import IS_LONG
@@ -165,6 +167,29 @@ async def test_what_could_be_watched_on_is_not_listed_again() -> None:
                     await asyncio.sleep(0.01)
             assert informers["nodes"].relists == {}
             assert informers["pods"].relists in ({}, {"new leader": 1})  # `catch_up`
+
+
+async def test_a_term_knows_what_the_one_before_was_told_of_the_server() -> None:
+    """Its version, and which resources it does not serve: neither is asked for again before the first decision."""
+    async with EmbeddedAPIServer(seed=1) as server:
+        put(server, "nodes", node_tree("n"))
+        process = Process(server, read_under=reading())
+        async with running(process):
+            await process.until(Role.LEADING, 1)
+            absent = process.apps[0].parts.informers.informer(DEVICE_TAINT_RULES)
+            assert absent.resting, "a server of 1.36 has no such rules"
+            without_leases(server)
+            await process.until(Role.FOLLOWING, 2)
+            server.faults.clear()
+            for path in ("/version", "/apis/resource.k8s.io/*"):
+                server.faults.add(InjectedFault("answer", method="GET", path=path, code=503))
+            put(server, "pods", pod_tree("late"))
+            async with asyncio.timeout(SECONDS):
+                while node_of(server, "late") != "n":  # noqa: ASYNC110  # until it is bound
+                    await asyncio.sleep(0.01)
+            app = process.apps[-1]
+            assert app.followed_version.why.startswith("the API server is v1.36")
+            assert app.parts.informers.informer(DEVICE_TAINT_RULES).resting
 
 
 async def test_a_signal_during_the_end_of_a_term_ends_the_process_in_order() -> None:
