@@ -79,14 +79,15 @@ def _of_whole(whole: bytes, name: str, notes: list[str], number: int = 0) -> Ite
             return
     count = 0
     text = whole.decode("latin-1") if whole[start : start + 1] in _BRACKETS else ""  # each character is a byte
+    line, counted = 1, 0  # lines are counted on from the last document, not from the beginning for each
     while whole[start : start + 1] in _BRACKETS:
         end = _end_of_json(whole, text, start)
         if not end:
             break
-        members = _of_one(whole[start:end], 0) or ()
-        for member in members:
+        line, counted = line + whole.count(b"\n", counted, start), start
+        for member in _of_one(whole[start:end], 0) or ():
             count += 1
-            yield (_line_of(whole, start) if number else count), member
+            yield (line if number else count), member
         start = _next_byte(whole, end)
     if start >= len(whole):
         return

@@ -7,6 +7,7 @@ import pytest
 
 from kscheduler.explain.as_json import decision_tree
 from kscheduler.explain.text.as_text import Style, decision_text, style_of
+from kscheduler.explain.text.printable import printable
 from kscheduler.whatif.decide import decide
 from kscheduler.whatif.scenario import parse_scenario
 from tests.explain.scenarios import Tree, node_tree, pod_tree, scenario_line
@@ -168,3 +169,11 @@ def test_json_has_the_same_keys_whatever_came_of_it() -> None:
     assert [[key for key in one if key in expected] for one in keys] == [expected] * len(lines)
     assert keys == [keys[0]] * len(lines)
     assert json.dumps(keys)
+
+
+def test_a_text_of_two_lines_is_not_glued_together_in_one() -> None:
+    """Messages of groups have several lines; what a terminal would obey is left out."""
+    assert (
+        printable("incoming preemptor\npod group b: \x1b[31mred\tx\u202e")
+        == "incoming preemptor pod group b: [31mred x"
+    )

@@ -8,8 +8,13 @@ from kscheduler.logs.clean import one_line
 
 
 def printable(text: str) -> str:
-    """The text without control characters, direction overrides and the like."""
-    return "".join(character for character in text if character.isprintable())
+    """The text in one line, without control characters, direction overrides and the like.
+
+    A line's end is a blank: the words around it would be one.
+    """
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else " " if letter.isspace() else "" for letter in text)
 
 
 def printable_lines(text: str) -> str:
