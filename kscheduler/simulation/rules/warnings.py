@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from kscheduler.api import quantity
+from kscheduler.api.well_known import BETA_ARCH, BETA_OS, BETA_REGION, BETA_ZONE
 from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.kinds.field_rules import dns_label
 from kscheduler.simulation.kinds.resources import ServedResource
@@ -15,12 +16,10 @@ from kscheduler.simulation.rules.placement import PREFERRED, REQUIRED
 
 _NODE_LABELS: Mapping[str, str] = MappingProxyType(
     {
-        "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
-        "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
-        "failure-domain.beta.kubernetes.io/region": (
-            'deprecated since v1.17; use "topology.kubernetes.io/region" instead'
-        ),
-        "failure-domain.beta.kubernetes.io/zone": 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead',
+        BETA_ARCH: 'deprecated since v1.14; use "kubernetes.io/arch" instead',
+        BETA_OS: 'deprecated since v1.14; use "kubernetes.io/os" instead',
+        BETA_REGION: ('deprecated since v1.17; use "topology.kubernetes.io/region" instead'),
+        BETA_ZONE: 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead',
         "beta.kubernetes.io/instance-type": 'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead',
         "app.kubernetes.io/created-by": "deprecated since v1.9",
         "scheduler.alpha.kubernetes.io/preferAvoidPods": "deprecated since v1.22; use Taints and Tolerations instead",

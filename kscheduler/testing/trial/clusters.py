@@ -14,10 +14,11 @@ from typing import Final
 import msgspec
 
 from kscheduler.api.core import Node, Pod
+from kscheduler.api.well_known import OS
 from kscheduler.testing.objects import make_node, make_pod
 
 _KEY: Final = re.compile(r"[A-Za-z0-9][\w./-]{0,62}")
-_USUAL_KEYS: Final = ("app", "tier", "zone", "kubernetes.io/os")
+_USUAL_KEYS: Final = ("app", "tier", "zone", OS)
 _USUAL_VALUES: Final = ("", "web", "db", "a", "b", "linux")
 _NUMBERS: Final = ("0", "1", "0.5", "3", "20", "1000")
 UNEXPECTED: Final = ("none", "1,5", "-1", "nan")

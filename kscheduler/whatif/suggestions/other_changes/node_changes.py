@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kscheduler.api.core import Node, Pod, Taint, Toleration
 from kscheduler.api.selectors import NodeTerm
-from kscheduler.api.well_known import HOSTNAME, REGION, UNSCHEDULABLE, ZONE
+from kscheduler.api.well_known import ARCH, HOSTNAME, OS, REGION, UNSCHEDULABLE, ZONE
 from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.rules.tolerations import has_untolerated
@@ -36,7 +36,7 @@ _LOOKED_AT: Final = 64
 """Nodes whose taints and labels are read one by one."""
 _CORDON: Final = Taint(UNSCHEDULABLE, "", "NoSchedule")
 _OF_CONTROLLERS: Final = "node.kubernetes.io/"
-_OF_THE_MACHINE: Final = (HOSTNAME, "kubernetes.io/arch", "kubernetes.io/os")
+_OF_THE_MACHINE: Final = (HOSTNAME, ARCH, OS)
 _ALL_TAINTS: Final = Toleration(operator="Exists")
 _SIZE: Final = 0.5
 
