@@ -33,15 +33,12 @@ def _run(args: argparse.Namespace) -> int:
     found.note_unfollowed_groups()
     objects, served, notes = found.objects, found.served, found.notes
     reasons = pending_reasons(objects, served, found.where, args.namespace, with_suggestions=not args.no_suggestions)
-    for note in dict.fromkeys([*notes, *served.presumptions()]):
+    notes = list(dict.fromkeys([*notes, *(served.presumptions() if reasons else ())]))
+    for note in notes:
         print(f"kscheduler: {printable(note)}", file=sys.stderr)
     kubectl = KubectlFlags.of(args)
     if args.output == "json":
-        print(
-            json_line(
-                kubectl.in_pending(pending_tree(reasons, objects, served.config, [*notes, *served.presumptions()]))
-            )
-        )
+        print(json_line(kubectl.in_pending(pending_tree(reasons, objects, served.config, notes))))
     else:
         print(kubectl.in_text(pending_text(reasons, objects, datetime.now(UTC), style_of(sys.stdout))))
     sys.stdout.flush()
