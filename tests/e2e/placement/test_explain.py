@@ -57,7 +57,7 @@ def test_pending_bound_and_foreign_pods(scenario: Scenario) -> None:
         "allocatable": 2000,
         "couldIfEmpty": False,
     }
-    assert (foreign["outcome"], foreign["cycleOutcome"]) == ("NotServed", "Placed")
+    assert (foreign["outcome"], foreign["cycleOutcome"], foreign["profile"]) == ("Placed", "Placed", "somebody-else")
 
 
 def test_a_pod_that_does_not_exist_gets_the_servers_defaults_and_nothing_is_written(
