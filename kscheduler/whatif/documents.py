@@ -13,6 +13,7 @@ takes, is refused.
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from io import BufferedReader
 from itertools import chain
@@ -167,8 +168,8 @@ def doubled_key(document: bytes | msgspec.Raw) -> str:
 
     def look(pairs: list[tuple[str, Any]]) -> None:
         if len(dict(pairs)) != len(pairs) and not found:
-            seen: set[str] = set()
-            found.append(next(key for key, _ in pairs if key in seen or seen.add(key)))  # type: ignore[func-returns-value]  # `add` says nothing
+            times = Counter(key for key, _ in pairs)
+            found.append(next(key for key, count in times.items() if count > 1))
 
     try:
         _decoder(look).decode(str(document, "latin-1"))  # in which no byte is wrong
