@@ -57,6 +57,6 @@ class RunningScheduler:
         if question.situation.standing in OVER:
             return Decision(scenario)
         profile = self.profiles.get(scenario.pod.spec.scheduler_name)
-        if profile is None:  # served by nobody here: as if the first profile had its name
+        if profile is None:  # served by nobody here: the default plugins under its name
             profile = profile_of(scenario, self.cache, self.served.registry, self.ports)
         return prepare_over(scenario, self.cache, profile).decide()
