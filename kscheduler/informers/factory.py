@@ -228,9 +228,9 @@ class InformerFactory:
     def problems(self) -> dict[str, str]:
         """What keeps informers from listing or watching now, by resource; resting informers are left out."""
         return {
-            informer.kind.resource: informer.problem
-            for informer in self._informers.values()
-            if informer.problem and not informer.resting
+            snapshot.resource: snapshot.problem
+            for snapshot in self.statistics()
+            if snapshot.problem and not snapshot.resting
         }
 
     def retries(self) -> dict[str, float]:

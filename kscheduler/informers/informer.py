@@ -383,6 +383,7 @@ class Informer(Generic[T]):
     def statistics(self) -> InformerStatistics:
         """A snapshot."""
         age = None if self._last_event is None else self._clock.monotonic() - self._last_event
+        view = self.view.statistics()
         return InformerStatistics(
             resource=self.kind.resource,
             synced=self.has_synced,
@@ -397,8 +398,8 @@ class Informer(Generic[T]):
             reread=dict(self._reread),
             out_of_order=self._out_of_order,
             handler_errors=self._handler_errors,
-            problem=self.problem,
-            view=self.view.statistics(),
+            problem=self.problem or view.problem,
+            view=view,
         )
 
 

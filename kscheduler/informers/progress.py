@@ -161,9 +161,9 @@ class Progress:
         self._list_plainly = True
         return _backing_off(error)
 
-    def watch_broke(self, error: ClientError, seconds: float) -> NextStep:
+    def watch_broke(self, error: ClientError, seconds: float, *, was_open: bool = True) -> NextStep:
         """A watch got no answer, or its stream was cut or fell silent. The next watch resumes at the same version."""
-        if isinstance(error, NotSentError) or self._was_fruitless(seconds):
+        if not was_open or isinstance(error, NotSentError) or self._was_fruitless(seconds):
             return _backing_off(error)
         return NextStep(_reason(error), detail=str(error))
 

@@ -90,6 +90,8 @@ class _Watch(Generic[T]):
     began: float
     initial: _Initial[T] | None
     """The initial events, until they are complete."""
+    is_open: bool = False
+    """Whether the request was answered."""
 
 
 class Reflector(Generic[T]):
@@ -233,8 +235,11 @@ class Reflector(Generic[T]):
     async def _watch(self, request: ListOrWatch) -> NextStep:
         initial = _Initial[T]() if request.want is Want.WATCH_LIST else None
         watch = _Watch(self._clock.monotonic(), initial)
+        if initial is None:
+            self._informer.view.asked()
         try:
             async with self._client.stream(self._path, request.params, inactivity_seconds=self._inactivity) as stream:
+                watch.is_open = True
                 if initial is None:
                     self._informer.problem = ""  # it is open; the first event may take a minute
                     self._informer.view.opened()
@@ -313,7 +318,7 @@ class Reflector(Generic[T]):
             return self.progress.watch_list_failed(error)
         if isinstance(error, APIError):
             return self.progress.watch_refused(error, now)
-        return self.progress.watch_broke(error, now - watch.began)
+        return self.progress.watch_broke(error, now - watch.began, was_open=watch.is_open)
 
     # --- back-off -----------------------------------------------------------------------------------------------------
 

@@ -26,6 +26,8 @@ most often several do, since the back-off begins at 0.8 s. Whether a watch that 
 only: its age then counts from the last thing that it brought, and readiness ends at once.
 """
 _SETTLED_SECONDS: Final = 1.0
+_UNANSWERED_SECONDS: Final = 2.0
+"""A watch that has no answer for so long is in trouble: kube-apiserver answers at once, before the first event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +38,19 @@ class ViewAgeStatistics:
     """0 while a watch is open, and before the first list."""
     retry_seconds: float | None
     """Until the next list or watch is tried; `None` while one is under way."""
+    unanswered_seconds: float = 0.0
+    """For how long a watch has been asked for without an answer."""
 
     @property
     def is_old(self) -> bool:
         """Whether decisions should no longer rest on it."""
         return self.age_seconds > OLD_VIEW_SECONDS
+
+    @property
+    def problem(self) -> str:
+        """Empty but while an answer to a watch is long in coming, of which its reflector cannot say anything yet."""
+        seconds = self.unanswered_seconds
+        return f"no answer: a watch was asked for {seconds:.0f} s ago" if seconds >= _UNANSWERED_SECONDS else ""
 
 
 class ViewAge:
@@ -52,21 +62,28 @@ class ViewAge:
         """The last moment at which the store was known to be current; `None` before the first list."""
         self._opened_at: float | None = None
         """When the watch that is open was opened."""
+        self._asked_at: float | None = None
+        """When a watch that has not been answered yet was asked for."""
         self._retry_at: float | None = None
 
     def heard(self) -> None:
         """A list is complete, or the watch has brought something: the store is current."""
         self._current_at = self._clock.monotonic()
 
+    def asked(self) -> None:
+        """A watch has been asked for, from the version that the store has."""
+        self._asked_at = self._clock.monotonic()
+
     def opened(self) -> None:
         """A watch is open, from the version that the store has."""
-        self._opened_at = self._clock.monotonic()
+        self._opened_at, self._asked_at = self._clock.monotonic(), None
 
     def closed(self, *, was_silent: bool = False) -> float:
-        """The watch has ended; returns for how many seconds it was open.
+        """The watch has ended; returns for how many seconds it was open, 0 if it was never answered.
 
         `was_silent`: nothing came for longer than a watch may be quiet.
         """
+        self._asked_at = None
         if self._opened_at is None:
             return 0.0
         now = self._clock.monotonic()
@@ -85,4 +102,4 @@ class ViewAge:
         retry = None if self._retry_at is None else max(0.0, self._retry_at - now)
         is_open = self._opened_at is not None and now - self._opened_at >= _SETTLED_SECONDS
         age = 0.0 if is_open or self._current_at is None else now - self._current_at
-        return ViewAgeStatistics(age, retry)
+        return ViewAgeStatistics(age, retry, 0.0 if self._asked_at is None else now - self._asked_at)

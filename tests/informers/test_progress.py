@@ -108,6 +108,11 @@ def test_a_dead_connection_is_resumed_at_the_same_version_without_a_list(error: 
     assert (request.want, request.params["resourceVersion"]) == (Want.WATCH, "10")
 
 
+def test_a_watch_that_was_never_answered_backs_off_however_long_it_took() -> None:
+    verdict = watching("10").watch_broke(StalledError("30 s"), 30.0, was_open=False)
+    assert (verdict.reason, verdict.back_off) == ("stalled", True)
+
+
 def test_a_refused_connection_backs_off_and_keeps_the_version() -> None:
     progress = watching("10")
     verdict = progress.watch_broke(NotSentError("refused"), 0.0)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 import pytest
+from aiohttp import web
 
 from kscheduler.aio import VirtualClock
 from kscheduler.api.core import Pod
@@ -521,6 +522,29 @@ async def test_a_watch_that_is_accepted_and_never_answered_is_given_up_long_befo
     monkeypatch.setattr("kscheduler.client.rest.WATCH_OPEN_SECONDS", 0.05)
     async with bench(pod_list(version="10"), stall, lines(), inactivity=60.0) as harness:
         assert await harness.reasons(3) == ["listed", "stalled", "very short watch"]
+
+
+async def test_a_watch_that_is_not_answered_is_told_before_it_is_given_up_and_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kscheduler.client.rest.WATCH_OPEN_SECONDS", 0.3)
+    worked = lines(event("ADDED", pod("a", "11")))
+    is_asked = asyncio.Event()
+
+    async def silence(request: web.Request) -> web.StreamResponse:
+        is_asked.set()
+        return await stall(request)
+
+    async with bench(pod_list(version="10"), worked, silence, lines(), inactivity=60.0) as harness:
+        assert await harness.reasons(2) == ["listed", "ended"]
+        asking = asyncio.create_task(harness.reflector.step())
+        await is_asked.wait()
+        assert harness.informer.statistics().problem == "", "an answer may take a moment"
+        await harness.clock.advance(3.0)
+        assert harness.informer.statistics().down_text == "no watch for 3 s: no answer: a watch was asked for 3 s ago"
+        assert (await asking).back_off
+        assert harness.informer.statistics().problem.startswith("stalled: ")
+        assert await harness.reasons(1) == ["very short watch"]
 
 
 async def test_a_list_of_which_nothing_more_comes_is_given_up_long_before_its_deadline(
