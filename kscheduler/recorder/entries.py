@@ -17,6 +17,7 @@
     [ADOPTED, time, configuration, quarantined]                      a reload
     [TOUCHED, time, nodes, plugin]                                   a plugin has other data about these nodes
     [CLAIM, time, object]  [REPAIRED, time, what]                    an API answer; cache or queue were corrected
+    [NOT_PENDING, time, uid]                                         what was chosen for a claim is written
     [LOST, entries]                                                  so many entries could not be kept: a gap
     [DIGEST, decisions, digest]                                      over all outcomes so far; ends each batch
 
@@ -66,6 +67,7 @@ class Op(IntEnum):
     DIGEST = 19
     GROUP_WAITS = 20
     ANSWERED = 21
+    NOT_PENDING = 22
 
 
 class Verb(IntEnum):

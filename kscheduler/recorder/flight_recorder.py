@@ -388,6 +388,11 @@ class FlightRecorder(Journal):
         self.clock.step()
         self.keep((Op.CLAIM, self.objects.whole(claim)))
 
+    def no_longer_pending(self, claim_uid: str) -> None:
+        """A step of its own."""
+        self.clock.step()
+        self.keep((Op.NOT_PENDING, claim_uid))
+
     def repaired(self, what: str) -> None:
         """Keep it; a segment with a snapshot begins soon."""
         self._is_repaired = True

@@ -138,6 +138,9 @@ class Journal:
     def assumed_claim(self, claim: Any) -> None:
         """The API server has accepted a claim as written: decisions see it so from now on."""
 
+    def no_longer_pending(self, claim_uid: str) -> None:
+        """What was chosen for the claim is written: it holds only what the API server shows from now on."""
+
     def repaired(self, what: str) -> None:
         """Cache or queue were corrected by hand: what follows is not decided from what was recorded."""
 

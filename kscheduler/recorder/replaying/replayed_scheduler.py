@@ -114,6 +114,7 @@ class ReplayedScheduler:
             Op.ADOPTED: self._adopted,
             Op.TOUCHED: lambda names, plugin: self.assembly.nodes_changed(names, plugin=plugin),
             Op.CLAIM: self._claim,
+            Op.NOT_PENDING: self._not_pending,
             Op.REPAIRED: self._repaired,
         }
 
@@ -368,6 +369,9 @@ class ReplayedScheduler:
         claim: Any = self._objects.whole(RESOURCE_CLAIMS, packed)
         with contextlib.suppress(ValueError):  # the watch was faster
             self.assembly.cache.devices.claims.assume(claim)
+
+    def _not_pending(self, uid: str) -> None:
+        self.assembly.cache.devices.claims.remove_pending(uid, force=True)
 
     def _repaired(self, what: str) -> None:
         self.notes.append(f"cache or queue were corrected: {what}")
