@@ -17,7 +17,9 @@
     [ADOPTED, time, configuration, quarantined]                      a reload
     [TOUCHED, time, nodes, plugin]                                   a plugin has other data about these nodes
     [CLAIM, time, object]  [REPAIRED, time, what]                    an API answer; cache or queue were corrected
-    [NOT_PENDING, time, uid]                                         what was chosen for a claim is written
+    [RESERVED, time, number, claims, bindings, provisions]           what a pod with LATER has taken besides its node
+    [STAYS_PENDING, time, uid]                                       ABANDONED follows; a claim is still being written
+    [NOT_PENDING, time, uid, all]                                    what was chosen for a claim is no longer pending
     [LOST, entries]                                                  so many entries could not be kept: a gap
     [DIGEST, decisions, digest]                                      over all outcomes so far; ends each batch
 
@@ -68,6 +70,8 @@ class Op(IntEnum):
     GROUP_WAITS = 20
     ANSWERED = 21
     NOT_PENDING = 22
+    STAYS_PENDING = 23
+    RESERVED = 24
 
 
 class Verb(IntEnum):

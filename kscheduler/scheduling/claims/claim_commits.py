@@ -194,7 +194,7 @@ class ClaimCommits:
 
     def _written(self, reserved: ReservedClaim) -> None:
         if reserved.pending_uid:
-            self._ports.journal.no_longer_pending(reserved.pending_uid)
+            self._ports.journal.no_longer_pending(reserved.pending_uid, force=True)
             self._no_longer_pending(reserved, force=True)
 
     def _no_longer_pending(self, reserved: ReservedClaim, *, force: bool) -> None:
@@ -246,6 +246,8 @@ class ClaimCommits:
                 self._no_longer_pending(reserved, force=False)
                 if not self._must_be_undone(reservation.pod, reserved):
                     continue
+            elif reserved.pending_uid:
+                self._ports.journal.stays_pending(reserved.pending_uid)
             pod, claim = reservation.pod, reserved.claim
             key = claim.metadata.uid, pod.uid
             # An earlier attempt's may still run: whoever waits for the newest must not be undone by an older one.
@@ -267,7 +269,9 @@ class ClaimCommits:
     async def _undo(self, pod: PodInfo, reserved: ReservedClaim, before: "Collection[asyncio.Task[object]]") -> None:
         if before:
             await asyncio.wait(before)
-            self._no_longer_pending(reserved, force=False)
+            if reserved.pending_uid:
+                self._ports.journal.no_longer_pending(reserved.pending_uid, force=False)
+                self._no_longer_pending(reserved, force=False)
             if not self._must_be_undone(pod, reserved):
                 return
         claim = reserved.claim
