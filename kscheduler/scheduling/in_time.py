@@ -73,6 +73,7 @@ _ROOMS: Final = (
     "kscheduler.scheduling.runtime.",
 )
 _KEEPERS: Final = (
+    "kscheduler.framework.cluster.device_amounts",
     "kscheduler.framework.nodes.amount_numbers",
     "kscheduler.framework.nodes.change_log",
     "kscheduler.framework.nodes.interned",

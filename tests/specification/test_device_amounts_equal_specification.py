@@ -20,6 +20,7 @@ from kscheduler.config.plugin_args import (
 )
 from kscheduler.framework.cluster.device_amounts import device_amounts
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.decision_time import DecisionEndedError
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from kscheduler.plugins.node_resources_fit import NodeResourcesFit
@@ -144,9 +145,10 @@ class World:
                 self.classes.pop(stands, None)
             chance = self.random.random()
             if chance < 0.8:
-                selectors = [{"cel": {"expression": BIG}}] if chance < 0.5 else []
+                expressions = [f'device.driver == "{DRIVER}"', *([BIG] if chance < 0.5 else [])]
+                selectors = [{"cel": {"expression": each}} for each in expressions] if chance < 0.7 else []
                 devices.put_class(device_class(name, extendedResourceName=resource, selectors=selectors))
-                passes: Passes = is_big if selectors else lambda _: True
+                passes: Passes = is_big if chance < 0.5 else lambda _: True
                 self.classes |= {resource: passes, f"deviceclass.resource.kubernetes.io/{name}": passes}
 
     def counted(self, node: Node, resource: str) -> tuple[int, int]:
@@ -191,6 +193,38 @@ def test_a_selector_does_not_see_here_whether_several_claims_may_have_a_device()
     found = amounts.on(GPU, handle.view.nodes.rows())
     assert found is not None
     assert found[0].tolist() == [1]
+
+
+def test_a_decision_that_is_ended_while_devices_are_counted_leaves_nothing_half_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The timer may end it at any call."""
+    world = World(random.Random(3))
+    world.stage.put(device_class("gpu", extendedResourceName=GPU))
+    world.classes[GPU] = lambda _: True
+    handle, nodes = world.stage.handle, world.stage.cache.nodes
+    amounts = device_amounts([GPU], handle.devices, lambda: handle.view.nodes, handle.features, "1.37")
+    assert amounts is not None
+    ended = 0
+
+    def end(*_: object) -> Any:
+        raise DecisionEndedError
+
+    for number in range(40):
+        for change in (world.node, world.slice, world.slice, world.claim):
+            change()
+        if number % 2:
+            with monkeypatch.context() as patch:
+                patch.setattr(nodes, "matches_any", end)
+                try:
+                    amounts.on(GPU, nodes.rows())
+                except DecisionEndedError:
+                    ended += 1
+        found = amounts.on(GPU, nodes.rows())
+        assert found is not None
+        counted = [world.counted(world.nodes[nodes.name_of(row)], GPU) for row in nodes.rows().tolist()]
+        assert list(zip(*(column.tolist() for column in found), strict=True)) == counted
+    assert ended > 5
 
 
 def test_twelve_pods_with_one_gpu_are_packed_by_the_most_allocated_devices() -> None:

@@ -38,6 +38,8 @@ BUDGET_STEPS: Final = 20_000
 BUDGET_COST: Final = 2_000
 """What compiling a selector and evaluating it about one device may take: some milliseconds."""
 
+_OTHER_FIELDS: Final = ("attributes", "capacity", "allowMultipleAllocations")
+"""Of `device` in a selector, besides its driver."""
 _NAMED: Final = "named"
 _EVERYWHERE: Final = "everywhere"
 _SELECTED: Final = "selected"
@@ -51,7 +53,7 @@ class _Part:
     """The devices of a slice that are for the same nodes, as far as they pass the class."""
 
     where: _Where
-    devices: Sequence[DeviceID]
+    devices: list[DeviceID]
     failed: int
     """1: a selector fails for one of the slice's devices there."""
     taken: int = 0
@@ -106,7 +108,11 @@ class DeviceAmounts:
         if columns is None or columns.device_class.spec.selectors != stands.spec.selectors:
             self._forget_others()
             columns = self._columns[stands.metadata.name] = _Columns(stands, self)
-        columns.follow(self._devices, self._nodes)
+        try:
+            columns.follow(self._devices, self._nodes)
+        except BaseException:  # it may be half changed: counted from the beginning by who asks next
+            del self._columns[stands.metadata.name]
+            raise
         total = np.where(columns.failed[rows] > 0, 0, columns.total[rows])
         return total, columns.taken[rows]
 
@@ -115,6 +121,11 @@ class DeviceAmounts:
         self._compiled.clear()
         for name in [name for name in self._columns if self._devices.device_class(name) is None]:
             del self._columns[name]
+
+    def passes_by_driver(self, device_class: DeviceClass) -> bool:
+        """Whether the selectors answer alike for all devices of a driver: they name no other field of `device`."""
+        expressions = [each.cel.expression for each in device_class.spec.selectors if each.cel is not None]
+        return not any(field in expression for expression in expressions for field in _OTHER_FIELDS)
 
     def passes(self, device_class: DeviceClass, driver: str, device: Device) -> bool:
         """Whether the device is of the class. Raises `SelectorCompileError`, `SelectorRuntimeError`."""
@@ -146,6 +157,9 @@ class _Columns:
     def __init__(self, device_class: DeviceClass, amounts: DeviceAmounts) -> None:
         self.device_class = device_class
         self._passes = amounts.passes
+        self._is_by_driver = amounts.passes_by_driver(device_class)
+        self._answers: dict[str, bool | None] = {}
+        """Of selectors that only read the driver, by its name; `None`: they fail."""
         self._slices: Sequence[ResourceSlice] = ()
         self._parts: dict[str, tuple[ResourceSlice, list[_Part]]] = {}
         """By name of the slice."""
@@ -253,14 +267,25 @@ class _Columns:
                     part.terms = [parse_node_term(term) for term in where[1].node_selector_terms]
             if part.failed:
                 continue
-            try:
-                passes = self._passes(self.device_class, spec.driver, _as_scored(device))
-            except (SelectorCompileError, SelectorRuntimeError):
+            passes = self._answer(spec.driver, device)
+            if passes is None:
                 part.failed = 1
-                continue
-            if passes:
-                part.devices = [*part.devices, DeviceID(spec.driver, spec.pool.name, device.name)]
+            elif passes:
+                part.devices.append(DeviceID(spec.driver, spec.pool.name, device.name))
         return list(parts.values())
+
+    def _answer(self, driver: str, device: Device) -> bool | None:
+        """Whether the device is of the class; `None`: a selector fails."""
+        if self._is_by_driver and driver in self._answers:
+            return self._answers[driver]
+        answer: bool | None
+        try:
+            answer = self._passes(self.device_class, driver, _as_scored(device))
+        except (SelectorCompileError, SelectorRuntimeError):
+            answer = None
+        if self._is_by_driver:
+            self._answers[driver] = answer
+        return answer
 
     def _file(self, piece: ResourceSlice, part: _Part) -> None:
         self._in_pool.setdefault(_pool(piece), {})[id(part)] = part
@@ -328,7 +353,11 @@ def _nodes_of_device(device: Device) -> _Where | None:
 
 def _as_scored(device: Device) -> Device:
     """What selectors see of a device here: upstream leaves out whether several claims may have it."""
-    return msgspec.structs.replace(device, allow_multiple_allocations=None)
+    return (
+        msgspec.structs.replace(device, allow_multiple_allocations=None)
+        if device.allow_multiple_allocations
+        else device
+    )
 
 
 def _drop(filed: dict[_Key, dict[int, _Part]], key: _Key, part: _Part) -> None:
