@@ -30,7 +30,8 @@ SEARCHED_TOO_LONG: Final = (
 
 def patience_for(pod: PodInfo, context: Surroundings, most_seconds: float = SLICE_SECONDS) -> Patience | None:
     """The patience of a pod's cycle, a slice at most; `None` if nothing in it can take long."""
-    if not pod.pod.spec.resource_claims and not context.cache.devices.serve(pod):
+    # What a costly pod asks for is added up within the time of its decision.
+    if not (pod.pod.spec.resource_claims or pod.is_costly or context.cache.devices.serve(pod)):
         return None
     return Patience(min(SLICE_SECONDS, most_seconds), context.clock.monotonic)
 
