@@ -100,10 +100,11 @@ _PURE: Final = frozenset(
 class GroupBudget:
     """The time for the decisions about all members of a pod group in one trial: for so long it holds the event loop."""
 
-    __slots__ = ("costly_left", "has_overrun", "left", "seconds")
+    __slots__ = ("costly_left", "has_overrun", "left", "members", "seconds")
 
-    def __init__(self, *, has_overrun: bool) -> None:
-        """`has_overrun`: the last attempt at the group was ended."""
+    def __init__(self, members: int, *, has_overrun: bool) -> None:
+        """`members`: how many there are. `has_overrun`: the last attempt at the group was ended."""
+        self.members = members
         self.has_overrun = has_overrun
         self.seconds = GROUP_AGAIN_SECONDS if has_overrun else GROUP_SECONDS
         self.left = self.seconds
@@ -183,7 +184,7 @@ class TimedCycles:
         if is_costly and budget.costly_left <= 0:
             shown = f"{shown_seconds(COSTLY_SECONDS)} (for those members of its group that cost much)"
         elif budget.left <= 0:
-            shown = f"{shown_seconds(budget.seconds)} (for all members of its group)"
+            shown = f"{shown_seconds(budget.seconds)} (for all {budget.members:,} members of its group)"
         else:
             shown = shown_seconds(LONGEST_SECONDS)
         return _ended(profile, pod, self._cache, shown)
