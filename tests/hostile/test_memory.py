@@ -48,24 +48,6 @@ GIANTS: Final = (
 )
 
 
-async def test_after_hundreds_of_hostile_objects_at_once_memory_is_what_it_was() -> None:
-    """Of pods, claims and groups, no two alike, that are there together. Tables are full after sixty."""
-    service, seed = HostileCluster(NODES), count()
-    cases = [case for case in CASES.values() if case.kind in OF_TENANTS and case.is_accepted]
-    cases = [case for case in cases if f"-{Style.UNIQUE}" in case.id or not case.fields][::6]
-
-    async def resident_after(objects: int) -> int:
-        made = [one for _, case in zip(range(objects), cycle(cases)) for one in case.objects(next(seed), 10_000)]
-        await play(service, made, sound=1)
-        del made
-        return resident()
-
-    async with service.at_work():
-        before = await resident_after(60)
-        after = await resident_after(140)
-    assert after < 1.2 * before, f"{before >> 20} MiB before, and {after >> 20} MiB when they are gone"
-
-
 @pytest.mark.parametrize("name", GIANTS)
 async def test_what_is_kept_of_giants_that_come_and_go_reaches_a_level(name: str) -> None:
     service, case, seed = HostileCluster(NODES), CASES[name], 0
@@ -95,3 +77,21 @@ def blocks_of(case: Case) -> int:
     taken = sys.getallocatedblocks() - before
     del decoded
     return taken
+
+
+async def test_after_hundreds_of_hostile_objects_at_once_memory_is_what_it_was() -> None:
+    """Of pods, claims and groups, no two alike, that are there together. Tables are full after sixty."""
+    service, seed = HostileCluster(NODES), count()
+    cases = [case for case in CASES.values() if case.kind in OF_TENANTS and case.is_accepted]
+    cases = [case for case in cases if f"-{Style.UNIQUE}" in case.id or not case.fields][::6]
+
+    async def resident_after(objects: int) -> int:
+        made = [one for _, case in zip(range(objects), cycle(cases)) for one in case.objects(next(seed), 10_000)]
+        await play(service, made, sound=1)
+        del made
+        return resident()
+
+    async with service.at_work():
+        before = await resident_after(60)
+        after = await resident_after(140)
+    assert after < 1.2 * before, f"{before >> 20} MiB before, and {after >> 20} MiB when they are gone"
