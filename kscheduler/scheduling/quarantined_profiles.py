@@ -137,7 +137,7 @@ class QuarantineAnnouncements:
             if pod is not None:
                 self._reporter.plugin_quarantined(pod.pod, quarantine.message)
         else:
-            self._trial_failed(quarantine, pod, named | {"pod": key}, since)
+            self._trial_failed(quarantine, pod, named, since)
 
     def _trial_failed(
         self, quarantine: Quarantine, pod: PodInfo | None, named: dict[str, str], since: dict[str, Any]
@@ -147,6 +147,7 @@ class QuarantineAnnouncements:
             _log.warning(
                 "plugin_trial_failed",
                 **named,
+                pod="" if pod is None else pod.key,
                 extension_point=quarantine.extension_point,
                 err=quarantine.last_failure,
                 **since,
