@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from kscheduler.client.outage_cause import Cause, advice_about
 from kscheduler.client.reachability import DOUBT_SECONDS, LINE_SECONDS, LogLine
 from kscheduler.informers.reflector import LONGEST_WAIT_SECONDS
 from kscheduler.logs.throttle import Throttle
@@ -22,6 +23,8 @@ _ADVICE: Final = {
     "server error": "the API server fails for these resources alone: of a custom resource look at its conversion "
     "webhook, of an aggregated API at its APIService, of others at the API server's log",
     "refused by the server": "the API server does not accept our list or watch: does a proxy in between change it",
+    "proxy": "something answers for the API server without asking it: look at proxies and load balancers in between",
+    "tls": "TLS with the API server fails: look at certificates and versions at both ends",
     "garbled": "the stream is not a watch: look at proxies in between",
     "very short watch": "the API server ends the watch at once: look at its log, and at proxies in between",
     "too many requests": "the API server sheds load: look at its priority levels (flowcontrol.apiserver.k8s.io)",
@@ -121,4 +124,10 @@ class ResourceTroubles:
         waits = [retries[resource] for resource in resources if resource in retries]
         if waits:
             fields["tried_again_in_seconds"] = round(max(waits), 1)
-        return LogLine("error", "list_or_watch_fails", {**fields, "advice": _ADVICE.get(reason, _OTHER_ADVICE)})
+        return LogLine("error", "list_or_watch_fails", {**fields, "advice": _advice_for(reason)})
+
+
+def _advice_for(reason: str) -> str:
+    if reason in _ADVICE or reason not in set(Cause):
+        return _ADVICE.get(reason, _OTHER_ADVICE)
+    return advice_about(Cause(reason))
