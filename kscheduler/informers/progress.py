@@ -6,6 +6,12 @@
 
 WATCH_LIST replaces LIST if the server supports it: the objects arrive on a stream that continues as the watch.
 A resourceVersion is an opaque string here, compared for equality only.
+
+A watch that brings nothing is either quiet or dead, and bookmarks come once a minute only. So the watch after a silent
+one ends by itself before it would count as silent: kube-apiserver sends a bookmark two seconds before the end that the
+request asks for (`nextBookmarkTime` of its watch cache), so that the version goes on and a quiet watch is known to be
+alive. Once something happens the next watch is a long one again.
+
 Differences from client-go: the first LIST is consistent (client-go accepts any version, which after a change of leader
 can miss the old leader's binds); a watch that ends at once is opened again after a delay, without a list.
 """
@@ -18,6 +24,9 @@ from kscheduler.client.errors import APIError, ClientError, ForeignAnswerError, 
 
 PAGE_SIZE = 500
 VERY_SHORT_SECONDS = 1.0
+LONG_WATCH_SECONDS = (300, 600)
+QUIET_WATCH_SECONDS = (35, 40)
+"""Below `reflector.INACTIVITY_SECONDS`, with time for a busy server to end it."""
 _INTERNAL_ERROR_SECONDS = 60.0
 """How long a watch that ends in InternalError is opened again before the objects are listed again."""
 
@@ -43,7 +52,7 @@ class NextStep:
     """What a finished request means for the next one."""
 
     reason: str
-    """For counters: `ended`, `expired`, `refused`, `stalled`, `forbidden`, ..."""
+    """For counters: `ended`, `quiet`, `expired`, `refused`, `stalled`, `forbidden`, ..."""
     back_off: bool = False
     at_least_seconds: float = 0.0
     """The server's Retry-After, bounded by `client.retry_after`."""
@@ -67,6 +76,10 @@ class Progress:
         self._unpaged = False
         self._from_any = False
         self._internal_error_since: float | None = None
+        self._is_quiet = False
+        """Whether nothing but bookmarks has come since a watch fell silent."""
+        self._ends_early = False
+        """Whether this watch was asked for as a quiet one."""
         self._watched_from = ""
         """The version that this watch began at."""
         self.resource_version = ""
@@ -97,7 +110,8 @@ class Progress:
     def _watch_params(self) -> dict[str, str]:
         self._from_any = self.resource_version in ("", "0")
         self._watched_from = self.resource_version
-        seconds = self._rng.randint(300, 600)
+        self._ends_early = self._is_quiet
+        seconds = self._rng.randint(*(QUIET_WATCH_SECONDS if self._is_quiet else LONG_WATCH_SECONDS))
         return {
             **self._selector,
             "watch": "true",
@@ -107,6 +121,7 @@ class Progress:
         }
 
     def _watch_list_params(self) -> dict[str, str]:
+        self._is_quiet = False  # its initial events may take longer than a quiet watch has
         params = self._watch_params()
         params |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         params["resourceVersion"] = "" if self._unavailable else self.resource_version
@@ -127,6 +142,8 @@ class Progress:
             if event_type == "ADDED":
                 return
             self._from_any = False
+        if event_type != "BOOKMARK":
+            self._is_quiet = False
         self.resource_version = resource_version
         self._internal_error_since = None
 
@@ -163,6 +180,8 @@ class Progress:
 
     def watch_broke(self, error: ClientError, seconds: float, *, was_open: bool = True) -> NextStep:
         """A watch got no answer, or its stream was cut or fell silent. The next watch resumes at the same version."""
+        if was_open and isinstance(error, StalledError):
+            self._is_quiet = True
         if not was_open or isinstance(error, NotSentError) or self._was_fruitless(seconds):
             return _backing_off(error)
         return NextStep(_reason(error), detail=str(error))
@@ -182,7 +201,7 @@ class Progress:
         """The server ended the stream. Backs off if it brought nothing new within a second, to avoid a busy loop."""
         if self._was_fruitless(seconds):
             return NextStep("very short watch", back_off=True)
-        return NextStep("ended")
+        return NextStep("quiet" if self._ends_early and seconds >= QUIET_WATCH_SECONDS[0] - 1 else "ended")
 
     def _was_fruitless(self, seconds: float) -> bool:
         """Whether a watch ended at once and would begin anew where it began: lines that bring nothing do not count."""

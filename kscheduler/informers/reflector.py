@@ -1,11 +1,12 @@
 """The I/O of one informer: sends the requests that `Progress` chooses and applies the answers.
 
-A watch has no heartbeat but bookmarks, about one a minute; so 70 silent seconds mean that the connection is dead, and
-the watch is opened again at the last version seen, without a list. Failures back off: 0.8 s doubling to 15 s, with
-jitter up to twice that, at least Retry-After; a watch that was open for five seconds begins the series anew. While a
-server refuses connections, a probe each second checks whether it is back. So the first try after a fault comes within
-`LONGEST_WAIT_SECONDS`, however long the fault or the Retry-After was: a pod that was made meanwhile is bound within a
-minute.
+A watch that brings nothing for 45 s may be dead, though its connection is open (a proxy that has forgotten it): it is
+opened again at the last version seen, without a list, and nobody is alarmed, since it may as well be quiet (`Progress`
+says how a quiet one is kept alive). A peer that is gone is noticed after 30 s, by TCP. Failures back off: 0.8 s
+doubling to 15 s, with jitter up to twice that, at least Retry-After; a watch that was open for five seconds begins the
+series anew. While a server refuses connections, a probe each second checks whether it is back. So the first try after a
+fault comes within `LONGEST_WAIT_SECONDS`, however long the fault or the Retry-After was: a pod that was made meanwhile
+is bound within a minute.
 
 A list is bounded in time, silence, bytes and pages, as whatever answers may never end it.
 """
@@ -34,7 +35,8 @@ log = get_logger(__name__)
 
 T = TypeVar("T", bound=KubeObject)
 
-INACTIVITY_SECONDS = 70.0
+INACTIVITY_SECONDS = 45.0
+"""Leaves time, within a minute, to open the watch again and to bind what was made when it fell silent."""
 WORKED_SECONDS = 5.0
 """After a watch that was open for so long the next failure is the first one again."""
 _LIST_SECONDS = 120.0

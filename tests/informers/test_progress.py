@@ -6,7 +6,8 @@ import pytest
 
 from kscheduler.client import APIError, NetworkError, NotSentError, StalledError
 from kscheduler.client.errors import StatusAnswer, _WireDetails
-from kscheduler.informers.progress import Progress, Want
+from kscheduler.informers.progress import NextStep, Progress, Want
+from kscheduler.informers.reflector import INACTIVITY_SECONDS
 
 
 def refusal(code: int, reason: str = "", message: str = "", retry_after: float | None = None) -> APIError:
@@ -48,6 +49,52 @@ def test_a_watch_begins_at_the_lists_version_with_bookmarks_and_a_random_timeout
         assert request.params == {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": "10"}
     assert len(seconds) > 5
     assert all(300 <= one <= 600 for one in seconds)
+
+
+def seconds_of_next_watch(progress: Progress) -> int:
+    request = progress.next_request()
+    assert request.want is Want.WATCH, "no list"
+    return int(request.params["timeoutSeconds"])
+
+
+def test_after_a_silent_watch_each_one_ends_before_it_counts_as_silent_until_something_happens() -> None:
+    """kube-apiserver sends a bookmark two seconds before the end, so that a quiet watch is known to be alive."""
+    progress = fresh()
+    progress.listed("10")
+    assert seconds_of_next_watch(progress) >= 300
+    assert not progress.watch_broke(StalledError("silent"), 45.0).back_off
+    for version in ("20", "30"):
+        seconds = seconds_of_next_watch(progress)
+        assert seconds + 5 <= INACTIVITY_SECONDS
+        progress.saw("BOOKMARK", version)
+        assert progress.watch_ended(float(seconds)) == NextStep("quiet")
+    assert progress.next_request().params["resourceVersion"] == "30"
+    progress.saw("ADDED", "31")
+    assert seconds_of_next_watch(progress) >= 300
+    assert progress.watch_ended(300.0) == NextStep("ended")
+
+
+def test_a_quiet_watch_that_ends_long_before_its_time_was_ended_by_somebody_else() -> None:
+    progress = fresh()
+    progress.listed("10")
+    progress.watch_broke(StalledError("silent"), 45.0)
+    seconds_of_next_watch(progress)
+    assert progress.watch_ended(5.0) == NextStep("ended")
+
+
+def test_a_watch_that_was_not_answered_is_no_quiet_one() -> None:
+    progress = fresh()
+    progress.listed("10")
+    assert progress.watch_broke(StalledError("no answer"), 30.0, was_open=False).back_off
+    assert seconds_of_next_watch(progress) >= 300
+
+
+def test_a_watch_list_has_time_for_its_initial_events_after_a_quiet_watch() -> None:
+    progress = fresh(watch_list=True)
+    progress.listed("10")
+    progress.watch_broke(StalledError("silent"), 45.0)
+    progress.list_again("drift")
+    assert int(progress.next_request().params["timeoutSeconds"]) >= 300
 
 
 def test_a_watch_list_asks_for_initial_events_not_older_than_what_was_seen() -> None:

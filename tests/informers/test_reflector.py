@@ -15,7 +15,7 @@ from kscheduler.api.kinds import NAMESPACES, NODES, PODS, Kind
 from kscheduler.client import APIClient, NotSentError, plain_connection
 from kscheduler.informers import Informer, InformerFactory, Reflector
 from kscheduler.informers.factory import DISCOVERY_SECONDS, FIRST_DISCOVERY_SECONDS, SURE_SECONDS
-from kscheduler.informers.reflector import LONGEST_WAIT_SECONDS
+from kscheduler.informers.reflector import INACTIVITY_SECONDS, LONGEST_WAIT_SECONDS
 from tests.client.scripted import Answer, ScriptedServer, lines, reply, scripted_server, stall, vanish
 
 
@@ -123,6 +123,8 @@ async def test_a_silent_watch_is_opened_again_where_it_stopped() -> None:
     async with bench(pod_list(version="10"), silent, lines(), inactivity=0.05) as harness:
         assert await harness.reasons(3) == ["listed", "stalled", "very short watch"]
         assert harness.versions_asked() == [None, "10", "15"]
+        assert int(harness.server.requests[2].query["timeoutSeconds"]) < INACTIVITY_SECONDS
+        assert harness.informer.statistics().down_text == "", "it may be quiet"
 
 
 async def test_a_watch_list_is_invisible_until_it_is_complete_and_goes_on_as_the_watch() -> None:

@@ -247,7 +247,7 @@ BINDING_FAULTS = [
     Fault("bindings-slow-answers", BINDINGS, SlowAnswer(200), seconds=5),
     Fault("bindings-hang", BINDINGS, Hang(), seconds=5),
     Fault("bindings-applied-then-hang", BINDINGS, Applied(Hang()), seconds=5),
-    Fault("bindings-hang-for-ever", BINDINGS, Hang(for_ever=True), seconds=5, is_long=True, heals_within=75),
+    Fault("bindings-hang-for-ever", BINDINGS, Hang(for_ever=True), seconds=5, is_long=True),
     Fault("bindings-come-and-go", BINDINGS, Answer(503), seconds=6, on_off=(0.3, 0.3)),
     *family(
         "bindings-that-hang-are-told",
@@ -424,7 +424,7 @@ SERVER_FAULTS = [
     Fault("server-unreachable", EVERYTHING, Unreachable(), seconds=5),
     Fault("server-silent", EVERYTHING, Unreachable(silently=True), seconds=5),
     Fault("server-silent-with-watches-open", WATCHES, StallStream(passes_later=False), seconds=20, is_long=True),
-    Fault("watches-stall-for-ever", WATCHES, StallStream(for_ever=True), seconds=20, is_long=True, heals_within=75),
+    Fault("watches-stall-for-ever", WATCHES, StallStream(for_ever=True), seconds=20, is_long=True),
     Fault("everything-503", EVERYTHING, Answer(503), open_watches="end", seconds=5),
     Fault("everything-401", EVERYTHING, Answer(401), open_watches="end", seconds=5),
     Fault("everything-an-html-page", EVERYTHING, page(), open_watches="end", seconds=5),
