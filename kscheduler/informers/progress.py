@@ -1,6 +1,6 @@
 """A reflector's next request, and what an answer means: client-go's rules, without I/O.
 
-    LIST ──listed──> WATCH ──ended, cut, silent, refused, 429──> WATCH (same version, no list)
+    LIST ──listed──> WATCH ──ended, cut, silent, refused──> WATCH (same version, no list)
      ^                 └──410, other errors──> LIST at the last version seen (never back in time)
      └─410 or "too large resource version": LIST again without a version (consistent)
 
@@ -13,11 +13,13 @@ request asks for (`nextBookmarkTime` of its watch cache), so that the version go
 alive. Once something happens the next watch is a long one again.
 
 Differences from client-go: the first LIST is consistent (client-go accepts any version, which after a change of leader
-can miss the old leader's binds); a watch that ends at once is opened again after a delay, without a list.
+can miss the old leader's binds); a watch that ends at once is opened again after a delay, without a list; and so is one
+that was refused for a reason that says nothing about its version (401, 403, 429, 502 to 504): after a mistake in RBAC,
+or while a load balancer has no server, the history still has what was missed, and a dozen lists would not help.
 """
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from kscheduler.client.errors import APIError, ClientError, ForeignAnswerError, NotSentError, StalledError, StatusAnswer
@@ -27,6 +29,7 @@ VERY_SHORT_SECONDS = 1.0
 LONG_WATCH_SECONDS = (300, 600)
 QUIET_WATCH_SECONDS = (35, 40)
 """Below `reflector.INACTIVITY_SECONDS`, with time for a busy server to end it."""
+_SAY_NOTHING_OF_THE_VERSION = frozenset({401, 403, 429, 502, 503, 504})
 _INTERNAL_ERROR_SECONDS = 60.0
 """How long a watch that ends in InternalError is opened again before the objects are listed again."""
 
@@ -57,6 +60,8 @@ class NextStep:
     at_least_seconds: float = 0.0
     """The server's Retry-After, bounded by `client.retry_after`."""
     detail: str = ""
+    lists_again: bool = False
+    """Whether a watch of objects that are known leads to a list of them all."""
 
 
 class Progress:
@@ -188,12 +193,11 @@ class Progress:
 
     def watch_refused(self, error: APIError, now: float) -> NextStep:
         """A watch was refused by the server, or ended in an ERROR event. `now` in monotonic seconds."""
-        if error.is_too_many_requests:
-            return _backing_off(error)
-        if error.code == 500 and self._may_watch_again(now):
+        keeps_version = error.code in _SAY_NOTHING_OF_THE_VERSION or (error.code == 500 and self._may_watch_again(now))
+        if keeps_version and not _version_is_unavailable(error):
             return _backing_off(error)
         self._must_list = True
-        verdict = _backing_off(error)
+        verdict = replace(_backing_off(error), lists_again=True)
         self.list_reason = verdict.reason
         return verdict
 
@@ -209,9 +213,10 @@ class Progress:
 
     def garbled(self, detail: str) -> NextStep:
         """What came is no watch event or no list: events may have been missed. The next list is a plain one."""
+        verdict = NextStep("garbled", back_off=True, detail=detail, lists_again=not self._must_list)
         self._must_list = self._list_plainly = True
         self.list_reason = "garbled"
-        return NextStep("garbled", back_off=True, detail=detail)
+        return verdict
 
     def list_again(self, reason: str) -> NextStep:
         """The store differs from the server: list, consistently."""

@@ -57,6 +57,8 @@ _BACKOFF_CAP_SECONDS = 15.0
 _FORBIDDEN_CAP_SECONDS = 30.0
 _RETRY_AFTER_JITTER = 0.2
 """Replicas that were refused together should not come back together; never earlier than they were asked to."""
+_RARE_LISTS_SECONDS = 60.0
+"""Lists that follow watches within this time come later each time: two a minute of a kind at most, in the long run."""
 LONGEST_WAIT_SECONDS = 36.0
 """Between two tries: twice the cap, or the longest Retry-After or pause after a 403, with their jitter."""
 
@@ -126,6 +128,15 @@ class Reflector(Generic[T]):
             0.8, cap_seconds=_BACKOFF_CAP_SECONDS, jitter=1.0, rng=rng, reset_after_seconds=120.0, clock=clock
         )
         self._forbidden = Backoff(1.0, cap_seconds=_FORBIDDEN_CAP_SECONDS, jitter=0.2, rng=rng, clock=clock)
+        self._listing_again = Backoff(
+            0.8,
+            cap_seconds=_BACKOFF_CAP_SECONDS,
+            jitter=1.0,
+            rng=rng,
+            reset_after_seconds=_RARE_LISTS_SECONDS,
+            clock=clock,
+        )
+        """After a watch that leads to a list. One that works for a while, again and again, does not begin it anew."""
         self._watching: asyncio.Timeout | None = None
         self._relist_reason = ""
 
@@ -251,15 +262,18 @@ class Reflector(Generic[T]):
         except LineTooLongError as error:
             return self.progress.garbled(str(error))  # it would only come again from the same version
         except ClientError as error:
-            if self._informer.view.closed(was_silent=isinstance(error, StalledError)) >= WORKED_SECONDS:
-                self._backoff.reset()
+            self._closed(was_silent=isinstance(error, StalledError))
             return self._failed(watch, error)
         finally:
-            if self._informer.view.closed() >= WORKED_SECONDS:
-                self._backoff.reset()
+            self._closed()
         if watch.initial is not None:
             return self._failed(watch, NetworkError("the stream ended before the initial events were complete"))
         return self.progress.watch_ended(self._clock.monotonic() - watch.began)
+
+    def _closed(self, *, was_silent: bool = False) -> None:
+        if self._informer.view.closed(was_silent=was_silent) >= WORKED_SECONDS:
+            self._backoff.reset()
+            self._forbidden.reset()
 
     async def _consume(self, watch: _Watch[T], lines: list[bytes]) -> NextStep | None:
         """Apply a batch of lines, in slices; a verdict ends the watch."""
@@ -325,7 +339,11 @@ class Reflector(Generic[T]):
     # --- back-off -----------------------------------------------------------------------------------------------------
 
     async def _wait(self, verdict: NextStep) -> None:
-        backoff = self._forbidden if verdict.reason == "forbidden" else self._backoff
+        backoff = self._backoff
+        if verdict.reason == "forbidden":
+            backoff = self._forbidden
+        elif verdict.lists_again:
+            backoff = self._listing_again
         asked = verdict.at_least_seconds * (1.0 + _RETRY_AFTER_JITTER * self._rng.random())
         delay = max(backoff.next(), asked)
         self._informer.view.retries_in(delay)

@@ -216,10 +216,29 @@ def test_internal_errors_are_watched_again_for_a_minute_and_then_listed() -> Non
     assert progress.next_request().want is Want.LIST
 
 
-@pytest.mark.parametrize("code", [403, 404, 400, 502])
-def test_any_other_refusal_of_a_watch_lists_again_after_the_delay(code: int) -> None:
+@pytest.mark.parametrize("code", [400, 404, 405, 410, 501])
+def test_a_refusal_that_may_be_about_the_version_lists_again_after_the_delay(code: int) -> None:
     progress = watching("10")
-    assert progress.watch_refused(refusal(code), 0.0).back_off
+    verdict = progress.watch_refused(refusal(code), 0.0)
+    assert (verdict.back_off, verdict.lists_again) == (True, True)
+    assert progress.next_request().want is Want.LIST
+
+
+@pytest.mark.parametrize("code", [401, 403, 429, 502, 503, 504])
+def test_a_refusal_that_says_nothing_of_the_version_is_followed_by_the_same_watch_and_no_list(code: int) -> None:
+    """However long it lasts: all kinds of all replicas would list at the same moment when it is over."""
+    progress = watching("10")
+    for minutes in range(10):
+        verdict = progress.watch_refused(refusal(code), 60.0 * minutes)
+        assert (verdict.back_off, verdict.lists_again) == (True, False)
+        request = progress.next_request()
+        assert (request.want, request.params["resourceVersion"]) == (Want.WATCH, "10")
+
+
+def test_a_version_of_the_future_is_listed_though_its_refusal_is_a_504() -> None:
+    """An etcd that was restored from a backup."""
+    progress = watching("10")
+    assert progress.watch_refused(refusal(504, "Timeout", "Too large resource version: 10, current: 3"), 0.0).back_off
     assert progress.next_request().want is Want.LIST
 
 

@@ -588,6 +588,46 @@ async def test_a_list_of_another_kind_is_no_list() -> None:
         assert "NodeList" in harness.informer.problem
 
 
+async def test_a_watch_that_is_forbidden_and_then_allowed_goes_on_without_a_list_and_forgets_its_back_off() -> None:
+    async def open_for_six_seconds() -> None:
+        await asyncio.sleep(0.05)
+        await harness.clock.advance(6.0)
+
+    good = lines(event("ADDED", pod("b", "11")), then=open_for_six_seconds)
+    forbidden = [refusal(403, "Forbidden")] * 6
+    async with bench(pod_list(pod("a"), version="10"), *forbidden, good, forbidden[0], stall) as harness:
+        running = asyncio.create_task(harness.reflector.run())
+        waits = [await harness.clock.run_to_next() for _ in range(6)]
+        assert waits[-1] >= 30.0
+        assert await harness.clock.next_sleep() <= 1.2, "another mistake in RBAC, an hour later"
+        running.cancel()
+        assert harness.names() == {"a", "b"}
+        assert harness.versions_asked() == [None, *["10"] * 7, "11"]
+        assert harness.informer.statistics().relists == {"start": 1}
+
+
+async def test_a_watch_that_expires_again_and_again_does_not_list_each_time_at_once() -> None:
+    """Each works for six seconds; a list of all pods after each of them would load the API server for ever."""
+
+    async def expired(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(bookmark("10").encode())
+        await asyncio.sleep(0.02)
+        await harness.clock.advance(6.0)
+        await response.write(failure(410, "Expired").encode())
+        return response
+
+    rounds = [answer for _ in range(8) for answer in (pod_list(pod("a"), version="10"), expired)]
+    async with bench(*rounds, stall) as harness:
+        running = asyncio.create_task(harness.reflector.run())
+        waits = [await harness.clock.run_to_next() for _ in range(8)]
+        running.cancel()
+    assert waits[0] < 1.6
+    assert min(waits[5:]) >= 15.0
+    assert max(waits) <= LONGEST_WAIT_SECONDS
+
+
 async def test_after_a_watch_that_worked_the_next_failure_is_waited_out_shortly() -> None:
     """A fault each minute must not make every one of them last as long as the sixth of a long outage."""
     failed = [refusal(500)] * 6
