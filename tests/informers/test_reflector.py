@@ -18,7 +18,7 @@ from kscheduler.client.outage_cause import TABLE, Cause
 from kscheduler.informers import Informer, InformerFactory, Reflector
 from kscheduler.informers.factory import DISCOVERY_SECONDS, FIRST_DISCOVERY_SECONDS, SURE_SECONDS
 from kscheduler.informers.progress import Progress
-from kscheduler.informers.reflector import LONGEST_WAIT_SECONDS
+from kscheduler.informers.reflector import INACTIVITY_SECONDS, LONGEST_WAIT_SECONDS
 from kscheduler.informers.resource_troubles import ResourceTroubles
 from tests.client.scripted import Answer, ScriptedServer, lines, reply, scripted_server, stall, vanish
 
@@ -127,6 +127,8 @@ async def test_a_silent_watch_is_opened_again_where_it_stopped() -> None:
     async with bench(pod_list(version="10"), silent, lines(), inactivity=0.05) as harness:
         assert await harness.reasons(3) == ["listed", "stalled", "very short watch"]
         assert harness.versions_asked() == [None, "10", "15"]
+        assert int(harness.server.requests[2].query["timeoutSeconds"]) < INACTIVITY_SECONDS
+        assert harness.informer.statistics().down_text == "", "it may be quiet"
 
 
 async def test_a_watch_list_is_invisible_until_it_is_complete_and_goes_on_as_the_watch() -> None:
@@ -588,6 +590,46 @@ async def test_a_list_of_another_kind_is_no_list() -> None:
         assert await harness.reasons(3) == ["listed", "expired", "garbled"]
         assert harness.names() == {"a"}
         assert "NodeList" in harness.informer.problem
+
+
+async def test_a_watch_that_is_forbidden_and_then_allowed_goes_on_without_a_list_and_forgets_its_back_off() -> None:
+    async def open_for_six_seconds() -> None:
+        await asyncio.sleep(0.05)
+        await harness.clock.advance(6.0)
+
+    good = lines(event("ADDED", pod("b", "11")), then=open_for_six_seconds)
+    forbidden = [refusal(403, "Forbidden")] * 6
+    async with bench(pod_list(pod("a"), version="10"), *forbidden, good, forbidden[0], stall) as harness:
+        running = asyncio.create_task(harness.reflector.run())
+        waits = [await harness.clock.run_to_next() for _ in range(6)]
+        assert waits[-1] >= 30.0
+        assert await harness.clock.next_sleep() <= 1.2, "another mistake in RBAC, an hour later"
+        running.cancel()
+        assert harness.names() == {"a", "b"}
+        assert harness.versions_asked() == [None, *["10"] * 7, "11"]
+        assert harness.informer.statistics().relists == {"start": 1}
+
+
+async def test_a_watch_that_expires_again_and_again_does_not_list_each_time_at_once() -> None:
+    """Each works for six seconds; a list of all pods after each of them would load the API server for ever."""
+
+    async def expired(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(bookmark("10").encode())
+        await asyncio.sleep(0.02)
+        await harness.clock.advance(6.0)
+        await response.write(failure(410, "Expired").encode())
+        return response
+
+    rounds = [answer for _ in range(8) for answer in (pod_list(pod("a"), version="10"), expired)]
+    async with bench(*rounds, stall) as harness:
+        running = asyncio.create_task(harness.reflector.run())
+        waits = [await harness.clock.run_to_next() for _ in range(8)]
+        running.cancel()
+    assert waits[0] < 1.6
+    assert min(waits[5:]) >= 15.0
+    assert max(waits) <= LONGEST_WAIT_SECONDS
 
 
 async def test_after_a_watch_that_worked_the_next_failure_is_waited_out_shortly() -> None:

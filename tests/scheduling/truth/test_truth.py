@@ -435,7 +435,7 @@ class TruthMachine(RuleBasedStateMachine):
 
 
 TestTruth = TruthMachine.TestCase
-TestTruth.settings = settings(max_examples=max(25, settings().max_examples // 8))  # each is the work of eight elsewhere
+TestTruth.settings = settings(max_examples=max(12, settings().max_examples // 8))  # each is the work of eight elsewhere
 
 
 # --- case by case -----------------------------------------------------------------------------------------------------
