@@ -108,12 +108,11 @@ class Diary:
     def term_ended(self, reason: str) -> None:
         """Log that all that a lost lease has ended has ended, and that the process goes on."""
         self._flush()
-        term_seconds = round(self._clock.monotonic() - self._began, 3)
         _log.info(
             "term_ended",
             reason=reason,
             then="the process goes on as a follower, once all tasks of this term have ended",
-            term_seconds=term_seconds,
+            seconds=round(self._clock.monotonic() - self._began, 3),
             bound=counts_of(self._parts.observations).bound,
         )
 
