@@ -5,8 +5,12 @@ each for a long history: `make fuzz` runs the state machines in rounds of 2,000,
 """
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
+
+# A shell that runs the tests in the background has them ignore it, and the services that they start would inherit that.
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 pytest_plugins = ("tests.set_aside", "tests.specification.tally")
 

@@ -22,7 +22,8 @@ import random
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from kscheduler.client.errors import APIError, ClientError, ForeignAnswerError, NotSentError, StalledError, StatusAnswer
+from kscheduler.client.errors import APIError, ClientError, NotSentError, StalledError, StatusAnswer
+from kscheduler.client.outage_cause import Cause, cause_of_failure, cause_of_refusal
 
 PAGE_SIZE = 500
 VERY_SHORT_SECONDS = 1.0
@@ -62,6 +63,8 @@ class NextStep:
     detail: str = ""
     lists_again: bool = False
     """Whether a watch of objects that are known leads to a list of them all."""
+    is_unreached: bool = False
+    """No server was reached: it is worth looking whether one can be, before the back-off is over."""
 
 
 class Progress:
@@ -255,19 +258,30 @@ def _version_is_unavailable(error: ClientError) -> bool:
 
 def _backing_off(error: ClientError) -> NextStep:
     retry_after = (error.retry_after_seconds or 0.0) if isinstance(error, APIError) else 0.0
-    return NextStep(_reason(error), back_off=True, at_least_seconds=retry_after, detail=str(error))
+    return NextStep(
+        _reason(error),
+        back_off=True,
+        at_least_seconds=retry_after,
+        detail=str(error),
+        is_unreached=isinstance(error, NotSentError),
+    )
 
 
+_NOT_THE_SERVER = frozenset((Cause.PROXY, Cause.REDIRECT, Cause.TLS))
+"""Causes of a refusal that is not the API server's own."""
 _REASONS = {401: "unauthorized", 403: "forbidden", 404: "not found", 429: "too many requests"}
 
 
 def _reason(error: ClientError) -> str:
+    """What a list or watch failed by: the word of the table of causes, except for what the API server itself says."""
     if isinstance(error, APIError):
         if error.is_gone:
             return "expired"
+        refused = cause_of_refusal(error)
+        if refused is not None and refused.cause in _NOT_THE_SERVER:
+            return str(refused.cause)
         return _REASONS.get(error.code) or ("server error" if error.is_server_error else "refused by the server")
-    if isinstance(error, NotSentError):
-        return "refused"
-    if isinstance(error, ForeignAnswerError):
-        return "garbled"
-    return "stalled" if isinstance(error, StalledError) else "broken"
+    if isinstance(error, StalledError):
+        return "stalled"
+    cause = cause_of_failure(error).cause
+    return str(Cause.REFUSED if cause is Cause.BROKEN and isinstance(error, NotSentError) else cause)

@@ -347,7 +347,7 @@ class Reflector(Generic[T]):
         asked = verdict.at_least_seconds * (1.0 + _RETRY_AFTER_JITTER * self._rng.random())
         delay = max(backoff.next(), asked)
         self._informer.view.retries_in(delay)
-        if verdict.reason == "refused":
+        if verdict.is_unreached:
             await self._wait_for_server(delay)
         else:
             await self._clock.sleep(delay)

@@ -271,5 +271,5 @@ def _leaves_a_nomination(attempt: Attempt) -> bool:
 
 TestExchangedConfigurations = ExchangedConfigurations.TestCase
 TestExchangedConfigurations.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )

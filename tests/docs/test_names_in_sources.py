@@ -44,10 +44,26 @@ def modules() -> Mapping[str, Path]:
 
 
 @cache
+def by_ending() -> Mapping[str, list[str]]:
+    """Modules by each name that they may be called by: `bounded.recently_used`, `recently_used`."""
+    found: dict[str, list[str]] = {}
+    for module in modules():
+        parts = module.split(".")
+        for begin in range(len(parts)):
+            found.setdefault(".".join(parts[begin:]), []).append(module)
+    return found
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
 def names_in(module: str) -> frozenset[str]:
     """What a module defines or imports, dotted for what classes define."""
     path = modules()[module]
-    return frozenset(_defined(ast.parse(path.read_text()).body)) if path.is_file() else frozenset()
+    return frozenset(_defined(tree_of(path).body)) if path.is_file() else frozenset()
 
 
 def _defined(body: list[ast.stmt], prefix: str = "") -> Iterator[str]:
@@ -70,13 +86,18 @@ def _set_on_self(function: ast.AST) -> Iterator[str]:
             yield node.attr
 
 
-def prose(path: Path) -> Iterator[tuple[int, str]]:
+@cache
+def prose(path: Path) -> tuple[tuple[int, str], ...]:
     """Comments and strings that stand for themselves, with the line where they begin."""
+    return tuple(_prose(path))
+
+
+def _prose(path: Path) -> Iterator[tuple[int, str]]:
     text = path.read_text()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value
 
@@ -85,10 +106,8 @@ def candidates(dotted: str) -> Iterator[tuple[str, str]]:
     """The modules that the name may begin with, and what is left of it."""
     parts = dotted.split(".")
     for end in range(len(parts), 0, -1):
-        head = ".".join(parts[:end])
-        for module in modules():
-            if module == head or module.endswith(f".{head}"):
-                yield module, ".".join(parts[end:])
+        for module in by_ending().get(".".join(parts[:end]), ()):
+            yield module, ".".join(parts[end:])
 
 
 def is_there(dotted: str) -> bool | None:
@@ -116,7 +135,7 @@ def written() -> frozenset[str]:
     found = {*dir(builtins), *MADE_UP}
     for path in SOURCES.rglob("*.py"):
         found.update(path.with_suffix("").parts)
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree_of(path)):
             found.update(
                 value for field in ("name", "id", "attr", "arg") if isinstance(value := getattr(node, field, None), str)
             )

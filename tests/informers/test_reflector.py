@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -13,9 +14,12 @@ from kscheduler.aio import VirtualClock
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NAMESPACES, NODES, PODS, Kind
 from kscheduler.client import APIClient, NotSentError, plain_connection
+from kscheduler.client.outage_cause import TABLE, Cause
 from kscheduler.informers import Informer, InformerFactory, Reflector
 from kscheduler.informers.factory import DISCOVERY_SECONDS, FIRST_DISCOVERY_SECONDS, SURE_SECONDS
+from kscheduler.informers.progress import Progress
 from kscheduler.informers.reflector import INACTIVITY_SECONDS, LONGEST_WAIT_SECONDS
+from kscheduler.informers.resource_troubles import ResourceTroubles
 from tests.client.scripted import Answer, ScriptedServer, lines, reply, scripted_server, stall, vanish
 
 
@@ -562,7 +566,7 @@ async def test_a_page_without_an_end_is_given_up_before_it_fills_the_memory(monk
     monkeypatch.setattr("kscheduler.informers.reflector._LARGEST_PAGE_BYTES", 100_000)
     endless = lines(*[b" " * 10_000] * 20, then=asyncio.Event().wait)
     async with bench(endless, pod_list(pod("a"))) as harness:
-        assert await harness.reasons(2) == ["broken", "listed"]
+        assert await harness.reasons(2) == ["malformed_http", "listed"]
         assert "more than 100000 bytes" in str(harness.informer.problem) or harness.names() == {"a"}
 
 
@@ -644,3 +648,46 @@ async def test_after_a_watch_that_worked_the_next_failure_is_waited_out_shortly(
         await harness.informer.wait_until_synced()
         assert await harness.clock.next_sleep() < 1.6
         running.cancel()
+
+
+def page(status: int, **headers: str) -> Answer:
+    async def answer(_request: web.Request) -> web.StreamResponse:
+        return web.Response(body=b"<html>log in</html>", status=status, content_type="text/html", headers=headers)
+
+    return answer
+
+
+@pytest.mark.parametrize("of", ["list", "watch"])
+@pytest.mark.parametrize(
+    ("answer", "cause"),
+    [
+        pytest.param(page(200), Cause.PROXY, id="a page"),
+        pytest.param(page(502), Cause.PROXY, id="a page of 502"),
+        pytest.param(page(302, Location="https://login.example.com"), Cause.REDIRECT, id="a redirect"),
+        pytest.param(reply("{}", 200, Content_Encoding="br"), Cause.ENCODED, id="compressed"),
+        pytest.param(vanish, Cause.BROKEN, id="cut"),
+    ],
+)
+async def test_a_list_and_a_watch_fail_by_the_word_of_the_table_of_causes(
+    of: str, answer: Answer, cause: Cause
+) -> None:
+    """A page was `garbled` in the log and in `/readyz`, `proxy` in the table that says what to do about it."""
+    async with bench(*([] if of == "list" else [pod_list()]), answer) as harness:
+        if of == "watch":
+            await harness.reflector.step()
+        assert (await harness.reflector.step()).reason == cause
+        problem = harness.informer.statistics().problem
+        assert problem.startswith(f"{cause}: ")
+        troubles, retries = ResourceTroubles(), dict[str, float]()
+        troubles.lines({"pods": problem}, retries, 0.0, is_all_in_trouble=False)
+        (line,) = troubles.lines({"pods": problem}, retries, 9.0, is_all_in_trouble=False)
+        advised = {row.advice for row in TABLE if row.cause is cause}
+        assert (line.fields["reason"], line.fields["advice"] in advised) == (cause, True)
+
+
+async def test_a_host_without_a_name_is_not_told_as_one_that_refuses() -> None:
+    failure = NotSentError("GET /api: no such host")
+    failure.__cause__ = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    progress = Progress(random.Random(1))
+    verdict = progress.watch_broke(failure, 0.0)
+    assert (verdict.reason, verdict.is_unreached) == (Cause.NAME, True)

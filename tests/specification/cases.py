@@ -43,7 +43,7 @@ SHARES = {
     "volumes": Share(200, 10_000),
     "nominated": Share(50, 3_000),
     "preemption": Share(100, 6_000),
-    "suggestions": Share(250, 14_000),
+    "suggestions": Share(100, 14_000),
 }
 judged_cases: Counter[str] = Counter()
 judged_decisions: Counter[int] = Counter()
