@@ -61,10 +61,10 @@ class NextStep:
     at_least_seconds: float = 0.0
     """The server's Retry-After, bounded by `client.retry_after`."""
     detail: str = ""
-    lists_again: bool = False
-    """Whether a watch of objects that are known leads to a list of them all."""
     is_unreached: bool = False
     """No server was reached: it is worth looking whether one can be, before the back-off is over."""
+    lists_again: bool = False
+    """Whether a watch of objects that are known leads to a list of them all."""
 
 
 class Progress:

@@ -953,7 +953,7 @@ async def the_limit_of_files_is_changed(world: World) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     await asyncio.sleep(0.05)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 1, hard))
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(0.5)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 

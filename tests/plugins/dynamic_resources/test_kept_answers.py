@@ -167,7 +167,7 @@ TestKept = KeptMachine.TestCase
 TestKept.settings = settings(max_examples=settings().max_examples // 4)
 
 
-def test_shares_of_devices_are_not_kept() -> None:
+def test_shares_of_devices_are_not_kept_for_other_claims() -> None:
     """Two pods must not get a share of the same identity."""
     shared = {"name": "a", "allowMultipleAllocations": True, "capacity": {"memory": {"value": "8Gi"}}}
     stage = Stage(device_class(), claim(), claim("c1"), devices_of("n0", shared), nodes=1)
