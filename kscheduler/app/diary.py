@@ -96,14 +96,24 @@ class Diary:
         """Log that the shutdown is complete: an error where nobody has asked for it."""
         now = self._clock.monotonic()
         self._flush()
-        total = counts_of(self._parts.observations)
         log = _log.error if has_failed else _log.info
         log(
             "stopped",
             reason=reason,
             seconds=round(now - (self._stopping_at or now), 3),
             uptime_seconds=round(now - self._began, 3),
-            bound=total.bound,
+            bound=counts_of(self._parts.observations).bound,
+        )
+
+    def term_ended(self, reason: str) -> None:
+        """Log that all that a lost lease has ended has ended, and that the process goes on."""
+        self._flush()
+        _log.info(
+            "term_ended",
+            reason=reason,
+            then="the process goes on as a follower, once all tasks of this term have ended",
+            seconds=round(self._clock.monotonic() - self._began, 3),
+            bound=counts_of(self._parts.observations).bound,
         )
 
     async def run(self) -> None:

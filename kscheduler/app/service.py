@@ -98,6 +98,12 @@ class App:
         """Serve and schedule until `stop` is set; then end in order. Raises `LeaseLostError` after a lost election."""
         try:
             await self._run_or_lose(stop)
+        except LeaseLostError as lost:
+            if lost.may_follow and not stop.is_set():
+                self.diary.term_ended(str(lost))  # no end of the process: `terms` begins another term
+            else:
+                self.diary.stopped(str(lost), has_failed=not stop.is_set())
+            raise
         except BaseException as failure:  # includes a `sys.exit()` in a plugin's own task: every end is logged
             is_asked_for = isinstance(failure, asyncio.CancelledError | KeyboardInterrupt)
             self.diary.stopped(_failure_reason(failure), has_failed=not is_asked_for)

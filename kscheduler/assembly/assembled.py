@@ -48,7 +48,7 @@ from kscheduler.scheduling.plugin_reports import PluginReports
 from kscheduler.scheduling.pod_log.lines import WAKING
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles, queue_policy
-from kscheduler.scheduling.quarantined_profiles import announce_change, with_quarantines
+from kscheduler.scheduling.quarantined_profiles import QuarantineAnnouncements, with_quarantines
 from kscheduler.scheduling.reports import Reporter
 from kscheduler.scheduling.resizes import DeferredResizes
 from kscheduler.scheduling.stopwatch import timed_pre_enqueue
@@ -114,6 +114,7 @@ class Assembly:
         self.in_pre_bind = PodsInPreBind() if config.gates.enabled(EXPECTATION) else None
         self.resizes = DeferredResizes()
         self.reporter = Reporter(ports.events)
+        self._announcements = QuarantineAnnouncements(self.reporter, clock.monotonic)
         self.plugin_reports = self._build_plugin_reports()
         self.evictions = evictions_of(
             self.ports,
@@ -225,7 +226,7 @@ class Assembly:
         if not self._is_in_force(supervisor):
             return  # an attempt that began under a configuration before this one
         self.ports.observations.plugin_circuit_changed(quarantine.plugin, quarantine.profile, quarantine.state.value)
-        announce_change(quarantine, pod, self.reporter)
+        self._announcements.announce(quarantine, pod)
         if quarantine.state is not State.HALF_OPEN:  # that is brought about by `draft_quarantines` itself
             self.on_quarantine()
         if quarantine.state is State.OPEN:

@@ -9,10 +9,11 @@ HTTP/1.1 is served, and TLS 1.2 at least. Mistakes are `ConfigError`s; what is n
 """
 
 import argparse
+import errno
 import ipaddress
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kscheduler.api.well_known import SCHEDULER_PORT
 from kscheduler.cli.parser import COMMAND_LINE, boolean, duration, port, text
@@ -24,12 +25,32 @@ from kscheduler.server.serving import LOOPBACK, HTTPServing
 from kscheduler.server.tls.cipher_suites import INSECURE, KNOWN, OF_TLS13, RAISED, VERSIONS, unavailable
 from kscheduler.server.tls.settings import NamedPair, TLSSettings
 
+if TYPE_CHECKING:
+    from kscheduler.server.listener import CannotListenError
+
 _ALWAYS_OPEN: Final = ("/healthz", "/readyz", "/livez")
 
 
 def words(value: str) -> list[str]:
     """A comma-separated list, as Go reads one; an empty text is an empty list."""
     return [part.strip() for part in value.split(",")] if value else []
+
+
+def why_not_listening(failure: "CannotListenError", https: str) -> str:
+    """One line about a port that cannot be opened: its flags, why not, and where to look.
+
+    `https`: which of its two flags the secure port was given by.
+    """
+    host, number = failure.address.host, failure.address.port
+    flag = {"metrics": "metrics-bind-address", "insecure": "insecure-port"}.get(failure.name, https)
+    shown = f"[{host}]" if ":" in host else host
+    given = {
+        "metrics-bind-address": f"--metrics-bind-address {shown}:{number}",
+        "insecure-port": f"--insecure-port {number} (of {host})",
+    }.get(flag, f"--bind-address {host} --{https} {number}")
+    takes_any = f"{'--insecure-port' if flag == 'insecure-port' else '--port'}=0 takes any that is free"
+    free = f", or {takes_any}" if failure.errno == errno.EADDRINUSE and flag != "metrics-bind-address" else ""
+    return f"{given}: {failure.strerror}; {failure.advice}{free}"
 
 
 def address_and_port(value: str) -> tuple[str, int]:

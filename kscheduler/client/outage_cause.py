@@ -277,7 +277,7 @@ TABLE: Final = (
     ),
     Symptom(
         Cause.TIMEOUT,
-        "connected, and no answer in time; or a watch that brings nothing for 70 s",
+        "connected, and no answer in time, or nothing more of one that has begun",
         lambda seen: seen.has(TimeoutError),
         "packets are lost or the API server hangs: look at its load, and at firewalls and load balancers that forget "
         "connections",

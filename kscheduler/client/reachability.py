@@ -9,7 +9,7 @@ the logger asks it once a second for lines:
 
 Any answer of the API server itself counts as a success, refusals included, and so does any data on a watch. A 401 is
 a trouble of its own, which events on old watches do not end; so is a storm of 429. The first few outages are logged at
-once; a trouble that keeps coming and going is logged once a minute.
+once; a trouble that keeps coming and going is logged once a minute, with how often it came and went untold.
 
 Open connections say nothing about new ones: without DNS, file descriptors or a valid certificate requests succeed over
 the former, and no watch that ends can be opened again. So that is a trouble of its own, which ends when a connection is
@@ -73,6 +73,8 @@ class _Trouble:
     since: float | None = None
     diagnosed: Diagnosed | None = None
     is_logged: bool = False
+    untold: int = 0
+    """How often it came and went since the last line about it."""
     silent_until: float = float("-inf")
     """No `Throttle`: a trouble that begins again may be logged earlier, as long as `_prompt` lasts."""
     _prompt: float = PROMPT_LINES
@@ -295,6 +297,8 @@ class APIServerReachability:
             "err": trouble.diagnosed.text,
             "advice": trouble.diagnosed.advice,
         }
+        if trouble.untold:
+            fields["times_since"], trouble.untold = trouble.untold, 0
         message = goes_on if trouble.is_logged else begins
         trouble.logged(now)
         return [LogLine("error", message, fields)]
@@ -308,11 +312,14 @@ class APIServerReachability:
         self._unauthorized.end()
 
     def _log_end(self, trouble: _Trouble, message: str, now: float) -> None:
-        """Log the end of a trouble whose beginning was logged."""
+        """Log the end of a trouble whose beginning was logged; count it if it was not, and was beyond doubt."""
         if trouble.is_logged:
             self._ended.append(
                 LogLine("info", message, {"server": self.server, "seconds": _seconds(trouble.seconds(now))})
             )
+        elif trouble.diagnosed is not None and trouble.seconds(now) > 0:
+            trouble.untold += 1
+            self._outages[trouble.diagnosed.cause] += 1
 
     def _of_storm(self, now: float) -> list[LogLine]:
         """A line as soon as there are `STORM` answers 429, then one a minute with the number since the last line."""

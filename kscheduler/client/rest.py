@@ -323,11 +323,11 @@ class APIClient:
 
     @asynccontextmanager
     async def stream(
-        self, path: str, params: Mapping[str, str], *, inactivity_seconds: float = 70.0
+        self, path: str, params: Mapping[str, str], *, inactivity_seconds: float = 45.0
     ) -> AsyncIterator["LineStream"]:
         """Open a watch. Raises `APIError` when it is refused, `NotSentError`, `NetworkError`; retries only after a 401.
 
-        The stream raises `StalledError` after `inactivity_seconds` without a byte (a bookmark comes each minute).
+        The stream raises `StalledError` after `inactivity_seconds` without a byte, which is no outage: it may be quiet.
         """
         session = self._watches
         if session is None:
@@ -449,6 +449,9 @@ class LineStream:
     async def _read(self, content: aiohttp.StreamReader) -> bytes:
         try:
             return await content.readany()
+        except aiohttp.SocketTimeoutError as error:
+            # Whether the server is away shows when the watch is opened again, or by the probe of a quiet time.
+            raise network_error(error, "GET", self._path) from error
         except _FAILURES as error:
             raise self._failed(error, "GET", self._path) from error
 

@@ -4,7 +4,7 @@ It is pure: claims, classes, slices and what is allocated go in, allocations com
 the incubating allocator, which both versions use with default gates.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from uuid import uuid4
 
 from kscheduler.api.devices import AllocationResult, DeviceClass, ResourceClaim
@@ -12,7 +12,7 @@ from kscheduler.devices.errors import AllocationError, FailedOnThisNodeError
 from kscheduler.devices.features import AllocatorFeatures
 from kscheduler.devices.ids import AllocatedState
 from kscheduler.devices.limits.counters import FreeCounters, PoolCounters
-from kscheduler.devices.plan import Planner
+from kscheduler.devices.plan import Parts, Planner
 from kscheduler.devices.pools import NodeIdentity
 from kscheduler.devices.results import allocation_of
 from kscheduler.devices.search import Search
@@ -43,14 +43,12 @@ class Allocator:
         self._counters = FreeCounters(features, allocated)
         self._new_share_id = new_share_id
 
-    def allocate(
-        self, node_name: str, node_labels: Mapping[str, str], until: Callable[[], None] | None = None
-    ) -> list[AllocationResult] | None:
+    def allocate(self, node_name: str, node_labels: Mapping[str, str]) -> list[AllocationResult] | None:
         """What each claim gets on the node; `None` if they do not all get something.
 
-        `until` is called during the search, and ends it by raising. Raises `AllocationError`, `FailedOnThisNodeError`.
+        Raises `AllocationError`, `FailedOnThisNodeError`.
         """
-        parts = self.allocate_in_parts(node_name, node_labels, until)
+        parts = self.allocate_in_parts(node_name, node_labels)
         while True:
             try:
                 next(parts)
@@ -58,15 +56,13 @@ class Allocator:
                 results: list[AllocationResult] | None = ended.value
                 return results
 
-    def allocate_in_parts(
-        self, node_name: str, node_labels: Mapping[str, str], until: Callable[[], None] | None = None
-    ) -> Generator[None, None, list[AllocationResult] | None]:
+    def allocate_in_parts(self, node_name: str, node_labels: Mapping[str, str]) -> Parts[list[AllocationResult] | None]:
         """As `allocate`; who runs it may pause at each `yield`, if what is allocated does not change meanwhile."""
         node = NodeIdentity(node_name, node_labels)
         pools = self._slices.pools(node_name, node_labels)
-        plans = self._planner.plans(pools, node)
+        plans = yield from self._planner.plans(pools, node)
         counters = PoolCounters(self._counters, self._features)
-        search = Search(self._features, plans, pools, node, self._allocated, counters, self._new_share_id, until)
+        search = Search(self._features, plans, pools, node, self._allocated, counters, self._new_share_id)
         if not (yield from search.parts()):
             if any(pool.is_invalid for pool in pools):
                 raise FailedOnThisNodeError("invalid resource pools were encountered")

@@ -1,8 +1,8 @@
 """What claims ask for, checked before any device is looked for."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from kscheduler.api.devices import ALL, EXACT_COUNT, DeviceClass, ResourceClaim
 from kscheduler.devices.errors import AllocationError
@@ -14,6 +14,9 @@ from kscheduler.devices.pools import NodeIdentity, Pool, PoolDevice, reaches
 from kscheduler.devices.selection import DeviceSelection, Selections
 from kscheduler.devices.wanted import Wanted, wanted_of
 
+T = TypeVar("T")
+Parts = Generator[None, None, T]
+"""Work in short parts: who runs it may pause, or end it, at each `yield`."""
 MOST_RESULTS: Final = 32
 """Devices of a claim."""
 _UNBOUNDED: Final = 2**63 - 1
@@ -66,14 +69,20 @@ class Planner:
         self._known: dict[tuple[int, int], Alternatives] = {}
         """Requests that are the same for all nodes, by claim and request."""
 
-    def plans(self, pools: Sequence[Pool], node: NodeIdentity) -> list[ClaimPlan]:
+    def plans(self, pools: Sequence[Pool], node: NodeIdentity) -> Parts[list[ClaimPlan]]:
         """The claims as they are on a node with these pools. Raises `AllocationError`."""
-        return [self._plan(number, claim, pools, node) for number, claim in enumerate(self._claims)]
+        plans = []
+        for number, claim in enumerate(self._claims):
+            yield
+            plans.append((yield from self._plan(number, claim, pools, node)))
+        return plans
 
-    def _plan(self, number: int, claim: ResourceClaim, pools: Sequence[Pool], node: NodeIdentity) -> ClaimPlan:
+    def _plan(self, number: int, claim: ResourceClaim, pools: Sequence[Pool], node: NodeIdentity) -> Parts[ClaimPlan]:
         requests, least = [], 0
         for place in range(len(claim.spec.devices.requests)):
-            alternatives = self._known.get((number, place)) or self._alternatives(number, place, pools, node)
+            alternatives = self._known.get((number, place))
+            if alternatives is None:
+                alternatives = yield from self._alternatives(number, place, pools, node)
             needed = min(request.count for request in alternatives)
             if self._features.tells_device_of_error and needed > MOST_RESULTS - least:
                 name = claim.spec.devices.requests[place].name
@@ -99,7 +108,7 @@ class Planner:
             made.append(constraint)
         return tuple(made)
 
-    def _alternatives(self, number: int, place: int, pools: Sequence[Pool], node: NodeIdentity) -> Alternatives:
+    def _alternatives(self, number: int, place: int, pools: Sequence[Pool], node: NodeIdentity) -> Parts[Alternatives]:
         claim, wanted = self._claims[number], self._wanted[number][place]
         name = claim.spec.devices.requests[place].name
         if not wanted:
@@ -115,12 +124,18 @@ class Planner:
                     kind = "subrequest" if each.parent else "request"
                     why = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
                     raise AllocationError(f"claim {claim.key}, {kind} {each.name}: {why}")
-        made = tuple(self._request(claim, each, pools, node) for each in wanted)
+        requests = []
+        for each in wanted:
+            yield
+            requests.append((yield from self._request(claim, each, pools, node)))
+        made = tuple(requests)
         if all(request.devices is None for request in made):
             self._known[number, place] = made
         return made
 
-    def _request(self, claim: ResourceClaim, wanted: Wanted, pools: Sequence[Pool], node: NodeIdentity) -> Request:
+    def _request(
+        self, claim: ResourceClaim, wanted: Wanted, pools: Sequence[Pool], node: NodeIdentity
+    ) -> Parts[Request]:
         where = f"claim {claim.key}, request {wanted.name}"
         if wanted.has_derived_attributes and self._features.tells_device_of_error:
             raise AllocationError(f"{where}: cannot handle request with derived attributes, the feature is disabled")
@@ -139,24 +154,29 @@ class Planner:
         selection = self._selections.of(device_class, wanted.selectors, claim.key, wanted.full_name)
         request = Request(wanted, device_class, selection, min(wanted.count, _UNBOUNDED))
         if wanted.mode == ALL:
-            request.devices = self._all_devices(request, where, pools, node)
+            request.devices = yield from self._all_devices(request, where, pools, node)
             request.count = len(request.devices)
         elif wanted.mode != EXACT_COUNT:
             raise AllocationError(f"{where}: unsupported count mode {wanted.mode}")
         return request
 
-    def _all_devices(self, request: Request, where: str, pools: Sequence[Pool], node: NodeIdentity) -> list[PoolDevice]:
+    def _all_devices(
+        self, request: Request, where: str, pools: Sequence[Pool], node: NodeIdentity
+    ) -> Parts[list[PoolDevice]]:
         devices: list[PoolDevice] = []
         for pool in pools:
             if pool.is_incomplete or pool.is_invalid:
                 state = "being updated" if pool.is_incomplete else "invalid"
                 message = f"{where}: asks for all devices, but resource pool {pool.id} is currently {state}"
                 raise AllocationError(message)
-            devices += [found for found in pool.devices if self._counts(request, where, found, node)]
+            for found in pool.devices:
+                yield
+                if (yield from self._counts(request, where, found, node)):
+                    devices.append(found)
         return devices
 
-    def _counts(self, request: Request, where: str, found: PoolDevice, node: NodeIdentity) -> bool:
-        if not is_selectable(request, found, node, self._features):
+    def _counts(self, request: Request, where: str, found: PoolDevice, node: NodeIdentity) -> Parts[bool]:
+        if not (yield from is_selectable(request, found, node, self._features)):
             return False
         if not self._features.consumable_capacity:
             return True
@@ -175,12 +195,15 @@ class Planner:
         )
 
 
-def is_selectable(request: Request, found: PoolDevice, node: NodeIdentity, features: AllocatorFeatures) -> bool:
+def is_selectable(request: Request, found: PoolDevice, node: NodeIdentity, features: AllocatorFeatures) -> Parts[bool]:
     """Whether the request may have the device, if it is free. Raises `AllocationError`."""
     device = found.device
     if device.binding_conditions and not features.binding_conditions:
         return False
-    if not request.selection.has(found):
+    passes = request.selection.known(found)
+    if passes is None:
+        passes = yield from request.selection.worked_out(found)
+    if not passes:
         return False
     if not found.slice.spec.per_device_node_selection:
         return True

@@ -15,7 +15,7 @@ from kscheduler.devices.features import AllocatorFeatures
 from kscheduler.devices.ids import AllocatedState, DeviceID
 from kscheduler.devices.limits.capacity import Amount, CapacityError, consumption, has_room, is_allowed
 from kscheduler.devices.limits.counters import PoolCounters
-from kscheduler.devices.plan import MOST_RESULTS, ClaimPlan, Request, is_selectable
+from kscheduler.devices.plan import MOST_RESULTS, ClaimPlan, Parts, Request, is_selectable
 from kscheduler.devices.pools import NodeIdentity, Pool, PoolDevice
 
 
@@ -28,7 +28,8 @@ class SearchEnd(Enum):
     """The claim would have more devices than its status can list."""
 
 
-Step = Generator["Step", SearchEnd, SearchEnd]
+Step = Generator["Step | None", SearchEnd, SearchEnd]
+"""It yields the next step, and is sent how that ended; or nothing, between two parts of its own work."""
 
 
 @dataclass(slots=True)
@@ -54,18 +55,19 @@ class Fitting:
     Each is looked at once: what later requests had is given back before another device is looked for here.
     """
 
-    def __init__(self, devices: Sequence[PoolDevice], fits: Callable[[PoolDevice], bool]) -> None:
+    def __init__(self, devices: Sequence[PoolDevice], fits: Callable[[PoolDevice], Parts[bool]]) -> None:
         self.devices: list[PoolDevice] = []
         self._rest = iter(devices)
         self._fits = fits
 
-    def has(self, count: int) -> bool:
+    def has(self, count: int) -> Parts[bool]:
         """Whether there are so many; then they are in `devices`."""
         while len(self.devices) < count:
             found = next(self._rest, None)
             if found is None:
                 return False
-            if self._fits(found):
+            yield
+            if (yield from self._fits(found)):
                 self.devices.append(found)
         return True
 
@@ -82,7 +84,6 @@ class Search:
         allocated: AllocatedState,
         counters: PoolCounters,
         new_share_id: Callable[[], str],
-        until: Callable[[], None] | None,
     ) -> None:
         self._features = features
         self._plans = plans
@@ -90,7 +91,6 @@ class Search:
         self._allocated = allocated
         self._counters = counters
         self._new_share_id = new_share_id
-        self._until = until
         self._devices = [found for pool in pools if pool.is_usable for found in pool.devices]
         self._remembers = _remembers(features, self._devices)
         self.chosen: list[list[Chosen]] = [[] for _ in plans]
@@ -100,17 +100,16 @@ class Search:
         self._shares: dict[DeviceID, list[dict[str, Amount]]] = {}
         """What the chosen shares of each device take."""
 
-    def parts(self) -> Generator[None, None, bool]:
-        """Whether there is a solution; it is in `chosen`. Who runs it may pause at each `yield`.
-
-        Raises `AllocationError`, and what `until` raises.
-        """
+    def parts(self) -> Parts[bool]:
+        """Whether there is a solution; it is in `chosen`. Raises `AllocationError`."""
         steps, answer = [self._claim(0)], None
         while steps:
             yield
             try:
-                steps.append(steps[-1].send(answer))  # type: ignore[arg-type]  # a new generator is sent None
+                step = steps[-1].send(answer)  # type: ignore[arg-type]  # a new generator is sent None
                 answer = None
+                if step is not None:
+                    steps.append(step)
             except StopIteration as ended:
                 steps.pop()
                 answer = ended.value
@@ -128,8 +127,6 @@ class Search:
 
     def _next_request(self, claim: int, place: int) -> Step:
         """This request of the claim and all that follow."""
-        if self._until is not None:
-            self._until()
         alternatives = self._plans[claim].requests
         if place == len(alternatives):
             outcome = yield self._claim(claim + 1)
@@ -156,8 +153,6 @@ class Search:
 
     def _all_from(self, claim: int, place: int, request: Request, devices: Sequence[PoolDevice], number: int) -> Step:
         """The `number`th of all devices that are asked for, and all that follow."""
-        if self._until is not None:
-            self._until()
         if not devices:
             return SearchEnd.NONE
         if number == len(devices):
@@ -178,8 +173,6 @@ class Search:
 
         `start`: the place in `fitting` after the device before.
         """
-        if self._until is not None:
-            self._until()
         if number >= request.count:
             outcome = yield self._next_request(claim, place + 1)
             return outcome
@@ -188,13 +181,14 @@ class Search:
             return SearchEnd.TOO_MANY
         # With too few devices for those that are still needed, no way to combine them has to be tried. Then all have
         # been asked about, in order, as a search that finds nothing does; so errors are the same.
-        if not self._remembers and not fitting.has(start + needed):
+        if not self._remembers and not (yield from fitting.has(start + needed)):
             return SearchEnd.NONE
         at = start
-        while fitting.has(at + 1):
+        while (yield from fitting.has(at + 1)):
             chosen = self._choose(claim, request, fitting.devices[at], must=False)
             at += 1
             if chosen is None:
+                yield None
                 continue
             outcome = yield self._some_from(claim, place, request, number + 1, fitting, at)
             if outcome is SearchEnd.FOUND:
@@ -206,11 +200,11 @@ class Search:
 
     # --- one device ---------------------------------------------------------------------------------------------------
 
-    def _fits(self, claim: int, request: Request, found: PoolDevice) -> bool:
+    def _fits(self, claim: int, request: Request, found: PoolDevice) -> Parts[bool]:
         """Whether the device, looked at by itself, is free, selected and large enough. Raises `AllocationError`."""
         if self._is_in_use(found.id, claim, is_admin=request.wanted.is_admin):
             return False
-        if not is_selectable(request, found, self._node, self._features):
+        if not (yield from is_selectable(request, found, self._node, self._features)):
             return False
         return not self._features.consumable_capacity or self._has_room(claim, request, found, "checking")
 

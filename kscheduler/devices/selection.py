@@ -5,7 +5,7 @@ is published. Answers are worked out one by one, when the search comes to the de
 looks at is nobody's error.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Final, Protocol
 
 from kscheduler.api.devices import Device, DeviceClass, DeviceSelector
@@ -89,17 +89,36 @@ class DeviceSelection:
 
     def has(self, found: PoolDevice) -> bool:
         """Whether the device passes. Raises `AllocationError`."""
+        known = self.known(found)
+        if known is not None:
+            return known
+        parts = self.worked_out(found)
+        while True:
+            try:
+                next(parts)
+            except StopIteration as ended:
+                return bool(ended.value)
+
+    def known(self, found: PoolDevice) -> bool | None:
+        """The same, if somebody has asked before."""
+        entry = self._known.get(id(found.device))
+        return entry[1] if entry is not None and entry[0] is found.device else None
+
+    def worked_out(self, found: PoolDevice) -> Generator[None, None, bool]:
+        """The same for a device that is not known, selector by selector: who runs it may pause at each `yield`."""
+        passes = True
+        for part in self._parts:
+            passes = passes and (yield from self._passes(*part, found))
         if len(self._known) > _MOST_ANSWERS:
             self._known.clear()
-        entry = self._known.get(id(found.device))
-        if entry is not None and entry[0] is found.device:
-            return entry[1]
-        passes = all(self._passes(*part, found) for part in self._parts)
         self._known[id(found.device)] = found.device, passes
         return passes
 
-    def _passes(self, where: str, request: str, expressions: Expressions, found: PoolDevice) -> bool:
+    def _passes(
+        self, where: str, request: str, expressions: Expressions, found: PoolDevice
+    ) -> Generator[None, None, bool]:
         for number, expression in enumerate(expressions):
+            yield
             try:
                 selector = self._compiler.compile(expression)
             except SelectorBudgetError as problem:  # no error of kube-scheduler, whose texts name no request

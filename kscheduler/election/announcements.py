@@ -18,7 +18,7 @@ from kscheduler.client.errors import APIError, ClientError, NetworkError
 from kscheduler.client.events.recorder import EventReference
 from kscheduler.election.lease import StoredLease
 from kscheduler.logs import get_logger
-from kscheduler.logs.throttle import Throttle
+from kscheduler.logs.throttle import RecurringTrouble, Throttle
 
 _log = get_logger("election")
 
@@ -58,6 +58,7 @@ class Announcements:
         self._now: Callable[[], float] = clock.monotonic
         self._unusable = Throttle(SECONDS_BETWEEN_LINES)
         self._unwatched = Throttle(SECONDS_BETWEEN_LINES)
+        self._not_renewed = RecurringTrouble(SECONDS_BETWEEN_LINES)
         self._failed_renewals = 0
         self._last_failure: ClientError | None = None
         self._reported_leader: str | None = None
@@ -89,14 +90,17 @@ class Announcements:
         self._event(stored, "became leader")
 
     def not_renewed(self, failure: ClientError, seconds_left: float) -> None:
-        """A renewal failed; logged each time, as there are only a few before the lease is lost."""
+        """A renewal failed; the second in a row is logged at once, as there are only a few before the lease is lost."""
         self._failed_renewals += 1
         self._last_failure = failure
-        _log.warning("lease_not_renewed", lease=self.lease, err=str(failure), seconds_left=round(seconds_left, 1))
+        if self._not_renewed.is_due(self._now(), at_once=self._failed_renewals > 1):
+            times = self._not_renewed.take_untold()
+            seconds = round(seconds_left, 1)
+            _log.warning("lease_not_renewed", lease=self.lease, err=str(failure), seconds_left=seconds, **times)
 
     def renewed(self) -> None:
         """A renewal succeeded."""
-        if self._failed_renewals:
+        if self._failed_renewals and self._not_renewed.ends():
             _log.info("lease_renewed_again", lease=self.lease, failures=self._failed_renewals)
         self._failed_renewals = 0
         self._last_failure = None

@@ -12,7 +12,8 @@ when the configuration is read. A function without it refuses arguments.
 The function's shape is checked when it is declared (`PluginDeclarationError`), its return value at each call. An
 exception, a wrong type or points out of range concern that node alone (`PartialAnswerError`): it gets no points from
 the function, or no pod, and a message names plugin, node and value. Nothing is rounded, clamped or converted. A
-function that fails for each of the first nodes it is tried on fails for the pod, and is asked about no more nodes.
+function that fails for each of the first nodes it is tried on fails for the pod, and is asked about no more nodes:
+the message blames no node then, and says at which one it was looking.
 
 The function is called once per row, which costs about a microsecond a node: fine for hundreds of nodes. With `sign` its
 answers are kept, and it is called again only for nodes that have changed:
@@ -116,7 +117,7 @@ class PerNodeFilter(Plugin):
         if reason is None or (isinstance(reason, str) and reason):
             return reason
         expected = "the reason to reject the node (a str that says something), or None where the pod may run there"
-        raise WrongAnswerError(f"for node {node.name} it returned {shown(reason)}: return {expected}")
+        raise _FailedForNodeError(node, f"it returned {shown(reason)}", f": return {expected}", self.written_at)
 
     def status(self, cycle: CycleState, code: int) -> Status:
         """The text that the function gave."""
@@ -165,10 +166,12 @@ class PerNodeScore(Plugin):
     def _points(self, pod: PodInfo, node: NodeInfo) -> int:
         points: object = _called(self._function, pod, node)
         if type(points) is not int and not isinstance(points, np.integer):  # a bool is an int, and no number of points
-            raise WrongAnswerError(f"for node {node.name} it returned {shown(points)}: return points, {_POINTS}")
+            text = f"it returned {shown(points)}"
+            raise _FailedForNodeError(node, text, f": return points, {_POINTS}", self.written_at)
         if not MIN_NODE_SCORE <= points <= MAX_NODE_SCORE:
-            text = f"it returns an invalid score {shown(points)} for node {node.name}"
-            raise WrongAnswerError(f"{text}, it should be in the range of [{MIN_NODE_SCORE}, {MAX_NODE_SCORE}]")
+            text = f"it returns an invalid score {shown(points)}"
+            bounds = f", it should be in the range of [{MIN_NODE_SCORE}, {MAX_NODE_SCORE}]"
+            raise _FailedForNodeError(node, text, bounds, self.written_at)
         return points  # type: ignore[return-value]  # `_answers` makes an int of it
 
 
@@ -189,11 +192,31 @@ class KeptPerNodeScore(PerNodeScore):
 _POINTS: Final = f"an int from {MIN_NODE_SCORE} to {MAX_NODE_SCORE}"
 
 
+class _FailedForNodeError(WrongAnswerError):
+    """The function has failed while it looked at a node. The text blames the node: others may have an answer."""
+
+    def __init__(self, node: NodeInfo, what: str, advice: str = "", written_at: str = "") -> None:
+        """`what`: what it did, in words; `advice`: what it should have done. `written_at`: of the function."""
+        super().__init__(f"for node {node.name} {what}{advice}")
+        self.written_at = written_at
+        self._node = node.name
+        self._what = what
+        self._advice = advice
+
+    def for_the_pod(self, nodes: int) -> WrongAnswerError:
+        """The same, where the function has failed for each of the `nodes` that it was tried on: none is to blame."""
+        tried = "; it failed for each node that it was tried on" if nodes > 1 else ""
+        failure = WrongAnswerError(f"{self._what}, while looking at node {self._node}{self._advice}{tried}")
+        failure.written_at = self.written_at
+        failure.__cause__ = self.__cause__
+        return failure
+
+
 class _EndedCallError(WrongAnswerError):
     """The function did not fail by an `Exception`: mostly, it was ended at its time budget."""
 
     def __init__(self, node: str, failure: BaseException) -> None:
-        super().__init__(f"for node {node} it raised {type(failure).__name__}: {failure}")
+        super().__init__(f"it raised {type(failure).__name__}: {failure}, while looking at node {node}")
         self.node = node
 
 
@@ -209,7 +232,7 @@ def _answers(
     Raises `WrongAnswerError` where it fails for every node that it is tried on, or was ended at its time budget: the
     text says how far it came, because the budget is for all nodes.
     """
-    failures: dict[int, WrongAnswerError | None] = {}
+    failures: dict[int, _FailedForNodeError | None] = {}
     try:
         numbers = np.fromiter(_each(ask, number, pod, nodes, rows, failures), dtype=np.int64, count=len(rows))
     except _EndedCallError as ended:
@@ -229,7 +252,7 @@ def _each(
     pod: PodInfo,
     nodes: NodeTable,
     rows: Rows,
-    failures: dict[int, WrongAnswerError | None],
+    failures: dict[int, _FailedForNodeError | None],
 ) -> Iterator[int]:
     """The numbers, row by row; 0 where the function fails.
 
@@ -239,11 +262,9 @@ def _each(
     for place, row in enumerate(rows.tolist()):
         try:
             yield number(ask(pod, info(row)))
-        except _EndedCallError:
-            raise
-        except WrongAnswerError as failure:
+        except _FailedForNodeError as failure:
             if not (failures or _answers_for_one(ask, pod, nodes, rows)):
-                raise
+                raise failure.for_the_pod(len(rows)) from failure.__cause__
             failure.__traceback__ = None  # it refers to this frame, and this frame to it
             failures[place] = None if failures else failure
             yield 0
@@ -257,9 +278,7 @@ def _answers_for_one(ask: Asked, pod: PodInfo, nodes: NodeTable, rows: Rows) -> 
     for place in probes(len(rows)):
         try:
             ask(pod, nodes.info(rows.item(place)))
-        except _EndedCallError:
-            raise
-        except WrongAnswerError:
+        except _FailedForNodeError:
             continue
         return True
     return False
@@ -275,7 +294,7 @@ def _called(function: Callable[[PodInfo, NodeInfo], object], pod: PodInfo, node:
         failure.add_note(f"asked about node {node.name}")
         if not isinstance(failure, Exception):
             raise _EndedCallError(node.name, failure) from failure
-        raise WrongAnswerError(f"for node {node.name} it raised {type(failure).__name__}: {failure}") from failure
+        raise _FailedForNodeError(node, f"it raised {type(failure).__name__}: {failure}") from failure
 
 
 CALLS_THE_USERS_FUNCTION: Final = (_called.__code__,)

@@ -28,6 +28,9 @@ _LARGEST: Final = 2**63 - 1
 class WrongAnswerError(TypeError):
     """A plugin's answer has a type that its extension point does not allow."""
 
+    written_at = ""
+    """`FILE:LINE` of the function that gave it, if that is known: no line of it is in the traceback."""
+
 
 class PartialAnswerError(WrongAnswerError):
     """A plugin has answered for some of the nodes, and failed for the others. Its cause is the first failure."""
@@ -129,7 +132,10 @@ def text_of(failure: BaseException) -> str:
 
 
 def place_in_file(failure: BaseException) -> str:
-    """`tens.py:6`, the line of a plugin's own file that the failure came from; empty for a plugin that is imported."""
+    """`tens.py:6`, the line of a plugin's own file that the failure came from; empty for a plugin that is imported.
+
+    Of an answer of the wrong type: where the function begins that gave it.
+    """
     while failure.__cause__ is not None:
         failure = failure.__cause__
     place, trace = "", failure.__traceback__
@@ -137,13 +143,15 @@ def place_in_file(failure: BaseException) -> str:
         if str(trace.tb_frame.f_globals.get("__name__", "")).startswith(FILE_MODULES):
             place = f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
         trace = trace.tb_next
+    if not place and isinstance(failure, WrongAnswerError) and failure.written_at.rpartition(":")[2].isdigit():
+        return Path(failure.written_at).name
     return place
 
 
 def with_place(text: str, failure: BaseException) -> str:
-    """A text about the failure, with the place in the plugin's own file."""
+    """A text about the failure, with the place in the plugin's own file, once."""
     place = place_in_file(failure)
-    return f"{text} ({place})" if place else text
+    return f"{text} ({place})" if place and f"({place})" not in text else text
 
 
 def words_of(failure: BaseException) -> str:

@@ -1,23 +1,36 @@
 """A reflector's next request, and what an answer means: client-go's rules, without I/O.
 
-    LIST ──listed──> WATCH ──ended, cut, silent, refused, 429──> WATCH (same version, no list)
+    LIST ──listed──> WATCH ──ended, cut, silent, refused──> WATCH (same version, no list)
      ^                 └──410, other errors──> LIST at the last version seen (never back in time)
      └─410 or "too large resource version": LIST again without a version (consistent)
 
 WATCH_LIST replaces LIST if the server supports it: the objects arrive on a stream that continues as the watch.
 A resourceVersion is an opaque string here, compared for equality only.
+
+A watch that brings nothing is either quiet or dead, and bookmarks come once a minute at most, for some kinds never (the
+watch cache drops those that are no newer than the request). So the watch after a silent one asks to end before it would
+count as silent: that it ends in order shows that it was alive. Two seconds earlier kube-apiserver sends a bookmark, if
+there is one (`nextBookmarkTime` of its watch cache). Once something happens the next watch is a long one again.
+
 Differences from client-go: the first LIST is consistent (client-go accepts any version, which after a change of leader
-can miss the old leader's binds); a watch that ends at once is opened again after a delay, without a list.
+can miss the old leader's binds); a watch that ends at once is opened again after a delay, without a list; and so is one
+that was refused for a reason that says nothing about its version (401, 403, 429, 502 to 504): after a mistake in RBAC,
+or while a load balancer has no server, the history still has what was missed, and a dozen lists would not help.
 """
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
-from kscheduler.client.errors import APIError, ClientError, ForeignAnswerError, NotSentError, StalledError, StatusAnswer
+from kscheduler.client.errors import APIError, ClientError, NotSentError, StalledError, StatusAnswer
+from kscheduler.client.outage_cause import Cause, cause_of_failure, cause_of_refusal
 
 PAGE_SIZE = 500
 VERY_SHORT_SECONDS = 1.0
+LONG_WATCH_SECONDS = (300, 600)
+QUIET_WATCH_SECONDS = (35, 40)
+"""Below `reflector.INACTIVITY_SECONDS`, with time for a busy server to end it."""
+_SAY_NOTHING_OF_THE_VERSION = frozenset({401, 403, 429, 502, 503, 504})
 _INTERNAL_ERROR_SECONDS = 60.0
 """How long a watch that ends in InternalError is opened again before the objects are listed again."""
 
@@ -43,11 +56,15 @@ class NextStep:
     """What a finished request means for the next one."""
 
     reason: str
-    """For counters: `ended`, `expired`, `refused`, `stalled`, `forbidden`, ..."""
+    """For counters: `ended`, `quiet`, `expired`, `refused`, `stalled`, `forbidden`, ..."""
     back_off: bool = False
     at_least_seconds: float = 0.0
     """The server's Retry-After, bounded by `client.retry_after`."""
     detail: str = ""
+    is_unreached: bool = False
+    """No server was reached: it is worth looking whether one can be, before the back-off is over."""
+    lists_again: bool = False
+    """Whether a watch of objects that are known leads to a list of them all."""
 
 
 class Progress:
@@ -67,6 +84,10 @@ class Progress:
         self._unpaged = False
         self._from_any = False
         self._internal_error_since: float | None = None
+        self._is_quiet = False
+        """Whether nothing but bookmarks has come since a watch fell silent."""
+        self._ends_early = False
+        """Whether this watch was asked for as a quiet one."""
         self._watched_from = ""
         """The version that this watch began at."""
         self.resource_version = ""
@@ -97,7 +118,8 @@ class Progress:
     def _watch_params(self) -> dict[str, str]:
         self._from_any = self.resource_version in ("", "0")
         self._watched_from = self.resource_version
-        seconds = self._rng.randint(300, 600)
+        self._ends_early = self._is_quiet
+        seconds = self._rng.randint(*(QUIET_WATCH_SECONDS if self._is_quiet else LONG_WATCH_SECONDS))
         return {
             **self._selector,
             "watch": "true",
@@ -107,6 +129,7 @@ class Progress:
         }
 
     def _watch_list_params(self) -> dict[str, str]:
+        self._is_quiet = False  # its initial events may take longer than a quiet watch has
         params = self._watch_params()
         params |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         params["resourceVersion"] = "" if self._unavailable else self.resource_version
@@ -127,6 +150,8 @@ class Progress:
             if event_type == "ADDED":
                 return
             self._from_any = False
+        if event_type != "BOOKMARK":
+            self._is_quiet = False
         self.resource_version = resource_version
         self._internal_error_since = None
 
@@ -163,18 +188,19 @@ class Progress:
 
     def watch_broke(self, error: ClientError, seconds: float, *, was_open: bool = True) -> NextStep:
         """A watch got no answer, or its stream was cut or fell silent. The next watch resumes at the same version."""
+        if was_open and isinstance(error, StalledError):
+            self._is_quiet = True
         if not was_open or isinstance(error, NotSentError) or self._was_fruitless(seconds):
             return _backing_off(error)
         return NextStep(_reason(error), detail=str(error))
 
     def watch_refused(self, error: APIError, now: float) -> NextStep:
         """A watch was refused by the server, or ended in an ERROR event. `now` in monotonic seconds."""
-        if error.is_too_many_requests:
-            return _backing_off(error)
-        if error.code == 500 and self._may_watch_again(now):
+        keeps_version = error.code in _SAY_NOTHING_OF_THE_VERSION or (error.code == 500 and self._may_watch_again(now))
+        if keeps_version and not _version_is_unavailable(error):
             return _backing_off(error)
         self._must_list = True
-        verdict = _backing_off(error)
+        verdict = replace(_backing_off(error), lists_again=True)
         self.list_reason = verdict.reason
         return verdict
 
@@ -182,7 +208,7 @@ class Progress:
         """The server ended the stream. Backs off if it brought nothing new within a second, to avoid a busy loop."""
         if self._was_fruitless(seconds):
             return NextStep("very short watch", back_off=True)
-        return NextStep("ended")
+        return NextStep("quiet" if self._ends_early and seconds >= QUIET_WATCH_SECONDS[0] - 1 else "ended")
 
     def _was_fruitless(self, seconds: float) -> bool:
         """Whether a watch ended at once and would begin anew where it began: lines that bring nothing do not count."""
@@ -190,9 +216,10 @@ class Progress:
 
     def garbled(self, detail: str) -> NextStep:
         """What came is no watch event or no list: events may have been missed. The next list is a plain one."""
+        verdict = NextStep("garbled", back_off=True, detail=detail, lists_again=not self._must_list)
         self._must_list = self._list_plainly = True
         self.list_reason = "garbled"
-        return NextStep("garbled", back_off=True, detail=detail)
+        return verdict
 
     def list_again(self, reason: str) -> NextStep:
         """The store differs from the server: list, consistently."""
@@ -231,19 +258,30 @@ def _version_is_unavailable(error: ClientError) -> bool:
 
 def _backing_off(error: ClientError) -> NextStep:
     retry_after = (error.retry_after_seconds or 0.0) if isinstance(error, APIError) else 0.0
-    return NextStep(_reason(error), back_off=True, at_least_seconds=retry_after, detail=str(error))
+    return NextStep(
+        _reason(error),
+        back_off=True,
+        at_least_seconds=retry_after,
+        detail=str(error),
+        is_unreached=isinstance(error, NotSentError),
+    )
 
 
+_NOT_THE_SERVER = frozenset((Cause.PROXY, Cause.REDIRECT, Cause.TLS))
+"""Causes of a refusal that is not the API server's own."""
 _REASONS = {401: "unauthorized", 403: "forbidden", 404: "not found", 429: "too many requests"}
 
 
 def _reason(error: ClientError) -> str:
+    """What a list or watch failed by: the word of the table of causes, except for what the API server itself says."""
     if isinstance(error, APIError):
         if error.is_gone:
             return "expired"
+        refused = cause_of_refusal(error)
+        if refused is not None and refused.cause in _NOT_THE_SERVER:
+            return str(refused.cause)
         return _REASONS.get(error.code) or ("server error" if error.is_server_error else "refused by the server")
-    if isinstance(error, NotSentError):
-        return "refused"
-    if isinstance(error, ForeignAnswerError):
-        return "garbled"
-    return "stalled" if isinstance(error, StalledError) else "broken"
+    if isinstance(error, StalledError):
+        return "stalled"
+    cause = cause_of_failure(error).cause
+    return str(Cause.REFUSED if cause is Cause.BROKEN and isinstance(error, NotSentError) else cause)

@@ -1,11 +1,12 @@
 """The I/O of one informer: sends the requests that `Progress` chooses and applies the answers.
 
-A watch has no heartbeat but bookmarks, about one a minute; so 70 silent seconds mean that the connection is dead, and
-the watch is opened again at the last version seen, without a list. Failures back off: 0.8 s doubling to 15 s, with
-jitter up to twice that, at least Retry-After; a watch that was open for five seconds begins the series anew. While a
-server refuses connections, a probe each second checks whether it is back. So the first try after a fault comes within
-`LONGEST_WAIT_SECONDS`, however long the fault or the Retry-After was: a pod that was made meanwhile is bound within a
-minute.
+A watch that brings nothing for 45 s may be dead, though its connection is open (a proxy that has forgotten it): it is
+opened again at the last version seen, without a list, and nobody is alarmed, since it may as well be quiet (`Progress`
+says how a quiet one is kept alive). A peer that is gone is noticed after 30 s, by TCP. Failures back off: 0.8 s
+doubling to 15 s, with jitter up to twice that, at least Retry-After; a watch that was open for five seconds begins the
+series anew. While a server refuses connections, a probe each second checks whether it is back. So the first try after a
+fault comes within `LONGEST_WAIT_SECONDS`, however long the fault or the Retry-After was: a pod that was made meanwhile
+is bound within a minute.
 
 A list is bounded in time, silence, bytes and pages, as whatever answers may never end it.
 """
@@ -34,7 +35,8 @@ log = get_logger(__name__)
 
 T = TypeVar("T", bound=KubeObject)
 
-INACTIVITY_SECONDS = 70.0
+INACTIVITY_SECONDS = 45.0
+"""Leaves time, within a minute, to open the watch again and to bind what was made when it fell silent."""
 WORKED_SECONDS = 5.0
 """After a watch that was open for so long the next failure is the first one again."""
 _LIST_SECONDS = 120.0
@@ -55,6 +57,8 @@ _BACKOFF_CAP_SECONDS = 15.0
 _FORBIDDEN_CAP_SECONDS = 30.0
 _RETRY_AFTER_JITTER = 0.2
 """Replicas that were refused together should not come back together; never earlier than they were asked to."""
+_RARE_LISTS_SECONDS = 60.0
+"""Lists that follow watches within this time come later each time: two a minute of a kind at most, in the long run."""
 LONGEST_WAIT_SECONDS = 36.0
 """Between two tries: twice the cap, or the longest Retry-After or pause after a 403, with their jitter."""
 
@@ -124,6 +128,15 @@ class Reflector(Generic[T]):
             0.8, cap_seconds=_BACKOFF_CAP_SECONDS, jitter=1.0, rng=rng, reset_after_seconds=120.0, clock=clock
         )
         self._forbidden = Backoff(1.0, cap_seconds=_FORBIDDEN_CAP_SECONDS, jitter=0.2, rng=rng, clock=clock)
+        self._listing_again = Backoff(
+            0.8,
+            cap_seconds=_BACKOFF_CAP_SECONDS,
+            jitter=1.0,
+            rng=rng,
+            reset_after_seconds=_RARE_LISTS_SECONDS,
+            clock=clock,
+        )
+        """After a watch that leads to a list. One that works for a while, again and again, does not begin it anew."""
         self._watching: asyncio.Timeout | None = None
         self._relist_reason = ""
 
@@ -249,15 +262,21 @@ class Reflector(Generic[T]):
         except LineTooLongError as error:
             return self.progress.garbled(str(error))  # it would only come again from the same version
         except ClientError as error:
-            if self._informer.view.closed(was_silent=isinstance(error, StalledError)) >= WORKED_SECONDS:
-                self._backoff.reset()
+            self._closed(was_silent=isinstance(error, StalledError))
             return self._failed(watch, error)
         finally:
-            if self._informer.view.closed() >= WORKED_SECONDS:
-                self._backoff.reset()
+            self._closed()
         if watch.initial is not None:
             return self._failed(watch, NetworkError("the stream ended before the initial events were complete"))
-        return self.progress.watch_ended(self._clock.monotonic() - watch.began)
+        verdict = self.progress.watch_ended(self._clock.monotonic() - watch.began)
+        if not verdict.back_off:
+            self._informer.heard()  # the server has ended it: until then nothing else had happened
+        return verdict
+
+    def _closed(self, *, was_silent: bool = False) -> None:
+        if self._informer.view.closed(was_silent=was_silent) >= WORKED_SECONDS:
+            self._backoff.reset()
+            self._forbidden.reset()
 
     async def _consume(self, watch: _Watch[T], lines: list[bytes]) -> NextStep | None:
         """Apply a batch of lines, in slices; a verdict ends the watch."""
@@ -323,11 +342,15 @@ class Reflector(Generic[T]):
     # --- back-off -----------------------------------------------------------------------------------------------------
 
     async def _wait(self, verdict: NextStep) -> None:
-        backoff = self._forbidden if verdict.reason == "forbidden" else self._backoff
+        backoff = self._backoff
+        if verdict.reason == "forbidden":
+            backoff = self._forbidden
+        elif verdict.lists_again:
+            backoff = self._listing_again
         asked = verdict.at_least_seconds * (1.0 + _RETRY_AFTER_JITTER * self._rng.random())
         delay = max(backoff.next(), asked)
         self._informer.view.retries_in(delay)
-        if verdict.reason == "refused":
+        if verdict.is_unreached:
             await self._wait_for_server(delay)
         else:
             await self._clock.sleep(delay)

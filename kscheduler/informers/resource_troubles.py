@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from kscheduler.client.outage_cause import Cause, advice_about
 from kscheduler.client.reachability import DOUBT_SECONDS, LINE_SECONDS, LogLine
 from kscheduler.informers.reflector import LONGEST_WAIT_SECONDS
-from kscheduler.logs.throttle import Throttle
+from kscheduler.logs.throttle import RecurringTrouble
 
 _ADVICE: Final = {
     "forbidden": "RBAC must grant verbs list and watch on these resources to this identity, as the ClusterRole in "
@@ -22,6 +23,8 @@ _ADVICE: Final = {
     "server error": "the API server fails for these resources alone: of a custom resource look at its conversion "
     "webhook, of an aggregated API at its APIService, of others at the API server's log",
     "refused by the server": "the API server does not accept our list or watch: does a proxy in between change it",
+    "proxy": "something answers for the API server without asking it: look at proxies and load balancers in between",
+    "tls": "TLS with the API server fails: look at certificates and versions at both ends",
     "garbled": "the stream is not a watch: look at proxies in between",
     "very short watch": "the API server ends the watch at once: look at its log, and at proxies in between",
     "too many requests": "the API server sheds load: look at its priority levels (flowcontrol.apiserver.k8s.io)",
@@ -44,7 +47,7 @@ class ResourceTroubles:
 
     def __init__(self) -> None:
         self._standing: dict[str, _Standing] = {}
-        self._throttles: dict[tuple[str, str], Throttle] = {}
+        self._recurring: dict[tuple[str, str], RecurringTrouble] = {}
         """By resource and reason."""
 
     def lines(
@@ -81,6 +84,8 @@ class ResourceTroubles:
         longest = 0.0
         for resource in resources:
             standing = self._standing.pop(resource)
+            if standing.is_logged or self._is_sure(standing, now):
+                self._trouble(resource, standing.reason).ends()
             if standing.is_logged:
                 recovered.append(resource)
                 longest = max(longest, now - standing.since)
@@ -93,15 +98,18 @@ class ResourceTroubles:
     def _due(self, problems: Mapping[str, str], retries: Mapping[str, float], now: float) -> list[LogLine]:
         by_reason: dict[str, list[str]] = {}
         for resource, standing in self._standing.items():
-            is_sure = now - standing.since >= DOUBT_SECONDS and now >= standing.believed_from
-            if is_sure and self._throttle(resource, standing.reason).admits(now):
+            if self._is_sure(standing, now) and self._trouble(resource, standing.reason).is_due(now):
                 by_reason.setdefault(standing.reason, []).append(resource)
         return [
             self._line(reason, sorted(resources), problems, retries, now) for reason, resources in by_reason.items()
         ]
 
-    def _throttle(self, resource: str, reason: str) -> Throttle:
-        return self._throttles.setdefault((resource, reason), Throttle(LINE_SECONDS))
+    @staticmethod
+    def _is_sure(standing: _Standing, now: float) -> bool:
+        return now - standing.since >= DOUBT_SECONDS and now >= standing.believed_from
+
+    def _trouble(self, resource: str, reason: str) -> RecurringTrouble:
+        return self._recurring.setdefault((resource, reason), RecurringTrouble(LINE_SECONDS))
 
     def _line(
         self,
@@ -118,7 +126,16 @@ class ResourceTroubles:
             longest = max(longest, now - standing.since)
         _, _, detail = problems[resources[0]].partition(": ")
         fields: dict[str, object] = {"resources": resources, "reason": reason, "seconds": round(longest), "err": detail}
+        untold = [self._trouble(resource, reason).take_untold().get("times_since", 0) for resource in resources]
+        if any(untold):
+            fields["times_since"] = sum(untold)
         waits = [retries[resource] for resource in resources if resource in retries]
         if waits:
             fields["tried_again_in_seconds"] = round(max(waits), 1)
-        return LogLine("error", "list_or_watch_fails", {**fields, "advice": _ADVICE.get(reason, _OTHER_ADVICE)})
+        return LogLine("error", "list_or_watch_fails", {**fields, "advice": _advice_for(reason)})
+
+
+def _advice_for(reason: str) -> str:
+    if reason in _ADVICE or reason not in set(Cause):
+        return _ADVICE.get(reason, _OTHER_ADVICE)
+    return advice_about(Cause(reason))

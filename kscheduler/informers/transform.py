@@ -48,6 +48,9 @@ Transform = Callable[[Any], None]
 _same_text: Final = SharedText().of
 """Interns names and labels of all kinds: returns the shared equal string, kept while an object uses it."""
 
+_MOST_INTERNED: Final = 512
+"""Labels of an object. Whoever has more of them has them for himself, and they would push out those of all others."""
+
 LARGEST_ANNOTATION = 4096
 """Longer annotation values (in characters) are dropped."""
 
@@ -203,6 +206,8 @@ def default_transform(resource: str) -> Transform:
 
 
 def _interned(labels: dict[str, str]) -> dict[str, str]:
+    if len(labels) > _MOST_INTERNED:
+        return labels
     return {_same_text(key): _same_text(value) for key, value in labels.items()}
 
 

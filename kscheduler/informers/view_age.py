@@ -1,14 +1,15 @@
 """How old an informer's view of its kind is, and when it will be renewed.
 
 The problem: a store looks the same whether its watch is alive or has been down for an hour, and decisions rest on it
-either way. A quiet watch is not old: while it is open, nothing that happens is missed (a dead connection is given up
-after 70 s without a bookmark). So the age of a view is the time since it was last known to be current, and is 0 while
-a watch is open:
+either way. A quiet watch is not old: while it is open, nothing that happens is missed (one that brings nothing for 45 s
+is opened again, as it may be dead). So the age of a view is the time since it was last known to be current, and is 0
+while a watch is open:
 
     list, or data on a watch: current --watch ends--> its age grows --watch open again, or another list--> current
 
 A watch counts as open after a second, or once it has brought something: one that is opened and ends at once, again and
-again, brings nothing. After a watch that fell silent the age is counted from the last thing it brought.
+again, brings nothing. After a watch that fell silent the age is counted from the last thing it brought, but only
+if it is not open again at once: most often it was quiet.
 
 Limit: what was lost on an open watch does not show here; audits look for that.
 """
@@ -22,8 +23,8 @@ OLD_VIEW_SECONDS: Final = 60.0
 """Readiness ends when a view is older: a decision could rest on a node or a pod as it was a minute ago.
 
 At least one try of a reflector lies within it, as two tries are 36 s apart at most (`reflector.LONGEST_WAIT_SECONDS`);
-most often several do, since the back-off begins at 0.8 s. Whether a watch that fell silent is dead shows after 70 s
-only: its age then counts from the last thing that it brought, and readiness ends at once.
+most often several do, since the back-off begins at 0.8 s. Whether a watch that fell silent is dead shows after 45 s:
+its age then counts from the last thing that it brought, and readiness ends 15 s later if it cannot be opened again.
 """
 _SETTLED_SECONDS: Final = 1.0
 _UNANSWERED_SECONDS: Final = 2.0
@@ -65,6 +66,8 @@ class ViewAge:
         self._asked_at: float | None = None
         """When a watch that has not been answered yet was asked for."""
         self._retry_at: float | None = None
+        self._in_doubt_until = float("-inf")
+        """Until then a watch that fell silent may be open again, as if nothing had been."""
 
     def heard(self) -> None:
         """A list is complete, or the watch has brought something: the store is current."""
@@ -81,7 +84,7 @@ class ViewAge:
     def closed(self, *, was_silent: bool = False) -> float:
         """The watch has ended; returns for how many seconds it was open, 0 if it was never answered.
 
-        `was_silent`: nothing came for longer than a watch may be quiet.
+        `was_silent`: nothing came for so long that it may be dead.
         """
         self._asked_at = None
         if self._opened_at is None:
@@ -90,6 +93,8 @@ class ViewAge:
         seconds, self._opened_at = now - self._opened_at, None
         if not was_silent and seconds >= _SETTLED_SECONDS:
             self._current_at = now
+        if was_silent:
+            self._in_doubt_until = now + _UNANSWERED_SECONDS
         return seconds
 
     def retries_in(self, seconds: float | None) -> None:
@@ -101,5 +106,5 @@ class ViewAge:
         now = self._clock.monotonic()
         retry = None if self._retry_at is None else max(0.0, self._retry_at - now)
         is_open = self._opened_at is not None and now - self._opened_at >= _SETTLED_SECONDS
-        age = 0.0 if is_open or self._current_at is None else now - self._current_at
+        age = 0.0 if is_open or now < self._in_doubt_until or self._current_at is None else now - self._current_at
         return ViewAgeStatistics(age, retry, 0.0 if self._asked_at is None else now - self._asked_at)

@@ -33,3 +33,38 @@ class Throttle:
         """How many lines were left out since the last call."""
         count, self._left_out = self._left_out, 0
         return count
+
+
+class RecurringTrouble:
+    """When to write that a trouble is there and that it is over, where it may come and go many times a minute.
+
+    It is told if nothing was within the quiet time, and again each time that this is over; its end is told where it was
+    told itself. Times that came and went untold are counted, for the next line.
+    """
+
+    __slots__ = ("_is_told", "_lines", "_untold")
+
+    def __init__(self, quiet_seconds: float) -> None:
+        """`quiet_seconds`: the least time between two lines that say that it is there."""
+        self._lines = Throttle(quiet_seconds)
+        self._is_told = False
+        self._untold = 0
+
+    def is_due(self, now: float, *, at_once: bool = False) -> bool:
+        """It is there: whether to write that now. `at_once`: also within the quiet time, as it has become worse."""
+        if self._lines.is_quiet(now) and not at_once:
+            return False
+        self._lines.admits(now)
+        self._is_told = True
+        return True
+
+    def ends(self) -> bool:
+        """It is over: whether to write that."""
+        is_told, self._is_told = self._is_told, False
+        self._untold += not is_told
+        return is_told
+
+    def take_untold(self) -> dict[str, int]:
+        """A field for the next line: how often it came and went since the last one; empty if it did not."""
+        count, self._untold = self._untold, 0
+        return {"times_since": count} if count else {}

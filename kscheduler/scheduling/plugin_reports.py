@@ -97,7 +97,7 @@ class PluginReports:
                 plugin=plugin,
                 extension_point=point,
                 pod=_key(pod),
-                err=_text(failure),
+                err=with_place(_text(failure), failure),
                 **({"then": then} if then else {}),
                 **({"times_since": times} if times else {}),
                 exc_info=failure,

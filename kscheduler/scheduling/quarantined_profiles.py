@@ -9,13 +9,15 @@ Where the plugin was the QueueSort, PrioritySort takes its place (the queue is o
 only Bind plugin, DefaultBinder does. An attempt under way keeps the profile that it began with.
 """
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
-from typing import TypeVar
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeVar
 
+from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.logs import get_logger
+from kscheduler.logs.throttle import Throttle
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.reports import Reporter
 from kscheduler.scheduling.supervision.circuit import STRIKES, State
@@ -23,6 +25,9 @@ from kscheduler.scheduling.supervision.supervisor import OnFailure, Quarantine, 
 
 P = TypeVar("P")
 
+TRIAL_LINES_SECONDS: Final = 60.0
+"""Least time between two trials of a plugin that are logged."""
+_MOST_INCIDENTS: Final = 256
 
 _log = get_logger(__name__)
 
@@ -73,30 +78,83 @@ def quarantined(profile: Profile, quarantine: Quarantine) -> Profile:
     )
 
 
-def announce_change(quarantine: Quarantine, pod: PodInfo | None, reporter: Reporter) -> None:
-    """Say that a plugin's circuit has changed: in the log, and in an Event of the pod whose call has decided that."""
-    named = {"plugin": quarantine.plugin, "profile": quarantine.profile}
-    key = "" if pod is None else pod.key
-    if quarantine.state is State.OPEN:
-        _log.error(
-            "plugin_quarantined",
-            **named,
-            pod=key,
-            on_failure=quarantine.on_failure.value,
-            strikes=STRIKES,
-            extension_point=quarantine.extension_point,
-            err=quarantine.cause,
-            then=quarantine.consequence,
-            tried_again_at=rfc3339(quarantine.tried_again_at),
-        )
-        if pod is not None:
-            reporter.plugin_quarantined(pod.pod, quarantine.message)
-    elif quarantine.state is State.HALF_OPEN:
-        _log.info("plugin_tried_again", **named, pod=key, quarantined_since=rfc3339(quarantine.since))
-    else:
-        _log.info("plugin_answers_again", **named, pod=key, quarantined_since=rfc3339(quarantine.since))
-        if pod is not None:
-            reporter.plugin_answers_again(pod.pod, quarantine.over)
+@dataclass(slots=True)
+class _Trials:
+    """What was logged about the trials of one quarantined plugin."""
+
+    lines: Throttle = field(default_factory=lambda: Throttle(TRIAL_LINES_SECONDS))
+    is_logged: bool = False
+    """Whether the trial under way was; then its outcome is."""
+
+
+class QuarantineAnnouncements:
+    """Says that a plugin's circuit has changed: in the log, and in an Event of the pod whose call has decided that.
+
+    From the first opening until the circuit is closed it is one incident, however often a trial fails meanwhile: one
+    Event says that it has begun, one that a trial has failed, one that it is over. Pods of ever new namespaces may
+    cause a trial a second, so of trials there is a line a minute.
+    """
+
+    def __init__(self, reporter: Reporter, now: Callable[[], float]) -> None:
+        """`now`: monotonic seconds."""
+        self._reporter = reporter
+        self._now = now
+        self._trials: RecentlyUsed[tuple[str, str], _Trials] = RecentlyUsed(_MOST_INCIDENTS)
+        """By profile and plugin, until it answers again."""
+
+    def announce(self, quarantine: Quarantine, pod: PodInfo | None) -> None:
+        """`pod`: for whom the call was made that has decided; `None`: no call has, or it was for no pod."""
+        named = {"plugin": quarantine.plugin, "profile": quarantine.profile}
+        key = "" if pod is None else pod.key
+        incident = (quarantine.profile, quarantine.plugin)
+        since = {"quarantined_since": rfc3339(quarantine.since), "failed_trials": quarantine.failed_trials}
+        if quarantine.state is State.CLOSED:
+            self._trials.pop(incident, None)
+            _log.info("plugin_answers_again", **named, pod=key, **since)
+            if pod is not None:
+                self._reporter.plugin_answers_again(pod.pod, quarantine.over)
+        elif quarantine.state is State.HALF_OPEN:
+            trials = self._trials.use(incident)
+            if trials is None:
+                trials = self._trials[incident] = _Trials()
+            trials.is_logged = trials.lines.admits(self._now())
+            if trials.is_logged:
+                why = "a pod came for which it has not failed" if quarantine.asked_by else "the back-off is over"
+                _log.info("plugin_tried_again", **named, pod=quarantine.asked_by, because=why, **since)
+        elif quarantine.failed_trials == 0:
+            self._trials.pop(incident, None)
+            _log.error(
+                "plugin_quarantined",
+                **named,
+                pod=key,
+                on_failure=quarantine.on_failure.value,
+                strikes=STRIKES,
+                extension_point=quarantine.extension_point,
+                err=quarantine.cause,
+                then=quarantine.consequence,
+                tried_again_by=rfc3339(quarantine.tried_again_at),
+            )
+            if pod is not None:
+                self._reporter.plugin_quarantined(pod.pod, quarantine.message)
+        else:
+            self._trial_failed(quarantine, pod, named, since)
+
+    def _trial_failed(
+        self, quarantine: Quarantine, pod: PodInfo | None, named: dict[str, str], since: dict[str, Any]
+    ) -> None:
+        trials = self._trials.get((quarantine.profile, quarantine.plugin))
+        if trials is None or trials.is_logged:
+            _log.warning(
+                "plugin_trial_failed",
+                **named,
+                pod="" if pod is None else pod.key,
+                extension_point=quarantine.extension_point,
+                err=quarantine.last_failure,
+                **since,
+                tried_again_by=rfc3339(quarantine.tried_again_at),
+            )
+        if quarantine.failed_trials == 1 and pod is not None:
+            self._reporter.plugin_failed_again(pod.pod, quarantine.failed_again)
 
 
 def _gone(profile: Profile, quarantine: Quarantine) -> Collection[str]:

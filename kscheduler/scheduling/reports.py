@@ -52,8 +52,12 @@ class Reporter:
         self._record(pod, "Warning", "PluginFailed", "Scheduling", note)
 
     def plugin_quarantined(self, pod: Pod, note: str) -> None:
-        """The failure after which a plugin is quarantined, perhaps again, concerned this pod."""
+        """The failure after which a plugin is quarantined concerned this pod."""
         self._record(pod, "Warning", "PluginQuarantined", "Scheduling", note)
+
+    def plugin_failed_again(self, pod: Pod, note: str) -> None:
+        """A quarantined plugin was tried again with this pod, and failed."""
+        self._record(pod, "Warning", "PluginTriedAgain", "Scheduling", note)
 
     def plugin_answers_again(self, pod: Pod, note: str) -> None:
         """The call for this pod has ended the quarantine of a plugin."""

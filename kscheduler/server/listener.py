@@ -31,6 +31,15 @@ _SHUTDOWN_SECONDS: Final = 1.0
 _NO_DESCRIPTOR_SECONDS: Final = 1.0
 _GONE: Final = (ConnectionAbortedError, ConnectionResetError, InterruptedError)
 
+_LISTENING_ADVICE: Final = {
+    errno.EADDRINUSE: "another program listens there (a kube-scheduler, or another kscheduler?): "
+    "`ss -ltnp 'sport = :{port}'` names it",
+    errno.EACCES: "only root, or who has CAP_NET_BIND_SERVICE, may listen at ports as low as {port}: take a higher one",
+    errno.EADDRNOTAVAIL: "no interface of this machine has the address {host} (`ip addr` lists those that there are)",
+    errno.EAFNOSUPPORT: "this machine's kernel does not speak the address's version of IP",
+}
+_LISTENING_ADVICE[errno.EPERM] = _LISTENING_ADVICE[errno.EACCES]
+
 ContextNow = Callable[[], ssl.SSLContext]
 NoteFailure = Callable[[str, BaseException], None]
 """Called with the client's address and the failure of its handshake."""
@@ -73,6 +82,22 @@ class Address:
             opened.close()
             raise
         return opened
+
+
+class CannotListenError(OSError):
+    """A port that cannot be opened; number and text of the error are the system's."""
+
+    def __init__(self, failure: OSError, address: Address, name: str) -> None:
+        """`name`: the port's, as in `http_server_listening`."""
+        super().__init__(failure.errno, failure.strerror or str(failure))
+        self.address = address
+        self.name = name
+
+    @property
+    def advice(self) -> str:
+        """Where to look."""
+        text = _LISTENING_ADVICE.get(self.errno or 0, "take another address or port")
+        return text.format(host=self.address.host, port=self.address.port)
 
 
 class Listener:

@@ -13,7 +13,7 @@ from kscheduler.logs import get_logger
 from kscheduler.metrics.samples import Numbers, Sample, gauge
 from kscheduler.server.access import Access
 from kscheduler.server.connections import ConnectionPlaces, Limits
-from kscheduler.server.listener import Address, ContextNow, Listener
+from kscheduler.server.listener import Address, CannotListenError, ContextNow, Listener
 from kscheduler.server.malformed import FailedHandshakes, MalformedRequests, RequestHandler
 from kscheduler.server.routes import Endpoints, Offer, application
 from kscheduler.server.turnstile import Turnstile
@@ -72,7 +72,7 @@ class Server:
         self._listener: Listener | None = None
 
     async def start(self) -> None:
-        """Listen. Raises `OSError` if the address is not available."""
+        """Listen. Raises `CannotListenError` if the address is not available."""
         await self._runner.setup()
         make_handler = self._runner.server
         if make_handler is None:
@@ -94,9 +94,18 @@ class Server:
             self._listener = Listener(
                 address, self.places, protocol, context_now, self._turnstile, self._failed_handshakes.note
             )
-        except OSError:
+        except OSError as error:
             await self._runner.cleanup()
-            raise
+            failure = CannotListenError(error, address, self._settings.name)
+            _log.error(
+                "http_server_cannot_listen",
+                name=self._settings.name,
+                host=address.host,
+                port=address.port,
+                err=failure.strerror,
+                advice=failure.advice,
+            )
+            raise failure from error
         scheme = "http" if context_now is None else "https"
         _log.info("http_server_listening", name=self._settings.name, scheme=scheme, host=address.host, port=self.port)
 

@@ -202,6 +202,19 @@ class Cache:
         """The UIDs of all assumed pods, and when the API server has accepted the binding of each, if it has."""
         return [(uid, state.settled) for uid, state in self._pods.items() if state.assumed]
 
+    def unconfirmed(self, before: float) -> list[str]:
+        """The UIDs of pods whose binding succeeded before this wall-clock time, and that the watch has not shown.
+
+        In the order of their decisions. Walks over all pods, but not while none is assumed.
+        """
+        if not self._assumed:
+            return []
+        return [
+            uid
+            for uid, state in self._pods.items()
+            if state.assumed and state.settled is not None and state.settled < before
+        ]
+
     def settled_since(self, uid: str) -> float | None:
         """When the API server accepted an assumed pod's binding, in wall-clock seconds; `None` if it has not yet."""
         state = self._pods.get(uid)

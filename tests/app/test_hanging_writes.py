@@ -75,3 +75,23 @@ async def test_ten_are_told_however_many_hang() -> None:
         monitor.look()
     assert len(lines) == len(list(monitor.notes())) == MOST_TOLD
     assert {line["namespaces"] for line in lines} == {40}
+
+
+async def test_writes_that_hang_and_go_on_in_turn_are_told_once_a_minute_with_a_count() -> None:
+    harness = SchedulerHarness(profile(GatedBind()), cluster("node"), workers=1, limit=1)
+    requests = SharedPlaces(FixedRoom(8), harness.clock, owner_of_request)
+    monitor = HangingWritesMonitor(harness.workers, [requests], harness.clock)
+    event = event_of("flapping")
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(12):
+            requests.begin_now(event)
+            for _ in range(8):
+                await harness.clock.advance(1.0)
+                monitor.look()
+            requests.end(event)
+            await turns(20)
+            for _ in range(2):
+                await harness.clock.advance(1.0)
+                monitor.look()
+    assert [line["event"] for line in lines] == ["writes_hang", "writes_hang_no_more"] * 2
+    assert lines[2]["times_since"] == 5

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import structlog
 
 from kscheduler.api.kinds import DEVICE_TAINT_RULES
 from kscheduler.api.kinds import NODES as NODES_KIND
@@ -193,15 +194,21 @@ async def test_a_term_knows_what_the_one_before_was_told_of_the_server() -> None
 
 
 async def test_a_signal_during_the_end_of_a_term_ends_the_process_in_order() -> None:
-    async with EmbeddedAPIServer(seed=1) as server:
-        process = Process(server)
-        async with running(process) as task:
-            await process.until(Role.LEADING, 1)
-            without_leases(server)
-            await process.until(Role.FOLLOWING, 2)
-            process.stop.set()
-            async with asyncio.timeout(SECONDS):
-                await task
+    """And the log says `stopped` of the process alone: an error `stopped` of a term was taken for its end."""
+    with structlog.testing.capture_logs() as lines:
+        async with EmbeddedAPIServer(seed=1) as server:
+            process = Process(server)
+            async with running(process) as task:
+                await process.until(Role.LEADING, 1)
+                without_leases(server)
+                await process.until(Role.FOLLOWING, 2)
+                process.stop.set()
+                async with asyncio.timeout(SECONDS):
+                    await task
+    told = [line for line in lines if line["event"] in {"lease_lost", "term_ended", "following_again", "stopped"}]
+    assert [line["event"] for line in told] == ["lease_lost", "term_ended", "following_again", "stopped"]
+    assert [line["log_level"] for line in told] == ["error", "info", "info", "info"]
+    assert told[1]["reason"].startswith("lost the lease kube-system/kscheduler: ")
 
 
 async def test_a_task_that_does_not_end_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:

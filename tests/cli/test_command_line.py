@@ -1,6 +1,9 @@
 """The command line itself: it answers at once, refuses in one line, and takes no empty name, path or address."""
 
+import errno
 import io
+import json
+import os
 import socket
 import subprocess
 import sys
@@ -10,7 +13,9 @@ import pytest
 
 from kscheduler.cli import VERBS, build_parser, main
 from kscheduler.cli.refusal import refuse
+from kscheduler.cli.serving_flags import why_not_listening
 from kscheduler.config.errors import config_error
+from kscheduler.server.listener import Address, CannotListenError
 
 Captured = pytest.CaptureFixture[str]
 
@@ -218,11 +223,47 @@ def test_a_token_file_that_is_missing_is_told_before_anybody_is_asked(capsys: Ca
     assert line == f"kscheduler: --permit-token-file: {missing}: No such file or directory"
 
 
-def test_a_port_that_is_taken_is_told_in_words(capsys: Captured) -> None:
+PORTS = {
+    "https": ("--port={port}", "--bind-address 127.0.0.1 --port {port}", "or --port=0 takes any that is free"),
+    "secure": ("--secure-port={port}", "--bind-address 127.0.0.1 --secure-port {port}", "or --port=0"),
+    "metrics": ("--metrics-bind-address=127.0.0.1:{port}", "--metrics-bind-address 127.0.0.1:{port}", "names it"),
+    "insecure": ("--insecure-port={port}", "--insecure-port {port} (of 127.0.0.1)", "or --insecure-port=0"),
+}
+
+
+@pytest.mark.parametrize("name", PORTS)
+def test_a_port_that_is_taken_is_told_in_one_line_that_says_who_to_look_for(capsys: Captured, name: str) -> None:
+    given, named, ending = PORTS[name]
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        argv = ["run", "--master", "http://127.0.0.1:1", "--bind-address", "127.0.0.1", "--port", port]
-        assert main([*argv, "--log-format", "json"]) == 2
+        argv = ["run", "--master", "http://127.0.0.1:1", "--bind-address", "127.0.0.1", given.format(port=port)]
+        assert main([*argv, *([] if "port" in given[:14] else ["--port=0"]), "--log-format", "json"]) == 2
     errors = capsys.readouterr().err
     assert "Errno" not in errors
+    assert "Traceback" not in errors
     assert '"reason":"address already in use"' in errors
+    last = errors.splitlines()[-1]
+    assert last.startswith(f"kscheduler: {named.format(port=port)}: Address already in use; another program listens")
+    assert f"`ss -ltnp 'sport = :{port}'`" in last
+    assert ending in last
+    (line,) = [line for line in map(json.loads, errors.splitlines()[:-1]) if line["msg"] == "http_server_cannot_listen"]
+    assert (line["host"], line["port"], line["err"]) == ("127.0.0.1", int(port), "Address already in use")
+
+
+def test_an_address_of_another_machine_is_told_as_that(capsys: Captured) -> None:
+    assert main(["run", "--master", "http://127.0.0.1:1", "--bind-address", "192.0.2.7", "--port", "10259"]) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith(
+        "kscheduler: --bind-address 192.0.2.7 --port 10259: Cannot assign requested address; no inter"
+    )
+    assert "192.0.2.7 (`ip addr`" in last
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"), [(errno.EACCES, "CAP_NET_BIND_SERVICE"), (errno.EINVAL, "take another address or port")]
+)
+def test_what_the_system_refuses_otherwise_is_told_with_advice(number: int, advice: str) -> None:
+    failure = CannotListenError(OSError(number, os.strerror(number)), Address("::1", 80), "https")
+    line = why_not_listening(failure, "secure-port")
+    assert line.startswith(f"--bind-address ::1 --secure-port 80: {os.strerror(number)}; ")
+    assert advice in line

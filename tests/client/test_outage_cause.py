@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import ssl
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,16 +26,25 @@ HTML = "<html><head><title>502 Bad Gateway</title></head></html>"
 Ask = Callable[[APIClient], Awaitable[object]]
 
 
+patience = 10.0
+"""Seconds until a request is given up: long where an answer comes."""
+
+
+@pytest.fixture
+def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "patience", 0.2)
+
+
 async def get(client: APIClient) -> object:
-    return await client.get("/api/v1/pods", retries=0, timeout_seconds=0.2)
+    return await client.get("/api/v1/pods", retries=0, timeout_seconds=patience)
 
 
 async def post(client: APIClient) -> object:
-    return await client.post("/api/v1/pods", b"{}", retries=0, timeout_seconds=0.2)
+    return await client.post("/api/v1/pods", b"{}", retries=0, timeout_seconds=patience)
 
 
 async def watch(client: APIClient) -> object:
-    async with client.stream("/api/v1/pods", {"watch": "true"}, inactivity_seconds=0.2) as stream:
+    async with client.stream("/api/v1/pods", {"watch": "true"}, inactivity_seconds=patience) as stream:
         async for _ in stream:
             pass
     return None
@@ -111,6 +121,7 @@ async def test_the_name_is_unknown(ask: Ask) -> None:
     assert "DNS" in str(line.fields["advice"])
 
 
+@pytest.mark.usefixtures("little_patience")
 @pytest.mark.parametrize("ask", ASKS)
 async def test_the_server_never_answers(ask: Ask) -> None:
     async with scripted_server(stall) as server:
@@ -118,6 +129,7 @@ async def test_the_server_never_answers(ask: Ask) -> None:
     assert line.fields["cause"] == "timeout"
 
 
+@pytest.mark.usefixtures("little_patience")
 async def test_the_handshake_is_never_answered() -> None:
     """Somebody listens and says nothing to a TLS hello: the connection is not made in time."""
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -80,14 +80,18 @@ def test_a_second_outage_is_told_as_soon_as_the_first(api_server: APIServerReach
 def test_an_api_server_that_comes_and_goes_speaks_twice_a_minute_after_the_first_times(
     api_server: APIServerReachability,
 ) -> None:
-    lines: list[str] = []
+    lines: list[LogLine] = []
     for second in range(600):
         if second % 6 < 4:
             api_server.failed(ConnectionRefusedError("refused"), second)
         else:
             api_server.succeeded(second)
-        lines += [line.message for line in api_server.lines(second)]
+        lines += api_server.lines(second)
     assert len(lines) <= 2 * (10 + PROMPT_LINES)
+    begun = [line for line in lines if line.message == "api_server_unreachable"]
+    untold = sum(int(str(line.fields.get("times_since", 0))) for line in begun)
+    assert untold > 5 * len(begun), "the others are counted in the next line"
+    assert api_server.statistics(600.0).outages["refused"] == 100, "and in the metric all of them"
 
 
 @pytest.mark.parametrize("what_lives", ["an answer", "a watch"])

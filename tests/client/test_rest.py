@@ -18,6 +18,7 @@ from kscheduler.client import (
     plain_connection,
 )
 from kscheduler.client.access.credentials import TokenFile
+from kscheduler.client.reachability import APIServerReachability
 from kscheduler.client.rest import network_error
 from kscheduler.client.retry_after import LONGEST_RETRY_AFTER_SECONDS
 from tests.client.scripted import lines, reply, scripted_server, stall, vanish
@@ -260,6 +261,19 @@ async def test_a_silent_stream_is_given_up() -> None:
         with pytest.raises(StalledError):
             await read_to_the_end(client, inactivity_seconds=0.05)
         assert client.statistics().watches == 0
+
+
+async def test_a_silent_stream_is_no_outage() -> None:
+    """It may be quiet. Whether somebody is there shows when it is opened again."""
+    clock = VirtualClock()
+    reachability = APIServerReachability("api.example:6443", clock.monotonic())
+    async with (
+        scripted_server(lines("{}\n", then=asyncio.Event().wait)) as server,
+        APIClient(plain_connection(server.url), clock=clock, reachability=reachability) as client,
+    ):
+        with pytest.raises(StalledError):
+            await read_to_the_end(client, inactivity_seconds=0.05)
+    assert [*reachability.lines(clock.monotonic() + 5.0)] == []
 
 
 async def test_a_stream_that_is_cut_is_a_network_error() -> None:

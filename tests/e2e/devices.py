@@ -90,17 +90,19 @@ class DevicesRoom:
 
     # What users do
 
-    def add_claim(self, name: str, devices: int = 1) -> None:
-        self._create(
-            f"namespaces/{self.scenario.namespace}/resourceclaims", "ResourceClaim", name, self._wanted(devices)
-        )
+    def add_claim(self, name: str, devices: int = 1, selector: str = "") -> None:
+        """`selector`: a CEL expression."""
+        wanted = self._wanted(devices, selector)
+        self._create(f"namespaces/{self.scenario.namespace}/resourceclaims", "ResourceClaim", name, wanted)
 
     def add_template(self, name: str, devices: int = 1) -> None:
         path = f"namespaces/{self.scenario.namespace}/resourceclaimtemplates"
         self._create(path, "ResourceClaimTemplate", name, {"spec": self._wanted(devices)})
 
-    def _wanted(self, devices: int) -> Object:
-        exactly = {"deviceClassName": self.device_class, "count": devices}
+    def _wanted(self, devices: int, selector: str = "") -> Object:
+        exactly: Object = {"deviceClassName": self.device_class, "count": devices}
+        if selector:
+            exactly["selectors"] = [{"cel": {"expression": selector}}]
         return {"devices": {"requests": [{"name": "one", "exactly": exactly}]}}
 
     def add_pod(self, name: str, *claims: str, template: str = "", node_name: str = "", **spec: object) -> None:

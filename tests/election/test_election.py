@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from itertools import count
 
 import pytest
 from structlog.testing import capture_logs
@@ -398,3 +399,18 @@ async def test_the_note_of_readyz_says_who_leads(clock: VirtualClock, server: Le
         await clock.advance(1.0)
         assert one.election.note() == "lease ns/x: this process leads as a, renewed 1.0 s ago"
         assert two.election.note() == "lease ns/x: a leads, this process follows as b"
+
+
+async def test_a_renewal_that_fails_and_succeeds_in_turn_is_told_once_a_minute_with_a_count(
+    clock: VirtualClock, server: LeaseServer, lines: Lines
+) -> None:
+    """Two lines each few seconds, while nothing comes of it; the second failure in a row is told at once as before."""
+    one = candidate(server, "a")
+    writes = count()
+    async with leading(one, clock):
+        one.link.fault = lambda method: NetworkError("cut") if method != "GET" and next(writes) % 2 == 0 else None
+        await clock.advance(119.0)
+        assert one.fence.is_open()
+    told = [line for line in lines if line["event"] in {"lease_not_renewed", "lease_renewed_again"}]
+    assert [line["event"] for line in told] == ["lease_not_renewed", "lease_renewed_again"] * 2
+    assert int(str(told[2]["times_since"])) >= 5

@@ -106,7 +106,12 @@ class Tens(Plugin):
 @pytest.mark.parametrize(
     ("plugins", "error"),
     [
-        pytest.param(FUNCTION, "for node a it raised KeyError: 'a' (mine.py:7)", id="function"),
+        pytest.param(
+            FUNCTION,
+            "it raised KeyError: 'a', while looking at node a; it failed for each node that it was tried on "
+            "(mine.py:7)",
+            id="function",
+        ),
         pytest.param(CLASS, "Expecting value: line 1 column 1 (char 0) (mine.py:11)", id="class-that-calls-a-library"),
     ],
 )

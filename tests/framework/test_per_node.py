@@ -69,7 +69,9 @@ OUT_OF_RANGE = [-1, 101, 2**63, -(2**63) - 1, 10**40]
 @pytest.mark.parametrize("answer", FILTER_ANSWERS, ids=repr)
 def test_what_is_no_reason_fails_the_pod_in_words(answer: Any) -> None:
     nodes = table("a")
-    with pytest.raises(WrongAnswerError, match=r"for node a it returned .*: return the reason .* or None") as failure:
+    with pytest.raises(
+        WrongAnswerError, match=r"it returned .*, while looking at node a: return the reason .* or None"
+    ) as failure:
         PerNodeFilter("Mine", lambda *_: answer).filter(CycleState(), pod_info(), nodes, nodes.rows())
     assert shown(answer) in str(failure.value)
 
@@ -77,15 +79,17 @@ def test_what_is_no_reason_fails_the_pod_in_words(answer: Any) -> None:
 @pytest.mark.parametrize("answer", SCORE_ANSWERS, ids=repr)
 def test_what_is_no_points_fails_the_pod_in_words(answer: Any) -> None:
     nodes = table("a")
-    with pytest.raises(WrongAnswerError, match=r"for node a it returned .*: return points, an int from 0 to 100"):
+    with pytest.raises(
+        WrongAnswerError, match=r"it returned .*, while looking at node a: return points, an int from 0 to 100"
+    ):
         PerNodeScore("Mine", lambda *_: answer).score(CycleState(), pod_info(), nodes, nodes.rows())
 
 
 @pytest.mark.parametrize("points", OUT_OF_RANGE)
 def test_points_out_of_range_are_never_clamped(points: int) -> None:
     nodes = table("a")
-    wanted = rf"invalid score {points} .*for node a, it should be in the range of \[0, 100\]"
-    with pytest.raises(WrongAnswerError, match=wanted.replace(" .*for", " for")):
+    wanted = rf"invalid score {points}, while looking at node a, it should be in the range of \[0, 100\]"
+    with pytest.raises(WrongAnswerError, match=wanted):
         PerNodeScore("Mine", lambda *_: points).score(CycleState(), pod_info(), nodes, nodes.rows())
 
 
@@ -99,7 +103,9 @@ def test_points_in_range_are_taken_as_they_are(points: int) -> None:
 
 def test_an_exception_names_the_node_and_keeps_its_traceback() -> None:
     nodes = table("a")
-    with pytest.raises(WrongAnswerError, match="for node a it raised ValueError: could not convert") as failure:
+    with pytest.raises(
+        WrongAnswerError, match=r"it raised ValueError: could not convert .* while looking at node a"
+    ) as failure:
         PerNodeScore("Mine", lambda *_: int(float("dear"))).score(CycleState(), pod_info(), nodes, nodes.rows())
     assert isinstance(failure.value.__cause__, ValueError)
 

@@ -55,6 +55,11 @@ _EXPRESSIONS: Final[Mapping[str, Callable[[int], str]]] = {
     "string-additions": lambda seed: f"{'+'.join([repr(str(seed))] * 200)} == ''",
     "long-text": lambda seed: f"device.driver == '{str(seed).rjust(10_000, 'x')}'",
     "regex": lambda seed: f"device.driver.matches('{'(a*)*' * 500}{seed}')",
+    "regexes-that-hold": lambda seed: f"!device.driver.matches('{'(a*)*' * 240}{seed}')",
+    "regex-of-options": lambda seed: f"device.driver.matches('(?:a?){{900}}a{{900}}{seed}')",
+    "dear": lambda seed: (
+        f"[1,2,3,4,5,6,7,8].all(x, [1,2,3,4,5,6,7,8].all(y, [1,2,3].all(z, x + y + z < {1000 + seed})))"
+    ),
     "long-number": lambda seed: f"{'9' * 9000}{seed} == 1",
     "fields": lambda seed: f"device.attributes['x.io'].a{'.b' * 200} == {seed}",
     "indexes": lambda seed: f"device.attributes{'[device.driver]' * 200} == {seed}",
@@ -95,6 +100,19 @@ def _searching_claim(seed: int, _: int) -> Sequence[Made]:
     name = f"hostile-{seed}"
     user = pod(f"user-{seed}", resourceClaims=[{"name": "one", "resourceClaimName": name}])
     return [_requests_that_nothing_satisfies(seed, name, 10), user]
+
+
+def _pod_of_many_claims(seed: int, size: int) -> Sequence[Made]:
+    """Each claim has as many requests as it may; each entry of a pod may name any claim, all the same one."""
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
+    requests = [{"name": f"r-{number}", "exactly": exactly} for number in range(32)]
+    names = [f"hostile-{seed}-{number}" for number in range(size // 2000)]
+    spec = {"devices": {"requests": requests}}
+    identities = [{"name": name, "namespace": NAMESPACE, "uid": f"uid-{name}"} for name in names]
+    claims = [(RESOURCE_CLAIMS, {"metadata": metadata, "spec": spec}) for metadata in identities]
+    once = [{"name": name, "resourceClaimName": name} for name in names]
+    often = [{"name": f"c-{number}", "resourceClaimName": names[0]} for number in range(size // 60)]
+    return [*claims, pod(f"user-{seed}", resourceClaims=once), pod(f"other-{seed}", resourceClaims=often)]
 
 
 def _searching_group(seed: int, _: int) -> Sequence[Made]:
@@ -202,6 +220,7 @@ def _crowds() -> Iterator[tuple[str, tuple[Kind, Callable[[int, int], Sequence[M
 CRAFTED: Final[Mapping[str, tuple[Kind, Callable[[int, int], Sequence[Made]]]]] = {
     **{f"ResourceClaim-cel-{name}": (RESOURCE_CLAIMS, _with_expression(make)) for name, make in _EXPRESSIONS.items()},
     "ResourceClaim-search-without-end": (RESOURCE_CLAIMS, _searching_claim),
+    "ResourceClaim-many-in-a-pod": (RESOURCE_CLAIMS, _pod_of_many_claims),
     "PodGroup-search-without-end": (POD_GROUPS, _searching_group),
     "PodGroup-of-giants": (POD_GROUPS, _gang_of_giants),
     "Pod-all-at-once": (PODS, _all_at_once),

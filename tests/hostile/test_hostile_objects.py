@@ -27,14 +27,11 @@ SIZE: Final = LARGEST if IS_LONG else 100_000
 SMALL: Final = 3_000
 BY_API_SERVER: Final = {"name", "namespace", "uid", "resource_version", "deletion_timestamp"}
 """Of the metadata: each object has them, and a deletion is asked for."""
-NOT_YET: Final[tuple[str, ...]] = ("ResourceClaim-cel-regex",)
-"""Beginnings of cases that delay sound pods today: a match of RE2 takes 13 ms, and a search looks at all devices of a
-node before it lets others go first (longest step 0.16 s, p99 0.25 s)."""
 
 
 def is_played(case: Case) -> bool:
     """Whether the case is part of this run."""
-    if case.kind not in PLAYED_KINDS or case.id.startswith(NOT_YET):
+    if case.kind not in PLAYED_KINDS:
         return False
     return IS_LONG or f"-{Style.UNIQUE}" in case.id or case.id.endswith("odd-values") or not case.fields
 

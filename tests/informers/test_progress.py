@@ -6,7 +6,8 @@ import pytest
 
 from kscheduler.client import APIError, NetworkError, NotSentError, StalledError
 from kscheduler.client.errors import StatusAnswer, _WireDetails
-from kscheduler.informers.progress import Progress, Want
+from kscheduler.informers.progress import NextStep, Progress, Want
+from kscheduler.informers.reflector import INACTIVITY_SECONDS
 
 
 def refusal(code: int, reason: str = "", message: str = "", retry_after: float | None = None) -> APIError:
@@ -48,6 +49,52 @@ def test_a_watch_begins_at_the_lists_version_with_bookmarks_and_a_random_timeout
         assert request.params == {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": "10"}
     assert len(seconds) > 5
     assert all(300 <= one <= 600 for one in seconds)
+
+
+def seconds_of_next_watch(progress: Progress) -> int:
+    request = progress.next_request()
+    assert request.want is Want.WATCH, "no list"
+    return int(request.params["timeoutSeconds"])
+
+
+def test_after_a_silent_watch_each_one_ends_before_it_counts_as_silent_until_something_happens() -> None:
+    """That it ends in order shows that it was alive; a bookmark comes with it, if there is a newer version."""
+    progress = fresh()
+    progress.listed("10")
+    assert seconds_of_next_watch(progress) >= 300
+    assert not progress.watch_broke(StalledError("silent"), 45.0).back_off
+    for version in ("20", "30"):
+        seconds = seconds_of_next_watch(progress)
+        assert seconds + 5 <= INACTIVITY_SECONDS
+        progress.saw("BOOKMARK", version)
+        assert progress.watch_ended(float(seconds)) == NextStep("quiet")
+    assert progress.next_request().params["resourceVersion"] == "30"
+    progress.saw("ADDED", "31")
+    assert seconds_of_next_watch(progress) >= 300
+    assert progress.watch_ended(300.0) == NextStep("ended")
+
+
+def test_a_quiet_watch_that_ends_long_before_its_time_was_ended_by_somebody_else() -> None:
+    progress = fresh()
+    progress.listed("10")
+    progress.watch_broke(StalledError("silent"), 45.0)
+    seconds_of_next_watch(progress)
+    assert progress.watch_ended(5.0) == NextStep("ended")
+
+
+def test_a_watch_that_was_not_answered_is_no_quiet_one() -> None:
+    progress = fresh()
+    progress.listed("10")
+    assert progress.watch_broke(StalledError("no answer"), 30.0, was_open=False).back_off
+    assert seconds_of_next_watch(progress) >= 300
+
+
+def test_a_watch_list_has_time_for_its_initial_events_after_a_quiet_watch() -> None:
+    progress = fresh(watch_list=True)
+    progress.listed("10")
+    progress.watch_broke(StalledError("silent"), 45.0)
+    progress.list_again("drift")
+    assert int(progress.next_request().params["timeoutSeconds"]) >= 300
 
 
 def test_a_watch_list_asks_for_initial_events_not_older_than_what_was_seen() -> None:
@@ -169,10 +216,29 @@ def test_internal_errors_are_watched_again_for_a_minute_and_then_listed() -> Non
     assert progress.next_request().want is Want.LIST
 
 
-@pytest.mark.parametrize("code", [403, 404, 400, 502])
-def test_any_other_refusal_of_a_watch_lists_again_after_the_delay(code: int) -> None:
+@pytest.mark.parametrize("code", [400, 404, 405, 410, 501])
+def test_a_refusal_that_may_be_about_the_version_lists_again_after_the_delay(code: int) -> None:
     progress = watching("10")
-    assert progress.watch_refused(refusal(code), 0.0).back_off
+    verdict = progress.watch_refused(refusal(code), 0.0)
+    assert (verdict.back_off, verdict.lists_again) == (True, True)
+    assert progress.next_request().want is Want.LIST
+
+
+@pytest.mark.parametrize("code", [401, 403, 429, 502, 503, 504])
+def test_a_refusal_that_says_nothing_of_the_version_is_followed_by_the_same_watch_and_no_list(code: int) -> None:
+    """However long it lasts: all kinds of all replicas would list at the same moment when it is over."""
+    progress = watching("10")
+    for minutes in range(10):
+        verdict = progress.watch_refused(refusal(code), 60.0 * minutes)
+        assert (verdict.back_off, verdict.lists_again) == (True, False)
+        request = progress.next_request()
+        assert (request.want, request.params["resourceVersion"]) == (Want.WATCH, "10")
+
+
+def test_a_version_of_the_future_is_listed_though_its_refusal_is_a_504() -> None:
+    """An etcd that was restored from a backup."""
+    progress = watching("10")
+    assert progress.watch_refused(refusal(504, "Timeout", "Too large resource version: 10, current: 3"), 0.0).back_off
     assert progress.next_request().want is Want.LIST
 
 

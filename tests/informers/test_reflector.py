@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -13,9 +14,12 @@ from kscheduler.aio import VirtualClock
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NAMESPACES, NODES, PODS, Kind
 from kscheduler.client import APIClient, NotSentError, plain_connection
+from kscheduler.client.outage_cause import TABLE, Cause
 from kscheduler.informers import Informer, InformerFactory, Reflector
 from kscheduler.informers.factory import DISCOVERY_SECONDS, FIRST_DISCOVERY_SECONDS, SURE_SECONDS
-from kscheduler.informers.reflector import LONGEST_WAIT_SECONDS
+from kscheduler.informers.progress import Progress
+from kscheduler.informers.reflector import INACTIVITY_SECONDS, LONGEST_WAIT_SECONDS
+from kscheduler.informers.resource_troubles import ResourceTroubles
 from tests.client.scripted import Answer, ScriptedServer, lines, reply, scripted_server, stall, vanish
 
 
@@ -123,6 +127,23 @@ async def test_a_silent_watch_is_opened_again_where_it_stopped() -> None:
     async with bench(pod_list(version="10"), silent, lines(), inactivity=0.05) as harness:
         assert await harness.reasons(3) == ["listed", "stalled", "very short watch"]
         assert harness.versions_asked() == [None, "10", "15"]
+        assert int(harness.server.requests[2].query["timeoutSeconds"]) < INACTIVITY_SECONDS
+        assert harness.informer.statistics().down_text == "", "it may be quiet"
+
+
+async def test_a_quiet_watch_that_the_server_ends_in_order_was_alive() -> None:
+    """kube-apiserver sends no bookmark where nothing is newer than what was asked for."""
+
+    async def until_its_time() -> None:
+        await harness.clock.advance(38.0)
+
+    silent = lines("\n", then=asyncio.Event().wait)
+    quiet = lines("\n", then=until_its_time)
+    async with bench(pod_list(version="10"), silent, quiet, quiet, inactivity=0.05) as harness:
+        assert await harness.reasons(4) == ["listed", "stalled", "quiet", "quiet"]
+        assert harness.informer.statistics().last_event_age_seconds == 0.0
+        assert harness.versions_asked() == [None, "10", "10", "10"]
+        assert harness.informer.statistics().relists == {"start": 1}
 
 
 async def test_a_watch_list_is_invisible_until_it_is_complete_and_goes_on_as_the_watch() -> None:
@@ -560,7 +581,7 @@ async def test_a_page_without_an_end_is_given_up_before_it_fills_the_memory(monk
     monkeypatch.setattr("kscheduler.informers.reflector._LARGEST_PAGE_BYTES", 100_000)
     endless = lines(*[b" " * 10_000] * 20, then=asyncio.Event().wait)
     async with bench(endless, pod_list(pod("a"))) as harness:
-        assert await harness.reasons(2) == ["broken", "listed"]
+        assert await harness.reasons(2) == ["malformed_http", "listed"]
         assert "more than 100000 bytes" in str(harness.informer.problem) or harness.names() == {"a"}
 
 
@@ -586,6 +607,46 @@ async def test_a_list_of_another_kind_is_no_list() -> None:
         assert "NodeList" in harness.informer.problem
 
 
+async def test_a_watch_that_is_forbidden_and_then_allowed_goes_on_without_a_list_and_forgets_its_back_off() -> None:
+    async def open_for_six_seconds() -> None:
+        await asyncio.sleep(0.05)
+        await harness.clock.advance(6.0)
+
+    good = lines(event("ADDED", pod("b", "11")), then=open_for_six_seconds)
+    forbidden = [refusal(403, "Forbidden")] * 6
+    async with bench(pod_list(pod("a"), version="10"), *forbidden, good, forbidden[0], stall) as harness:
+        running = asyncio.create_task(harness.reflector.run())
+        waits = [await harness.clock.run_to_next() for _ in range(6)]
+        assert waits[-1] >= 30.0
+        assert await harness.clock.next_sleep() <= 1.2, "another mistake in RBAC, an hour later"
+        running.cancel()
+        assert harness.names() == {"a", "b"}
+        assert harness.versions_asked() == [None, *["10"] * 7, "11"]
+        assert harness.informer.statistics().relists == {"start": 1}
+
+
+async def test_a_watch_that_expires_again_and_again_does_not_list_each_time_at_once() -> None:
+    """Each works for six seconds; a list of all pods after each of them would load the API server for ever."""
+
+    async def expired(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(bookmark("10").encode())
+        await asyncio.sleep(0.02)
+        await harness.clock.advance(6.0)
+        await response.write(failure(410, "Expired").encode())
+        return response
+
+    rounds = [answer for _ in range(8) for answer in (pod_list(pod("a"), version="10"), expired)]
+    async with bench(*rounds, stall) as harness:
+        running = asyncio.create_task(harness.reflector.run())
+        waits = [await harness.clock.run_to_next() for _ in range(8)]
+        running.cancel()
+    assert waits[0] < 1.6
+    assert min(waits[5:]) >= 15.0
+    assert max(waits) <= LONGEST_WAIT_SECONDS
+
+
 async def test_after_a_watch_that_worked_the_next_failure_is_waited_out_shortly() -> None:
     """A fault each minute must not make every one of them last as long as the sixth of a long outage."""
     failed = [refusal(500)] * 6
@@ -602,3 +663,46 @@ async def test_after_a_watch_that_worked_the_next_failure_is_waited_out_shortly(
         await harness.informer.wait_until_synced()
         assert await harness.clock.next_sleep() < 1.6
         running.cancel()
+
+
+def page(status: int, **headers: str) -> Answer:
+    async def answer(_request: web.Request) -> web.StreamResponse:
+        return web.Response(body=b"<html>log in</html>", status=status, content_type="text/html", headers=headers)
+
+    return answer
+
+
+@pytest.mark.parametrize("of", ["list", "watch"])
+@pytest.mark.parametrize(
+    ("answer", "cause"),
+    [
+        pytest.param(page(200), Cause.PROXY, id="a page"),
+        pytest.param(page(502), Cause.PROXY, id="a page of 502"),
+        pytest.param(page(302, Location="https://login.example.com"), Cause.REDIRECT, id="a redirect"),
+        pytest.param(reply("{}", 200, Content_Encoding="br"), Cause.ENCODED, id="compressed"),
+        pytest.param(vanish, Cause.BROKEN, id="cut"),
+    ],
+)
+async def test_a_list_and_a_watch_fail_by_the_word_of_the_table_of_causes(
+    of: str, answer: Answer, cause: Cause
+) -> None:
+    """A page was `garbled` in the log and in `/readyz`, `proxy` in the table that says what to do about it."""
+    async with bench(*([] if of == "list" else [pod_list()]), answer) as harness:
+        if of == "watch":
+            await harness.reflector.step()
+        assert (await harness.reflector.step()).reason == cause
+        problem = harness.informer.statistics().problem
+        assert problem.startswith(f"{cause}: ")
+        troubles, retries = ResourceTroubles(), dict[str, float]()
+        troubles.lines({"pods": problem}, retries, 0.0, is_all_in_trouble=False)
+        (line,) = troubles.lines({"pods": problem}, retries, 9.0, is_all_in_trouble=False)
+        advised = {row.advice for row in TABLE if row.cause is cause}
+        assert (line.fields["reason"], line.fields["advice"] in advised) == (cause, True)
+
+
+async def test_a_host_without_a_name_is_not_told_as_one_that_refuses() -> None:
+    failure = NotSentError("GET /api: no such host")
+    failure.__cause__ = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    progress = Progress(random.Random(1))
+    verdict = progress.watch_broke(failure, 0.0)
+    assert (verdict.reason, verdict.is_unreached) == (Cause.NAME, True)

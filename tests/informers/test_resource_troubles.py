@@ -68,3 +68,17 @@ def test_a_resource_that_fails_now_and_then_is_named_once_a_minute() -> None:
         for line in messages(troubles, {"pods": FORBIDDEN} if second % 6 < 5 else {}, second)
     ]
     assert lines.count("list_or_watch_fails") <= 5
+
+
+def test_a_resource_that_fails_and_works_in_turn_is_told_once_a_minute_with_a_count() -> None:
+    troubles = ResourceTroubles()
+    lines = [
+        line
+        for second in range(300)
+        for line in troubles.lines(
+            {"pods": "broken: cut"} if second % 10 < 5 else {}, {}, second, is_all_in_trouble=False
+        )
+    ]
+    assert len(lines) == 10
+    assert {line.message for line in lines} == {"list_or_watch_fails", "list_or_watch_works_again"}
+    assert [line.fields.get("times_since") for line in lines[::2]] == [None, 5, 5, 5, 5]

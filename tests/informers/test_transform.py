@@ -10,9 +10,10 @@ from kscheduler.api.core import Node, Pod, Volume
 from kscheduler.api.devices import ResourceClaim, ResourceSlice
 from kscheduler.api.kinds import NODES, PODS
 from kscheduler.api.well_known import LAST_APPLIED
+from kscheduler.api.workloads import Service
 from kscheduler.client.watch import WatchEvent
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.informers import Informer
+from kscheduler.informers import Informer, transform
 from kscheduler.informers.shared import Shared, SharedText
 from kscheduler.informers.transform import LARGEST_ANNOTATION, PodTransform, default_transform
 from tests.builders import Tree, make_node, make_pod, pod_tree
@@ -259,3 +260,34 @@ def test_claims_of_a_template_share_their_spec_and_what_their_allocations_have_i
     free = convert({"metadata": {"name": "free"}}, ResourceClaim)
     share(free)
     assert free.status.allocation is None
+
+
+@pytest.mark.parametrize("resource", ["pods", "nodes", "services", "resourceclaims.resource.k8s.io"])
+def test_thousands_of_labels_of_one_object_are_not_shared(resource: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would push out the labels of all others, and be swept again and again on their way in."""
+    shared = SharedText()
+    monkeypatch.setattr(transform, "_same_text", shared.of)
+    labels = {f"key-{number}": f"value-{number}" for number in range(2000)}
+    kinds: dict[str, Any] = {"pods": Pod, "nodes": Node, "resourceclaims.resource.k8s.io": ResourceClaim}
+    obj = convert({"metadata": {"name": "x", "labels": labels}}, kinds.get(resource, Service))
+    default_transform(resource)(obj)
+    assert obj.metadata.labels == labels
+    assert len(shared) < 10
+
+
+def test_values_that_nobody_holds_take_a_quarter_of_a_megabyte_at_most_short_or_long() -> None:
+    shared, texts = Shared[tuple[str, ...]](), SharedText()
+    for number in range(500):
+        shared.of((f"{number:05}" * 600,))
+        texts.of(f"{number:05}" * 200)
+    assert sum(map(len, shared._first)) <= 2**18
+    assert sum(map(len, texts)) <= 2**18
+
+
+def test_a_large_table_is_swept_after_a_megabyte_too() -> None:
+    shared = Shared[tuple[str, ...]]()
+    held = [shared.of((f"{number:05}" * 600,)) for number in range(4000)]
+    del held
+    for number in range(400):
+        shared.of((f"later-{number:05}" * 300,))
+    assert sum(map(len, shared._first)) < 2**21

@@ -10,7 +10,7 @@ async def test_a_quiet_watch_is_not_old_and_one_that_is_down_is() -> None:
     assert view.statistics().age_seconds == 0.0, "nothing has been listed yet"
     view.heard()
     view.opened()
-    await clock.advance(65.0)
+    await clock.advance(44.0)
     assert view.statistics().age_seconds == 0.0, "bookmarks come once a minute"
     view.closed()
     await clock.advance(OLD_VIEW_SECONDS)
@@ -48,9 +48,27 @@ async def test_after_a_watch_that_fell_silent_the_age_is_that_of_its_last_news()
     view = ViewAge(clock)
     view.opened()
     view.heard()
-    await clock.advance(70.0)
+    await clock.advance(45.0)
     view.closed(was_silent=True)
-    assert view.statistics().age_seconds == 70.0
+    await clock.advance(5.0)
+    assert view.statistics().age_seconds == 50.0
+
+
+async def test_a_silent_watch_that_is_open_again_at_once_was_a_quiet_one() -> None:
+    """Else each quiet watch would be told to be down for 45 s."""
+    clock = VirtualClock()
+    view = ViewAge(clock)
+    view.opened()
+    view.heard()
+    await clock.advance(45.0)
+    view.closed(was_silent=True)
+    view.asked()
+    assert view.statistics().age_seconds == 0.0
+    await clock.advance(0.5)
+    view.opened()
+    for _ in range(60):
+        assert view.statistics().age_seconds == 0.0
+        await clock.advance(1.0)
 
 
 async def test_it_says_when_the_next_try_comes() -> None:

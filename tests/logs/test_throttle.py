@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.logs.throttle import Throttle
+from kscheduler.logs.throttle import RecurringTrouble, Throttle
 
 
 def test_the_first_line_is_written_and_the_next_when_the_quiet_time_is_over() -> None:
@@ -45,3 +45,31 @@ def test_each_line_is_written_or_counted_and_two_are_never_closer_than_the_quiet
     counted += throttle.take_left_out()
     assert len(written) + counted == len(pauses)
     assert all(later - earlier >= 60.0 - 1e-9 for earlier, later in pairwise(written))
+
+
+def test_a_trouble_that_comes_and_goes_is_told_once_a_minute_with_its_end_and_how_often_it_was_there() -> None:
+    trouble = RecurringTrouble(60.0)
+    told: list[tuple[int, object]] = []
+    for second in range(180):
+        if second % 10 < 5:
+            if trouble.is_due(float(second)):
+                told.append((second, trouble.take_untold()))
+        elif second % 10 == 5 and trouble.ends():
+            told.append((second, "over"))
+    assert told == [
+        (0, {}),
+        (5, "over"),
+        (60, {"times_since": 5}),
+        (65, "over"),
+        (120, {"times_since": 5}),
+        (125, "over"),
+    ]
+
+
+def test_what_has_become_worse_is_told_at_once() -> None:
+    trouble = RecurringTrouble(60.0)
+    assert trouble.is_due(0.0)
+    assert trouble.ends()
+    assert not trouble.is_due(5.0)
+    assert trouble.is_due(6.0, at_once=True)
+    assert trouble.ends()

@@ -14,9 +14,11 @@ from typing import Final
 
 from kscheduler.aio.clock import Clock
 from kscheduler.aio.shared_places import SharedPlaces, SlowOwner
+from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.client.resource_path import RequestOwner
 from kscheduler.counts.series import LabelValues, MetricSeries
 from kscheduler.logs import get_logger
+from kscheduler.logs.throttle import RecurringTrouble
 from kscheduler.metrics.samples import Sample, gauge
 from kscheduler.scheduling.work.workers import Workers
 
@@ -26,6 +28,7 @@ LOOK_SECONDS: Final = 1.0
 LONG_SECONDS: Final = 5.0
 LINE_SECONDS: Final = 60.0
 MOST_TOLD: Final = 10
+_MOST_KEPT: Final = 1024
 BINDING: Final = "create pods/binding"
 STATUS_PATCH: Final = "patch pods/status"
 EVENT: Final = "create events"
@@ -69,8 +72,10 @@ class HangingWritesMonitor:
         self._clients = tuple(clients)
         self._clock = clock
         self.long_seconds = LONG_SECONDS
-        self._told: dict[tuple[str, str], tuple[float, float]] = {}
-        """By namespace and kind: when it was told last, and since when it lasts. Ends with it."""
+        self._since: dict[tuple[str, str], float] = {}
+        """By namespace and kind, since when it lasts. Ends with it."""
+        self._troubles: RecentlyUsed[tuple[str, str], RecurringTrouble] = RecentlyUsed(_MOST_KEPT)
+        """What was told of it; also after its end, as it may begin again at once."""
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -99,9 +104,12 @@ class HangingWritesMonitor:
             places.look()
         now, hanging = self._clock.monotonic(), self.hanging()
         for one in hanging[:MOST_TOLD]:
-            at, since = self._told.get((one.namespace, one.write), (float("-inf"), now - one.seconds))
-            if now - at >= LINE_SECONDS:
-                self._told[one.namespace, one.write] = now, since
+            key = one.namespace, one.write
+            self._since.setdefault(key, now - one.seconds)
+            trouble = self._troubles.use(key)
+            if trouble is None:
+                trouble = self._troubles[key] = RecurringTrouble(LINE_SECONDS)
+            if trouble.is_due(now):
                 _log.warning(
                     "writes_hang",
                     namespace=one.namespace,
@@ -110,11 +118,13 @@ class HangingWritesMonitor:
                     waiting=one.waiting,
                     seconds=round(one.seconds, 3),
                     namespaces=len({each.namespace for each in hanging}),
+                    **trouble.take_untold(),
                 )
         still = {(one.namespace, one.write) for one in hanging}
-        for namespace, write in self._told.keys() - still:
-            _, since = self._told.pop((namespace, write))
-            _log.info("writes_hang_no_more", namespace=namespace, write=write, seconds=round(now - since, 3))
+        for namespace, write in self._since.keys() - still:
+            since, trouble = self._since.pop((namespace, write)), self._troubles.get((namespace, write))
+            if trouble is not None and trouble.ends():
+                _log.info("writes_hang_no_more", namespace=namespace, write=write, seconds=round(now - since, 3))
 
     def notes(self) -> Iterable[str]:
         """A line for `/readyz?verbose` for each namespace and kind of write, at most `MOST_TOLD`."""

@@ -1,7 +1,6 @@
 """`kscheduler run`: the service."""
 
 import argparse
-import errno
 import os
 from collections.abc import Coroutine
 from pathlib import Path
@@ -16,9 +15,9 @@ from kscheduler.cli.parser import StoreText, boolean, duration
 from kscheduler.cli.quick_imports import collector_pauses
 from kscheduler.cli.record_flags import RedactionKeyError, add_record_flags, lacking_key, record_settings
 from kscheduler.cli.refusal import refuse
+from kscheduler.cli.serving_flags import why_not_listening
 from kscheduler.cli.standard_streams import open_missing
 from kscheduler.config.durations import seconds
-from kscheduler.server.serving import HTTPServing
 
 if TYPE_CHECKING:
     from kscheduler.app import ConfigSource
@@ -190,6 +189,7 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
         from kscheduler import app
         from kscheduler.election import LeaseLostError
         from kscheduler.scheduling.truth.truth_keeping import Periods
+        from kscheduler.server.listener import CannotListenError
 
     options = app.Options(
         config=resolved.config,
@@ -213,10 +213,10 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
     except LeaseLostError:
         return 1  # the log says why; a fresh process becomes a follower
     except OSError as failure:
-        flag = "--insecure-port" if resolved.serving.secure_port is None else "--port"
-        advice = f"; {flag}=0 takes any that is free" if failure.errno == errno.EADDRINUSE else ""
-        ports = _ports(resolved.serving, "port" if "port" in args else "secure-port")
-        return refuse(f"{ports}: {failure.strerror or failure}{advice}")
+        if isinstance(failure, CannotListenError):
+            return refuse(why_not_listening(failure, "port" if "port" in args else "secure-port"))
+        where = f"{failure.filename}: " if failure.filename else ""
+        return refuse(f"{where}{failure.strerror or failure}")
     return 0
 
 
@@ -266,17 +266,3 @@ def _source(args: argparse.Namespace, resolved: Resolved) -> "ConfigSource | Non
         lambda: reader.being_loaded,
         lambda: reader.stands_at,
     )
-
-
-def _ports(serving: HTTPServing, https: str) -> str:
-    """The flags of the ports that are on: one of them was not free. `https`: as the user calls the secure port."""
-    flags = (
-        []
-        if serving.secure_port is None
-        else [f"--bind-address {serving.bind_address} --{https} {serving.secure_port}"]
-    )
-    if serving.metrics_address is not None:
-        flags.append(f"--metrics-bind-address {':'.join(map(str, serving.metrics_address))}")
-    if serving.insecure_port is not None:
-        flags.append(f"--insecure-port {serving.insecure_port}")
-    return ", ".join(flags)

@@ -8,7 +8,6 @@ docs/shadow.md describes what is compared, and what cannot be.
 """
 
 import argparse
-import errno
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +18,7 @@ from kscheduler.cli.log_flags import add_log_flags, configure_logs
 from kscheduler.cli.named_config import add_feature_gates, mistakes_in_file, with_mistakes_in_file
 from kscheduler.cli.parser import duration, port, text
 from kscheduler.cli.refusal import refuse
-from kscheduler.cli.serving_flags import address_and_port
+from kscheduler.cli.serving_flags import address_and_port, why_not_listening
 from kscheduler.config.durations import seconds
 from kscheduler.explain.text.printable import printable
 from kscheduler.server.serving import HTTPServing
@@ -140,6 +139,7 @@ def run(args: argparse.Namespace) -> int:
     """Follow, and return the exit code."""
     from kscheduler.client.errors import ConfigurationError
     from kscheduler.config.errors import ConfigError
+    from kscheduler.server.listener import CannotListenError
 
     try:
         try:
@@ -150,8 +150,10 @@ def run(args: argparse.Namespace) -> int:
     except (ConfigError, ConfigurationError) as problem:
         return refuse(problem)
     except OSError as failure:
-        advice = "; --insecure-port 0 takes any that is free" if failure.errno == errno.EADDRINUSE else ""
-        return refuse(f"--insecure-port, --metrics-bind-address: {failure.strerror or failure}{advice}")
+        if isinstance(failure, CannotListenError):
+            return refuse(why_not_listening(failure, "port"))
+        where = f"{failure.filename}: " if failure.filename else ""
+        return refuse(f"{where}{failure.strerror or failure}")
     return 0 if has_followed else _NOTHING_READ
 
 

@@ -6,6 +6,7 @@ again. It is also the object that a user's plain per-node plugin gets.
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
+from typing import Final
 
 from kscheduler.api.core import Node, ResourceList, Taint
 from kscheduler.api.quantity import milli_value, value
@@ -15,8 +16,19 @@ from kscheduler.framework.pods.requests import CPU, PODS, is_counted
 _NO_NODE = Node()
 
 
+MOST_RESOURCES: Final = 512
+"""Of a node that are counted. Each one takes a column for all nodes: a node of 1.5 MB has fifty thousand of them, which
+would be 400 MB for a thousand nodes, and whoever has the credentials of its kubelet may write them."""
+
+
 def allocatable_amounts(resources: ResourceList) -> dict[str, int]:
-    """A node's allocatable amounts by resource, `pods` included; resources that are not counted are left out."""
+    """A node's allocatable amounts by resource, `pods` included; resources that are not counted are left out.
+
+    Of more than `MOST_RESOURCES` those of Kubernetes itself are counted, and of the others the first by name.
+    """
+    if len(resources) > MOST_RESOURCES:
+        names = sorted(resources, key=lambda name: ("/" in name, name))[:MOST_RESOURCES]
+        resources = {name: resources[name] for name in names}
     return {
         name: milli_value(quantity) if name == CPU else value(quantity)
         for name, quantity in resources.items()

@@ -14,10 +14,12 @@ from kscheduler.api.core import Affinity, LabelSelector, NodeSelectorTerm, Pod, 
 COSTLY: Final = 1_000
 """Entries. Kubernetes' own limits let a node run 110 pods by default; nobody has seen a pod with 1,000 containers."""
 _NAMED_PARTS: Final = 2
+_MOST_COUNTED: Final = 20_000
+"""Entries of a list of terms. Nobody needs to know by how much more a pod is too large, and to count takes its time."""
 
 
 def weight_of(pod: Pod) -> int:
-    """The number of entries in the pod's lists and maps, as far as rules look at them."""
+    """The number of entries in the pod's lists and maps, as far as rules look at them; of a costly pod, or fewer."""
     # Hot: it is called once for each pod.
     spec, metadata = pod.spec, pod.metadata
     containers = (*spec.containers, *spec.init_containers) if spec.init_containers else spec.containers
@@ -38,13 +40,16 @@ def weight_of(pod: Pod) -> int:
         parts += (resources.requests, resources.limits, container.ports, container.volume_mounts)
     weight = sum(map(len, parts))
     if spec.affinity is not None or spec.topology_spread_constraints:
-        weight += sum(size for _, size in _terms(pod))
+        for _, size in _terms(pod):
+            weight += size
+            if weight > COSTLY:
+                break
     return weight
 
 
 def largest_parts(pod: Pod) -> str:
     """Which of the pod's fields have the most entries, such as `spec.nodeSelector has 70,000 entries`."""
-    spec, metadata = pod.spec, pod.metadata
+    spec, metadata, more = pod.spec, pod.metadata, ""
     containers = (*spec.containers, *spec.init_containers)
     sizes = {
         "metadata.labels": len(metadata.labels),
@@ -65,8 +70,16 @@ def largest_parts(pod: Pod) -> str:
     }
     for name, size in _terms(pod):
         sizes[name] = sizes.get(name, 0) + size
+        if sizes[name] > _MOST_COUNTED:
+            sizes[name] = _MOST_COUNTED
+            more = name
+            break
     ordered = sorted(sizes.items(), key=lambda part: -part[1])
-    shown = [f"{name} has {size:,} entries" for name, size in ordered if 10 * size >= ordered[0][1] > 0]
+    shown = [
+        f"{name} has {'more than ' if name == more else ''}{size:,} entries"
+        for name, size in ordered
+        if 10 * size >= ordered[0][1] > 0
+    ]
     return ", ".join(shown[:_NAMED_PARTS]) or "it has no entries"
 
 

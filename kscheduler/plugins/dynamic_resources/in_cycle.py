@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from kscheduler.api.devices import AllocationResult, ResourceClaim
 from kscheduler.api.selectors import NodeTerm, parse_node_term
 from kscheduler.framework.nodes.node_info import NodeInfo
+from kscheduler.framework.status import Fault, StatusError
 from kscheduler.plugins.dynamic_resources.extended import ExtendedResources
 from kscheduler.plugins.dynamic_resources.kept_answers import Answer
 from kscheduler.plugins.dynamic_resources.search import DeviceSearch
@@ -85,7 +87,20 @@ class ChosenByGroup:
     uids: set[str] = field(default_factory=set)
 
 
-def reachable_from(allocation: AllocationResult) -> Sequence[NodeTerm] | None:
-    """The nodes that can use an allocation, as terms of which one must hold; `None`: all can."""
+MOST_TERMS: Final = 1_000
+"""Of the nodes that can use an allocation. A scheduler writes one."""
+
+
+def reachable_from(claim: ResourceClaim, allocation: AllocationResult) -> Sequence[NodeTerm] | None:
+    """The nodes that can use an allocation, as terms of which one must hold; `None`: all can.
+
+    Raises `StatusError` for more terms than can be evaluated in the time of a decision.
+    """
     selector = allocation.node_selector
-    return None if selector is None else [parse_node_term(term) for term in selector.node_selector_terms]
+    if selector is None:
+        return None
+    terms = selector.node_selector_terms
+    if len(terms) > MOST_TERMS:
+        many = f"the node selector of its allocation has {len(terms):,} terms, and {MOST_TERMS:,} are evaluated at most"
+        raise StatusError(f"resource claim {claim.key}: {many}", Fault.CLAIM)
+    return [parse_node_term(term) for term in terms]

@@ -4,7 +4,7 @@ The claims of a template's pods ask for the same. What they get on a node depend
 it reaches, the classes, and what is allocated in its pools. As long as none of these changes, the next pod is told the
 same as the one before. Most pools are those of one node, so that a decision changes the answers about one node only.
 
-An answer with shares of devices is not kept: each share has an identity of its own.
+An answer with shares of devices is kept for the claims that it is about: each share has an identity of its own.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -24,28 +24,31 @@ from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
 Answer = Sequence[AllocationResult] | int
 """What each claim gets, or a code of Filter."""
 
+OfClaims = tuple[str, ...]
+"""UIDs of the claims that an answer is about."""
+
 _UNKNOWN: Final = 1
 """No code of Filter: those are negative, and 0 passes."""
 MOST_TEMPLATES: Final = 16
 _TEMPLATES_BYTES: Final = 8 * 2**20
-MOST_ANSWERS: Final = 50_000
-"""Of all templates together: a kilobyte each."""
+MOST_RESULTS_KEPT: Final = 200_000
+"""Devices in the answers of all templates together: half a kilobyte each. An answer without devices counts as one."""
 
 
 @dataclass(slots=True)
 class KeptAnswers:
     """The answers about nodes, for claims that ask for the same."""
 
-    answers: dict[str, tuple[Mapping[str, str], Answer]] = field(default_factory=dict)
-    """By name of a node, with its labels."""
+    answers: dict[str, tuple[Mapping[str, str], Answer, OfClaims | None]] = field(default_factory=dict)
+    """By name of a node, with its labels, and for which claims it holds; `None`: for all that ask for the same."""
     revision: int = -1
     """Of what is allocated, as far as the answers know of it."""
+    size: int = 0
+    """Of all answers, in devices."""
     searched: dict[str, object] = field(default_factory=dict)
     """Nodes that are being searched beside the cycle, as long as nothing has changed there; with the latest search."""
     overdue: dict[str, str] = field(default_factory=dict)
     """By node, the error of a search beside the cycle that has taken too long: for the next cycle that asks."""
-    has_shares: bool = False
-    """Whether an answer could not be kept: searching before the cycle is of no use."""
     _codes: Codes = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """By row of the live table: the answer as a code of Filter, or `_UNKNOWN`."""
     _nodes_seen: int = 0
@@ -54,9 +57,9 @@ class KeptAnswers:
     """Nodes whose rows are not unknown yet."""
 
     def on_rows(self, nodes: NodeTable, rows: Rows, ask: Callable[[Node], Answer]) -> tuple[Codes, dict[str, Answer]]:
-        """The codes of Filter at rows of the live table, int64 [rows], and what was found there and is not kept.
+        """The codes of Filter at rows of the live table, int64 [rows], and what was found there for these claims only.
 
-        `ask`: the answer about a node, which `put` has kept if it may be kept.
+        `ask`: the answer about a node, which `put` has kept.
         """
         self._follow_rows(nodes)
         codes: Codes = self._codes[rows]
@@ -66,7 +69,7 @@ class KeptAnswers:
             assert node is not None  # noqa: S101  a live row
             answer = ask(node)
             codes[place] = answer if isinstance(answer, int) else 0
-            if node.metadata.name in self.answers:
+            if self.answers[node.metadata.name][2] is None:
                 self._codes[rows[place]] = codes[place]
             else:
                 passing[node.metadata.name] = answer
@@ -84,20 +87,23 @@ class KeptAnswers:
             self._codes[gone] = _UNKNOWN
         self._forgotten.clear()
 
-    def get(self, node: Node) -> Answer | None:
+    def get(self, node: Node, claims: OfClaims) -> Answer | None:
         """What is known of the node."""
         known = self.answers.get(node.metadata.name)
-        if known is None:
+        if known is None or (known[2] is not None and known[2] != claims):
             return None
         labels = node.metadata.labels
         return known[1] if known[0] is labels or known[0] == labels else None
 
-    def put(self, node: Node, answer: Answer) -> None:
-        """Keep an answer, unless it is good for one pod only."""
-        if isinstance(answer, int) or not any(_is_shared(each) for each in answer):
-            self.answers[node.metadata.name] = node.metadata.labels, answer
-        else:
-            self.has_shares = True
+    def put(self, node: Node, answer: Answer, claims: OfClaims) -> None:
+        """Keep an answer that was found for these claims."""
+        is_for_all = isinstance(answer, int) or not any(_is_shared(each) for each in answer)
+        name = node.metadata.name
+        self._drop(name)
+        self.answers[name] = node.metadata.labels, answer, None if is_for_all else claims
+        self.size += _size_of(answer)
+        while self.size > MOST_RESULTS_KEPT and len(self.answers) > 1:
+            self.forget([next(iter(self.answers))])
 
     def forget(self, names: Collection[str] | None) -> None:
         """Drop what is known of these nodes; `None`: of all."""
@@ -105,14 +111,21 @@ class KeptAnswers:
             self.searched.clear()
             self.overdue.clear()
             self.answers.clear()
+            self.size = 0
             self._codes.fill(_UNKNOWN)
             self._forgotten.clear()
             return
         for name in names:
             self.searched.pop(name, None)
             self.overdue.pop(name, None)
-            if self.answers.pop(name, None) is not None:
+            if self._drop(name):
                 self._forgotten.append(name)
+
+    def _drop(self, name: str) -> bool:
+        known = self.answers.pop(name, None)
+        if known is not None:
+            self.size -= _size_of(known[1])
+        return known is not None
 
 
 class AnswersByTemplate:
@@ -130,7 +143,7 @@ class AnswersByTemplate:
         kept = self._kept.use(key)
         if kept is None:
             kept = self._kept[key] = KeptAnswers()
-        while len(self._kept) > 1 and sum(len(each.answers) for each in self._kept.values()) > MOST_ANSWERS:
+        while len(self._kept) > 1 and sum(each.size for each in self._kept.values()) > MOST_RESULTS_KEPT:
             self._kept.popitem(last=False)
         return kept
 
@@ -151,6 +164,10 @@ class AnswersByTemplate:
             kept.forget(None)
         else:
             kept.forget([name for name in owners if name])
+
+
+def _size_of(answer: Answer) -> int:
+    return 1 if isinstance(answer, int) else sum([len(each.devices.results) for each in answer])
 
 
 def _is_shared(allocation: AllocationResult) -> bool:

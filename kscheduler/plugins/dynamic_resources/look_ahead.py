@@ -4,8 +4,6 @@ Once the nodes are searched for a template's claims, the answers are kept, and a
 But the first pod has to search them all, half a second for 5,000 nodes; and where devices can be combined in very many
 ways, one node may take as long as `filterTimeout`. What is found here is kept in the same place, where the pod's next
 cycle finds it. An answer about a node whose devices changed meanwhile is not kept, and the node is searched again.
-
-Answers with shares of devices hold for one pod and are never kept: such pods are searched for in their cycle.
 """
 
 import time

@@ -173,7 +173,13 @@ class DynamicResources(Plugin):
             if problem is not None:
                 return PreFilterResult(problem.by(self.name))
         allocations = [state.allocation_of(claim) for claim in claims]
-        state.reachable = [None if allocation is None else reachable_from(allocation) for allocation in allocations]
+        try:
+            state.reachable = [
+                None if allocation is None else reachable_from(claim, allocation)
+                for claim, allocation in zip(claims, allocations, strict=True)
+            ]
+        except StatusError as too_many:
+            return PreFilterResult(error(str(too_many), fault=too_many.fault).by(self.name))
         if to_allocate and state.extended is None:
             state.search = search_for(to_allocate)
         cycle.write(state)

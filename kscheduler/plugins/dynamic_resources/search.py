@@ -10,13 +10,14 @@ from typing import Final, Protocol
 
 from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Node
-from kscheduler.api.devices import ResourceClaim
+from kscheduler.api.devices import AllocationResult, ResourceClaim
 from kscheduler.devices.allocator import AllocationError, Allocator, FailedOnThisNodeError
 from kscheduler.framework.cluster.devices import Devices
+from kscheduler.framework.decision_time import DECISION_TIME, DecisionEndedError
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.nodes.patience import Patience
 from kscheduler.framework.status import Fault, StatusError
-from kscheduler.plugins.dynamic_resources.kept_answers import Answer, KeptAnswers
+from kscheduler.plugins.dynamic_resources.kept_answers import Answer, KeptAnswers, OfClaims
 from kscheduler.plugins.dynamic_resources.long_evaluations import WAIT_SECONDS, StillEvaluatingError
 
 NO_DEVICES: Final = -1
@@ -66,9 +67,13 @@ class DeviceSearch:
     kept: KeptAnswers
     patience: Patience | None = None
     """`None`: the search goes on to its end."""
+    _uids: OfClaims = ()
     _allocator: Allocator | None = None
     _seen: int = -1
     """The revision of the state that `kept` and the allocator know."""
+
+    def __post_init__(self) -> None:
+        self._uids = tuple([claim.metadata.uid for claim in self.claims])
 
     def on(self, node: Node) -> Answer:
         """What each claim gets on the node, or a code why they do not all get something.
@@ -76,13 +81,13 @@ class DeviceSearch:
         Raises `StatusError`: the claims or their classes are wrong, or the time is over; `UnfinishedError`.
         """
         self._catch_up()
-        answer = self.kept.get(node)
+        answer = self.kept.get(node, self._uids)
         if answer is None:
             overdue = self.kept.overdue.pop(node.metadata.name, "")
             if overdue:
                 raise OverdueError(overdue)
             answer = self._searched(node)
-            self.kept.put(node, answer)
+            self.kept.put(node, answer, self._uids)
         return answer
 
     def to_its_end(self, node: Node) -> Answer:
@@ -115,7 +120,7 @@ class DeviceSearch:
         name = node.metadata.name
         for _ in range(MOST_TRIES):
             self._catch_up()
-            if self.kept.has_shares or self.kept.get(node) is not None:
+            if self.kept.get(node, self._uids) is not None:
                 return
             search = self.kept.searched[name] = object()
             try:
@@ -128,7 +133,7 @@ class DeviceSearch:
             self._catch_up()
             if self.kept.searched.get(name) is search:
                 del self.kept.searched[name]
-                self.kept.put(node, answer)
+                self.kept.put(node, answer, self._uids)
                 return
 
     def _in_turns(self, node: Node) -> Generator[None, bool, Answer]:
@@ -156,10 +161,8 @@ class DeviceSearch:
         return self._allocator
 
     def _patience(self) -> Patience | None:
-        """The cycle's patience, while it is of use to search beside the cycle. Raises `UnfinishedError`."""
-        if self.patience is None or self.kept.has_shares:
-            return None
-        if self.patience.is_over:
+        """The cycle's patience. Raises `UnfinishedError`."""
+        if self.patience is not None and self.patience.is_over:
             raise UnfinishedError
         return self.patience
 
@@ -181,20 +184,24 @@ class DeviceSearch:
         self, allocator: Allocator, node: Node, patience: Patience | None, end: float | None
     ) -> Generator[None, None, Answer]:
         name = node.metadata.name
-
-        def until() -> None:
+        parts = allocator.allocate_in_parts(name, node.metadata.labels)
+        while True:
+            try:
+                next(parts)
+            except StopIteration as ended:
+                results: list[AllocationResult] | None = ended.value
+                return NO_DEVICES if results is None or len(results) != len(self.claims) else results
+            except FailedOnThisNodeError:
+                return INVALID_POOLS
+            except AllocationError as problem:
+                raise StatusError(str(problem), Fault.CLAIM) from None
             if end is not None and self.clock.monotonic() >= end:
                 raise OverdueError(f"node {name}: timed out trying to allocate devices")
             if patience is not None and patience.is_over:
                 raise UnfinishedError
-
-        try:
-            results = yield from allocator.allocate_in_parts(name, node.metadata.labels, until)
-        except FailedOnThisNodeError:
-            return INVALID_POOLS
-        except AllocationError as problem:
-            raise StatusError(str(problem), Fault.CLAIM) from None
-        return NO_DEVICES if results is None or len(results) != len(self.claims) else results
+            if DECISION_TIME.is_up:  # the cycle has no patience, or its clock stands still
+                raise DecisionEndedError
+            yield
 
 
 def _last_of(parts: Generator[None, None, Answer]) -> Answer:

@@ -196,7 +196,7 @@ def _disk_users(pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterator[Detail]:
 
 
 def _disks(pod: Pod) -> frozenset[tuple[Disk, bool]]:
-    return frozenset(disk for volume in pod.spec.volumes for disk in disks_of(volume))
+    return frozenset(disks_of(pod))
 
 
 def _claims(pod: Pod) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Final
 
 from kscheduler.framework.nodes.patience import Patience
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.status import Fault, error
 from kscheduler.scheduling.attempt.skipping import PodSkipping
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
 from kscheduler.scheduling.record import SchedulingRecord
@@ -18,12 +19,19 @@ from kscheduler.scheduling.record import SchedulingRecord
 SLICE_SECONDS: Final = 0.005
 """How long a search may hold the event loop: in the cycle, and in each slice after it."""
 MOST_CYCLES: Final = 8
-"""Where what was found is out of date again and again, the last cycle searches to its end."""
+"""Where what was found is out of date again and again, the last cycle has more time, and decides."""
+LAST_SECONDS: Final = 0.1
+"""For the search of the last cycle, which holds the event loop."""
+SEARCHED_TOO_LONG: Final = (
+    f"the search for the devices of the pod's claims takes too long: tried anew {MOST_CYCLES} times while devices were "
+    f"taken and given back, at last for {LAST_SECONDS:g} s in one go"
+)
 
 
 def patience_for(pod: PodInfo, context: Surroundings, most_seconds: float = SLICE_SECONDS) -> Patience | None:
     """The patience of a pod's cycle, a slice at most; `None` if nothing in it can take long."""
-    if not pod.pod.spec.resource_claims and not context.cache.devices.serve(pod):
+    # What a costly pod asks for is added up within the time of its decision.
+    if not (pod.pod.spec.resource_claims or pod.is_costly or context.cache.devices.serve(pod)):
         return None
     return Patience(min(SLICE_SECONDS, most_seconds), context.clock.monotonic)
 
@@ -35,7 +43,7 @@ class LongSearches:
         self,
         context: Surroundings,
         skipping: PodSkipping,
-        judge: Callable[[Attempt, Patience | None], SchedulingRecord],
+        judge: Callable[[Attempt, Patience], SchedulingRecord],
     ) -> None:
         """`judge` runs the cycle of an attempt again."""
         self._context = context
@@ -58,16 +66,16 @@ class LongSearches:
                 if self._skipping.lets_go(attempt.queued):
                     self._context.journal.decided_later(attempt, has_node=False)
                     return False
-                patience = self._patience() if cycle < MOST_CYCLES else None
+                is_last = cycle == MOST_CYCLES
+                patience = Patience(LAST_SECONDS if is_last else SLICE_SECONDS, self._context.clock.monotonic)
                 record = self._judge(attempt, patience)
-                if patience is None or patience.rest is None:
+                if is_last and patience.rest is not None:
+                    record.status = error(SEARCHED_TOO_LONG, fault=Fault.OVER_BUDGET)
+                if is_last or patience.rest is None:
                     attempt.record = record
                     return True
                 attempt.rest = patience.rest
         raise AssertionError  # the last cycle decides
-
-    def _patience(self) -> Patience:
-        return Patience(SLICE_SECONDS, self._context.clock.monotonic)
 
     async def _finish(self, attempt: Attempt) -> None:
         rest, attempt.rest = attempt.rest, None

@@ -5,20 +5,21 @@ that rejects it. A row with nominated pods is judged twice: with these pods and 
 """
 
 from collections.abc import Collection
+from functools import partial
 
 import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.label_column import Mask
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
-from kscheduler.framework.plugin import FilterPlugin
+from kscheduler.framework.plugin import NOT_JUDGED, FilterPlugin
 from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.scheduling.cycle.evaluator import CycleInputs
 from kscheduler.scheduling.cycle.nominations import crowded_rows
 from kscheduler.scheduling.runtime.cycle_calls import call_filter
 from kscheduler.scheduling.runtime.guard import PluginFailure
-from kscheduler.scheduling.runtime.left_out import codes_after
-from kscheduler.scheduling.runtime.status_text import split_rows
+from kscheduler.scheduling.runtime.left_out import codes_after, report
+from kscheduler.scheduling.runtime.status_text import not_judged, split_rows
 from kscheduler.scheduling.runtime.timing import CallTimer
 
 
@@ -59,21 +60,39 @@ class Filters:
     ) -> Rows:
         """The rows where the pod still fits when the pods nominated to them count (intp, in the given order).
 
-        The other rows are added to `rejections`. Raises `PluginFailure`.
+        The other rows are added to `rejections`. Raises `PluginFailure`, also where no row is left that can be judged.
         """
         expected = self.inputs.expected
         arrivals = None if expected is None else expected.among(rows)
         if arrivals is None:
             return rows
         remains: Mask | None = None
+        unjudged = 0
         for crowded in crowded_rows(self.inputs.profile, self.inputs.pod, nodes, state, arrivals, self.skipped):
-            passing = self._filtered(plugins, crowded.nodes, crowded.state, crowded.rows, rejections)
+            if crowded.failure is not None:
+                unjudged += len(crowded.rows)
+                if unjudged == len(rows):
+                    raise crowded.failure
+                passing = self._left_out(crowded.failure, crowded.rows, nodes, rows, rejections)
+            else:
+                passing = self._filtered(plugins, crowded.nodes, crowded.state, crowded.rows, rejections)
             if len(passing) < len(crowded.rows):
                 if remains is None:
                     remains = np.ones(nodes.capacity, dtype=np.bool_)
                 remains[crowded.rows] = False
                 remains[passing] = True
         return rows if remains is None else rows.take(np.flatnonzero(remains.take(rows)))
+
+    def _left_out(
+        self, failure: PluginFailure, unjudged: Rows, nodes: NodeTable, rows: Rows, rejections: list[Rejection]
+    ) -> Rows:
+        """Reject the rows that a user's plugin cannot judge, and report it; returns the rows that pass: none."""
+        listener = self.inputs.profile.listener
+        report(failure, listener, self.inputs.pod, nodes, rows, ~np.isin(rows, unjudged))
+        self.timer.call_ended(failure.point, failure.plugin, 0)
+        codes = np.full(len(unjudged), NOT_JUDGED, dtype=np.int64)
+        rejections.append(Rejection(failure.plugin, unjudged, codes, partial(not_judged, failure.plugin)))
+        return unjudged[:0]
 
     def _filtered(
         self,

@@ -7,6 +7,9 @@ the few rows with such nominations are judged twice; other rows, and pods withou
 If a plugin keeps counts in its PreFilter state (spread, affinity), the pods nominated to one node must not count for
 another node. So the plugin counts them per row, or, if it cannot, each row is judged with its own copy of the state.
 One fork of the table is enough for all rows, because a filter reads only the row that it judges.
+
+A user's plugin that cannot count one of the expected pods cannot judge that pod's row: it is left out, as a row for
+which a filter fails is, since the others must not suffer from whose pod is expected somewhere.
 """
 
 from collections.abc import Collection, Iterator
@@ -23,6 +26,7 @@ from kscheduler.framework.plugin import PreFilterExtensions, RowWiseExtensions
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.runtime.cycle_calls import call_add_pod, call_move_pods, call_remove_pod
+from kscheduler.scheduling.runtime.guard import PluginFailure
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,26 +37,41 @@ class CrowdedRows:
     nodes: NodeTable
     """The table with all expected pods on their rows."""
     state: CycleState
+    failure: PluginFailure | None = None
+    """Of a user's plugin that cannot count what is expected: the rows cannot be judged."""
 
 
 def crowded_rows(
     profile: Profile, pod: PodInfo, nodes: NodeTable, state: CycleState, expected: Arrivals, skipped: Collection[str]
 ) -> Iterator[CrowdedRows]:
-    """The rows of `expected` with their pods: all at once, or one at a time if a plugin cannot count pods per row."""
+    """The rows of `expected` with their pods: all at once, or one at a time if a plugin cannot count pods per row.
+
+    Raises `PluginFailure` of an in-tree plugin.
+    """
     counting = counting_plugins(profile, skipped)
     with_expected = expected.upon(nodes)
     row_wise = row_wise_plugins(profile, counting)
     if row_wise is not None:
         own_state = state.copy()
-        if row_wise:
-            move(row_wise, own_state, pod, expected.moving(), with_expected)
-        yield CrowdedRows(expected.rows, with_expected, own_state)
-        return
+        try:
+            if row_wise:
+                move(row_wise, own_state, pod, expected.moving(), with_expected)
+        except PluginFailure as failure:
+            if profile.traits[failure.plugin].is_in_tree:
+                raise
+        else:
+            yield CrowdedRows(expected.rows, with_expected, own_state)
+            return
     for place, row in enumerate(expected.rows.tolist()):
-        own_state = state.copy()
-        for added in expected.on(place):
-            count_in(counting, own_state, pod, added, with_expected, row)
-        yield CrowdedRows(np.array([row], dtype=np.intp), with_expected, own_state)
+        own_state, failed = state.copy(), None
+        try:
+            for added in expected.on(place):
+                count_in(counting, own_state, pod, added, with_expected, row)
+        except PluginFailure as failure:
+            if profile.traits[failure.plugin].is_in_tree:
+                raise
+            failed = failure
+        yield CrowdedRows(np.array([row], dtype=np.intp), with_expected, own_state, failed)
 
 
 def counting_plugins(profile: Profile, skipped: Collection[str]) -> tuple[PreFilterExtensions, ...]:

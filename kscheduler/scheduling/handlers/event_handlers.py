@@ -16,6 +16,7 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.api.quantity import QuantityError
 from kscheduler.framework import events
 from kscheduler.framework.events import ActionType, Resource
+from kscheduler.framework.nodes.node_info import MOST_RESOURCES
 from kscheduler.framework.pods.pod_info import PodInfo, placed
 from kscheduler.logs import get_logger, verbose
 from kscheduler.scheduling.handlers.node_changes import node_update_event
@@ -282,4 +283,11 @@ class NodeHandler(_Timed):
             if known is not None and known.node is not None:
                 self.on_delete(known.node)  # handled like a deleted node
             return False
+        if len(node.status.allocatable) > MOST_RESOURCES:
+            _log.warning(
+                "node_has_too_many_resources",
+                node=node.metadata.name,
+                resources=len(node.status.allocatable),
+                counted=MOST_RESOURCES,
+            )
         return True

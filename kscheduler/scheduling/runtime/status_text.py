@@ -45,10 +45,15 @@ def split_rows(plugin: FilterPlugin, codes: Codes, state: CycleState, rows: Rows
     return rows.take(np.flatnonzero(codes == 0))
 
 
+def not_judged(plugin: str, code: int) -> Status:
+    """The meaning of `NOT_JUDGED`."""
+    return status_of_code(code, (f"node(s) for which plugin {plugin} failed",), plugin)
+
+
 def call_status(plugin: FilterPlugin, state: CycleState, code: int) -> Status:
     """The meaning of a code. If the plugin fails or says nothing, the status says so; the node stays rejected."""
     if code == NOT_JUDGED:
-        return status_of_code(code, (f"node(s) for which plugin {plugin.name} failed",), plugin.name)
+        return not_judged(plugin.name, code)
     try:
         status = STATUS.call(plugin.name, plugin.status, state, code)
         if status.message:

@@ -70,7 +70,13 @@ class Quarantine:
     """For whom it had failed by then, in words."""
     state: State = State.OPEN
     tried_again_at: float = 0.0
-    """Of an open circuit: wall-clock seconds."""
+    """Of an open circuit: wall-clock seconds. A pod for which the plugin has not failed may bring it forward."""
+    asked_by: str = ""
+    """The pod that has brought it forward; empty: nobody has."""
+    failed_trials: int = 0
+    """How many trials have failed since then."""
+    last_failure: str = ""
+    """The failure of the last one."""
 
     @property
     def consequence(self) -> str:
@@ -83,8 +89,17 @@ class Quarantine:
         return (
             f'plugin "{self.plugin}" of profile "{self.profile}" is quarantined since {rfc3339(self.since)}: it failed '
             f"{self.failed_for}, last at {self.extension_point} ({self.cause}); "
-            f"{self.consequence} (onFailure: {self.on_failure}). It is tried again by itself, "
-            "with one call after 10 s to 5 min; a reload does so at once"
+            f"{self.consequence} (onFailure: {self.on_failure}). It is tried again by itself within 5 min, "
+            "sooner with a pod for which it has not failed; a reload does so at once"
+        )
+
+    @property
+    def failed_again(self) -> str:
+        """What people read when a trial has failed."""
+        return (
+            f'plugin "{self.plugin}" of profile "{self.profile}", quarantined since {rfc3339(self.since)}, was tried '
+            f"again with this pod and failed at {self.extension_point} ({self.last_failure}). Further trials that fail "
+            "get no Event"
         )
 
     @property
@@ -166,9 +181,10 @@ class Supervisor:
         overrun = _overrun(failure)
         caller = _caller(pod, overrun, self._numbers)
         # Time is lost to everybody, however many nodes have got an answer.
-        seconds = circuit.overran(caller) if overrun is not None and caller is not None else 0.0
-        if seconds and caller is not None:
-            self.on_held_back(plugin, caller.namespace, seconds, failure)
+        late = _late(overrun, caller)
+        seconds = circuit.overran(late) if late is not None else 0.0
+        if seconds and late is not None:
+            self.on_held_back(plugin, late.namespace, seconds, failure)
         if isinstance(failure, StatusError) or (isinstance(failure, PartialAnswerError) and failure.answers_some):
             self.answered(plugin, point, pod)
             return
@@ -198,9 +214,16 @@ class Supervisor:
     def asks_for(self, plugin: str, pod: PodInfo) -> None:
         """A pod comes that the quarantine stops: if it is one that has not failed, it is worth a trial."""
         circuit = self.circuits.get(plugin)
-        seconds = None if circuit is None or self._is_silent else circuit.asks_for(pod.namespace, pod.uid)
-        if seconds is not None:
-            self.on_asked(plugin, seconds)
+        if circuit is None or self._is_silent:
+            return
+        before = circuit.tried_again_at
+        seconds = circuit.asks_for(pod.namespace, pod.uid)
+        if seconds is None:
+            return
+        known = self.quarantines.get(plugin)
+        if known is not None and circuit.tried_again_at < before:
+            self.quarantines[plugin] = replace(known, tried_again_at=self._now() + seconds, asked_by=pod.key)
+        self.on_asked(plugin, seconds)
 
     def half_open_what_is_due(self) -> bool:
         """Let the plugins be called again whose back-off is over. Returns whether there were any."""
@@ -214,7 +237,14 @@ class Supervisor:
         now, known = self._now(), self.quarantines.get(plugin)
         at = now + circuit.seconds_to_trial()
         if known is not None:
-            opened = replace(known, state=State.OPEN, tried_again_at=at)
+            opened = replace(
+                known,
+                state=State.OPEN,
+                tried_again_at=at,
+                asked_by="",
+                failed_trials=known.failed_trials + 1,
+                last_failure=cause_of(failure),
+            )
         else:
             policy = self.limits[plugin].on_failure
             opened = Quarantine(
@@ -250,6 +280,14 @@ def _caller(pod: PodInfo | None, overrun: TimeBudgetError | None, numbers: Itera
         return None
     caller = overrun.caller
     return caller if caller is not None and caller.namespace != NOBODY else Caller(NOBODY, f"call {next(numbers)}")
+
+
+def _late(overrun: TimeBudgetError | None, caller: Caller | None) -> Caller | None:
+    """Who has used up the time; `None`: nobody has. The call knows better who it was about: perhaps two pods."""
+    if overrun is None:
+        return None
+    known = overrun.caller
+    return known if known is not None and known.namespace != NOBODY else caller
 
 
 def _overrun(failure: BaseException) -> TimeBudgetError | None:

@@ -152,6 +152,17 @@ class Comparer:
         """What is wrong with the subject; `None` if nothing is, or if it is gone on that side."""
         return self._judge(subject.side, subject.kind)(subject.name)
 
+    def unconfirmed(self, after_seconds: float) -> list[str]:
+        """The UIDs of pods whose binding was settled so long ago, and that the watch has not shown on their nodes."""
+        return self._sides.cache.unconfirmed(self._clock.time() - after_seconds)
+
+    def look_at_unconfirmed(self, uid: str, after_seconds: float) -> tuple[Drift, str] | None:
+        """Such a pod with its node; `None` if it is none any more."""
+        drift = self._cached_pod(uid, after_seconds)
+        if drift is None or drift.what is not DriftType.UNCONFIRMED:
+            return None
+        return drift, self._sides.cache.node_of(uid)
+
     def _judge(self, side: Side, kind: KindName) -> Callable[[str], Drift | None]:
         if kind == "nodes":
             return self._stored_node if side == "stored" else self._cached_node
@@ -220,7 +231,7 @@ class Comparer:
         queued = found[1].pod
         return None if queued.uid == uid else (DriftType.UNQUEUED, f"uid {queued.uid} in {found[0]}")
 
-    def _cached_pod(self, uid: str) -> Drift | None:
+    def _cached_pod(self, uid: str, unconfirmed_after: float = UNCONFIRMED_SECONDS) -> Drift | None:
         # From the inside out: is the pod in its node's row, is it stored, and if it is stored without a node, is it
         # still assumed and its binding recent?
         cache = self._sides.cache
@@ -240,7 +251,7 @@ class Comparer:
         if not cache.is_assumed(uid):
             return Drift("pods", DriftType.REDUNDANT, counted.key, uid, _place(stored), node_name)
         settled = cache.settled_since(uid)
-        if settled is None or self._clock.time() - settled <= UNCONFIRMED_SECONDS:
+        if settled is None or self._clock.time() - settled <= unconfirmed_after:
             return None
         return Drift("pods", DriftType.UNCONFIRMED, counted.key, uid, _place(stored), f"assumed on {node_name}")
 

@@ -6,8 +6,10 @@ it counted, logged with both sides and mended: handlers are synchronous, so a re
 still wrong after it was mended, that is an error that only a developer can correct.
 
 A binding that the watch does not confirm is no matter of the stores: the API server is asked, and a pod that it has not
-bound is queued anew. If it does not say, or says that the pod is bound and the watch does not show that at the next
-check either, the difference counts as not mended.
+bound is queued anew. The watch shows a binding within milliseconds, so after `CONFIRM_SECONDS` each such pod is read
+once: somebody who answers 201 for the API server and applies nothing is found early, and a watch that is late costs a
+few reads. What is left after `UNCONFIRMED_SECONDS` is a difference: if the API server does not say, or says that the
+pod is bound and the watch does not show that at the next check either, it counts as not mended.
 """
 
 import asyncio
@@ -18,8 +20,10 @@ from typing import Final
 
 from kscheduler.aio.clock import Clock, finishes_within
 from kscheduler.aio.slices import Slicer
+from kscheduler.client.outage_cause import Cause
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.logs.throttle import Throttle
 from kscheduler.scheduling.truth.truth import Comparer, Drift, Mender, Subject
 
 _log = get_logger(__name__)
@@ -29,6 +33,17 @@ SECOND_LOOK_SECONDS: Final = 5.0
 SLICE_SECONDS: Final = 0.002
 REST_SECONDS: Final = 0.02
 """The pause between two slices: during a check, nine tenths of the time are left for decisions."""
+CONFIRM_SECONDS: Final = 10.0
+"""The API server is asked once about a pod that the watch has not shown on its node so long after its Binding."""
+LOOK_SECONDS: Final = 5.0
+"""The pause between two looks for such pods."""
+MOST_READS: Final = 16
+"""In a look: of a watch that is late there may be thousands."""
+NOT_APPLIED_LINES_SECONDS: Final = 60.0
+_ADVICE: Final = (
+    "something answers for the API server without asking it: look at proxies and load balancers in between; the pod "
+    "has its Event, and no node: it is tried again"
+)
 MOST_LINES: Final = 20
 """The most differences of one check that are logged; all are counted."""
 
@@ -60,6 +75,9 @@ class TruthCheck:
         self._drift: Counter[tuple[str, str]] = Counter()
         self._bound_unseen: set[str] = set()
         """UIDs of pods that the API server has bound, as the last check has heard, and the watch has not shown."""
+        self._asked_about: set[str] = set()
+        """UIDs of pods that were read after `CONFIRM_SECONDS`, and that the watch has not shown since."""
+        self._not_applied_lines = Throttle(NOT_APPLIED_LINES_SECONDS)
 
     def statistics(self) -> TruthStatistics:
         """A snapshot."""
@@ -78,6 +96,43 @@ class TruthCheck:
                 await self._requested.wait()
             self._requested.clear()
             await self.check()
+
+    async def keep_confirming(self) -> None:
+        """Look for bindings that were answered and not applied, until cancelled."""
+        while True:
+            await self._clock.sleep(LOOK_SECONDS)
+            await self.confirm()
+
+    async def confirm(self) -> None:
+        """Ask the API server about bindings that the watch has not shown, about each once; see `CONFIRM_SECONDS`."""
+        uids = self._comparer.unconfirmed(CONFIRM_SECONDS)
+        self._asked_about.intersection_update(uids)
+        for uid in [uid for uid in uids if uid not in self._asked_about][:MOST_READS]:
+            found = self._comparer.look_at_unconfirmed(uid, CONFIRM_SECONDS)
+            if found is None:
+                continue
+            is_unbound = await self._mender.is_unbound(found[0])
+            if is_unbound is None:
+                return  # it would not answer for the others; the next look asks again
+            self._asked_about.add(uid)
+            current = self._comparer.look_at_unconfirmed(uid, CONFIRM_SECONDS)
+            if is_unbound and current is not None:  # else the watch has brought it meanwhile
+                self._not_applied(*current)
+
+    def _not_applied(self, drift: Drift, node_name: str) -> None:
+        self._drift[drift.kind, drift.what.value] += 1
+        self._mender.requeue(drift)
+        if self._not_applied_lines.admits(self._clock.monotonic()):
+            others = self._not_applied_lines.take_left_out()
+            _log.error(
+                "binding_not_applied",
+                pod=drift.name,
+                uid=drift.uid,
+                node=node_name,
+                cause=str(Cause.PROXY),
+                advice=_ADVICE,
+                **({"times_since": others} if others else {}),
+            )
 
     async def check(self) -> list[Drift]:
         """Run one check. Returns the differences that were found twice and have been mended."""

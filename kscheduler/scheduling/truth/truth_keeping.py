@@ -68,6 +68,7 @@ class TruthKeeping:
         """The background services, which run in parallel with the workers."""
         return (
             BackgroundService("cache-check", self.check.run),
+            BackgroundService("binding-confirmation", self.check.keep_confirming),
             BackgroundService("store-audit", self.audits.run),
             BackgroundService("dump", self.dump.run),
         )

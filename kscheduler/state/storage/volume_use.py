@@ -79,10 +79,10 @@ class VolumeUse:
             if name is not None:
                 users = self.claims if volume.persistent_volume_claim is not None else self.ephemeral
                 users.add(f"{namespace}/{name}", node_name, sign)
-            for disk, reads_only in disks_of(volume):
-                self.disks.add(disk, node_name, sign)
-                if not reads_only:
-                    self.writers.add(disk, node_name, sign)
+        for disk, reads_only in disks_of(pod):
+            self.disks.add(disk, node_name, sign)
+            if not reads_only:
+                self.writers.add(disk, node_name, sign)
 
 
 def names_claims_only(pod: Pod) -> bool:

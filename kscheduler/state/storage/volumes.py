@@ -329,8 +329,8 @@ class VolumeTable:
 
     def disk_rows(self, disk: Disk, *, read_only: bool) -> Rows:
         """Rows where a pod uses the disk; with `read_only`, where a pod *writes* to it (intp, ascending)."""
-        users = self._use.writers if read_only else self._use.disks
-        return self._nodes.rows_of(users.of(disk))
+        users = (self._use.writers if read_only else self._use.disks).of(disk)
+        return self._nodes.rows_of(users) if users else _NO_ROWS
 
     def migrated_rows(self, plugin: str) -> Rows:
         """Rows of nodes where the in-tree plugin's volumes are attached by its CSI driver (intp, ascending).

@@ -90,7 +90,7 @@ def fail_but_once(app: App) -> None:
 
 
 WORDS = {
-    "raise": "for node node it raised KeyError: 'node'",
+    "raise": "it raised KeyError: 'node', while looking at node node",
     "sleep": "it was ended at its time budget of 20ms",
 }
 

@@ -72,7 +72,9 @@ async def test_an_answer_of_the_wrong_type_is_told_to_the_pod_and_costs_the_othe
                 put(server, "pods", pod_tree("good"))
                 await until(server, lambda: node_of(server, "good") == "node" and bool(message_of(server, "bad")))
         message = message_of(server, "bad")
-        assert message.startswith('running "Mine" filter plugin: for node node it returned True: return the reason')
+        assert message.startswith(
+            'running "Mine" filter plugin: it returned True, while looking at node node: return the reason'
+        )
         assert [(one["plugin"], one["extension_point"]) for one in lines if one["event"] == "plugin_failed"] == [
             ("Mine", "Filter")
         ]
@@ -89,7 +91,7 @@ async def test_points_out_of_range_are_left_out_and_the_pod_is_placed() -> None:
                 put(server, "pods", pod_tree("good"))
                 await until(server, lambda: bool(node_of(server, "good")) and bool(node_of(server, "bad")))
         said = [str(line["err"]) for line in lines if line["event"] == "plugin_failed"]
-        assert any("it returns an invalid score 700 for node node-" in err for err in said)
+        assert any("it returns an invalid score 700, while looking at node node-" in err for err in said)
         assert all("it should be in the range of [0, 100]" in err for err in said)
 
 

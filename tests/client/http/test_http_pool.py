@@ -201,7 +201,7 @@ async def test_a_request_that_is_late_takes_its_connection_with_it() -> None:
 
     async with raw_server(play) as server, pool_of(server) as pool:
         with pytest.raises(TimeoutError):
-            await pool.send(POST, NOBODY, 0.05)
+            await pool.send(POST, NOBODY, 0.5)
         assert await server.ended.get() == 0
         assert (await pool.send(POST, NOBODY, SECONDS)).status == 200
 

@@ -35,6 +35,8 @@ RELISTS = Requests("list|watchlist", "pods|nodes")
 POD_WATCH = Requests("watch|watchlist", "pods")
 EVENTS = Requests("*", "events")
 STATUS = Requests("patch|update", "pods/status")
+VOLUMES = Requests("update|patch", "persistentvolumes")
+VOLUME_CLAIMS = Requests("update|patch", "persistentvolumeclaims")
 CLAIMS = Requests("update|patch", "resourceclaims|resourceclaims/status")
 EVICTIONS = Requests("delete|create", "pods|pods/eviction")
 LEASES = Requests("*", "leases")
@@ -247,7 +249,7 @@ BINDING_FAULTS = [
     Fault("bindings-slow-answers", BINDINGS, SlowAnswer(200), seconds=5),
     Fault("bindings-hang", BINDINGS, Hang(), seconds=5),
     Fault("bindings-applied-then-hang", BINDINGS, Applied(Hang()), seconds=5),
-    Fault("bindings-hang-for-ever", BINDINGS, Hang(for_ever=True), seconds=5, is_long=True, heals_within=75),
+    Fault("bindings-hang-for-ever", BINDINGS, Hang(for_ever=True), seconds=5, is_long=True),
     Fault("bindings-come-and-go", BINDINGS, Answer(503), seconds=6, on_off=(0.3, 0.3)),
     *family(
         "bindings-that-hang-are-told",
@@ -395,11 +397,34 @@ OTHER_WRITES: dict[str, Action] = {
     "cut-in-a-chunk": CutAnswer("chunk"),
     "hang": Hang(),
 }
+BEFORE_A_BINDING: dict[str, Action] = {
+    "another-kind": WRONG_BODIES["another-kind"],
+    "an-empty-body": WRONG_BODIES["an-empty-body"],
+    "404-then-as-before": Delay(1, Answer(404)),
+    "applied-then-409": Applied(Answer(409)),
+    "applied-then-html": Applied(page()),
+    "applied-then-hang": Applied(Hang()),
+}
+"""Besides the others, for what is written before a pod is bound and has to be there once."""
+
+
+def of_volumes(name: str, requests: Requests, usual: set[str]) -> list[Fault]:
+    """Of these only the usual ones are played by default."""
+    return [
+        fault
+        for what, action in (OTHER_WRITES | BEFORE_A_BINDING).items()
+        for fault in family(name, requests, {what: action}, traffic="volumes", is_rare=what not in usual)
+    ]
+
+
 WRITE_FAULTS = [
     *family("events", EVENTS, OTHER_WRITES, is_rare=True),
     *family("status", STATUS, OTHER_WRITES, is_rare=True),
     *family("evictions", EVICTIONS, OTHER_WRITES, traffic="preemption"),
     *family("claims", CLAIMS, OTHER_WRITES, traffic="claims", is_rare=True),
+    *family("claims", CLAIMS, BEFORE_A_BINDING, traffic="claims", is_rare=True),
+    *of_volumes("volumes", VOLUMES, {"409", "an-html-page", "applied-then-reset"}),
+    *of_volumes("volume-claims", VOLUME_CLAIMS, {"hang", "429-an-hour", "another-kind"}),
     *family("events-of-one-namespace", Requests("*", "events", HURT), {"hang": Hang()}, hurt_pods=100, seconds=5),
 ]
 LEASE_FAULTS = family(
@@ -424,7 +449,7 @@ SERVER_FAULTS = [
     Fault("server-unreachable", EVERYTHING, Unreachable(), seconds=5),
     Fault("server-silent", EVERYTHING, Unreachable(silently=True), seconds=5),
     Fault("server-silent-with-watches-open", WATCHES, StallStream(passes_later=False), seconds=20, is_long=True),
-    Fault("watches-stall-for-ever", WATCHES, StallStream(for_ever=True), seconds=20, is_long=True, heals_within=75),
+    Fault("watches-stall-for-ever", WATCHES, StallStream(for_ever=True), seconds=20, is_long=True),
     Fault("everything-503", EVERYTHING, Answer(503), open_watches="end", seconds=5),
     Fault("everything-401", EVERYTHING, Answer(401), open_watches="end", seconds=5),
     Fault("everything-an-html-page", EVERYTHING, page(), open_watches="end", seconds=5),
@@ -475,6 +500,7 @@ ON_THE_REAL_ONE = frozenset(
         "status-204",
         "claims-applied-then-reset",
         "claims-an-html-page",
+        "volumes-applied-then-reset",
         "evictions-an-html-page",
         "leases-an-html-page",
         "server-unreachable",

@@ -239,8 +239,9 @@ class Fault:
     """Pods of another namespace must be bound while it lasts."""
     loses_events: bool = False
     """Changes of the cluster are truly withheld, so that an alarm about drift is no false one."""
-    traffic: Literal["flow", "preemption", "claims"] = "flow"
-    """What is made meanwhile: pods that need nothing else, pods that need others' room, pods with a device each."""
+    traffic: Literal["flow", "preemption", "claims", "volumes"] = "flow"
+    """What is made meanwhile: pods that need nothing else, pods that need others' room, pods with a device each,
+    or with a volume each: a disk that is there, or one that is made for them."""
     elects: bool = False
     """With leader election; a process that ends, since it has lost its Lease, is started again."""
     speaks_http: bool = True

@@ -28,6 +28,8 @@ from tests.e2e.conftest import create_namespace
 from tests.e2e.faults.devices import Devices
 from tests.e2e.faults.fault import Fault
 from tests.e2e.faults.proxy import FaultProxy
+from tests.e2e.faults.volumes import Volumes
+from tests.e2e.provisioner import ZONE
 from tests.e2e.recorder import Recorder
 from tests.e2e.servers import Server
 
@@ -90,6 +92,7 @@ class Lane:
         self._watched: set[str] = set()
         self._stack = ExitStack()
         self._devices = Devices(self._api, self.name, self.hurt)
+        self._volumes = Volumes(self._api, self.name, self.hurt)
         self.proxy = FaultProxy(server.identity("kscheduler"))
 
     def __enter__(self) -> Self:
@@ -138,8 +141,8 @@ class Lane:
             for name in before[:LEAVING]:
                 self._api.delete(f"{pods_path(self.sound)}/{name}", grace_seconds=0)
             self._add_pods(self.sound, f"{number}-waits", 1, cpu="1m", selector={"round": str(number)})
-            many, claims = fault.hurt_pods > HURT, fault.traffic == "claims"
-            self._add_pods(self.hurt, f"{number}-hurt", fault.hurt_pods, "1m" if many else "1", claims=claims)
+            many = fault.hurt_pods > HURT
+            self._add_pods(self.hurt, f"{number}-hurt", fault.hurt_pods, "1m" if many else "1", needs=fault.traffic)
             sound = self._add_pods(self.sound, f"{number}-sound", SOUND)
             if fault.spares_others:
                 late = self._pending_after(SPARED_SECONDS, self.sound, sound)
@@ -189,6 +192,7 @@ class Lane:
         nodes = self._api.items("/api/v1/nodes", labelSelector=f"{LANE}={self.name}")
         yield from overcommitted(nodes, pods)
         yield from self._devices.given_twice()
+        yield from self._volumes.given_twice()
         for name, count in self.proxy.applied.items():
             if count > 1:
                 yield f"pod {name} was bound {count} times"
@@ -276,7 +280,7 @@ class Lane:
         return {
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": {"name": name, "labels": {LANE: self.name}},
+            "metadata": {"name": name, "labels": {LANE: self.name, ZONE: self.name}},
             "status": status,
         }
 
@@ -288,14 +292,17 @@ class Lane:
         cpu: str = "1",
         selector: dict[str, str] | None = None,
         *,
-        claims: bool = False,
+        needs: str = "",
         **spec: object,
     ) -> list[str]:
         names = [f"{prefix}-{number}" for number in range(count)]
-        for name in names:
-            if claims:
+        for number, name in enumerate(names):
+            if needs == "claims":
                 self._devices.add_claim(namespace, name)
                 spec["resourceClaims"] = [{"name": "device", "resourceClaimName": name}]
+            elif needs == "volumes":
+                self._volumes.add_claim(name, is_local=number % 2 == 0)
+                spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
             container = {"name": "main", "image": "registry.example/app:1", "resources": {"requests": {"cpu": cpu}}}
             whole = {
                 "schedulerName": self.name,
@@ -333,6 +340,7 @@ class Lane:
 
     def _clear(self) -> None:
         self._devices.clear()
+        self._volumes.clear()
         for namespace in (self.sound, self.hurt):
             for kind in ("pods", "events"):
                 self._api.delete(f"/api/v1/namespaces/{namespace}/{kind}", grace_seconds=0)
@@ -343,6 +351,7 @@ class Lane:
         for number in range(NODES):
             self._api.delete(f"/api/v1/nodes/{self.name}-{number}", missing_ok=True)
             self._devices.withdraw(f"{self.name}-{number}")
+        self._volumes.withdraw()
         for namespace in (self.sound, self.hurt):
             self._api.delete(f"/api/v1/namespaces/{namespace}", missing_ok=True)
 

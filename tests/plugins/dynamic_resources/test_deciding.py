@@ -11,6 +11,7 @@ from kscheduler.config.feature_gates import RESIZE_PREEMPTION
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.status import Code, Fault, StatusError
+from kscheduler.plugins.dynamic_resources.in_cycle import MOST_TERMS
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.points import FILTER
 from kscheduler.upstream.behaviours import BEHAVIOURS
@@ -306,3 +307,14 @@ def test_a_running_pod_that_waits_to_grow_has_its_devices() -> None:
     assert not plugin.post_filter(stage.cycle, PodInfo(pod), stage.cache.nodes, Diagnosis()).status.reasons
     without = stage.without(features={*stage.handle.features} - {RESIZE_PREEMPTION})
     assert without.pre_filter(stage.cycle, PodInfo(pod), stage.cache.nodes).status.is_success
+
+
+def test_an_allocation_of_more_nodes_than_can_be_compared_fails_its_pod_before_they_are() -> None:
+    devices = allocation("n0", "a")
+    devices["nodeSelector"]["nodeSelectorTerms"] *= MOST_TERMS + 1
+    stage = Stage(claim(allocated=devices, users=("uid-of-first",)), nodes=1)
+    nodes = stage.cache.nodes
+    status = stage.plugin.pre_filter(stage.cycle, PodInfo(user("c0", name="second")), nodes).status
+    told = "the node selector of its allocation has 1,001 terms, and 1,000 are evaluated at most"
+    assert (status.code, status.fault) == (Code.ERROR, Fault.CLAIM)
+    assert status.message == f"resource claim default/c0: {told}"

@@ -4,8 +4,12 @@ from itertools import count
 
 import pytest
 
+from kscheduler.api.devices import Device
+from kscheduler.framework.decision_time import DECISION_TIME, DecisionEndedError
 from kscheduler.framework.nodes.patience import RestOfSearch
 from kscheduler.framework.status import StatusError
+from kscheduler.plugins.dynamic_resources.long_evaluations import PatientSelector
+from tests.builders import Tree
 from tests.plugins.dynamic_resources.stage import (
     DRIVER,
     Stage,
@@ -90,11 +94,50 @@ def test_an_error_is_left_to_the_cycle() -> None:
         stage.judge(user("c0"))
 
 
-def test_shares_of_devices_are_searched_for_in_the_cycle() -> None:
+def test_shares_of_devices_are_found_for_the_pod_that_was_searched_for() -> None:
     shared = {"name": "a", "allowMultipleAllocations": True, "capacity": {"memory": {"value": "8Gi"}}}
-    stage = Stage(device_class(), claim("c0"), devices_of("n0", shared), nodes=1)
+    stage = Stage(device_class(), claim("c0"), claim("c1"), devices_of("n0", shared), nodes=1)
     steps_of(left(stage, "c0"))
-    assert left_by(stage, user("c0")) is None, "it would be searched for in vain, again and again"
+    assert left_by(stage, user("c0")) is None
+    assert left_by(stage, user("c1")) is not None, "its shares are others"
+
+
+ALL_DEVICES = {"deviceClassName": "gpu", "allocationMode": "All"}
+
+
+@pytest.mark.parametrize("wanted", [exactly(count=20), {"name": "r", "exactly": ALL_DEVICES}], ids=["some", "all"])
+def test_between_two_steps_one_selector_is_asked_about_one_device(
+    wanted: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    selectors = [{"cel": {"expression": f"device.driver != '{number}'"}} for number in range(5)]
+    stage = Stage(device_class("gpu", selectors=selectors), claim("c0", wanted), nodes=1)
+    stage.put(devices_of("n0", *(f"d{number}" for number in range(30))))
+    search, asked = left(stage, "c0"), list[int]()
+    evaluate = PatientSelector.matches
+
+    def counted(selector: PatientSelector, driver: str, device: Device) -> bool:
+        asked.append(1)
+        return evaluate(selector, driver, device)
+
+    monkeypatch.setattr(PatientSelector, "matches", counted)
+    most = 0
+    while not search.run(0):
+        most = max(most, len(asked))
+        asked.clear()
+    assert most == 1
+
+
+def test_a_cycle_without_patience_ends_with_its_decision() -> None:
+    """The timer of decisions cannot end a search where it stands, since the state is asked in it."""
+    stage = stage_of_many()
+    stage.put(claim("c0", exactly(count=2)))
+    DECISION_TIME.is_up = True
+    try:
+        with pytest.raises(DecisionEndedError):
+            stage.judge(user("c0"))
+    finally:
+        DECISION_TIME.is_up = False
+    assert set(stage.judge(user("c0")).values()) != {""}, "nothing is left half done"
 
 
 def test_extended_resources_too() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from kscheduler.api.codec import convert
 from kscheduler.api.storage import CSIDriver, CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from kscheduler.framework.cluster.volumes import MOST_DISKS, disks_of
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ActionType, ClusterEvent, QueueingHint, Resource
 from kscheduler.framework.handle import Handle
@@ -96,6 +97,20 @@ def test_a_disk_is_shared_by_readers_only_and_ebs_by_nobody(kind: str, mine: boo
     shared = mine and theirs and kind != "ebs"
     judged = PodInfo(with_disk("new", kind, read_only=mine))
     assert passing("VolumeRestrictions", cache, judged) == ({"used", "free"} if shared else {"free"})
+
+
+def test_of_a_hundred_thousand_disks_of_a_pod_the_first_thousand_are_kept() -> None:
+    """Each is a disk of its own, and takes 600 bytes as long as the pod runs."""
+    monitors = [f"m{number}" for number in range(100_000)]
+    cache = cluster(node("used"))
+    rbd = {"rbd": {"monitors": monitors, "pool": "p", "image": "i"}}
+    giant = pod("giant", nodeName="used", volumes=[{"name": "v", **rbd}])
+    cache.add_pod(giant)
+    assert sum(1 for _ in disks_of(giant)) == MOST_DISKS
+    assert [len(cache.volumes.disk_rows(("rbd", name, "p", "i"), read_only=False)) for name in ("m0", "m99999")] == [
+        1,
+        0,
+    ]
 
 
 @pytest.mark.parametrize("name", ["VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"])

@@ -74,9 +74,10 @@ async def test_those_behind_it_find_what_it_has_found_and_keep_their_order() -> 
     assert searches.left == 0, "it was searched once"
 
 
-async def test_where_findings_do_not_last_the_last_cycle_searches_to_its_end() -> None:
+async def test_where_findings_do_not_last_the_last_cycle_has_the_time_to_search_for_all() -> None:
     class Forgetful(Searches):
         def run(self, seconds: float) -> bool:
+            self.left = len(self.filtered) < long_searches.MOST_CYCLES
             return True
 
     searches, binder = Forgetful(1), open_binder()
@@ -86,6 +87,26 @@ async def test_where_findings_do_not_last_the_last_cycle_searches_to_its_end() -
         await turns()
     assert binder.bound == ["p"]
     assert len(searches.filtered) == 1 + long_searches.MOST_CYCLES
+
+
+async def test_where_the_last_cycle_takes_too_long_the_pod_alone_fails() -> None:
+    class Endless(Searches):
+        def run(self, seconds: float) -> bool:
+            return True
+
+        def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
+            if pod.pod.spec.resource_claims:
+                assert cycle.find(Patience) is not None, "it would hold the loop for as long as it takes"
+            return super().filter(cycle, pod, nodes, rows)
+
+    searches, binder = Endless(1), open_binder()
+    harness = SchedulerHarness(profile(searches, binder), cluster("node"))
+    harness.add(with_claim("endless"), make_pod("other"))
+    async with working(harness):
+        await turns()
+    assert binder.bound == ["other"]
+    assert harness.reported.reports[0][1].message == long_searches.SEARCHED_TOO_LONG
+    assert len(searches.filtered) == 2 + long_searches.MOST_CYCLES
 
 
 async def test_a_pod_that_goes_meanwhile_is_let_go() -> None:

@@ -6,12 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from kscheduler.framework import plugin_contract
+from kscheduler.framework.nodes.moved_pods import MovedPods
 from kscheduler.framework.plugin import PermitResult, Plugin, PostFilterResult, PreFilterResult, Source
+from kscheduler.framework.plugin_answers import FILE_MODULES
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import SKIP, SUCCESS, unschedulable
 
 VICTIM = "victim"
+ABOUT_NO_POD = frozenset({"status", "may_let_in", "changed_gating_objects"})
+"""Methods that are asked about codes or about everybody: only the victim is rejected, so they are about it."""
 
 
 async def _work() -> None:
@@ -61,10 +66,10 @@ class Hostile(Plugin):
 
     def answer(self, method: str, arguments: tuple[Any, ...], sound: Any) -> Any:
         pods = [one.pod if isinstance(one, QueuedPodInfo) else one for one in arguments]
+        pods += [pod for one in arguments if isinstance(one, MovedPods) for pod in one.kinds]
         self.calls += method == self._method
         is_victim = self.to_all or any(isinstance(one, PodInfo) and one.name == VICTIM for one in pods)
-        # `status` is asked about codes alone; only the victim is rejected
-        if method == self._method and not self.is_sound and (is_victim or method == "status"):
+        if method == self._method and not self.is_sound and (is_victim or method in ABOUT_NO_POD):
             return self._way()
         return sound(*arguments) if callable(sound) else sound
 
@@ -75,6 +80,10 @@ def _victim_only(_cycle: Any, pod: PodInfo, _nodes: Any, rows: Any) -> Any:
 
 def _not_the_victim(_cycle: Any, pod: PodInfo, _node_name: str) -> PermitResult:
     return PermitResult(unschedulable("not now") if pod.name == VICTIM else SUCCESS)
+
+
+def _gates_the_victim(pod: PodInfo) -> Any:
+    return unschedulable("not yet") if pod.name == VICTIM else SUCCESS
 
 
 SOUND: Mapping[str, Any] = {
@@ -95,6 +104,12 @@ SOUND: Mapping[str, Any] = {
     "bind": SKIP,
     "post_bind": None,
     "sign": "alike",
+    "add_pod": None,
+    "remove_pod": None,
+    "move_pods": None,
+    "may_let_in": (),
+    "gating_objects": ("an object",),
+    "changed_gating_objects": (),
 }
 _NEEDS: Mapping[str, tuple[str, ...]] = {
     "reserve": ("unreserve",),
@@ -104,24 +119,21 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
     "normalize": ("score",),
     "status": ("filter",),
     "sign": ("filter",),
+    "add_pod": ("remove_pod", "pre_filter"),
+    "remove_pod": ("add_pod", "pre_filter"),
+    "move_pods": ("add_pod", "remove_pod", "pre_filter"),
+    "may_let_in": ("pre_enqueue",),
+    "gating_objects": ("pre_enqueue", "changed_gating_objects"),
+    "changed_gating_objects": ("pre_enqueue", "gating_objects"),
 }
 _OTHERWISE: Mapping[str, Mapping[str, Any]] = {
     "status": {"filter": _victim_only},
     "unreserve": {"permit": _not_the_victim},
+    "may_let_in": {"pre_enqueue": _gates_the_victim},
+    "gating_objects": {"pre_enqueue": _gates_the_victim},
+    "changed_gating_objects": {"pre_enqueue": _gates_the_victim},
 }
 """Sound answers that a method needs so that it is asked at all."""
-PARAMETERS: Mapping[str, str] = {
-    "pre_enqueue": "pod",
-    "sort_key": "queued",
-    "pre_filter": "cycle, pod, nodes",
-    "filter": "cycle, pod, nodes, rows",
-    "status": "cycle, code",
-    "post_filter": "cycle, pod, nodes, diagnosis",
-    "pre_score": "cycle, pod, nodes, rows",
-    "score": "cycle, pod, nodes, rows",
-    "normalize": "cycle, pod, rows, scores",
-    "sign": "pod",
-}
 
 
 def hostile(method: str, way: str, *, to_all: bool = False) -> Hostile:
@@ -142,9 +154,10 @@ def hostile(method: str, way: str, *, to_all: bool = False) -> Hostile:
 
 def _method(name: str, sound: Any) -> Any:
     """A method as a user would write it: with the arguments of the contract."""
-    arguments = PARAMETERS.get(name, "cycle, pod, node_name")
+    arguments = plugin_contract._PARAMETERS.get(name, "cycle, pod, rows, scores")
     kind = "async def" if name in {"bind", "pre_bind"} else "def"
-    code = f"{kind} {name}(self, {arguments}):\n    return self.answer({name!r}, ({arguments},), sound)\n"
-    scope: dict[str, Any] = {"sound": sound}
-    exec(code, scope)
+    passed = f"({arguments},)" if arguments else "()"
+    code = f"{kind} {name}(self, {arguments}):\n    return self.answer({name!r}, {passed}, sound)\n"
+    scope: dict[str, Any] = {"sound": sound, "__name__": f"{FILE_MODULES}mine"}
+    exec(compile(code, "mine.py", "exec"), scope)
     return scope[name]

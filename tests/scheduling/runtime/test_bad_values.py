@@ -2,6 +2,7 @@
 
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from kscheduler.framework.per_node import PerNodeFactory, plugin
 from kscheduler.framework.plugin import Plugin, Source
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import StatusError
+from kscheduler.loading.plugin_file import run_file
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.testing import Cluster
@@ -427,3 +429,59 @@ def test_explain_says_which_plugin_gave_no_points_and_why() -> None:
     assert cluster.node_for(make_pod("web")) == CHEAP
     expected = f"plugin PreferCheap gives no points to 1 of 4 nodes ({BAD}): for node {BAD} it raised ValueError: "
     assert expected in " ".join(cluster.explain(make_pod("web")).split())
+
+
+PLUGIN_FILE = """
+from kscheduler.framework.per_node import plugin
+from kscheduler.framework.plugin import Plugin, PreFilterResult
+
+
+@plugin("Hostile")
+def {kind}(pod, node):
+    return {answer}
+"""
+CLASS_FILE = """
+from kscheduler.framework.plugin import Plugin
+
+
+class Hostile(Plugin):
+    name = "Hostile"
+
+    def {kind}(self, cycle, pod, nodes, *rows):
+        return {answer}
+"""
+BY_LABEL = {
+    "filter": (PLUGIN_FILE, "filter", 'int(pod.labels["rank"])', 8),
+    "filter of the wrong type": (PLUGIN_FILE, "filter", 'pod.labels["rank"] == "abc"', 6),
+    "score": (PLUGIN_FILE, "score", 'int(pod.labels["rank"])', 8),
+    "score of the wrong type": (PLUGIN_FILE, "score", 'pod.labels["rank"]', 6),
+    "score out of range": (PLUGIN_FILE, "score", 'ord(pod.labels["rank"][0]) + 9', 6),
+    "class filter": (CLASS_FILE, "filter", 'int(pod.labels["rank"])', 9),
+    "class score": (CLASS_FILE, "score", 'int(pod.labels["rank"])', 9),
+    "class pre_filter": (CLASS_FILE, "pre_filter", 'int(pod.labels["rank"])', 9),
+    "class pre_score": (CLASS_FILE, "pre_score", 'int(pod.labels["rank"])', 9),
+}
+
+
+@pytest.mark.parametrize("kind", BY_LABEL)
+async def test_what_a_pods_own_label_does_is_blamed_on_no_node_and_told_with_the_plugins_line(
+    kind: str, tmp_path: Path
+) -> None:
+    """It was said that a plugin had failed `for node node-0`, and of a filter the log named no line."""
+    text, method, answer, line_number = BY_LABEL[kind]
+    file = tmp_path / "rank.py"
+    file.write_text(text.format(kind=method, answer=answer))
+    cluster = cluster_of(run_file(str(file), file.read_bytes()).plugins["Hostile"]({}, None))  # type: ignore[arg-type]
+    with structlog.testing.capture_logs() as lines:
+        cluster.add(make_pod("bad", labels={"rank": "abc"}))
+        async with cluster.running():
+            await cluster.settle()
+    (line,) = [line for line in lines if line["event"] == "plugin_failed"]
+    assert line["pod"] == "default/bad"
+    told = [line["err"], *(condition.message for condition in cluster.conditions_of("bad"))]
+    assert len(told) == (2 if "filter" in kind else 1)
+    for said in told:
+        assert said.endswith(f"(rank.py:{line_number})")
+        assert said.count("rank.py") == 1
+        assert "for node" not in said
+        assert "node-" not in said or f", while looking at node {BAD}" in said

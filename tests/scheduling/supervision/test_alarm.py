@@ -326,7 +326,9 @@ def test_a_function_that_is_ended_says_how_many_nodes_it_had_answered_for() -> N
         cache.add_node(make_node(f"n{number}"))
     mine: Any = score(None, None)  # type: ignore[arg-type]  # it needs no handle
     call = BudgetedCall("Mine", "Score", mine.score, BUDGET, Noted())
-    with pytest.raises(WrongAnswerError, match=r"for node n7 it raised .* budget of 20ms; it had answered for 7 of 20"):
+    with pytest.raises(
+        WrongAnswerError, match=r"it raised .* budget of 20ms, while looking at node n7; it had answered for 7 of 20"
+    ):
         call(CycleState(), pod_info("p"), cache.nodes, cache.nodes.rows())
 
 

@@ -293,3 +293,44 @@ async def test_a_trial_moves_one_pod_of_each_namespace_and_the_others_stay_parke
 def _attempts(cluster: PluginCluster) -> int:
     found = [cluster.queue.find(key) for key in cluster.store]
     return sum(each[1].attempts for each in found if each is not None)
+
+
+async def test_a_quarantine_is_told_once_and_says_when_it_is_tried() -> None:
+    """Each failed trial was another `plugin_quarantined` and Event; new pods made the time that was told untrue."""
+    plugin = hostile("filter", "raises", to_all=True)
+    cluster = PluginCluster(plugin, settings={"onFailure": "Fail"})
+    with structlog.testing.capture_logs() as lines:
+        cluster.add(*(victim(f"n{number}") for number in range(4)))
+        async with cluster.running():
+            for number in range(30):  # a pod of a new namespace brings the next trial forward
+                cluster.add(victim(f"late{number}"))
+                cluster.workers.wake()
+                await cluster.settle()
+                (found,) = cluster.assembly.quarantines()
+                if found.state is State.OPEN:
+                    assert found.asked_by.endswith(f"/{VICTIM}")
+                    assert found.tried_again_at == pytest.approx(cluster.clock.time() + _seconds_to_trial(cluster))
+                await cluster.advance(5.0)
+            assert found.failed_trials >= 10
+            plugin.is_sound = True
+            for _ in range(12):
+                await cluster.advance(31.0)
+            assert quarantined(cluster) == []
+    told = [note.split(":")[0] for note in cluster.recorded.notes if " Plugin" in note.split(":")[0]]
+    assert told == ["Warning PluginQuarantined", "Warning PluginTriedAgain", "Normal PluginAnswersAgain"]
+    (opened,) = [line for line in lines if line["event"] == "plugin_quarantined"]
+    assert opened["tried_again_by"] >= "1970"
+    tried = [line for line in lines if line["event"] == "plugin_tried_again"]
+    failed = [line for line in lines if line["event"] == "plugin_trial_failed"]
+    assert 1 <= len(failed) <= len(tried) <= 12, "a line a minute"
+    assert all(line["pod"].endswith(f"/{VICTIM}") for line in tried if "a pod came" in line["because"])
+    assert tried[0]["pod"]
+    assert all(line["pod"].endswith(f"/{VICTIM}") and "boom" in line["err"] for line in failed)
+    (closed,) = [line for line in lines if line["event"] == "plugin_answers_again"]
+    assert closed["failed_trials"] >= found.failed_trials > len(failed)
+
+
+def _seconds_to_trial(cluster: PluginCluster) -> float:
+    supervisor = cluster.profiles["kscheduler"].supervisor
+    assert supervisor is not None
+    return supervisor.circuits["Hostile"].seconds_to_trial()

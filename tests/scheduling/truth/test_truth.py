@@ -27,7 +27,10 @@ from kscheduler.scheduling.failures.failures import Failure
 from kscheduler.scheduling.truth.truth import UNCONFIRMED_SECONDS, Comparer, Drift, DriftType, Mender, Sides
 from kscheduler.scheduling.truth.truth_check import (
     CHECK_SECONDS,
+    CONFIRM_SECONDS,
+    LOOK_SECONDS,
     MOST_LINES,
+    MOST_READS,
     SLICE_SECONDS,
     TruthCheck,
     TruthStatistics,
@@ -543,6 +546,62 @@ async def test_a_pod_that_the_api_server_has_not_bound_gives_its_room_back_and_i
     assert world.harness.where("default/pending") == "active"
     assert world.check.statistics().unmended == 0
     assert world.drifts() == []
+
+
+def settled_ago(world: World, seconds: float, name: str = "pending") -> str:
+    """A pod whose Binding was answered so long ago, and that the watch has not shown; its UID."""
+    world.see(make_pod(name))
+    queued = world.queue.pop_nowait(world.clock.time())
+    while queued is not None and queued.pod.name != name:
+        world.queue.done(queued.pod.uid)
+        queued = world.queue.pop_nowait(world.clock.time())
+    assert queued is not None
+    world.cache.assume_pod(queued.pod, "b")
+    world.queue.done(queued.pod.uid)
+    world.cache.finish_binding(queued.pod.uid, world.clock.time() - seconds)
+    return queued.pod.uid
+
+
+async def test_a_binding_that_was_answered_and_not_applied_is_told_within_fifteen_seconds(world: World) -> None:
+    """A proxy answers 201 and applies nothing: it took 107 s, and was called a drift of our cache."""
+    uid = settled_ago(world, CONFIRM_SECONDS - LOOK_SECONDS, "fake")
+    running = asyncio.ensure_future(world.check.keep_confirming())
+    with structlog.testing.capture_logs() as lines:
+        async with asyncio.timeout(5):
+            await world.clock.next_sleep()
+        await world.clock.advance(LOOK_SECONDS)
+        assert world.cache.is_assumed(uid), "the watch may be late"
+        world.served = [make_pod("fake")]
+        await world.clock.advance(LOOK_SECONDS)
+    running.cancel()
+    (line,) = lines
+    assert (line["event"], line["log_level"], line["cause"]) == ("binding_not_applied", "error", "proxy")
+    assert (line["pod"], line["node"]) == ("default/fake", "b")
+    assert world.harness.where("default/fake") == "active"
+    assert world.check.statistics().drift == {("pods", "unconfirmed"): 1}
+
+
+async def test_a_watch_that_is_late_costs_one_read_a_pod_and_a_few_at_a_time(world: World) -> None:
+    number = 2 * MOST_READS + 1
+    for each in range(number):
+        settled_ago(world, CONFIRM_SECONDS + 1, f"late-{each}")
+    world.served = [make_pod(f"late-{each}", node="b") for each in range(number)]
+    left = []
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(5):
+            await world.check.confirm()
+            left.append(len(world.served))
+    assert left == [number - MOST_READS, 1, 0, 0, 0]
+    assert lines == []
+
+
+async def test_who_cannot_be_asked_is_asked_again_and_nothing_is_given_back_meanwhile(world: World) -> None:
+    uid = settled_ago(world, CONFIRM_SECONDS + 1, "fake")
+    world.served = [StalledError("no answer"), make_pod("fake")]
+    await world.check.confirm()
+    assert world.cache.is_assumed(uid)
+    await world.check.confirm()
+    assert not world.cache.is_assumed(uid)
 
 
 async def test_an_unconfirmed_binding_of_which_nobody_can_tell_counts_as_not_mended(world: World) -> None:
