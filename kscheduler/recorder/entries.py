@@ -19,6 +19,8 @@
     [CLAIM, time, object]  [REPAIRED, time, what]                    an API answer; cache or queue were corrected
     [RESERVED, time, number, claims, bindings, provisions]           what a pod with LATER has taken besides its node
     [STAYS_PENDING, time, uid]                                       ABANDONED follows; a claim is still being written
+    [COSTLY, time, seconds]                                          the decision before it used up so much of the time
+                                                                     that pods have that cost much
     [NOT_PENDING, time, uid, all]                                    what was chosen for a claim is no longer pending
     [LOST, entries]                                                  so many entries could not be kept: a gap
     [DIGEST, decisions, digest]                                      over all outcomes so far; ends each batch
@@ -72,6 +74,7 @@ class Op(IntEnum):
     NOT_PENDING = 22
     STAYS_PENDING = 23
     RESERVED = 24
+    COSTLY = 25
 
 
 class Verb(IntEnum):

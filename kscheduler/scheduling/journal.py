@@ -90,6 +90,9 @@ class Journal:
     def decided_later(self, attempt: Decided, *, has_node: bool) -> None:
         """A pod that left its worker before the decision (extenders, a long search) is decided about."""
 
+    def costly_tried(self, seconds: float) -> None:
+        """Within a step: a decision about a pod that costs much took so long, and the next such one waits for it."""
+
     def failed(self, queued: QueuedPodInfo, failure: AttemptFailure) -> None:
         """Within a step: the pod has no node, and this is why."""
 

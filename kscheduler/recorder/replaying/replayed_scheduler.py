@@ -8,7 +8,7 @@ the history that really was.
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from kscheduler.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, RESOURCE_CLAIMS, Kind
 from kscheduler.api.meta import KubeObject
@@ -121,6 +121,7 @@ class ReplayedScheduler:
             Op.EVICTION: self._eviction,
             Op.ADOPTED: self._adopted,
             Op.TOUCHED: lambda names, plugin: self.assembly.nodes_changed(names, plugin=plugin),
+            Op.COSTLY: self.assembly.queue.costly_tried,
             Op.CLAIM: self._claim,
             Op.RESERVED: self._reserved,
             Op.STAYS_PENDING: self._claims.stays_pending,
@@ -198,6 +199,9 @@ class ReplayedScheduler:
         profile = queued.pod.pod.spec.scheduler_name
         if how in (How.AWAITED, How.IN_LINE):
             return self._wait(number, queued, how, Replayed(recorded, profile, _why_awaited(how)))
+        if _was_ended(outputs):
+            self._follow(queued, 0, "", outputs)
+            return Replayed(recorded, profile, _ENDED)
         attempt = decide(self.assembly.scheduler, queued)
         own_outputs = self._journal.take()
         found_node = "" if attempt is None else attempt.node_name
@@ -253,7 +257,11 @@ class ReplayedScheduler:
         if group is not None and answers is None:  # an exception ended it
             self._give_up_asking(group, outputs)
             return Replayed((Op.GROUP, name, placed, outputs), followed="an exception ended what was awaited")
-        attempts = decide_group(self.assembly.scheduler, group or self._popped_group(name), answers)
+        group = group or self._popped_group(name)
+        if _was_ended(outputs):
+            self._follow_group(group, placed, outputs)
+            return Replayed((Op.GROUP, name, placed, outputs), followed=_ENDED)
+        attempts = decide_group(self.assembly.scheduler, group, answers)
         numbers = {key: number for number, key, _ in placed}
         found = [(numbers.get(each.queued.key, 0), each.queued.key, each.node_name) for each in attempts]
         for attempt in attempts:
@@ -278,6 +286,14 @@ class ReplayedScheduler:
             if self.assembly.queue.is_in_flight(queued.pod.uid):
                 self._follow(queued, 0, "", outputs)
         self.assembly.queue.group_attempted(group, GroupOutcome.ERROR, self.clock.time())
+
+    def _follow_group(self, group: QueuedPodGroup, placed: Sequence[Any], outputs: Sequence[Any]) -> None:
+        nodes = {key: (number, node) for number, key, node in placed}
+        for queued in group.members.values():
+            if self.assembly.queue.is_in_flight(queued.pod.uid):
+                self._follow(queued, *nodes.get(queued.key, (0, "")), outputs)
+        outcome = GroupOutcome.SUCCESS if placed else GroupOutcome.ERROR
+        self.assembly.queue.group_attempted(group, outcome, self.clock.time())
 
     # --- following what was recorded ----------------------------------------------------------------------------------
 
@@ -402,10 +418,18 @@ class ReplayedScheduler:
         raise UnrecordedError
 
 
+_ENDED: Final = "it was ended at its budget of processor time"
+
+
 def _failure(output: Sequence[Any]) -> Failure:
     _, _, message, node, plugins, pending, fault, is_error = output
     reason = SCHEDULER_ERROR if is_error else UNSCHEDULABLE
     return Failure(message, reason, frozenset(plugins), frozenset(pending), node, Fault(fault))
+
+
+def _was_ended(outputs: Sequence[Any]) -> bool:
+    """Whether the decision was ended at its budget of processor time, of which a replay knows nothing."""
+    return any(output[0] == Output.FAILED and _failure(output).fault is Fault.OVER_BUDGET for output in outputs)
 
 
 def _why_awaited(how: int) -> str:

@@ -132,6 +132,7 @@ class PuttingBack:
             tuple((uid, key) for uid, key in state["in flight keys"]),
             has_failed_gates=state["failed gates"],
             has_groups=False,
+            costly_turns=tuple(state["costly turns"]) if state.get("costly turns") else None,
         )
 
     def _event(self, packed: Sequence[Any]) -> SeenEvent:

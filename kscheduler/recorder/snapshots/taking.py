@@ -95,6 +95,7 @@ class SchedulerSnapshot:
             "resting": queue.resting,
             "in flight keys": queue.keys,
             "failed gates": queue.has_failed_gates,
+            "costly turns": queue.costly_turns,
             "held": [(pod(each), node, dict(timeouts), since) for each, node, timeouts, since in self.held],
             "attempts": [
                 (number, pod(queued.pod), _plain(facts), node) for number, queued, facts, node in self.attempts
