@@ -29,6 +29,7 @@ from kscheduler.recorder.entries import Digest, Entry, How, Item, Op, Output, Ve
 from kscheduler.recorder.extender_answers import pack_answers
 from kscheduler.recorder.packing import ObjectPacker
 from kscheduler.recorder.redaction.redacting import NO_REDACTION, Redaction
+from kscheduler.recorder.reservations import reserved_by
 from kscheduler.recorder.segment_thread import Batch, NewSegment, SegmentThread, ThreadStatistics
 from kscheduler.recorder.step_clock import StepClock
 from kscheduler.scheduling.extenders.answers import ExtenderAnswers
@@ -308,6 +309,11 @@ class FlightRecorder(Journal):
         number = self._number_of(uid) if has_node else self._end(uid)
         outputs, node = self._take_outputs(), attempt.node_name if has_node else ""
         self._keep_outcome((Op.LATER, number, attempt.queued.key, has_node, node, outputs))
+        if has_node and not (reserved := reserved_by(attempt)).is_empty:
+            whole = self.objects.whole
+            claims = [(claim_uid, whole(claim)) for claim_uid, claim in reserved.claims]
+            bindings = [(whole(volume), whole(claim)) for volume, claim in reserved.bindings]
+            self.keep((Op.RESERVED, number, claims, bindings, list(map(whole, reserved.provisions))))
 
     def failed(self, queued: QueuedPodInfo, failure: AttemptFailure) -> None:
         """Note it for the step under way."""
@@ -387,6 +393,15 @@ class FlightRecorder(Journal):
         """A step of its own."""
         self.clock.step()
         self.keep((Op.CLAIM, self.objects.whole(claim)))
+
+    def stays_pending(self, claim_uid: str) -> None:
+        """Keep it before the step that it is in."""
+        self.keep((Op.STAYS_PENDING, claim_uid))
+
+    def no_longer_pending(self, claim_uid: str, *, force: bool) -> None:
+        """A step of its own."""
+        self.clock.step()
+        self.keep((Op.NOT_PENDING, claim_uid, force))
 
     def repaired(self, what: str) -> None:
         """Keep it; a segment with a snapshot begins soon."""

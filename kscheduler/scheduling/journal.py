@@ -138,6 +138,12 @@ class Journal:
     def assumed_claim(self, claim: Any) -> None:
         """The API server has accepted a claim as written: decisions see it so from now on."""
 
+    def stays_pending(self, claim_uid: str) -> None:
+        """Within a step: the pod is given up while the claim is being written, and what was chosen stays taken."""
+
+    def no_longer_pending(self, claim_uid: str, *, force: bool) -> None:
+        """A write has ended: what was chosen for the claim is given up by one pod, or by all of them (`force`)."""
+
     def repaired(self, what: str) -> None:
         """Cache or queue were corrected by hand: what follows is not decided from what was recorded."""
 

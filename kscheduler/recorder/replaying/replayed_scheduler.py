@@ -10,14 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kscheduler.api.kinds import PODS, RESOURCE_CLAIMS, Kind
+from kscheduler.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, RESOURCE_CLAIMS, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.assembly.profiles_over import that_only_decide
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.cluster.preemption import Preemption, outbid_by
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.plugin_listener import NOBODY, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import Code, Fault, Status
 from kscheduler.informers.store import Store
 from kscheduler.loading import Configured
@@ -28,6 +31,7 @@ from kscheduler.recorder.packing import ObjectUnpacker
 from kscheduler.recorder.replaying.described import Described, configured_as, read_description
 from kscheduler.recorder.replaying.ports_of_replay import OutputJournal, RecordedLister, recorded_ports
 from kscheduler.recorder.replaying.service_steps import decide, decide_group, tell
+from kscheduler.recorder.reservations import RecordedClaimWriter, Reserved, hold, take
 from kscheduler.recorder.snapshots.putting_back import PuttingBack
 from kscheduler.recorder.step_clock import ReplayedClock
 from kscheduler.scheduling.attempt.surroundings import Attempt
@@ -35,7 +39,9 @@ from kscheduler.scheduling.eviction.evictions import RunningPreemption
 from kscheduler.scheduling.extenders.answers import ExtenderAnswers
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.journal import EvictionStep
+from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.state.cache import Cache
 from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
 
 Configure = Callable[[Described], Configured]
@@ -81,15 +87,17 @@ class ReplayedScheduler:
         """The pod groups about which extenders were asked, by name."""
         self._answers: dict[str, dict[str, ExtenderAnswers]] = {}
         """What they have said, likewise, and by member."""
-        configured = configure(description)
+        configured, cache = configure(description), Cache()
         self.origins = configured.origins
+        self._claims = RecordedClaimWriter(cache.devices.claims)
         self.assembly = Assembly(
             configured.config,
             configured.registry,
             self._ports(),
             self.clock,
+            cache=cache,
             has_classes=description.has_classes,
-            build=that_only_decide,
+            build=self._build,
         )
         self.assembly.plugin_reports.let_be_slow()
         self.assembly.evictions.carry_out = self._note_preemption
@@ -114,8 +122,16 @@ class ReplayedScheduler:
             Op.ADOPTED: self._adopted,
             Op.TOUCHED: lambda names, plugin: self.assembly.nodes_changed(names, plugin=plugin),
             Op.CLAIM: self._claim,
+            Op.RESERVED: self._reserved,
+            Op.STAYS_PENDING: self._claims.stays_pending,
+            Op.NOT_PENDING: lambda uid, force: self._claims.no_longer_pending(uid, force=force),
             Op.REPAIRED: self._repaired,
         }
+
+    def _build(
+        self, config: LoadedConfig, known: Registry, handle: Handle, listener: PluginListener = NOBODY
+    ) -> Profiles:
+        return that_only_decide(config, known, replace(handle, claim_writer=self._claims), listener)
 
     def _ports(self) -> Ports:
         ports = recorded_ports(self.stores, self._journal)
@@ -368,6 +384,18 @@ class ReplayedScheduler:
         claim: Any = self._objects.whole(RESOURCE_CLAIMS, packed)
         with contextlib.suppress(ValueError):  # the watch was faster
             self.assembly.cache.devices.claims.assume(claim)
+
+    def _reserved(self, number: int, claims: Sequence[Any], bindings: Sequence[Any], provisions: Sequence[Any]) -> None:
+        attempt = self.attempts.get(number)
+        whole: Any = self._objects.whole
+        found = Reserved(
+            tuple((uid, whole(RESOURCE_CLAIMS, claim)) for uid, claim in claims),
+            tuple((whole(PERSISTENT_VOLUMES, of), whole(PERSISTENT_VOLUME_CLAIMS, claim)) for of, claim in bindings),
+            tuple(whole(PERSISTENT_VOLUME_CLAIMS, claim) for claim in provisions),
+        )
+        if attempt is not None:
+            take(self.assembly.cache, found)
+            hold(attempt, found)
 
     def _repaired(self, what: str) -> None:
         self.notes.append(f"cache or queue were corrected: {what}")

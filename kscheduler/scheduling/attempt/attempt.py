@@ -511,6 +511,6 @@ class Scheduler:
         context = self._context
         result = AttemptResult.ERROR if failure.is_error else AttemptResult.UNSCHEDULABLE
         context.observations.attempt(result, profile.name, self._now() - started)
-        if failure.fault is Fault.CLAIM:
-            context.observations.claim_not_evaluated()
+        if result is AttemptResult.ERROR:
+            context.observations.attempt_failed(failure.fault)
         context.failures.handle(queued, failure, context.clock.time())
