@@ -20,7 +20,7 @@ from typing import Final
 
 from kscheduler.client.access.credential_files import check_regular
 from kscheduler.config.changes import EXCHANGEABLE
-from kscheduler.config.errors import ConfigError, Problem
+from kscheduler.config.errors import ConfigError, Problem, in_order_of_lines
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.config.reading.lines import with_lines
@@ -147,7 +147,7 @@ class FileRead:
 
     def refused_for(self, problems: tuple[Problem, ...]) -> "FileRead":
         """The same file, with what a check of its meaning has found."""
-        return replace(self, problems=tuple(with_lines(problems, self.data)))
+        return replace(self, problems=in_order_of_lines(with_lines(problems, self.data)))
 
 
 def read_source(source: ConfigSource, read: Callable[[bytes], Configured]) -> FileRead:

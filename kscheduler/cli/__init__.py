@@ -20,7 +20,7 @@ VERBS: Final[Mapping[str, str]] = {
     "simulate": "say what would happen with more pods, other nodes, a drain, another configuration",
     "replay": "decide a recording again, and compare; or show the state at a time",
     "shadow": "say how this configuration would have decided where another scheduler decides",
-    "config": "check a configuration file, print the default one",
+    "config": "check or convert a configuration file, print the default one",
     "cluster": "serve an embedded cluster with hollow nodes",
     "demo": "watch a thousand pods being scheduled",
     "plugin": "write, list and check policies of your own",

@@ -86,16 +86,19 @@ def other_versions(args: argparse.Namespace, path: str) -> list[str]:
     return [version for version in reversed(BEHAVIOURS) if version != VERSION]
 
 
-def check_built(configured: "Configured") -> None:
-    """Raises `ConfigError` if the configuration cannot be built, with all that keeps it from that."""
+def check_built(configured: "Configured", *, runs_here: bool = True) -> None:
+    """Raises `ConfigError` if the configuration cannot be built, with all that keeps it from that.
+
+    `runs_here`: whether the service runs on this machine, where the files that it reads must be.
+    """
     from kscheduler.whatif.profile_check import unusable
 
-    failure = unusable(configured.config, configured.registry)
+    failure = unusable(configured.config, configured.registry, runs_here=runs_here)
     if failure is not None:
         raise failure
 
 
-def mistakes_in_file(args: argparse.Namespace, path: str) -> ConfigError | None:
+def mistakes_in_file(args: argparse.Namespace, path: str, *, runs_here: bool = True) -> ConfigError | None:
     """What `kscheduler config check` says against the file, under the flags of a command line that has mistakes itself.
 
     `None`: nothing, or there is no file.
@@ -103,17 +106,19 @@ def mistakes_in_file(args: argparse.Namespace, path: str) -> ConfigError | None:
     mistakes = Mistakes()
     if path:
         reader = configuration_reader(args, sound_gates(args))
-        mistakes.of(lambda: check_built(read_with_extenders(reader, path)))
+        mistakes.of(lambda: check_built(read_with_extenders(reader, path, runs_here=runs_here), runs_here=runs_here))
     return mistakes.error() if mistakes else None
 
 
-def with_mistakes_in_file(failure: ConfigError, args: argparse.Namespace, path: str) -> ConfigError:
+def with_mistakes_in_file(
+    failure: ConfigError, args: argparse.Namespace, path: str, *, runs_here: bool = True
+) -> ConfigError:
     """The mistakes of a command line, and those of the file that it names."""
-    further = mistakes_in_file(args, path)
+    further = mistakes_in_file(args, path, runs_here=runs_here)
     return failure if further is None else SeveralMistakesError([failure, further])
 
 
-def read_with_extenders(reader: "ConfigurationReader", path: str) -> "Configured":
+def read_with_extenders(reader: "ConfigurationReader", path: str, *, runs_here: bool = True) -> "Configured":
     """A file. Raises `ConfigError` with its mistakes and those of its extenders."""
     from kscheduler.scheduling.extenders.addresses import with_unusable_extenders
 
@@ -121,7 +126,7 @@ def read_with_extenders(reader: "ConfigurationReader", path: str) -> "Configured
         with reader.telling_of_hangs():
             return reader.read_file(path)
     except ConfigError as failure:
-        raise with_unusable_extenders(failure) from None
+        raise with_unusable_extenders(failure, runs_here=runs_here) from None
 
 
 def sound_gates(args: argparse.Namespace) -> FeatureGates:

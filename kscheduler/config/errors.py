@@ -36,20 +36,34 @@ class ConfigError(ValueError):
     """A configuration that cannot be used. The text has a line for each problem: `WHERE:LINE: field.path: message`."""
 
     def __init__(self, problems: Iterable[Problem], where: str = "") -> None:
-        self.problems: tuple[Problem, ...] = tuple(problems)
+        self.problems: tuple[Problem, ...] = in_order_of_lines(problems)
         self.where = where
         lines = [f"{_prefix(where, problem.line)}{problem}" for problem in self.problems[:MOST_PROBLEMS_SHOWN]]
         unshown = len(self.problems) - len(lines)
         super().__init__("\n".join([*lines, f"{_prefix(where)}and {unshown} more"] if unshown else lines))
 
 
+def in_order_of_lines(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """As an editor goes through the file: first those of the file as a whole, then by line, else as they were found."""
+    return tuple(sorted(problems, key=lambda problem: problem.line or 0))
+
+
 class SeveralMistakesError(ConfigError):
-    """The mistakes of several places: the text has the lines of each, a line that comes twice once."""
+    """The mistakes of several places: the text has the lines of each, a line that comes twice once.
+
+    What several checks have found in one file stands together, where the first of them stands.
+    """
 
     def __init__(self, failures: Sequence[ConfigError]) -> None:
         super().__init__(problem for failure in failures for problem in failure.problems)
-        lines = (line for failure in failures for line in str(failure).split("\n"))
-        self.args = ("\n".join(dict.fromkeys(lines)),)
+        of_place: dict[str, list[ConfigError]] = {}
+        for index, failure in enumerate(failures):
+            of_place.setdefault(failure.where or str(index), []).append(failure)
+        texts = [
+            str(each[0] if len(each) == 1 else ConfigError((found for one in each for found in one.problems), place))
+            for place, each in of_place.items()
+        ]
+        self.args = ("\n".join(dict.fromkeys("\n".join(texts).split("\n"))),)
 
 
 class Mistakes:

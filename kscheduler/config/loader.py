@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import yaml
@@ -38,6 +38,9 @@ from kscheduler.upstream.release import VERSION
 STANDARD_INPUT = "standard input"
 """How messages name the file `-`."""
 GROUP = API_VERSION.partition("/")[0]
+_CAN_BE_CONVERTED: Final = "; `kscheduler config convert` turns such a file into one"
+_FIELDS_OF_OTHERS: Final = frozenset(("actions", "tiers", "predicates", "priorities"))
+"""Of Volcano's file and of a policy, which may be without a kind."""
 POD_GROUP_POST_FILTER = "podGroupPostFilter"
 
 ArgsKind = Callable[[str], type[msgspec.Struct] | None]
@@ -111,17 +114,20 @@ def load_file(
 ) -> LoadedConfig:
     """Read a configuration file; `-` is standard input. Raises `ConfigError`, also where the file cannot be read."""
     where = STANDARD_INPUT if str(path) == "-" else str(path)
+    return load_bytes(data_of(path), where, gates, load_plugins)
+
+
+def data_of(path: str | Path) -> bytes:
+    """A file's content, at most a byte more than a configuration may have. Raises `ConfigError`; `-` as `load_file`."""
     try:
-        data = sys.stdin.buffer.read(MAX_BYTES + 1) if where is STANDARD_INPUT else _bytes_of(Path(path))
+        if str(path) == "-":
+            return sys.stdin.buffer.read(MAX_BYTES + 1)
+        with Path(path).open("rb") as file:
+            return file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
+        where = STANDARD_INPUT if str(path) == "-" else str(path)
         raise config_error("", f"cannot be read: {reason}", where) from None
-    return load_bytes(data, where, gates, load_plugins)
-
-
-def _bytes_of(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(MAX_BYTES + 1)
 
 
 def load_bytes(
@@ -207,6 +213,9 @@ def _completed(bare: KubeSchedulerConfiguration, walk: Walk, gates: FeatureGates
 def _check_kind(tree: dict[str, Any], where: str) -> None:
     version, kind = tree.get("apiVersion"), tree.get("kind")
     missing = [name for name, value in (("apiVersion", version), ("kind", kind)) if not value]
+    if len(missing) == 2 and _FIELDS_OF_OTHERS & tree.keys():
+        message = f"not a {KIND} but a file of another scheduler or an old policy"
+        raise config_error("", f"{message}{_CAN_BE_CONVERTED}", where)
     if missing:
         expected = {"apiVersion": API_VERSION, "kind": KIND}
         raise ConfigError((Problem(name, f"is missing: write {name}: {expected[name]}") for name in missing), where)
@@ -214,7 +223,9 @@ def _check_kind(tree: dict[str, Any], where: str) -> None:
         return
     message = f"couldn't decode as {KIND}, got {_short(version)}, Kind={_short(kind)}"
     if kind == KIND and str(version).startswith(f"{GROUP}/"):
-        message += f": Kubernetes {VERSION} reads {API_VERSION} only"
+        message += f": Kubernetes {VERSION} reads {API_VERSION} only{_CAN_BE_CONVERTED}"
+    elif kind in ("Policy", "ConfigMap"):
+        message += _CAN_BE_CONVERTED.replace("; ", ": ")
     raise config_error("", message, where)
 
 

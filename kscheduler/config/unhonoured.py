@@ -14,7 +14,7 @@ from kscheduler.config.extenders import decides
 from kscheduler.config.loader import LoadedConfig, default_configuration
 from kscheduler.config.plugin_args import HTTPSource, LoadAwareArgs
 from kscheduler.config.types import Extender, Plugins, PluginSet
-from kscheduler.upstream.other_projects import near_plugin
+from kscheduler.upstream.other_projects import near_plugin, of_others
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +224,6 @@ def _from_unknown_names(loaded: LoadedConfig, plugins: Collection[str]) -> Itera
             named += [(f"plugins.{point}.disabled[{number}].name", plugin.name) for number, plugin in entries]
         for place, name in named:
             if name.strip() and name != "*" and name not in plugins:
-                near = near_plugin(name, plugins)
-                hint = f": do you mean {near}?" if near else ""
+                near, other = near_plugin(name, plugins), of_others(name)
+                hint = f": {other}" if other else f": do you mean {near}?" if near else ""
                 yield SettingWarning(f"{path}.{place}", f"has no effect: no plugin is named {shown(name)}{hint}")

@@ -69,6 +69,8 @@ class GroupDecision:
     """By name of its members that have a node, the node."""
     foreign: tuple[Pod, ...] = ()
     """Pods that name the group and are for schedulers that are not served here: they count once they have a node."""
+    ended: tuple[Pod, ...] = ()
+    """Pods that name the group and have succeeded or failed."""
     notes: tuple[str, ...] = field(default=())
     inputs: GroupInputs | None = field(default=None, repr=False)
     """What it was judged on, for further trials; none of a group that is not known or cannot be tried."""
@@ -92,7 +94,7 @@ def decide_group(scenario: GroupScenario, answers: MemberAnswers | None = None) 
     profiles = profiles_at(scenario.where, cache, scenario.config, scenario.plugins, ports)
     members = _members(scenario, cache, profiles)
     group = group_facts(scenario, cache, served)
-    if not members and group.on_nodes:
+    if not members and (group.on_nodes or group.ended or group.definition is not None):
         return GroupDecision(scenario, lacks=none_waits(group), **group.known)
     if not members:
         raise ScenarioError(f"{scenario.where}: podGroup: no pod without a node is in group {scenario.group}")

@@ -20,9 +20,13 @@ from kscheduler.state.cache import Cache
 _FIELD: Final = re.compile(r"((?:plugins|pluginConfig)[\w.\[\]]*): ")
 
 
-def unusable(loaded: LoadedConfig, plugins: Registry | None = None) -> ConfigError | None:
-    """What is wrong with a configuration that could be read: plugins that cannot be built, extenders not be called."""
-    problems = (*profile_problems(loaded, plugins), *unusable_extenders(loaded.configuration.extenders))
+def unusable(loaded: LoadedConfig, plugins: Registry | None = None, *, runs_here: bool = True) -> ConfigError | None:
+    """What is wrong with a configuration that could be read: plugins that cannot be built, extenders not be called.
+
+    `runs_here`: whether the files of extenders must be on this machine.
+    """
+    of_extenders = unusable_extenders(loaded.configuration.extenders, runs_here=runs_here)
+    problems = (*profile_problems(loaded, plugins), *of_extenders)
     return ConfigError(with_lines(problems, loaded.data), loaded.where) if problems else None
 
 

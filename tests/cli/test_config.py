@@ -74,13 +74,43 @@ def test_names_of_plugins_that_nobody_has_are_doubted_and_loaded_ones_are_not(fi
 
 
 def test_an_extender_that_cannot_be_called_is_a_mistake(file: Path, capsys: Captured) -> None:
-    text = "extenders:\n- urlPrefix: ftp://x\n  filterVerb: f\n  tlsConfig: {caFile: /no/ca.crt}\n"
+    text = f"extenders:\n- urlPrefix: ftp://x\n  filterVerb: f\n  tlsConfig: {{caFile: {file.parent}}}\n"
     assert check(file, text) == 2
     captured = capsys.readouterr()
     assert captured.err.splitlines() == [
         f'kscheduler: {file}:4: extenders[0].urlPrefix: Invalid value: "ftp://x": {HTTP}',
-        f"kscheduler: {file}:6: extenders[0].tlsConfig.caFile: /no/ca.crt: No such file or directory",
+        f"kscheduler: {file}:6: extenders[0].tlsConfig.caFile: {file.parent}: Is a directory",
     ]
+
+
+TLS_AWAY = (
+    "extenders: [{urlPrefix: 'https://x', filterVerb: f, tlsConfig: "
+    "{caFile: /no/ca.crt, certFile: /no/tls.crt, keyFile: /no/tls.key}}]"
+)
+
+
+def test_certificates_of_an_extender_need_not_be_on_the_machine_that_checks(file: Path, capsys: Captured) -> None:
+    assert check(file, TLS_AWAY) == 0
+    captured = capsys.readouterr()
+    assert captured.out == f"{file}: can be used; it schedules for default-scheduler, 3 warnings\n"
+    assert captured.err.splitlines() == [
+        f"kscheduler: warning: {file}: extenders[0].tlsConfig.{field}: /no/{name}: No such file or directory here; "
+        "it must be there where the service runs"
+        for field, name in (("caFile", "ca.crt"), ("certFile", "tls.crt"), ("keyFile", "tls.key"))
+    ]
+
+
+def test_certificates_of_an_extender_must_be_where_the_service_runs(file: Path) -> None:
+    file.write_text(HEAD + TLS_AWAY)
+    done = run("--config", str(file), "--master", "http://127.0.0.1:9")
+    assert (done.returncode, done.stderr.count("/no/ca.crt: No such file or directory\n")) == (2, 1)
+
+
+def test_a_certificate_that_is_there_and_is_none_is_a_mistake(file: Path, capsys: Captured) -> None:
+    (file.parent / "ca.crt").write_text("nothing of the kind")
+    text = f"extenders: [{{urlPrefix: 'https://x', filterVerb: f, tlsConfig: {{caFile: {file.parent}/ca.crt}}}}]"
+    assert check(file, text) == 2
+    assert "extenders[0].tlsConfig.caFile" in capsys.readouterr().err
 
 
 def test_every_mistake_has_a_line(file: Path, capsys: Captured) -> None:
@@ -89,12 +119,28 @@ def test_every_mistake_has_a_line(file: Path, capsys: Captured) -> None:
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines() == [
+        f"kscheduler: {file}:3: parallelism: Invalid value: -1: should be an integer value greater than zero",
         f"kscheduler: {file}:4: foo: unknown field",
+        f"kscheduler: {file}:5: percentageOfNodesToScore: Invalid value: 101: not in valid range [0-100]",
         f"kscheduler: {file}:6: profiles[0].schedulerNam: unknown field",
         f"kscheduler: {file}:6: profiles[1].schedulerName: {NO_TEXT}, got 3",
-        f"kscheduler: {file}:3: parallelism: Invalid value: -1: should be an integer value greater than zero",
-        f"kscheduler: {file}:5: percentageOfNodesToScore: Invalid value: 101: not in valid range [0-100]",
     ]
+
+
+def lines_of(err: str, file: Path) -> list[int]:
+    """The lines of the file that the messages name."""
+    return [int(line.removeprefix(f"kscheduler: {file}:").partition(":")[0]) for line in err.splitlines()]
+
+
+def test_mistakes_come_in_the_order_of_the_lines_whatever_check_finds_them(file: Path, capsys: Captured) -> None:
+    assert check(file, SEVERAL) == 2
+    lines = lines_of(capsys.readouterr().err, file)
+    assert lines == sorted(lines)
+    text = (
+        "extenders: [{urlPrefix: 'ftp://x', filterVerb: f}]\nprofiles:\n- plugins: {filter: {enabled: [{name: No}]}}\n"
+    )
+    assert check(file, text) == 2
+    assert lines_of(capsys.readouterr().err, file) == [3, 5]
 
 
 def test_plugins_that_do_not_exist_are_found_in_every_profile(file: Path, capsys: Captured) -> None:
@@ -158,7 +204,6 @@ FOUND = {
     "extenders[1].weight": "Invalid value: -1",
     "extenders[2].urlprefix": "unknown field",
     "extenders[3].tlsConfig.certData": "illegal base64 data",
-    "extenders[4].tlsConfig.caFile": "/no/ca.crt: No such file or directory",
 }
 
 
@@ -324,7 +369,8 @@ def test_the_start_says_all_that_the_check_says(file: Path, capsys: Captured) ->
     assert main(["config", "check", str(file)]) == 2
     checked = capsys.readouterr().err
     done = run("--config", str(file), "--master", "http://127.0.0.1:9")
-    assert (done.returncode, done.stderr) == (2, checked)
+    assert (done.returncode, done.stderr.splitlines()[:-1]) == (2, checked.splitlines())
+    assert done.stderr.endswith("extenders[4].tlsConfig.caFile: /no/ca.crt: No such file or directory\n")
 
 
 def test_the_start_says_all_plugins_and_extenders_at_once(file: Path, capsys: Captured) -> None:

@@ -6,6 +6,7 @@ from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from kscheduler.config.loader import default_configuration, dump_default, load_bytes
 from kscheduler.config.unhonoured import RULES, unhonoured
 from kscheduler.plugins.in_tree import registry
+from kscheduler.upstream.other_projects import of_others
 from kscheduler.upstream.release import VERSION
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -231,7 +232,7 @@ def test_names_of_plugins_that_do_not_exist_are_doubted_with_the_name_that_is_ne
         f'{of_profile}pluginConfig[0].name: {nothing} "Nada"',
         f'{of_profile}pluginConfig[2].name: {nothing} "RandomScor": do you mean RandomScore?',
         f'{of_profile}plugins.filter.disabled[0].name: {nothing} "NodeResourceFit": do you mean NodeResourcesFit?',
-        f'{of_profile}plugins.multiPoint.disabled[0].name: {nothing} "Coscheduling"',
+        f'{of_profile}plugins.multiPoint.disabled[0].name: {nothing} "Coscheduling": {of_others("Coscheduling")}',
         f'{of_profile}plugins.multiPoint.disabled[1].name: {nothing} "mine": do you mean Mine?',
     ]
     assert unhonoured(loaded) == (), "who does not know the plugins doubts none"

@@ -1,5 +1,8 @@
 """A configuration may name an in-tree plugin at each point that it has upstream, and at no other."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from kscheduler.config.defaults import default_plugins
@@ -7,11 +10,11 @@ from kscheduler.config.errors import ConfigError
 from kscheduler.config.expansion import POINTS, expand
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.framework.plugin import Point
-from kscheduler.plugins.in_tree import IN_TREE
+from kscheduler.plugins.in_tree import IN_TREE, registry
 from kscheduler.upstream.behaviours import BEHAVIOURS
 from kscheduler.upstream.default_plugins import DEFAULT_PLUGINS
 from kscheduler.upstream.extension_points import IN_TREE_POINTS
-from kscheduler.upstream.other_projects import SCHEDULER_PLUGINS, advice
+from kscheduler.upstream.other_projects import OTHER_PLUGINS, SCHEDULER_PLUGINS, advice
 from kscheduler.upstream.release import VERSION
 from tests.builders import Tree
 from tests.scheduling.test_profiles import build, named, only
@@ -134,9 +137,44 @@ def test_each_plugin_of_scheduler_plugins_is_known_as_theirs(name: str) -> None:
     assert advice(name).startswith("it is a plugin of kubernetes-sigs/scheduler-plugins")
 
 
+@pytest.mark.parametrize(
+    ("name", "owner", "here"),
+    [
+        ("Coscheduling", "scheduler-plugins", "podGroupAPIs"),
+        ("TargetLoadPacking", "scheduler-plugins", "LoadAware"),
+        ("LoadVariationRiskBalancing", "scheduler-plugins", "LoadAware"),
+        ("CapacityScheduling", "scheduler-plugins", "nothing here"),
+        ("NodeResourceTopologyMatch", "scheduler-plugins", "nothing here"),
+        ("NetworkOverhead", "scheduler-plugins", "nothing here"),
+        ("LoadAwareScheduling", "Koordinator", "LoadAware"),
+        ("Reservation", "Koordinator", "nothing here"),
+        ("gang", "Volcano", "podGroupAPIs"),
+        ("binpack", "Volcano", "MostAllocated"),
+        ("proportion", "Volcano", "nothing here"),
+        ("YuniKornPlugin", "YuniKorn", "Kueue"),
+        ("NodeResourcesLeastAllocated", "kube-scheduler up to 1.22", "LeastAllocated"),
+        ("NodeResourcesMostAllocated", "kube-scheduler up to 1.22", "MostAllocated"),
+        ("RequestedToCapacityRatio", "kube-scheduler up to 1.22", "scoringStrategy"),
+        ("SelectorSpread", "kube-scheduler up to 1.25", "PodTopologySpread"),
+    ],
+)
+def test_a_plugin_of_others_is_answered_with_what_there_is_here(name: str, owner: str, here: str) -> None:
+    assert owner in advice(name).partition(": ")[0]
+    assert here in advice(name).partition(": ")[2]
+
+
+def test_every_page_that_the_advice_names_is_there_and_no_name_is_one_of_ours() -> None:
+    root = Path(__file__).parents[2]
+    pages = {page for other in OTHER_PLUGINS.values() for page in re.findall(r"docs/[a-z-]+\.md", other.here)}
+    assert pages
+    assert [page for page in pages if not (root / page).is_file()] == []
+    assert OTHER_PLUGINS.keys().isdisjoint(registry().names())
+
+
 def test_the_advice_says_whose_a_plugin_is_and_how_one_is_registered() -> None:
     assert "kubernetes-sigs/scheduler-plugins" in advice("Coscheduling")
-    assert "pluginSources in the configuration or by --plugin" in advice("Coscheduling")
+    assert "podGroupAPIs: [scheduler-plugins]" in advice("Coscheduling")
+    assert "pluginSources in the configuration or by --plugin" in advice("Mine")
     assert "plugins written in Go cannot be loaded" in advice("Mine")
     assert "scheduler-plugins" not in advice("Mine")
     assert advice("TaintTolerations") == "did you mean TaintToleration?"

@@ -16,10 +16,15 @@ from kscheduler.api.groups import GROUP_PREFIXES
 from kscheduler.app.asking.helping_changes import helping_changes as of_reasons
 from kscheduler.app.asking.live_state import live_objects, live_pod, running_about, running_scheduler
 from kscheduler.app.parts import Parts
-from kscheduler.explain.answering import answered
+from kscheduler.explain.answering import Answer, answered
 from kscheduler.explain.node_use.uses import node_uses, uses_tree
 from kscheduler.explain.questions.named_group import member_to_ask, members_of, no_member
-from kscheduler.explain.questions.question import GroupQuestion, Question, with_claim_templates
+from kscheduler.explain.questions.question import (
+    GroupQuestion,
+    Question,
+    question_about_group,
+    with_claim_templates,
+)
 from kscheduler.explain.questions.running import WHERE
 from kscheduler.explain.rehearsals.from_request import read_request, serving_of_request, wishes_of
 from kscheduler.explain.rehearsals.in_json import simulation_tree
@@ -63,9 +68,7 @@ def explain(
         group = name.removeprefix(f"{POD_GROUP}/")
         pod = member_to_ask(members_of(live_objects(parts).pods, namespace, group))
         if pod is None:
-            return _answer(
-                _NOT_FOUND, f"the service knows no pod group {namespace}/{group}: {no_member(namespace, group)}"
-            )
+            return _explain_without_members(parts, as_of, namespace, group, leads=leads, as_text=as_text)
         pod_key = pod.key
     else:
         pod = live_pod(parts, namespace, name)
@@ -86,6 +89,23 @@ def explain(
         )
     except ScenarioError as problem:
         return _answer(_UNPROCESSABLE, str(problem))
+    return _explained(answer, parts, as_of, as_text=as_text)
+
+
+def _explain_without_members(
+    parts: Parts, as_of: float, namespace: str, group: str, *, leads: bool, as_text: bool
+) -> bytes:
+    """Of a group that exists and that no pod of the service's names: those that have ended are not kept."""
+    running = running_scheduler(parts, as_of, leads=leads)
+    keys = (each.key for each in running.groups if each.key.text == f"{namespace}/{group}")
+    key = next(keys, None)
+    if key is None:
+        return _answer(_NOT_FOUND, f"the service knows no pod group {namespace}/{group}: {no_member(namespace, group)}")
+    question = question_about_group(key, running.objects, running.groups, running.served, WHERE)
+    return _explained(answered(question, question.answer()), parts, as_of, as_text=as_text)
+
+
+def _explained(answer: Answer, parts: Parts, as_of: float, *, as_text: bool) -> bytes:
     answer = replace(answer, notes=(*answer.notes, *_age_notes(parts, as_of)))
     if not as_text:
         return _answer(_OK, f"{answer.as_json()}\n")

@@ -1,4 +1,4 @@
-"""`kscheduler config`: check a configuration file, or print the default one, or one with a profile per policy."""
+"""`kscheduler config`: check or convert a configuration file, or print the default one, or a profile per policy."""
 
 import argparse
 import re
@@ -20,9 +20,11 @@ from kscheduler.cli.named_config import (
 )
 from kscheduler.cli.parser import StoreText
 from kscheduler.cli.refusal import refuse
+from kscheduler.config.conversion.converting import convert
 from kscheduler.config.errors import ConfigError, shown
+from kscheduler.config.escaping import escaped
 from kscheduler.config.feature_gates import FeatureGates
-from kscheduler.config.loader import LoadedConfig, dump_default
+from kscheduler.config.loader import STANDARD_INPUT, LoadedConfig, data_of, dump_default
 from kscheduler.config.types import OWN_SCHEDULER_NAME
 from kscheduler.config.unhonoured import unhonoured
 from kscheduler.upstream.release import VERSION
@@ -35,7 +37,12 @@ Read a KubeSchedulerConfiguration as the service would. All mistakes are reporte
 code 2. Only a file that is no YAML, or of another kind or version, is judged no further than that; names of plugins
 are judged when all files and modules that they are loaded from can be; and plugins are built, each with its arguments,
 once the fields are right. A setting, gate or plugin that is known but has no effect here (yet) is a warning: the file
-may be used."""
+may be used. An extender's certificates need not be on this machine: a note tells of those that are not."""
+_CONVERT = """\
+Print a KubeSchedulerConfiguration v1 that means what the file means, as far as that goes, and list the rest on standard
+error, by name and line. FILE is a KubeSchedulerConfiguration of v1alpha1 to v1beta3, or of v1 with plugins of other
+projects; a policy file (Kubernetes up to 1.22); or Volcano's volcano-scheduler.conf; each alone, in a ConfigMap, in a
+list or among other documents. Exit code 2: nothing can be made of it."""
 _DEFAULT = "Print the configuration that applies without a file, as a file to start from."
 _POLICIES = """\
 Print a configuration with a profile for each ready policy (random, round-robin, cheapest, annotation-match, load-aware,
@@ -45,7 +52,7 @@ external) beside the default one, as a file to start from: see docs/policies.md.
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     """Declare the verbs below `config`."""
     parser: argparse.ArgumentParser = subparsers.add_parser(
-        "config", help="check a configuration file, print the default one", description=__doc__
+        "config", help="check or convert a configuration file, print the default one", description=__doc__
     )
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="verb")
     check = verbs.add_parser("check", help="say what is wrong with a file", description=_CHECK, allow_abbrev=False)
@@ -54,7 +61,12 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     )
     add_feature_gates(check)
     add_plugin_flags(check)
-    check.set_defaults(further_mistakes=lambda args: mistakes_in_file(args, args.file))
+    check.set_defaults(further_mistakes=lambda args: mistakes_in_file(args, args.file, runs_here=False))
+    text = "turn a file of an earlier version, a policy file or Volcano's into ours"
+    conversion = verbs.add_parser("convert", help=text, description=_CONVERT, allow_abbrev=False)
+    conversion.add_argument("file", action=StoreText, metavar="FILE", help="the file; - is standard input")
+    add_feature_gates(conversion)
+    add_plugin_flags(conversion)
     default = verbs.add_parser("default", help="print the defaults", description=_DEFAULT, allow_abbrev=False)
     default.add_argument(
         "--scheduler-name",
@@ -74,8 +86,9 @@ def run(args: argparse.Namespace) -> int:
     """Check or print. 0: the file may be used; 2: it may not."""
     if args.verb == "policies":
         return _print_policies(args.names)
+    answers = {"check": _check, "convert": _convert, "default": _print_default}
     try:
-        return _check(args) if args.verb == "check" else _print_default(args)
+        return answers[args.verb](args)
     except ConfigError as error:
         return refuse(error)
 
@@ -111,6 +124,7 @@ def _check(args: argparse.Namespace) -> int:
     loaded = configured.config
     doubts = unhonoured(loaded, plugins=configured.registry.names())
     warnings = [*gates.warnings, *(f"{loaded.where}: {warning}" for warning in doubts)]
+    warnings += [f"{loaded.where}: {note}" for note in _files_away(loaded)]
     warnings += [f"plugin {each.name} ({each.origin}) is enabled in no profile" for each in configured.unused]
     for warning in warnings:
         print(f"kscheduler: warning: {warning}", file=sys.stderr)
@@ -123,10 +137,43 @@ def _read(args: argparse.Namespace, version: str) -> tuple[FeatureGates, "Config
     try:
         gates = feature_gates(args, version)
     except ConfigError as failure:
-        raise with_mistakes_in_file(failure, args, args.file) from None
-    configured = read_with_extenders(configuration_reader(args, gates), args.file)
-    check_built(configured)
+        raise with_mistakes_in_file(failure, args, args.file, runs_here=False) from None
+    configured = read_with_extenders(configuration_reader(args, gates), args.file, runs_here=False)
+    check_built(configured, runs_here=False)
     return gates, configured
+
+
+def _files_away(loaded: LoadedConfig) -> list[str]:
+    if not loaded.configuration.extenders:
+        return []
+    from kscheduler.scheduling.extenders.addresses import files_away  # brings aiohttp
+
+    found = files_away(loaded.configuration.extenders)
+    return [f"{problem} here; it must be there where the service runs" for problem in found]
+
+
+def _convert(args: argparse.Namespace) -> int:
+    where = STANDARD_INPUT if args.file == "-" else args.file
+    converted = convert(data_of(args.file), where, lambda data: _mistakes(args, data))
+    for note in converted.notes:
+        place = f"{where}:{note.line}" if note.line else where
+        print(f"kscheduler: {place}: {escaped(f'{note.name}: {note.reason}')}", file=sys.stderr)
+    print(converted.text, end="")
+    return 0
+
+
+def _mistakes(args: argparse.Namespace, data: bytes) -> ConfigError | None:
+    """What `check` says against the result; one version that takes it is enough."""
+    failure = None
+    for version in [args.emulated_version] if args.emulated_version else [VERSION, *other_versions(args, "")]:
+        try:
+            reader = configuration_reader(args, feature_gates(args, version))
+            check_built(reader.read_bytes(data, args.file), runs_here=False)
+        except ConfigError as found:
+            failure = found
+        else:
+            return None
+    return failure
 
 
 def _verdict(loaded: LoadedConfig, warnings: int) -> str:

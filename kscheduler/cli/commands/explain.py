@@ -24,7 +24,7 @@ from kscheduler.explain.answering import Answer, answered
 from kscheduler.explain.as_json import schema_text
 from kscheduler.explain.questions.from_files import Asked, questions_from, read_new_pods
 from kscheduler.explain.questions.live import live_question, new_pod_questions
-from kscheduler.explain.questions.named_group import member_in_cluster
+from kscheduler.explain.questions.named_group import live_group_question
 from kscheduler.explain.questions.question import GroupQuestion, Question
 from kscheduler.explain.questions.serving import Serving
 from kscheduler.explain.suggestions.kubectl_flags import KubectlFlags
@@ -85,8 +85,10 @@ async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Answer
             return await _answered(
                 await new_pod_questions(client, news, besides, served, default_new_pod), client, args
             )
-        name = name or (await member_in_cluster(client, namespace, group)).metadata.name
-        question = await live_question(client, namespace, name, served, of_group=bool(group))
+        if group:
+            question = await live_group_question(client, namespace, group, served)
+        else:
+            question = await live_question(client, namespace, name, served)
         return await _answered([question], client, args)
 
 

@@ -1,6 +1,7 @@
 """`kubectl kscheduler pending`."""
 
 import argparse
+import re
 import shlex
 import sys
 from collections.abc import Iterator
@@ -58,8 +59,8 @@ async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
         params["suggestions"] = "true"
     tree = await door.get_json("/pending", **params)
     if not args.no_suggestions:
-        for reason in tree["reasons"][:MOST_EXPLAINED]:
-            reason["suggestion"] = reason["suggestion"] or await _of_its_group(reason, door)
+        for alike in _paragraphs(tree["reasons"])[:MOST_EXPLAINED]:
+            alike[0]["suggestion"] = alike[0]["suggestion"] or await _of_its_group(alike[0], door)
     tree = KubectlFlags.of(args).in_pending(tree)  # the service does not know how its users reach the cluster
     if args.output == "json":
         print(json_line(tree))
@@ -93,12 +94,30 @@ def pending_lines(tree: Tree, now: datetime, style: Style) -> Iterator[str]:
         return
     total_text = f"{total} pod is pending" if total == 1 else f"{total} pods are pending"
     yield f"{style.paint(total_text, BOLD)} (reasons as the last attempt left them; {_how_to_judge(tree)})"
-    for reason in tree["reasons"]:
+    for alike in _paragraphs(tree["reasons"]):
         yield ""
-        yield from _reason_lines(reason, now, style)
+        yield from _reason_lines(alike, now, style)
     if tree["reasonsLeftOff"]:
         yield f"and {tree['reasonsLeftOff']} reasons more"
     yield from _not_served(tree, style)
+
+
+def _paragraphs(reasons: list[Tree]) -> list[list[Tree]]:
+    """The reasons that are told together: those of pod groups that differ in nothing but the group's name."""
+    alike: dict[tuple[Any, ...], list[Tree]] = {}
+    for number, reason in enumerate(reasons):
+        key: tuple[Any, ...] = (number,)
+        if reason.get("podGroup"):
+            key = (reason["queue"], reason.get("profile"), *reason["plugins"], _without_name(reason))
+        alike.setdefault(key, []).append(reason)
+    return list(alike.values())
+
+
+def _without_name(reason: Tree) -> str:
+    """The message without the group's own name, which stands in some of them: `2 of 4 members of pod group …`."""
+    namespace, _, name = reason["podGroup"].partition("/")
+    # The name as a word of its own, with or without its namespace; another name may contain it.
+    return re.sub(rf"(?<![\w./-])(?:{re.escape(namespace)}/)?{re.escape(name)}(?![\w/-]|\.\w)", "…", reason["message"])
 
 
 def _how_to_judge(tree: Tree) -> str:
@@ -125,28 +144,45 @@ def _not_served(tree: Tree, style: Style) -> Iterator[str]:
             yield f"{INDENT}as if {printable(name)} were served: {_direct_flags(name)}"
 
 
-def _reason_lines(reason: Tree, now: datetime, style: Style) -> Iterator[str]:
-    names = [f"{pod['namespace']}/{pod['name']}" for pod in reason["pods"][:_NAMED]]
-    more = f" and {reason['count'] - len(names)} more" if reason["count"] > len(names) else ""
-    age = f", the oldest for {age_of(reason['since'], now)}" if reason["since"] else ""
+def _reason_lines(alike: list[Tree], now: datetime, style: Style) -> Iterator[str]:
+    reason, groups = alike[0], [each["podGroup"] for each in alike if each.get("podGroup")]
+    count = sum(each["count"] for each in alike)
+    if len(groups) > 1:
+        pods = sorted(
+            (pod for each in alike for pod in each["pods"]), key=lambda pod: pod.get("creationTimestamp") or "~"
+        )
+        message = reason["message"] if len({each["message"] for each in alike}) == 1 else _without_name(reason)
+    else:
+        pods, message = reason["pods"], reason["message"]
+    names = [f"{pod['namespace']}/{pod['name']}" for pod in pods[:_NAMED]]
+    more = f" and {count - len(names)} more" if count > len(names) else ""
+    since = min((each["since"] for each in alike if each["since"]), default=None)
+    age = f", the oldest for {age_of(since, now)}" if since else ""
     place = _QUEUES.get(reason["queue"], reason["queue"])
-    group = reason.get("podGroup")
-    if group:
-        place = f"{place}, {'a member' if reason['count'] == 1 else 'members'} of pod group {printable(group)}"
+    if groups:
+        place = f"{place}, {'a member' if count == 1 else 'members'} of {_named_groups(groups)}"
     by = f" ({', '.join(map(printable, reason['plugins']))})" if reason["plugins"] else ""
-    yield from wrapped(f"{reason['count']}  {place}{by}{age}: {', '.join(map(printable, names))}{more}", style.width)
-    if reason["message"]:
-        yield from wrapped(f"{INDENT}{printable(reason['message'])}", style.width)
-    suggestion = reason.get("suggestion")
+    yield from wrapped(f"{count}  {place}{by}{age}: {', '.join(map(printable, names))}{more}", style.width)
+    if message:
+        yield from wrapped(f"{INDENT}{printable(message)}", style.width)
+    suggestion = next((each["suggestion"] for each in alike if each.get("suggestion") is not None), None)
     if suggestion is not None:
-        text = f"{suggestion['text']} ({nodes(suggestion['nodes'])}{_freed(suggestion, reason['count'])})"
+        text = f"{suggestion['text']} ({nodes(suggestion['nodes'])}{_freed(suggestion, count)})"
         yield from wrapped(f"{INDENT}{printable(suggestion['pod'])} would fit: {printable(text)}", style.width)
         if suggestion["command"]:
             yield f"{INDENT}{style.paint(printable(suggestion['command']), DIM)}"
         if suggestion["commandNote"]:
             yield from wrapped(f"{INDENT}({printable(suggestion['commandNote'])})", style.width)
-    if group and names:
-        yield f"{INDENT}the whole group: kubectl kscheduler why {printable(names[0])}"
+    if groups and names:
+        which = "the whole group" if len(groups) == 1 else "one whole group"
+        yield f"{INDENT}{which}: kubectl kscheduler why {printable(names[0])}"
+
+
+def _named_groups(groups: list[str]) -> str:
+    if len(groups) == 1:
+        return f"pod group {printable(groups[0])}"
+    more = f" and {len(groups) - _NAMED} more" if len(groups) > _NAMED else ""
+    return f"{len(groups)} pod groups, {', '.join(map(printable, groups[:_NAMED]))}{more}"
 
 
 def _freed(suggestion: Tree, count: int) -> str:

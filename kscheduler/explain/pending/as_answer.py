@@ -44,6 +44,14 @@ def _lines(reasons: Sequence[Reason], objects: ClusterObjects, now: datetime, st
         yield ""
         yield from wrapped(f"{len(reason.pods)}  {reason.verdict.value}{age}: {names}{more}", style.width)
         yield from wrapped(f"{INDENT}{printable(reason.message)}", style.width)
+        if reason.groups:
+            listed = ", ".join(map(printable, reason.groups[:_NAMED]))
+            rest = f" and {len(reason.groups) - _NAMED} more" if len(reason.groups) > _NAMED else ""
+            which = "pod group" if len(reason.groups) == 1 else f"{len(reason.groups)} pod groups:"
+            namespace, _, name = reason.groups[0].partition("/")
+            command = printable(f"kscheduler explain podgroup/{name} -n {namespace}")
+            yield from wrapped(f"{INDENT}{which} {listed}{rest}", style.width)
+            yield f"{INDENT}{style.paint(command, DIM)}"
         if reason.verdict is PendingVerdict.NOT_SERVED:
             near = nearest(reason.pods[0].spec.scheduler_name, reason.served)
             yield from wrapped(f"{INDENT}do you mean {printable(near)}?", style.width) if near else ()
@@ -99,6 +107,7 @@ def _reason(reason: Reason, objects: ClusterObjects, config: Any) -> Tree:
         "verdict": reason.verdict.value,
         "message": reason.message,
         "plugins": list(reason.plugins),
+        "podGroups": list(reason.groups[:_MOST_LISTED]),
         "count": len(reason.pods),
         "since": reason.since or None,
         "pods": [

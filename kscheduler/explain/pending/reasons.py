@@ -3,9 +3,11 @@
 Pods of one template are judged once, all of them over one copy of the cluster: a thousand replicas cost as much as one.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Final
 
 import msgspec
 
@@ -27,6 +29,9 @@ from kscheduler.whatif.owners import owners_in
 from kscheduler.whatif.scenario import ClusterObjects
 from kscheduler.whatif.suggestions.for_many import HelpForMany, asked_by, help_for_many
 from kscheduler.whatif.suggestions.suggestion import Suggestion
+
+_MOST_MESSAGES: Final = 3
+"""Different messages to the members of a group that are told, those of most members first."""
 
 
 class PendingVerdict(Enum):
@@ -61,6 +66,8 @@ class Reason:
     """Among how many of the pods these were counted."""
     served: tuple[str, ...] = ()
     """The scheduler names that are served, for pods of others."""
+    groups: tuple[str, ...] = ()
+    """The pod groups that they wait with, as NAMESPACE/NAME."""
 
     @property
     def suggestion(self) -> Suggestion | None:
@@ -100,6 +107,7 @@ def pending_reasons(
     cache, profiles = served_cluster(objects, served, where)
     by_template: dict[bytes, _Judged] = {}
     found: dict[_Judged, list[Pod]] = {}
+    members: dict[str, list[Pod]] = {}
     for pod in pending:
         template = template_of(pod)
         if template not in by_template:
@@ -115,7 +123,13 @@ def pending_reasons(
                 judged = replace(judged, message=f"fits, and {'; '.join(waits)}")
             elif pod.spec.scheduler_name in served.followed:
                 judged = replace(judged, message=_fits_elsewhere(pod.spec.scheduler_name, served))
+        key = cache.pod_groups.key_of(pod) if judged.verdict is PendingVerdict.IN_A_GROUP else None
+        if key is not None:
+            members.setdefault(key.text, []).append(pod)
+            continue
         found.setdefault(judged, []).append(pod)
+    for pods in members.values():
+        found.setdefault(_Judged(PendingVerdict.IN_A_GROUP, _of_group(pods)), []).extend(pods)
     reasons = [_reason(judged, pods, profiles, cache, objects, with_suggestions) for judged, pods in found.items()]
     return sorted(reasons, key=lambda each: (-len(each.pods), each.message))
 
@@ -129,6 +143,21 @@ def _failure_of(pod: Pod) -> str:
     if condition is None or condition.status != "False" or condition.reason != SCHEDULER_ERROR:
         return ""
     return f"its last attempt failed ({SCHEDULER_ERROR}): {condition.message or 'no message'}"
+
+
+def _of_group(members: Sequence[Pod]) -> str:
+    """That they wait with their group, and what their scheduler has told them: the same of groups with one reason."""
+    told: Counter[str] = Counter()
+    for pod in members:
+        condition = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
+        told[condition.message if condition is not None and condition.status == "False" else ""] += 1
+    ordered = sorted(((number, message) for message, number in told.items() if message), key=lambda each: each[::-1])
+    texts = [
+        message if len(told) == 1 else f"{message} ({number} {'member' if number == 1 else 'members'})"
+        for number, message in sorted(ordered, key=lambda each: -each[0])[:_MOST_MESSAGES]
+    ]
+    waits = "waits with its pod group, which is explained as a whole"
+    return f"{waits}; the last attempt: {'; '.join(texts)}" if texts else waits
 
 
 def _fits_elsewhere(scheduler_name: str, served: Serving) -> str:
@@ -149,7 +178,7 @@ def _judged(pod: Pod, profiles: Profiles, cache: Cache) -> _Judged:
         return _Judged(PendingVerdict.NOT_SERVED, f"not served here: spec.schedulerName is {pod.spec.scheduler_name}")
     key = cache.pod_groups.key_of(pod) if cache.pod_groups.apis else None
     if key is not None:
-        return _Judged(PendingVerdict.IN_A_GROUP, f"waits with its pod group {key.text}: explain one of its members")
+        return _Judged(PendingVerdict.IN_A_GROUP, "waits with its pod group, which is explained as a whole")
     info = PodInfo(pod)
     gate = profile.run_pre_enqueue(info)
     if gate.is_rejected:
@@ -174,7 +203,10 @@ def _reason(
     judged: _Judged, pods: list[Pod], profiles: Profiles, cache: Cache, objects: ClusterObjects, with_suggestions: bool
 ) -> Reason:
     ordered = tuple(sorted(pods, key=lambda pod: (pod.metadata.creation_timestamp or "~", pod.key)))
-    reason = Reason(judged.verdict, judged.message, judged.plugins, ordered, served=tuple(profiles))
+    table = cache.pod_groups
+    keys = [table.key_of(pod) for pod in ordered] if judged.verdict is PendingVerdict.IN_A_GROUP else []
+    groups = tuple(dict.fromkeys(key.text for key in keys if key is not None))
+    reason = Reason(judged.verdict, judged.message, judged.plugins, ordered, served=tuple(profiles), groups=groups)
     oldest = ordered[0]
     helps = judged.verdict in (PendingVerdict.UNSCHEDULABLE, PendingVerdict.GATED, PendingVerdict.PREEMPTING)
     of_claims = judged.verdict is PendingVerdict.ERROR and wants_devices(oldest, cache)

@@ -1,14 +1,19 @@
 """A pod group that is named in place of a pod: it is asked about by one of its members, so one is looked for."""
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, Final
+
+import msgspec
 
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
 from kscheduler.client.lists import ListDecoder
 from kscheduler.client.rest import APIClient
-from kscheduler.explain.questions.live import UnknownPodError
+from kscheduler.explain.questions.live import UnknownPodError, live_question
+from kscheduler.explain.questions.question import GroupQuestion, Question
+from kscheduler.explain.questions.serving import Serving
 from kscheduler.informers.progress import PAGE_SIZE
 from kscheduler.state.pod_groups.group_apis import KUBERNETES, OTHER_APIS
 
@@ -35,12 +40,39 @@ def no_member(namespace: str, group: str) -> str:
 
 async def member_in_cluster(client: APIClient, namespace: str, group: str) -> Pod:
     """The member to ask about. Raises `UnknownPodError`, `ClientError`."""
+    return _member_among(await members_in_cluster(client, namespace, group), namespace, group)
+
+
+async def live_group_question(
+    client: APIClient, namespace: str, group: str, served: Serving
+) -> Question | GroupQuestion:
+    """About a group of the cluster, by the member to ask about. Raises as `live_question`.
+
+    Members that have ended are counted: a gang that has finished lacks nobody.
+    """
+    members = await members_in_cluster(client, namespace, group)
+    member = _member_among(members, namespace, group)
+    question = await live_question(client, namespace, member.metadata.name, served, of_group=True)
+    ended = tuple(pod for pod in members if pod.is_terminal)
+    if not ended or not isinstance(question, GroupQuestion):
+        return question
+    scenario = question.scenario
+    objects = msgspec.structs.replace(scenario.objects, pods=(*scenario.objects.pods, *ended))
+    return dataclasses.replace(question, scenario=dataclasses.replace(scenario, objects=objects))
+
+
+def _member_among(members: Sequence[Pod], namespace: str, group: str) -> Pod:
+    member = member_to_ask(members)
+    if member is None:
+        raise UnknownPodError(f"{no_member(namespace, group)}; -n gives another namespace")
+    return member
+
+
+async def members_in_cluster(client: APIClient, namespace: str, group: str) -> list[Pod]:
+    """All members, also those that have ended, which no scheduler reads. Raises `ClientError`."""
     decoder: ListDecoder[Any] = ListDecoder(PODS)
     path, get = PODS.object_path("", namespace).rstrip("/"), partial(client.get, retries=1)
     found: list[Pod] = []
     async for page in decoder.pages(get, path, {"limit": str(PAGE_SIZE)}):
         found += members_of(page.items, namespace, group)
-    member = member_to_ask(found)
-    if member is None:
-        raise UnknownPodError(f"{no_member(namespace, group)}; -n gives another namespace")
-    return member
+    return found

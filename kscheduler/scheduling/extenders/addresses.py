@@ -4,10 +4,12 @@ TLS is as in kube-scheduler: `enableHTTPS` without an authority checks no certif
 a client certificate counts only with its key. Whether TLS is spoken at all is decided by the address: `https://`.
 
 An address that cannot be called is refused at the start, in a changed file and by `kscheduler config check`, instead of
-failing each pod. So is a certificate that is not there: kube-scheduler does not start either. Whoever only explains a
-configuration does not look: the files lie where the service runs.
+failing each pod. So is a certificate that is not there, where the service runs: kube-scheduler does not start either.
+Who checks a file elsewhere is told that the certificates are not there (`files_away`), and who only explains a
+configuration does not look.
 """
 
+import errno
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,6 +26,8 @@ from kscheduler.config.loader import UnusableConfigError
 from kscheduler.config.types import Extender, ExtenderTLSConfig
 
 _NO_TLS: Final = ExtenderTLSConfig()
+_AWAY: Final = frozenset((errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM))
+"""Why a file of another machine, or of another user, cannot be read here."""
 
 
 def address_of(extender: Extender, index: int) -> ExtenderAddress:
@@ -63,17 +67,31 @@ def _place(index: int, field: str, data: str, file: str) -> str:
 # --- what cannot be called --------------------------------------------------------------------------------------------
 
 
-def unusable_extenders(extenders: Sequence[Extender]) -> list[Problem]:
-    """A problem for each address that cannot be called, and for each file that cannot be used. Opens files."""
+def unusable_extenders(extenders: Sequence[Extender], *, runs_here: bool = True) -> list[Problem]:
+    """A problem for each address that cannot be called, and for each file that cannot be used. Opens files.
+
+    `runs_here`: whether the service runs on this machine, so that the files must be there.
+    """
     problems: list[Problem] = []
     for index, extender in enumerate(extenders):
         if decides(extender) or extender.bind_verb:  # otherwise it is never called, and a warning says so
             problems += _url_problems(f"extenders[{index}].urlPrefix", extender)
-        problems += _file_problems(index, extender)
+        problems += _file_problems(index, extender, runs_here=runs_here)
     return problems
 
 
-def with_unusable_extenders(failure: ConfigError) -> ConfigError:
+def files_away(extenders: Sequence[Extender]) -> list[Problem]:
+    """Each file that cannot be read on this machine, and may be there where the service runs."""
+    return [
+        Problem(f"extenders[{index}].tlsConfig.{name}", why)
+        for index, extender in enumerate(extenders)
+        for name, file in _files(extender)
+        for why, is_away in (_why_unreadable(file),)
+        if is_away
+    ]
+
+
+def with_unusable_extenders(failure: ConfigError, *, runs_here: bool = True) -> ConfigError:
     """The mistakes of a file, with those of its extenders' addresses and files, as far as they could be read."""
     if not isinstance(failure, UnusableConfigError):
         return failure
@@ -85,7 +103,7 @@ def with_unusable_extenders(failure: ConfigError) -> ConfigError:
         if decides(extender) or extender.bind_verb:
             problems += _url_problems(f"extenders[{index}].urlPrefix", extender)
         if f"extenders[{index}]" not in wrong_tls:  # what is no base64 makes no certificate
-            problems += _file_problems(index, extender)
+            problems += _file_problems(index, extender, runs_here=runs_here)
     return failure.with_further(problems)
 
 
@@ -105,16 +123,19 @@ def _url_problems(path: str, extender: Extender) -> Iterator[Problem]:
         yield invalid(path, name, f"{host} {why}: extenders are not called there")
 
 
-def _file_problems(index: int, extender: Extender) -> Iterator[Problem]:
+def _files(extender: Extender) -> list[tuple[str, str]]:
+    """The files that are read, with their fields."""
     tls = extender.tls_config or _NO_TLS
     given = (("caFile", tls.ca_file, tls.ca_data), ("certFile", tls.cert_file, tls.cert_data))
-    unreadable = [
-        Problem(f"extenders[{index}].tlsConfig.{name}", problem)
-        for name, file, data in (*given, ("keyFile", tls.key_file, tls.key_data))
-        if file and not data and (problem := _why_unreadable(file))
-    ]
-    if unreadable:
-        yield from unreadable
+    return [(name, file) for name, file, data in (*given, ("keyFile", tls.key_file, tls.key_data)) if file and not data]
+
+
+def _file_problems(index: int, extender: Extender, *, runs_here: bool) -> Iterator[Problem]:
+    unreadable = [(name, *_why_unreadable(file)) for name, file in _files(extender)]
+    for name, problem, is_away in unreadable:
+        if problem and (runs_here or not is_away):
+            yield Problem(f"extenders[{index}].tlsConfig.{name}", problem)
+    if any(problem for _, problem, _ in unreadable):
         return
     address = address_of(extender, index)
     try:
@@ -124,11 +145,11 @@ def _file_problems(index: int, extender: Extender) -> Iterator[Problem]:
         yield Problem(field, problem)
 
 
-def _why_unreadable(file: str) -> str:
-    """Why nothing can be read from it, or an empty text."""
+def _why_unreadable(file: str) -> tuple[str, bool]:
+    """Why nothing can be read from it, or an empty text; and whether it may only be away."""
     try:
         with Path(file).open("rb") as opened:
             opened.read(1)
     except OSError as failure:
-        return f"{file}: {failure.strerror or failure}"
-    return ""
+        return f"{file}: {failure.strerror or failure}", failure.errno in _AWAY
+    return "", False

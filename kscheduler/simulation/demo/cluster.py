@@ -20,13 +20,21 @@ from kscheduler.simulation.controllers.devices.driver import DRIVER, HollowDevic
 from kscheduler.simulation.controllers.engine.loop import running_controllers
 from kscheduler.simulation.controllers.upkeep.node_lifecycle import NodeLifecycleController
 from kscheduler.simulation.demo import workload
+from kscheduler.simulation.demo.group_kinds import group_definitions
 from kscheduler.simulation.demo.processes import command_of, first_cause
 from kscheduler.simulation.demo.scheduler_process import scheduler_process
 from kscheduler.simulation.demo.signals import StopSignals
 from kscheduler.simulation.demo.unserved import telling_unserved
 from kscheduler.simulation.hollow.heartbeats import HeartbeatRates
 from kscheduler.simulation.hollow.kubelets import hollow_kubelets
-from kscheduler.simulation.kinds.resources import DEVICE_CLASSES, NODES, PRIORITY_CLASSES, STORAGE_CLASSES, served_kinds
+from kscheduler.simulation.kinds.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEVICE_CLASSES,
+    NODES,
+    PRIORITY_CLASSES,
+    STORAGE_CLASSES,
+    served_kinds,
+)
 from kscheduler.upstream.release import VERSION
 
 _STANDARD_CLASS = {
@@ -174,6 +182,8 @@ async def embedded_cluster(options: ClusterOptions) -> AsyncIterator[EmbeddedAPI
     server = EmbeddedAPIServer(seed=options.seed, admin=options.faults, kinds=kinds, accept_hosts=options.accept_hosts)
     for priority_class in workload.priority_classes():
         server.registry.create(PRIORITY_CLASSES, "", priority_class)
+    for definition in group_definitions():
+        server.registry.create(CUSTOM_RESOURCE_DEFINITIONS, "", definition)
     for node in workload.nodes(options.nodes, seed=options.seed):
         server.registry.create(NODES, "", node)
     # The nodes above have been ready for long; those that come from now on begin with a taint.

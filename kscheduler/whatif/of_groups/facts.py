@@ -22,6 +22,7 @@ class GroupFacts:
     definition: GroupDefinition | None
     on_nodes: Mapping[str, str]
     foreign: tuple[Pod, ...]
+    ended: tuple[Pod, ...]
 
     @property
     def known(self) -> dict[str, Any]:
@@ -33,13 +34,16 @@ def group_facts(scenario: GroupScenario, cache: Cache, served: Collection[str]) 
     """The facts, from a cache that holds the cluster and its groups."""
     table = cache.pod_groups
     named = [(pod, key) for pod in scenario.objects.pods if (key := table.key_of(pod)) and key.text == scenario.group]
+    # Of a group whose members are gone its own object is left.
     keys = dict.fromkeys(key for _, key in named)
+    keys |= dict.fromkeys(group.key for group in scenario.definitions if group.key.text == scenario.group)
     placed = {pod.name: node for key in keys for pod, node in table.assignments(key)}
     foreign = tuple(
         pod for pod, _ in named if not (pod.spec.node_name or pod.is_terminal) and pod.spec.scheduler_name not in served
     )
     known = (table.definition(key) for key in keys)
-    return GroupFacts(next((each for each in known if each is not None), None), placed, foreign)
+    ended = tuple(pod for pod, _ in named if pod.is_terminal)
+    return GroupFacts(next((each for each in known if each is not None), None), placed, foreign, ended)
 
 
 def why_kept_out(group: GroupFacts, table: PodGroupTable, key: GroupKey) -> str:
@@ -57,12 +61,21 @@ def why_kept_out(group: GroupFacts, table: PodGroupTable, key: GroupKey) -> str:
 
 
 def none_waits(group: GroupFacts) -> str:
-    """That no member waits for a node, and whether the group has as many as it needs at least."""
+    """That no member waits for a node, and whether the group has as many as it needs at least.
+
+    A group whose members have ended lacks none. The service keeps no pods that have ended, so it may know of none.
+    """
     count, least = len(group.on_nodes), 1 if group.definition is None else group.definition.least
-    on_nodes = "1 member is on a node" if count == 1 else f"{count} members are on nodes"
+    said = [f"{count} {'member is on a node' if count == 1 else 'members are on nodes'}"] if count else []
+    for phase, verb in (("Succeeded", "succeeded"), ("Failed", "failed")):
+        if number := sum(pod.status.phase == phase for pod in group.ended):
+            said.append(f"{number} {'has' if number == 1 else 'have'} {verb}")
+    if not said:
+        said = ["its members have ended or been deleted, or are not made yet"]
     minimum = f"its minimum is {least}" if group.definition is not None else "the group itself does not exist"
-    missing = f", so {least - count} more would have to be created" if count < least else ""
-    return f"no member waits: {on_nodes}, and {minimum}{missing}{foreign_text(group.foreign)}"
+    is_short = 0 < count < least and not group.ended
+    missing = f", so {least - count} more would have to be created" if is_short else ""
+    return f"no member waits: {', '.join(said)}, and {minimum}{missing}{foreign_text(group.foreign)}"
 
 
 def foreign_text(foreign: Collection[Pod]) -> str:

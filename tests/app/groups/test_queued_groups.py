@@ -51,6 +51,11 @@ async def test_members_are_pending_pods_and_their_group_is_one_entity() -> None:
         status, text = await answer(app, "/explain?pod=podgroup/nobody")
         told = "the service knows no pod podgroup/nobody; of a pod group: podGroup=NAMESPACE/nobody"
         assert (status, json.loads(text)["message"]) == (404, told)
+        ended = {"metadata": {"name": "ended", "namespace": "default", "uid": "ended"}, "spec": spec}
+        app.parts.assembly.handlers[POD_GROUPS].on_add(convert(ended, KubernetesPodGroup), initial=False)
+        status, text = await answer(app, "/explain?podGroup=default/ended")
+        told = "no member waits: its members have ended or been deleted, or are not made yet, and its minimum is 3"
+        assert (status, json.loads(text)["message"]) == (200, told), "the service keeps no pods that have ended"
         assert (await answer(app, "/explain?podGroup=nobody"))[0] == 400
         assert (await answer(app, "/explain?podGroup=default/nobody&pod=default/other"))[0] == 400
         pending = json.loads((await answer(app, "/pending"))[1])

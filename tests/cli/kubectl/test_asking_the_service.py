@@ -296,6 +296,32 @@ def test_pending_names_the_group_and_where_to_ask_about_it_as_a_whole() -> None:
     ]
 
 
+def test_pod_groups_with_one_reason_are_one_paragraph_whatever_their_names() -> None:
+    def told(group: str, message: str, queue: str = "backoff") -> Tree:
+        pods = [{"namespace": "ml", "name": f"{group}-{number}"} for number in range(2)]
+        reason = {"count": 2, "since": None, "plugins": ["NodeResourcesFit"], "queue": queue, "pods": pods}
+        return {**reason, "podGroup": f"ml/{group}", "message": message}
+
+    reasons = [told(f"g-{number}", "pod group is unschedulable") for number in range(5)]
+    reasons += [told(name, f"1 of 2 members of pod group ml/{name} are there", "gated") for name in ("h", "k")]
+    reasons += [told("l", "2 of 3 members of pod group ml/l are there", "gated")]
+    tree = {"count": 16, "reasons": reasons, "reasonsLeftOff": 0}
+    assert list(pending_lines(tree, datetime(2026, 1, 1, tzinfo=UTC), PLAIN))[2:] == [
+        "10  in back-off, members of 5 pod groups, ml/g-0, ml/g-1, ml/g-2 and 2 more (NodeResourcesFit):",
+        "    ml/g-0-0, ml/g-0-1, ml/g-1-0 and 7 more",
+        "  pod group is unschedulable",
+        "  one whole group: kubectl kscheduler why ml/g-0-0",
+        "",
+        "4  gated, members of 2 pod groups, ml/h, ml/k (NodeResourcesFit): ml/h-0, ml/h-1, ml/k-0 and 1 more",
+        "  1 of 2 members of pod group … are there",
+        "  one whole group: kubectl kscheduler why ml/h-0",
+        "",
+        "2  gated, members of pod group ml/l (NodeResourcesFit): ml/l-0, ml/l-1",
+        "  2 of 3 members of pod group ml/l are there",
+        "  the whole group: kubectl kscheduler why ml/l-0",
+    ]
+
+
 async def test_pending_names_the_change_that_frees_most_pods_as_without_the_service(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

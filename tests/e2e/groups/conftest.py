@@ -48,7 +48,15 @@ def start_group_server(kind: str, folder: Path) -> Server:
         return RealGroupServer()
     from tests.e2e.embedded import EmbeddedServer
 
-    return EmbeddedServer(folder, served_kinds("1.37", lambda gate: gate == GATE))
+    class EmbeddedGroupServer(EmbeddedServer):
+        """With both custom resources, as `kscheduler cluster` has them."""
+
+        def __enter__(self) -> Self:
+            super().__enter__()
+            crds.install(self.api)
+            return self
+
+    return EmbeddedGroupServer(folder, served_kinds("1.37", lambda gate: gate == GATE))
 
 
 @pytest.fixture(scope="session")

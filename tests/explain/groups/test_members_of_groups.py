@@ -3,12 +3,14 @@
 import json
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from kscheduler.api.groups import SCHEDULER_PLUGINS_LABEL
 from kscheduler.cli import main
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.kinds.resources import NODES, POD_GROUPS, PODS, served_kinds
+from kscheduler.simulation.demo.group_kinds import group_definitions
+from kscheduler.simulation.kinds.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES, POD_GROUPS, PODS, served_kinds
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 from tests.explain.test_command import run, run_beside
 
@@ -111,6 +113,50 @@ async def test_a_live_group_is_named_itself(capsys: pytest.CaptureFixture[str]) 
         assert capsys.readouterr().out.startswith("default/waits: ")
         assert await run_beside("pg/g", "-n", "ml", "--master", server.url) == 1
     assert "no pod of namespace ml names pod group g; -n gives another namespace" in capsys.readouterr().err
+
+
+def ended_dump(tmp_path: Path, phases: tuple[str, str]) -> tuple[str, str, Tree]:
+    """As `dump`, with members in these phases; and the objects."""
+    path, config = dump(tmp_path, cpu="1", node="a")
+    tree: Tree = json.loads(Path(path).read_text())
+    members = [each for each in tree["items"] if each["kind"] == "Pod"]
+    for member, phase in zip(members, phases, strict=True):
+        member["status"] = {"phase": phase}
+    Path(path).write_text(json.dumps(tree))
+    return path, config, tree
+
+
+@pytest.mark.parametrize(
+    ("phases", "told"),
+    [
+        (("Succeeded", "Succeeded"), "2 have succeeded, and its minimum is 2"),
+        (("Succeeded", "Failed"), "1 has succeeded, 1 has failed, and its minimum is 2"),
+        (("Running", "Succeeded"), "1 member is on a node, 1 has succeeded, and its minimum is 2"),
+    ],
+)
+async def test_a_gang_that_has_ended_lacks_nobody_live_and_in_a_file(
+    phases: tuple[str, str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, config, tree = ended_dump(tmp_path, phases)
+    members = [each for each in tree["items"] if each["kind"] == "Pod"]
+    assert run("podgroup/g", "--from", path, "--config", config) == 0
+    assert capsys.readouterr().out.splitlines()[0] == f"pod group default/g: no member waits: {told}"
+    async with EmbeddedAPIServer(seed=1) as server:
+        for definition in group_definitions():
+            server.registry.create(CUSTOM_RESOURCE_DEFINITIONS, "", definition)
+        async with aiohttp.ClientSession() as session:
+            group = {**tree["items"][1], "metadata": {"name": "g"}}
+            url = f"{server.url}/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups"
+            assert (await session.post(url, json=group)).status == 201
+            server.registry.create(NODES, "", node_tree("a", cpu="2"))
+            for member in members:
+                server.registry.create(PODS, "default", member)
+                url = f"{server.url}/api/v1/namespaces/default/pods/{member['metadata']['name']}/status"
+                merge = {"Content-Type": "application/merge-patch+json"}
+                answer = await session.patch(url, json={"status": member["status"]}, headers=merge)
+                assert answer.status == 200
+        assert await run_beside("podgroup/g", "--master", server.url, "--config", config) == 0
+    assert capsys.readouterr().out.splitlines()[0] == f"pod group default/g: no member waits: {told}"
 
 
 async def test_a_live_member_is_explained_with_its_group(capsys: pytest.CaptureFixture[str]) -> None:

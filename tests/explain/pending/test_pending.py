@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kscheduler.api.groups import SCHEDULER_PLUGINS_LABEL
 from kscheduler.cli import main
 from kscheduler.explain.pending.freed import freed_text
 
@@ -202,3 +203,32 @@ def test_a_member_of_a_group_that_is_not_followed_is_not_called_fitting(
     }
     told = "not judged: member of pod group shop/gang, and groups are not followed here: --emulated-version 1.37"
     assert verdicts["small"]["message"].startswith(told)
+
+
+def test_pod_groups_with_one_reason_are_one_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What their members were told is put together by group, so that gangs of one fate are told once."""
+    conditions = [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+        for message in ("0/1 nodes are available: 1 Insufficient cpu.", "minCount (2) cannot be satisfied")
+    ]
+    objects = [NODE]
+    for group in ("a", "b", "c"):
+        for number, condition in enumerate(conditions):
+            member = pod(f"{group}-{number}", cpu="9")
+            member["metadata"]["labels"] = {SCHEDULER_PLUGINS_LABEL: group}
+            member["status"] = {"conditions": [condition] if group != "c" else []}
+            objects.append(member)
+    path, config = tmp_path / "dump.yaml", tmp_path / "config.yaml"
+    path.write_text("".join(f"---\n{json.dumps(obj)}\n" for obj in objects))
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "podGroupAPIs: [scheduler-plugins]\nprofiles: [{schedulerName: kscheduler}]\n"
+    )
+    both, without = answer(capsys, "--from", str(path), "--config", str(config))["reasons"]
+    assert (both["count"], both["podGroups"]) == (4, ["shop/a", "shop/b"])
+    told = f"{conditions[0]['message']} (1 member); {conditions[1]['message']} (1 member)"
+    assert both["message"] == f"waits with its pod group, which is explained as a whole; the last attempt: {told}"
+    assert (without["count"], without["podGroups"]) == (2, ["shop/c"])
+    assert main(["pending", "--from", str(path), "--config", str(config)]) == 0
+    out = capsys.readouterr().out
+    assert "  2 pod groups: shop/a, shop/b\n  kscheduler explain podgroup/a -n shop\n" in out

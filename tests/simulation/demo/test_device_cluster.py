@@ -50,6 +50,25 @@ async def test_the_section_about_gangs_holds() -> None:
         await typed(url, delete)
 
 
+@needs_kubectl
+async def test_the_page_about_pod_groups_is_tried_on_the_kinds_of_both_projects() -> None:
+    (start,), (apply, placed, shown, delete) = commands_of("docs/pod-groups.md", "## Try it")
+    async with kscheduler(*shlex.split(start)[1:], "--nodes", "3", "--port", "0") as cluster:
+        await cluster.until("its log: ")
+        url = cluster.api_url()
+        applied = await typed(url, apply)
+        assert "podgroup.scheduling.x-k8s.io/training created" in applied
+        assert "podgroup.scheduling.volcano.sh/half created" in applied
+        assert (await typed(url, placed)).count("condition met") == 2
+        lines = (await typed(url, shown)).splitlines()
+        assert len([line for line in lines if re.search(r"^pod/half-\S+ .* Pending ", line)]) == 2
+        assert [line.split()[0] for line in lines if line.startswith("podgroup.")] == [
+            "podgroup.scheduling.x-k8s.io/training",
+            "podgroup.scheduling.volcano.sh/half",
+        ]
+        await typed(url, delete)
+
+
 def resource_pod(name: str, resource: str) -> bytes:
     container = {"name": "main", "image": "example/app:1", "resources": {"limits": {resource: "1"}}}
     spec = {"schedulerName": "kscheduler", "containers": [container]}
