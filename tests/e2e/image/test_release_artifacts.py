@@ -218,7 +218,8 @@ def test_the_image_of_the_other_architecture_runs_on_it(other: build.Built, tmp_
 
     def run(*words: str) -> str:
         command = ["chroot", str(root), "/qemu", "/opt/kscheduler/bin/python3", "-B", *words]
-        return subprocess.run(command, env={}, capture_output=True, text=True, check=True).stdout
+        path = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+        return subprocess.run(command, env=path, capture_output=True, text=True, check=True).stdout
 
     assert run("-I", "/opt/kscheduler/bin/kscheduler", "--version") == f"kscheduler {build.version()}\n"
     (root / "config.yaml").write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
