@@ -1,4 +1,4 @@
-"""The image as the static pod of docs/migration.md runs it: root without capabilities, with a file that only root reads."""
+"""The image as docs/migration.md's static pod runs it: root without capabilities, with a file that root alone reads."""
 
 import base64
 import json
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane import kscheduler_process
+from tests.controlplane.process import free_port
 from tests.deploy.test_static_pod import CONTAINER, KUBECONFIG
 from tests.e2e.image.conftest import Unpacked
 from tests.e2e.image.container import Container
@@ -28,7 +29,9 @@ def test_it_reads_scheduler_conf_and_schedules_with_no_capability(
     conf.chmod(0o600)
     folder = tmp_path / "container"
     folder.mkdir()
-    with Container(image.bundle, folder, {KUBECONFIG: conf}, {}, like=CONTAINER) as container:
+    arguments = [word.replace("=10259", f"={free_port()}") for word in CONTAINER["args"]]
+    like = CONTAINER | {"args": arguments}
+    with Container(image.bundle, folder, {KUBECONFIG: conf}, {}, like=like) as container:
         process = container.process
         process.wait_until("the HTTP server", lambda: kscheduler_process.http_port(process), START_SECONDS)
         process.wait_until("ready", lambda: kscheduler_process.own_page(process, "/readyz")[0] == 200, START_SECONDS)
