@@ -112,7 +112,7 @@ class Diary:
             "term_ended",
             reason=reason,
             then="the process goes on as a follower, once all tasks of this term have ended",
-            term_seconds=round(self._clock.monotonic() - self._began, 3),
+            seconds=round(self._clock.monotonic() - self._began, 3),
             bound=counts_of(self._parts.observations).bound,
         )
 

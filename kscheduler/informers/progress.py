@@ -7,10 +7,10 @@
 WATCH_LIST replaces LIST if the server supports it: the objects arrive on a stream that continues as the watch.
 A resourceVersion is an opaque string here, compared for equality only.
 
-A watch that brings nothing is either quiet or dead, and bookmarks come once a minute only. So the watch after a silent
-one ends by itself before it would count as silent: kube-apiserver sends a bookmark two seconds before the end that the
-request asks for (`nextBookmarkTime` of its watch cache), so that the version goes on and a quiet watch is known to be
-alive. Once something happens the next watch is a long one again.
+A watch that brings nothing is either quiet or dead, and bookmarks come once a minute at most, for some kinds never (the
+watch cache drops those that are no newer than the request). So the watch after a silent one asks to end before it would
+count as silent: that it ends in order shows that it was alive. Two seconds earlier kube-apiserver sends a bookmark, if
+there is one (`nextBookmarkTime` of its watch cache). Once something happens the next watch is a long one again.
 
 Differences from client-go: the first LIST is consistent (client-go accepts any version, which after a change of leader
 can miss the old leader's binds); a watch that ends at once is opened again after a delay, without a list; and so is one

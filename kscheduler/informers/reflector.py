@@ -271,7 +271,10 @@ class Reflector(Generic[T]):
             self._closed()
         if watch.initial is not None:
             return self._failed(watch, NetworkError("the stream ended before the initial events were complete"))
-        return self.progress.watch_ended(self._clock.monotonic() - watch.began)
+        verdict = self.progress.watch_ended(self._clock.monotonic() - watch.began)
+        if not verdict.back_off:
+            self._informer.heard()  # the server has ended it: until then nothing else had happened
+        return verdict
 
     def _closed(self, *, was_silent: bool = False) -> None:
         if self._informer.view.closed(was_silent=was_silent) >= WORKED_SECONDS:

@@ -6,7 +6,8 @@ would meet the same pod. So the timer of `supervision.alarm` ends a decision tha
 The pod alone pays: it fails with an Error that says what of it is too much, and backs off for longer each time.
 
     costly pod      0.08 s     so that others, who come meanwhile, wait no longer
-    any other       2 s        far more than the largest preemption takes, far less than the Lease's deadline
+    any other       2 s        far more than the largest preemption takes, far less than the Lease's deadline; 0.2 s for
+                               pods of a namespace of which one has taken so long in the last ten minutes
     pod group       5 s        for all members in one trial, those that are costly 0.08 s of it; 1 s after an overrun
 
 The members of a group are judged one after the other with no turn for anybody between them: each sees those before it
@@ -37,7 +38,8 @@ from time import thread_time
 from types import FrameType
 from typing import Final
 
-from kscheduler.aio.clock import REAL_CLOCK, Clock
+from kscheduler.aio.clock import Clock
+from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.framework.cluster.cycle_of_group import CycleOfGroup
 from kscheduler.framework.decision_time import DECISION_ENDED, DECISION_TIME, DecisionEndedError
 from kscheduler.framework.nodes.node_table import Rows
@@ -58,6 +60,11 @@ from kscheduler.state.cache import Cache
 
 COSTLY_SECONDS: Final = 0.08
 LONGEST_SECONDS: Final = 2.0
+AGAIN_SECONDS: Final = 0.2
+"""For the other pods of a namespace of which one was ended after `LONGEST_SECONDS`: nobody has thought of its shape,
+and it may be the first of a hundred."""
+REMEMBERED_SECONDS: Final = 600.0
+_MOST_NAMESPACES: Final = 1_000
 GROUP_SECONDS: Final = 5.0
 """For all members of a group in one trial: half of what the Lease's holder has to renew it."""
 GROUP_AGAIN_SECONDS: Final = 1.0
@@ -73,6 +80,7 @@ _ROOMS: Final = (
     "kscheduler.scheduling.runtime.",
 )
 _KEEPERS: Final = (
+    "kscheduler.framework.cluster.device_amounts",
     "kscheduler.framework.nodes.amount_numbers",
     "kscheduler.framework.nodes.change_log",
     "kscheduler.framework.nodes.interned",
@@ -100,10 +108,11 @@ _PURE: Final = frozenset(
 class GroupBudget:
     """The time for the decisions about all members of a pod group in one trial: for so long it holds the event loop."""
 
-    __slots__ = ("costly_left", "has_overrun", "left", "seconds")
+    __slots__ = ("costly_left", "has_overrun", "left", "members", "seconds")
 
-    def __init__(self, *, has_overrun: bool) -> None:
-        """`has_overrun`: the last attempt at the group was ended."""
+    def __init__(self, members: int, *, has_overrun: bool) -> None:
+        """`members`: how many there are. `has_overrun`: the last attempt at the group was ended."""
+        self.members = members
         self.has_overrun = has_overrun
         self.seconds = GROUP_AGAIN_SECONDS if has_overrun else GROUP_SECONDS
         self.left = self.seconds
@@ -122,7 +131,10 @@ class TimedCycles:
         """`costly_tried` hears for how many seconds a costly pod was decided about: the next one waits for them."""
         self._cache = cache
         self._costly_tried = costly_tried
-        self._is_timed = clock is REAL_CLOCK
+        self._clock = clock
+        self._is_timed = clock.is_real
+        self._overran: RecentlyUsed[str, float] = RecentlyUsed(_MOST_NAMESPACES)
+        """By namespace, until when its pods have less time."""
 
     def schedule(
         self,
@@ -140,8 +152,13 @@ class TimedCycles:
         """
         pod = queued.pod
         if not (queued.overruns or pod.is_costly):
-            seconds = LONGEST_SECONDS
-            record = self._run(seconds, profile, pod, stopwatch, sampler, engine, answers, None, patience)
+            is_watched = bool(self._overran) and self._has_overrun(pod.namespace)
+            seconds = AGAIN_SECONDS if is_watched else LONGEST_SECONDS
+            record = self._run(
+                seconds, profile, pod, stopwatch, sampler, engine, answers, None, patience, is_watched=is_watched
+            )
+            if record is None:
+                self._overran[pod.namespace] = self._clock.monotonic() + REMEMBERED_SECONDS
         else:
             seconds, began = COSTLY_SECONDS, thread_time()
             record = self._run(
@@ -150,6 +167,13 @@ class TimedCycles:
             if self._is_timed:
                 self._costly_tried(thread_time() - began)
         return record if record is not None else _ended(profile, pod, self._cache, shown_seconds(seconds))
+
+    def _has_overrun(self, namespace: str) -> bool:
+        until = self._overran.get(namespace)
+        if until is not None and self._clock.monotonic() >= until:
+            del self._overran[namespace]
+            return False
+        return until is not None
 
     def schedule_member(
         self,
@@ -183,7 +207,7 @@ class TimedCycles:
         if is_costly and budget.costly_left <= 0:
             shown = f"{shown_seconds(COSTLY_SECONDS)} (for those members of its group that cost much)"
         elif budget.left <= 0:
-            shown = f"{shown_seconds(budget.seconds)} (for all members of its group)"
+            shown = f"{shown_seconds(budget.seconds)} (for all {budget.members:,} members of its group)"
         else:
             shown = shown_seconds(LONGEST_SECONDS)
         return _ended(profile, pod, self._cache, shown)

@@ -81,6 +81,8 @@ class ResizeAttempts:
             self._evictions.begin(record.preemption)  # before requeueing: PreEnqueue checks whether the pod must wait
         result = AttemptResult.ERROR if failure.is_error else AttemptResult.UNSCHEDULABLE
         self._observations.attempt(result, profile.name, self._clock.monotonic() - started)
+        if result is AttemptResult.ERROR:
+            self._observations.attempt_failed(failure.fault)
         self._failures.handle_resize(queued, failure, self._clock.time())
 
 

@@ -260,6 +260,19 @@ async def test_failing_pods_cost_bounded_memory_however_many() -> None:
         assert recorder.statistics().dropped == 30_000 - 8000
 
 
+async def test_texts_that_are_longer_than_a_note_may_be_do_not_wait_in_the_queue() -> None:
+    async with recording(stall, queue_size=100) as (recorder, _, _clock):
+        tracemalloc.start()
+        try:
+            for number in range(50):
+                failed(recorder, pod(str(number)), f"{number} {'x' * 1_000_000}")
+            held = tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+        assert recorder.statistics().queued == 50
+        assert held < 2_000_000
+
+
 async def test_flushing_is_bounded_in_time() -> None:
     async with recording(stall) as (recorder, _, clock):
         failed(recorder, pod())

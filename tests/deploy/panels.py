@@ -227,7 +227,11 @@ ROWS: Final = (
                 "Watches and lists begun again",
                 "short",
                 Query(
-                    total("resource", f"increase(kscheduler_watch_restarts_total{{{MINE}}}[15m])", zero=True),
+                    total(
+                        "resource",
+                        f'increase(kscheduler_watch_restarts_total{{{MINE}, reason!="quiet"}}[15m])',
+                        zero=True,
+                    ),
                     "watch {{resource}}",
                 ),
                 Query(

@@ -8,18 +8,23 @@ import gc
 import json
 import os
 import sys
+from itertools import count, cycle
 from typing import Final
 
 import pytest
 
 from kscheduler.api.codec import Decoder
+from kscheduler.api.groups import POD_GROUPS
+from kscheduler.api.kinds import PODS, RESOURCE_CLAIMS
 from tests.hostile.cases import CASES, Case
-from tests.hostile.play import HostileCluster, play
+from tests.hostile.play import HostileCluster, play, resident
+from tests.hostile.words import Style
 
 IS_LONG: Final = os.environ.get("KSCHEDULER_FUZZ") == "1"
 SIZE: Final = 1_000_000 if IS_LONG else 100_000
 ROUNDS: Final = 50 if IS_LONG else 8
 NODES: Final = 10
+OF_TENANTS: Final = (PODS, RESOURCE_CLAIMS, POD_GROUPS)
 LAST: Final = 4
 MOST_KEPT: Final = 0.2
 """Of the blocks that an object takes when it is decoded: what each of the later rounds may add to those in use.
@@ -29,6 +34,7 @@ Of eight rounds, that is one object: the last one that failed may still be held 
 FEW_BLOCKS: Final = 200
 """Of what counts by its number: the pod's own key in logs and rings."""
 GIANTS: Final = (
+    "ResourceClaim-spec.devices.requests-unique",
     "Pod-metadata.labels-long",
     "Pod-spec.nodeSelector-long",
     "Pod-spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms-unique",
@@ -44,9 +50,6 @@ GIANTS: Final = (
 )
 
 
-# Not yet: `ResourceClaim-spec.devices.requests-unique`. What attempts hold of deleted pods is gone since their searches
-# end with them; what stays are the specs in `informers.shared`, of which a sweep drops the unused after each megabyte
-# of encodings: three hundred rounds.
 @pytest.mark.parametrize("name", GIANTS)
 async def test_what_is_kept_of_giants_that_come_and_go_reaches_a_level(name: str) -> None:
     service, case, seed = HostileCluster(NODES), CASES[name], 0
@@ -80,3 +83,21 @@ def blocks_of(case: Case) -> int:
     taken = sys.getallocatedblocks() - before
     del decoded
     return taken
+
+
+async def test_after_hundreds_of_hostile_objects_at_once_memory_is_what_it_was() -> None:
+    """Of pods, claims and groups, no two alike, that are there together. Tables are full after sixty."""
+    service, seed = HostileCluster(NODES), count()
+    cases = [case for case in CASES.values() if case.kind in OF_TENANTS and case.is_accepted]
+    cases = [case for case in cases if f"-{Style.UNIQUE}" in case.id or not case.fields][::6]
+
+    async def resident_after(objects: int) -> int:
+        made = [one for _, case in zip(range(objects), cycle(cases)) for one in case.objects(next(seed), 10_000)]
+        await play(service, made, sound=1)
+        del made
+        return resident()
+
+    async with service.at_work():
+        before = await resident_after(60)
+        after = await resident_after(140)
+    assert after < 1.2 * before, f"{before >> 20} MiB before, and {after >> 20} MiB when they are gone"

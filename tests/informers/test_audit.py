@@ -11,13 +11,24 @@ import structlog
 
 from kscheduler.aio import BackgroundService, RealClock, VirtualClock, running
 from kscheduler.api.core import Pod
-from kscheduler.api.kinds import PODS
+from kscheduler.api.kinds import NODES, PODS
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.client import APIClient, PodWriter, plain_connection
 from kscheduler.informers import Informer, InformerFactory
-from kscheduler.informers.audit import AUDIT_SECONDS, Difference, StoreAudit, StoreAudits, _decoder, reaches
+from kscheduler.informers.audit import (
+    AUDIT_SECONDS,
+    FOUND_SECONDS,
+    GRACE_SECONDS,
+    LOOK_SECONDS,
+    Difference,
+    StoreAudit,
+    StoreAudits,
+    _decoder,
+    reaches,
+)
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import InjectedFault
+from tests.builders import node_tree
 from tests.client.scripted import reply, scripted_server
 
 SECONDS = 20.0
@@ -110,6 +121,22 @@ async def test_a_change_and_a_creation_that_the_watch_has_lost_are_found_and_rep
         stored = harness.informer.store.get("default/a")
         assert stored is not None
         assert stored.metadata.labels == {"app": "new"}
+
+
+async def test_a_node_that_the_watch_has_lost_is_found_as_pods_are() -> None:
+    async with (
+        EmbeddedAPIServer(seed=1, bookmark_seconds=0.05) as server,
+        APIClient(plain_connection(server.url)) as client,
+    ):
+        clock = HastyClock()
+        factory = InformerFactory(client, (NODES,), clock=clock)
+        audit = StoreAudit(client, factory[NODES], lambda: factory.relist(NODES, "drift"), clock)
+        async with running(BackgroundService("informers", factory.run)):
+            assert await factory.wait_for_sync(1_000) == ()
+            server.faults.add(InjectedFault("lose_event", path="/api/v1/nodes", count=1))
+            for name in ("lost", "seen"):
+                server.store.put("nodes", node_tree(name))
+            assert keys_and_kinds(await audit.audit()) == [("lost", "missing")]
 
 
 async def test_pods_that_have_ended_are_not_missed() -> None:
@@ -210,6 +237,37 @@ async def test_audits_come_each_period_with_jitter_and_at_once_when_asked(period
     assert audit.times == expected
     task.cancel()
     await asyncio.wait({task})
+
+
+class Slow(Counting):
+    """As long as an audit takes at most, whose watch shows the list's version with the next bookmark."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__()
+        self.clock = clock
+        self.began: list[float] = []
+        self.ended: list[float] = []
+
+    async def audit(self) -> list[Difference]:
+        self.began.append(self.clock.monotonic())
+        await self.clock.sleep(65.0 + LOOK_SECONDS + GRACE_SECONDS)
+        self.ended.append(self.clock.monotonic())
+        return await super().audit()
+
+
+async def test_whatever_is_lost_just_after_a_list_is_found_within_eight_minutes_of_each_kind() -> None:
+    """Pods waited for the audit of nodes, and each period began when the last audit had ended: 12 minutes."""
+    clock = VirtualClock()
+    nodes, pods = Slow(clock), Slow(clock)
+    task = asyncio.ensure_future(StoreAudits((nodes, pods), clock).run())
+    async with asyncio.timeout(SECONDS):
+        while pods.times < 20:
+            await clock.run_to_next()
+    task.cancel()
+    await asyncio.wait({task})
+    for audit in (nodes, pods):
+        waits = [ended - began for began, ended in zip(audit.began, audit.ended[1:], strict=False)]
+        assert max(waits) <= FOUND_SECONDS <= 8 * 60
 
 
 async def test_an_audit_that_is_switched_off_is_still_done_when_asked() -> None:

@@ -131,6 +131,21 @@ async def test_a_silent_watch_is_opened_again_where_it_stopped() -> None:
         assert harness.informer.statistics().down_text == "", "it may be quiet"
 
 
+async def test_a_quiet_watch_that_the_server_ends_in_order_was_alive() -> None:
+    """kube-apiserver sends no bookmark where nothing is newer than what was asked for."""
+
+    async def until_its_time() -> None:
+        await harness.clock.advance(38.0)
+
+    silent = lines("\n", then=asyncio.Event().wait)
+    quiet = lines("\n", then=until_its_time)
+    async with bench(pod_list(version="10"), silent, quiet, quiet, inactivity=0.05) as harness:
+        assert await harness.reasons(4) == ["listed", "stalled", "quiet", "quiet"]
+        assert harness.informer.statistics().last_event_age_seconds == 0.0
+        assert harness.versions_asked() == [None, "10", "10", "10"]
+        assert harness.informer.statistics().relists == {"start": 1}
+
+
 async def test_a_watch_list_is_invisible_until_it_is_complete_and_goes_on_as_the_watch() -> None:
     seen: list[tuple[str, bool]] = []
     complete = asyncio.Event()

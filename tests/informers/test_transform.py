@@ -273,3 +273,21 @@ def test_thousands_of_labels_of_one_object_are_not_shared(resource: str, monkeyp
     default_transform(resource)(obj)
     assert obj.metadata.labels == labels
     assert len(shared) < 10
+
+
+def test_values_that_nobody_holds_take_a_quarter_of_a_megabyte_at_most_short_or_long() -> None:
+    shared, texts = Shared[tuple[str, ...]](), SharedText()
+    for number in range(500):
+        shared.of((f"{number:05}" * 600,))
+        texts.of(f"{number:05}" * 200)
+    assert sum(map(len, shared._first)) <= 2**18
+    assert sum(map(len, texts)) <= 2**18
+
+
+def test_a_large_table_is_swept_after_a_megabyte_too() -> None:
+    shared = Shared[tuple[str, ...]]()
+    held = [shared.of((f"{number:05}" * 600,)) for number in range(4000)]
+    del held
+    for number in range(400):
+        shared.of((f"later-{number:05}" * 300,))
+    assert sum(map(len, shared._first)) < 2**21

@@ -16,10 +16,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import aiohttp
 import msgspec
+import pytest
 
 from kscheduler.aio import Clock
 from kscheduler.aio.clock import REAL_CLOCK
@@ -47,9 +48,10 @@ from kscheduler.framework.plugin import PermitResult, Plugin
 from kscheduler.framework.plugin_listener import SLOW_CALL_SECONDS
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
-from kscheduler.framework.status import Code, Status
+from kscheduler.framework.status import Code, Fault, Status, StatusError
 from kscheduler.logs.streams import LogStream
 from kscheduler.plugins import in_tree
+from kscheduler.plugins.node_affinity import NodeAffinity
 from kscheduler.recorder.flight_recorder import RecordSettings
 from kscheduler.scheduling.truth.truth_keeping import Periods
 from kscheduler.server.login.authorities import AuthenticationSettings
@@ -590,6 +592,18 @@ async def a_device_for_an_extended_resource_fails(world: World) -> None:
     status = {"devices": [{"driver": "gpu.example.com", "pool": "node", "device": "gpu-0", "conditions": [said]}]}
     path = f"{group}/namespaces/default/resourceclaims/{claim.metadata.name}/status"
     await world.app.parts.client.patch(path, json.dumps({"status": status}).encode(), MERGE)
+
+
+@story("kscheduler_decisions_over_budget_total")
+async def a_pod_takes_too_long_to_decide_about(world: World) -> None:
+    def ends(*_: object) -> NoReturn:
+        raise StatusError("the decision about this pod was ended", Fault.OVER_BUDGET)
+
+    put(world.server, "nodes", node_tree("node"))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(NodeAffinity, "pre_filter", ends)
+        put(world.server, "pods", pod_tree("giant", nodeSelector={"disk": "ssd"}))
+        await world.until_true(lambda: world.app.parts.observations.decisions_over_budget[()] > 0)
 
 
 @story("kscheduler_claim_errors_total", "kscheduler_gated_pods", "kscheduler_device_pools")

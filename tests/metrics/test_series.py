@@ -132,6 +132,7 @@ KUBE_SCHEDULER: dict[str, Declared] = {
 OURS: dict[str, Declared] = {
     "kscheduler_bind_conflicts_total": ("counter", set(), ""),
     "kscheduler_claim_errors_total": ("counter", set(), ""),
+    "kscheduler_decisions_over_budget_total": ("counter", set(), ""),
     "kscheduler_gated_pods": ("gauge", {"plugin"}, ""),
     "kscheduler_pod_group_members": ("gauge", {"queue"}, ""),
     "kscheduler_device_pools": ("gauge", {"driver", "state"}, ""),

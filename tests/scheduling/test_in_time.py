@@ -46,7 +46,8 @@ class World:
         self.known: dict[str, Pod] = {}
         self.reported = ReportedFailures()
         ports = Ports(pod_of=self.known.get, statuses=self.reported)
-        self.assembly = Assembly(default_configuration(NAME), registry(), ports, VirtualClock())
+        self.assembly = assembly = Assembly(default_configuration(NAME), registry(), ports, VirtualClock())
+        self.cycles = TimedCycles(REAL_CLOCK, assembly.cache, assembly.queue.costly_tried)
         for number in range(nodes):
             labels = {ZONE: f"zone-{number % 3}", "kubernetes.io/hostname": f"node-{number}", "disk": "ssd"}
             room = {"cpu": "4", "memory": "8Gi", "pods": "9"}
@@ -61,8 +62,7 @@ class World:
         """A decision as the service makes it; nothing is assumed."""
         assembly = self.assembly
         engine = assembly.scheduler.engines[NAME]
-        cycles = TimedCycles(REAL_CLOCK, assembly.cache, assembly.queue.costly_tried)
-        return cycles.schedule(QueuedPodInfo(PodInfo(pod)), assembly.profiles[NAME], engine=engine)
+        return self.cycles.schedule(QueuedPodInfo(PodInfo(pod)), assembly.profiles[NAME], engine=engine)
 
     def decisions(self) -> list[tuple[str, str, tuple[str, ...]]]:
         """What is decided about a pod of each shape, one after the other; each stays where it was put."""
@@ -262,6 +262,26 @@ def test_a_decision_of_unknown_shape_is_ended_and_told(monkeypatch: pytest.Monke
         "spec.nodeSelector has 1 entries, spec.containers and spec.initContainers has 1 entries"
     )
     assert world.judge(pod).node_name
+
+
+@pytest.mark.usefixtures("budget")
+def test_after_one_decision_of_unknown_shape_its_namespace_has_less_time_and_others_have_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It may be the first of a hundred pods of a template: else each of them would hold the loop for two seconds."""
+    monkeypatch.setattr(in_time, "AGAIN_SECONDS", 0.01)
+    world, texts = World(), list[str]()
+    with monkeypatch.context() as patched:
+        patched.setattr(NodeAffinity, "filter", as_if_in("kscheduler.plugins.node_affinity", _loops))
+        for name, namespace in (("first", "theirs"), ("second", "theirs"), ("other", "ours")):
+            texts.append(world.judge(make_pod(name, namespace=namespace, nodeSelector={"disk": "ssd"})).message)
+    assert [text.partition("after ")[2].partition(" of")[0] for text in texts] == ["50ms", "10ms", "50ms"]
+    assert world.judge(make_pod("sound", namespace="theirs", nodeSelector={"disk": "ssd"})).node_name
+    until = world.cycles._overran["theirs"]
+    assert until - REAL_CLOCK.monotonic() <= in_time.REMEMBERED_SECONDS
+    world.cycles._overran["theirs"] = REAL_CLOCK.monotonic()
+    assert not world.cycles._has_overrun("theirs"), "ten minutes later it is forgotten"
+    assert "theirs" not in world.cycles._overran
 
 
 @pytest.mark.usefixtures("budget")

@@ -45,6 +45,7 @@ WARNINGS_AT_ONCE = 1000
 WORKERS_BESIDE_BINDS = 2
 """Events sent at a time even while the binds are busy; two, since one may be waiting for its retry."""
 _ELLIPSIS = " ..."
+_LONGEST_NOTE = 4096
 _TRIES = 12
 _FINISH_EVERY_SECONDS = 60.0
 _SECONDS_BETWEEN_COMPLAINTS = 60.0
@@ -203,7 +204,8 @@ class EventRecorder:
         series, is_due = self._book.seen(key, now, at)
         if series is None:
             reference = regarding if isinstance(regarding, EventReference) else reference_to(regarding)
-            self._begin(key, _Occurrence(reference, type, reason, action, note, reporting_controller, related, at), now)
+            kept = note[:_LONGEST_NOTE]  # ten thousand may wait, each with a text about an object of a megabyte
+            self._begin(key, _Occurrence(reference, type, reason, action, kept, reporting_controller, related, at), now)
         elif is_due and series.is_recorded:
             self._put_series(series)
 

@@ -40,6 +40,8 @@ Kind = tuple[str, tuple[tuple[str, str], ...], tuple[AffinityTerm, ...], tuple[s
 """Namespace, labels (another order makes another kind, which does no harm), required anti-affinity, claims."""
 
 _FIRST_LENGTH: Final = 1024
+_GIANT_WASTE: Final = 64
+"""Pods: what a costly pod that is gone counts for. After some twenty of them all is put together anew."""
 _NO_KIND: Final = -1
 
 
@@ -175,6 +177,7 @@ class OccupantColumns:
         stale = rows.take(np.flatnonzero(self._version.take(rows) != nodes.pods_version.take(rows)))
         if not len(stale):
             return
+        self._waste += self._gone_giants(nodes, stale)
         pods: list[PodInfo] = []
         ends: list[int] = []
         for row in stale.tolist():
@@ -186,6 +189,16 @@ class OccupantColumns:
         self._length[stale] = np.diff(ends, prepend=0)
         self._offset[stale] = start + np.array(ends) - self._length.take(stale)
         self._version[stale] = nodes.pods_version.take(stale)
+
+    def _gone_giants(self, nodes: NodeTable, stale: Rows) -> int:
+        """What the costly pods that were on these rows waste: each is held until the columns begin anew."""
+        wasted = 0
+        for row, start, length in zip(stale, self._offset.take(stale), self._length.take(stale), strict=True):
+            if length:
+                there = nodes.info(int(row)).pods
+                gone = (pod.uid not in there for pod in self._pods[start : start + length] if pod.is_costly)
+                wasted += _GIANT_WASTE * sum(gone)
+        return wasted
 
     def _append(self, nodes: NodeTable, start: int, pods: list[PodInfo]) -> None:
         self._pods += pods

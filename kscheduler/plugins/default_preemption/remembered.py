@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.api.policy import PodDisruptionBudget
-from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.bounded.recently_used import RecentlyUsed, RecentlyUsedByWeight
+from kscheduler.bounded.weights import weight_of
 from kscheduler.framework.nodes.change_log import ChangeLog
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.nodes.occupants import Items
@@ -36,6 +37,7 @@ _MOST_CLASSES: Final = 16
 _MOST_VICTIMS: Final = 50_000
 """The most victims of all classes but the last: deleted pods are kept alive as well, about 2 KB each."""
 _MOST_SEEN: Final = 256
+_SEEN_BYTES: Final = 4 * 2**20
 """The most classes remembered as seen once."""
 
 
@@ -136,7 +138,9 @@ class RowMemory:
     def __init__(self) -> None:
         self._nodes: NodeTable | None = None
         self._shape = 0, 0
-        self._seen: RecentlyUsed[Hashable, bool] = RecentlyUsed(_MOST_SEEN)
+        self._seen: RecentlyUsed[Hashable, bool] = RecentlyUsedByWeight(
+            _MOST_SEEN, _SEEN_BYTES, lambda key, _: weight_of(key)
+        )
         self._classes: dict[Hashable, RememberedRows] = {}
 
     def __len__(self) -> int:
@@ -174,6 +178,7 @@ class RowMemory:
             victims -= len(self._classes.pop(next(iter(self._classes))))
 
     def _is_seen(self, key: Hashable) -> bool:
+        """Whether the class has come before; one that is too heavy to be kept never has, and nothing is known of it."""
         is_seen = key in self._seen
         self._seen[key] = True
         return is_seen

@@ -31,8 +31,8 @@ _UNKNOWN: Final = 1
 """No code of Filter: those are negative, and 0 passes."""
 MOST_TEMPLATES: Final = 16
 _TEMPLATES_BYTES: Final = 8 * 2**20
-MOST_ANSWERS: Final = 50_000
-"""Of all templates together: a kilobyte each."""
+MOST_RESULTS_KEPT: Final = 200_000
+"""Devices in the answers of all templates together: half a kilobyte each. An answer without devices counts as one."""
 
 
 @dataclass(slots=True)
@@ -43,6 +43,8 @@ class KeptAnswers:
     """By name of a node, with its labels, and for which claims it holds; `None`: for all that ask for the same."""
     revision: int = -1
     """Of what is allocated, as far as the answers know of it."""
+    size: int = 0
+    """Of all answers, in devices."""
     searched: dict[str, object] = field(default_factory=dict)
     """Nodes that are being searched beside the cycle, as long as nothing has changed there; with the latest search."""
     overdue: dict[str, str] = field(default_factory=dict)
@@ -96,7 +98,12 @@ class KeptAnswers:
     def put(self, node: Node, answer: Answer, claims: OfClaims) -> None:
         """Keep an answer that was found for these claims."""
         is_for_all = isinstance(answer, int) or not any(_is_shared(each) for each in answer)
-        self.answers[node.metadata.name] = node.metadata.labels, answer, None if is_for_all else claims
+        name = node.metadata.name
+        self._drop(name)
+        self.answers[name] = node.metadata.labels, answer, None if is_for_all else claims
+        self.size += _size_of(answer)
+        while self.size > MOST_RESULTS_KEPT and len(self.answers) > 1:
+            self.forget([next(iter(self.answers))])
 
     def forget(self, names: Collection[str] | None) -> None:
         """Drop what is known of these nodes; `None`: of all."""
@@ -104,14 +111,21 @@ class KeptAnswers:
             self.searched.clear()
             self.overdue.clear()
             self.answers.clear()
+            self.size = 0
             self._codes.fill(_UNKNOWN)
             self._forgotten.clear()
             return
         for name in names:
             self.searched.pop(name, None)
             self.overdue.pop(name, None)
-            if self.answers.pop(name, None) is not None:
+            if self._drop(name):
                 self._forgotten.append(name)
+
+    def _drop(self, name: str) -> bool:
+        known = self.answers.pop(name, None)
+        if known is not None:
+            self.size -= _size_of(known[1])
+        return known is not None
 
 
 class AnswersByTemplate:
@@ -129,7 +143,7 @@ class AnswersByTemplate:
         kept = self._kept.use(key)
         if kept is None:
             kept = self._kept[key] = KeptAnswers()
-        while len(self._kept) > 1 and sum(len(each.answers) for each in self._kept.values()) > MOST_ANSWERS:
+        while len(self._kept) > 1 and sum(each.size for each in self._kept.values()) > MOST_RESULTS_KEPT:
             self._kept.popitem(last=False)
         return kept
 
@@ -150,6 +164,10 @@ class AnswersByTemplate:
             kept.forget(None)
         else:
             kept.forget([name for name in owners if name])
+
+
+def _size_of(answer: Answer) -> int:
+    return 1 if isinstance(answer, int) else sum([len(each.devices.results) for each in answer])
 
 
 def _is_shared(allocation: AllocationResult) -> bool:

@@ -206,7 +206,7 @@ class GroupAttempts:
             context.queue.group_attempted(group, GroupOutcome.SUCCESS, context.clock.time())
             return []
         profile = judges.profiles[members[0].pod.pod.spec.scheduler_name]
-        budget = GroupBudget(has_overrun=any(queued.overruns for queued in members))
+        budget = GroupBudget(len(members), has_overrun=any(queued.overruns for queued in members))
         tried = _Tried(group, definition, profile, consultation.started, {}, consultation, budget)
         result = self._search(tried, members)
         if result is None:

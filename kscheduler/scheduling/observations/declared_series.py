@@ -281,6 +281,10 @@ class DeclaredSeries:
             "kscheduler_claim_errors_total",
             "Attempts with result=error because what a claim, its class or a device says cannot be evaluated.",
         )
+        self.decisions_over_budget = self._counter(
+            "kscheduler_decisions_over_budget_total",
+            "Attempts with result=error because a pod has more entries than can be judged in a decision's time.",
+        )
         self.pods_taken = self._counter(
             "kscheduler_pods_bound_by_others_total",
             "Pods of our scheduler names that somebody else has bound while this process scheduled.",

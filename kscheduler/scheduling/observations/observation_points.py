@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from kscheduler.counts.histogram import Histogram
 from kscheduler.counts.series import Counter, Histograms
+from kscheduler.framework.status import Fault
 from kscheduler.scheduling.observations.declared_series import DeclaredSeries
 from kscheduler.scheduling.observations.label_values import (
     OF_GROUP,
@@ -230,9 +231,12 @@ class Observations(DeclaredSeries):
         """A bind without a clear answer was settled by reading the pod. `outcome`: `bound` or `lost`."""
         self.binds_settled[(outcome,)] += 1
 
-    def claim_not_evaluated(self) -> None:
-        """An attempt failed because what a claim, its class or a device says cannot be evaluated."""
-        self.claim_errors[()] += 1
+    def attempt_failed(self, fault: Fault) -> None:
+        """An attempt ended in error. Counts those that are due to what users have written."""
+        if fault is Fault.CLAIM:
+            self.claim_errors[()] += 1
+        elif fault is Fault.OVER_BUDGET:
+            self.decisions_over_budget[()] += 1
 
     def pod_taken(self) -> None:
         """Somebody else has bound a pod that names one of our profiles."""

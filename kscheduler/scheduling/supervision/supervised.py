@@ -28,6 +28,7 @@ import numpy as np
 
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.events import ClusterEventWithHint
+from kscheduler.framework.nodes.moved_pods import MovedPods
 from kscheduler.framework.plugin import Plugin, Point
 from kscheduler.framework.plugin_answers import NotCalledError
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -38,6 +39,7 @@ from kscheduler.scheduling.supervision.alarm import ALARM, TimeBudgetError, show
 from kscheduler.scheduling.supervision.circuit import NOBODY, TOLD_EACH_SECONDS, Caller, Circuit
 
 HINT: Final = "QueueingHint"
+_MOST_NAMED: Final = 10
 AWAITED: Final = frozenset(("pre_bind", "bind", "refresh"))
 """Methods that always answer with a coroutine; `permit` and `post_bind` may."""
 LABELS: Final = {point.method: point.label for point in Point} | {
@@ -305,12 +307,27 @@ def caller_among(arguments: tuple[Any, ...]) -> Caller | None:
     """Who the call is made for; `None`: nobody."""
     pod = _pod_among(arguments)
     if pod is not None:
-        return Caller(pod.namespace, pod.uid)
+        return Caller(_namespaces_of_call(pod, arguments), pod.uid)
     for argument in arguments:
         group = getattr(argument, "group", argument)  # of a `GroupTrial`
         if isinstance(group, GroupDefinition):
             return Caller(group.key.namespace, group.key.text)
     return None
+
+
+def _namespaces_of_call(pod: PodInfo, arguments: tuple[Any, ...]) -> str:
+    """The namespace of the pod; of a call about other pods, too, those of all: `a beside b`.
+
+    Which of them makes `add_pod` slow cannot be told, so the plugin is held back from them together and from nobody
+    alone: a pod of `b` that is expected on a node must not cost the pods of `a` the plugin everywhere else.
+    """
+    others = {one.namespace for one in arguments if isinstance(one, PodInfo) and one is not pod}
+    others.update(kind.namespace for one in arguments if isinstance(one, MovedPods) for kind in one.kinds)
+    others.discard(pod.namespace)
+    if not others:
+        return pod.namespace
+    named = sorted(others)[:_MOST_NAMED]
+    return f"{pod.namespace} beside {', '.join(named)}{', ...' if len(others) > len(named) else ''}"
 
 
 def _pod_among(arguments: tuple[Any, ...]) -> PodInfo | None:

@@ -181,9 +181,10 @@ class Supervisor:
         overrun = _overrun(failure)
         caller = _caller(pod, overrun, self._numbers)
         # Time is lost to everybody, however many nodes have got an answer.
-        seconds = circuit.overran(caller) if overrun is not None and caller is not None else 0.0
-        if seconds and caller is not None:
-            self.on_held_back(plugin, caller.namespace, seconds, failure)
+        late = _late(overrun, caller)
+        seconds = circuit.overran(late) if late is not None else 0.0
+        if seconds and late is not None:
+            self.on_held_back(plugin, late.namespace, seconds, failure)
         if isinstance(failure, StatusError) or (isinstance(failure, PartialAnswerError) and failure.answers_some):
             self.answered(plugin, point, pod)
             return
@@ -279,6 +280,14 @@ def _caller(pod: PodInfo | None, overrun: TimeBudgetError | None, numbers: Itera
         return None
     caller = overrun.caller
     return caller if caller is not None and caller.namespace != NOBODY else Caller(NOBODY, f"call {next(numbers)}")
+
+
+def _late(overrun: TimeBudgetError | None, caller: Caller | None) -> Caller | None:
+    """Who has used up the time; `None`: nobody has. The call knows better who it was about: perhaps two pods."""
+    if overrun is None:
+        return None
+    known = overrun.caller
+    return known if known is not None and known.namespace != NOBODY else caller
 
 
 def _overrun(failure: BaseException) -> TimeBudgetError | None:

@@ -1,5 +1,6 @@
 """A table without some pods equals one whose nodes have lost them; pods come back, and its origin stays as it was."""
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.nodes.occupants import OccupantColumns, Removable, ordered
 from kscheduler.framework.nodes.trial_table import TrialTable
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.pod_weight import COSTLY
 from tests.builders import make_node, pod_info
 from tests.framework.nodes.cluster_objects import node_fields, pod_fields
 from tests.framework.nodes.naive_columns import Place, check
@@ -110,3 +113,18 @@ def test_a_new_version_of_a_pod_is_seen_though_no_sum_moves() -> None:
     table.replace_pod(row)
     after = columns.below(table, table.rows(), 1)
     assert (before.pod(0).labels, after.pod(0).labels) == ({}, {"app": "web"})
+
+
+def test_costly_pods_that_are_gone_are_not_held_until_a_thousand_others_are() -> None:
+    table, _ = table_of([{}, {}, {}], [])
+    columns, row, alive = OccupantColumns(), table.row_of("a"), list[weakref.ref[PodInfo]]()
+    for number in range(100):
+        pod = pod_info(f"giant-{number}", labels={f"k{number}-{label}": "x" for label in range(COSTLY + 1)})
+        alive.append(weakref.ref(pod))
+        table.info(row).add_pod(pod)
+        table.add_pod(row, pod)
+        assert len(columns.below(table, table.rows(), 1)) == 1
+        table.info(row).remove_pod(pod)
+        table.remove_pod(row, pod)
+        del pod
+        assert len([one for one in alive if one() is not None]) < 25

@@ -197,3 +197,9 @@ def test_classes_that_do_not_come_again_hold_on_to_few_pods() -> None:
             made = make_pod(f"{job}-{number}", priority=5, requests={"cpu": "3"}, labels={"job": str(job)})
             schedule(cluster.profile, PodInfo(made), cluster.cache, engine=cluster.engine)
     assert 1 < len(memory) <= 16
+
+
+def test_nothing_is_remembered_of_a_class_that_weighs_megabytes() -> None:
+    memory = RowMemory()
+    light, heavy = ("web", 1), (tuple(f"key-{number}" for number in range(200_000)), 1)
+    assert [memory._is_seen(key) for key in (light, heavy, light, heavy)] == [False, False, True, False]

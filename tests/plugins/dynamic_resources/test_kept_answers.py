@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -12,6 +13,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.patience import Patience, RestOfSearch
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import StatusError
+from kscheduler.plugins.dynamic_resources import kept_answers
 from kscheduler.plugins.dynamic_resources.in_cycle import ClaimsInCycle
 from kscheduler.plugins.dynamic_resources.kept_answers import MOST_TEMPLATES
 from tests.builders import make_node
@@ -186,3 +188,17 @@ def test_of_many_templates_the_last_ones_are_kept() -> None:
         assert stage.judge(user(f"c{count}")) == {"n0": "a"}
     kept = stage.plugin._allocators._answers._kept
     assert len(kept) == MOST_TEMPLATES
+
+
+def test_answers_of_many_devices_push_each_other_out_and_never_the_one_that_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Four hundred claims of a pod get twelve thousand devices on a node: five megabytes for each node."""
+    monkeypatch.setattr(kept_answers, "MOST_RESULTS_KEPT", 10)
+    nodes = [f"n{number}" for number in range(6)]
+    stage = Stage(device_class(), *(devices_of(name, *"abcd") for name in nodes), nodes=len(nodes))
+    stage.put(claim("c0", exactly(count=4)))
+    assert stage.judge(user("c0")) == dict.fromkeys(nodes, "a+b+c+d")
+    (kept,) = stage.plugin._allocators._answers._kept.values()
+    assert (list(kept.answers), kept.size) == (nodes[-2:], 8)
+    assert stage.judge(user("c0")) == dict.fromkeys(nodes, "a+b+c+d")

@@ -4,10 +4,12 @@ from itertools import count
 
 import pytest
 
+from kscheduler.api.devices import Device
 from kscheduler.framework.decision_time import DECISION_TIME, DecisionEndedError
 from kscheduler.framework.nodes.patience import RestOfSearch
 from kscheduler.framework.status import StatusError
 from kscheduler.plugins.dynamic_resources.long_evaluations import PatientSelector
+from tests.builders import Tree
 from tests.plugins.dynamic_resources.stage import (
     DRIVER,
     Stage,
@@ -104,18 +106,24 @@ ALL_DEVICES = {"deviceClassName": "gpu", "allocationMode": "All"}
 
 
 @pytest.mark.parametrize("wanted", [exactly(count=20), {"name": "r", "exactly": ALL_DEVICES}], ids=["some", "all"])
-def test_between_two_steps_one_selector_is_asked_about_one_device(wanted: object) -> None:
+def test_between_two_steps_one_selector_is_asked_about_one_device(
+    wanted: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
     selectors = [{"cel": {"expression": f"device.driver != '{number}'"}} for number in range(5)]
     stage = Stage(device_class("gpu", selectors=selectors), claim("c0", wanted), nodes=1)
     stage.put(devices_of("n0", *(f"d{number}" for number in range(30))))
     search, asked = left(stage, "c0"), list[int]()
-    with pytest.MonkeyPatch.context() as patch:
-        evaluate = PatientSelector.matches
-        patch.setattr(PatientSelector, "matches", lambda *told: asked.append(1) or evaluate(*told))
-        most = 0
-        while not search.run(0):
-            most = max(most, len(asked))
-            asked.clear()
+    evaluate = PatientSelector.matches
+
+    def counted(selector: PatientSelector, driver: str, device: Device) -> bool:
+        asked.append(1)
+        return evaluate(selector, driver, device)
+
+    monkeypatch.setattr(PatientSelector, "matches", counted)
+    most = 0
+    while not search.run(0):
+        most = max(most, len(asked))
+        asked.clear()
     assert most == 1
 
 

@@ -12,6 +12,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.plugins.node_affinity import NodeAffinity
 from kscheduler.scheduling import in_time
+from kscheduler.state.queue.backoff import BackoffPolicy
 from kscheduler.state.queue.places import BACKOFF
 from tests.scheduling.groups import world as worlds
 from tests.scheduling.groups.world import World, member, pod_group
@@ -65,12 +66,20 @@ async def test_a_gang_has_one_budget_for_all_its_members_and_a_smaller_one_next_
         assert {queued_of(world, f"large-{number}").overruns for number in range(MEMBERS)} == {1}
         messages = [condition.message for _, condition, _ in world.reported.reports if condition.type == "PodScheduled"]
         assert len(messages) == MEMBERS
-        assert all("100ms (for all members of its group) of processor time" in message for message in messages)
+        assert all("100ms (for all 60 members of its group) of processor time" in message for message in messages)
         assert any(message.startswith(DECISION_ENDED) for message in messages), "the next leader reads that"
         await world.pass_seconds(8)
         assert len(judged) == first, "its back-off is that of what has taken too long"
         await world.pass_seconds(30)
-        assert first < len(judged) <= first + 2 * (2 + 0.03 / SLOW_SECONDS)
+        second = len(judged)
+        assert first < second <= first + 2 * (2 + 0.03 / SLOW_SECONDS)
+        overruns = queued_of(world, "large-0").overruns
+        assert overruns > 1
+        waits = BackoffPolicy().duration(queued_of(world, "large-0"))
+        assert waits >= 20, "it grows with each attempt"
+        world.gang("late", 2)
+        await world.settle(500)
+        assert set(world.bound()) == {"sound-0", "sound-1", "late-0", "late-1"}, "nobody waits for it"
 
 
 def _anywhere(number: int) -> dict[str, Any]:

