@@ -17,6 +17,8 @@ DECISIONS := tests/specification/decisions/test_decisions_equal_specification.py
 COUNT  ?= 300
 JOBS   ?= 1
 WORKERS ?= 2
+ARCHITECTURES ?= amd64,arm64
+BUILDER ?=
 MACHINES := $(addprefix tests/scheduling/,never_stuck/test_never_stuck.py never_stuck/test_cases.py \
 	eviction/test_evictions_never_stuck.py truth/test_truth.py)
 
@@ -24,7 +26,7 @@ MACHINES := $(addprefix tests/scheduling/,never_stuck/test_never_stuck.py never_
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test check ready check-deploy manifests dashboard-picture page-pictures fmt e2e e2e-embedded e2e-faults e2e-real controlplane e2e-versions bench bench-compare \
-	bench-plots bench-churn bench-real bench-latency bench-scale bench-sizing bench-start bench-page soak lock image sbom mutants fuzz \
+	bench-plots bench-churn bench-real bench-latency bench-scale bench-sizing bench-start bench-page soak lock image sbom release mutants fuzz \
 	fuzz-specification fuzz-machines fuzz-properties fuzz-decisions \
 	fuzz-decisions-first fuzz-decisions-second clean
 
@@ -129,6 +131,10 @@ image: $(DEV) ## Build the image without an engine, as an OCI layout in build/im
 sbom: image ## Write the image's bill of materials, CycloneDX in build/image/bom.cdx.json (ROOT=an unpacked image: of that)
 	@$(if $(ROOT),$(BIN)/python -m deploy.image.sbom '$(ROOT)' --output build/image/bom.cdx.json,:)
 	@echo build/image/bom.cdx.json
+
+release: $(DEV) ## Make build/release: wheel, sdist, chart, image for amd64 and arm64, bills of materials, checksums, provenance (root, mmdebstrap; ARCHITECTURES=amd64: of one)
+	$(BIN)/python -m deploy.release.build --architectures '$(ARCHITECTURES)' --builder '$(BUILDER)'
+
 soak: $(DEV) ## 50 fail-overs of each kind on a real API server, kscheduler beside kube-scheduler, and rolling updates (half an hour; ROUNDS=)
 	$(BIN)/python -m benchmarks.real.fail_over --rounds $(if $(filter command line environment,$(origin ROUNDS)),$(ROUNDS),50)
 

@@ -1,11 +1,13 @@
 """Build the image without a container engine: `make image`, as root on Debian or Ubuntu.
 
-    python -m deploy.image.build [--output build/image] [--revision COMMIT]
+    python -m deploy.image.build [--output build/image] [--revision COMMIT] [--architecture amd64]
 
 The stages of deploy/Dockerfile are played on a root of Debian packages (`debian_root`) in place of its base: the same
 files are copied, the same command runs, under chroot and without a network (a namespace of its own), and the final
-stage says what the process is. The result is an OCI layout in OUTPUT/oci, and a bill of materials in
-OUTPUT/bom.cdx.json. Wheels and packages are downloaded once, into $KSCHEDULER_CACHE or ~/.cache/kscheduler.
+stage says what the process is. For the other architecture its packages are unpacked and a root of this machine's
+installs its wheels: nothing of the target runs, and what is written (files, bytecode) does not depend on who writes it.
+The result is an OCI layout in OUTPUT/oci, and a bill of materials in OUTPUT/bom.cdx.json. Wheels and packages are
+downloaded once, into $KSCHEDULER_CACHE or ~/.cache/kscheduler.
 """
 
 import argparse
@@ -40,6 +42,15 @@ class Built:
     digest: str
     """Of its manifest."""
     layers: tuple[layers.Layer, ...]
+    architecture: str
+
+
+def own_architecture() -> str:
+    """This machine's, as images call it. Raises `BuildError` where it is none that there are wheels for."""
+    machine = platform.machine()
+    if machine not in ARCHITECTURES:
+        raise BuildError(f"images are built on {' or '.join(ARCHITECTURES)}, and this is {machine}")
+    return ARCHITECTURES[machine]
 
 
 def cache_folder() -> Path:
@@ -48,12 +59,13 @@ def cache_folder() -> Path:
     return (Path(named) if named else Path.home() / ".cache" / "kscheduler") / "image"
 
 
-def build(output: Path, epoch: int, arguments: Mapping[str, str]) -> Built:
-    """Make the image in `output`, which must not exist. Raises `BuildError`."""
+def build(output: Path, epoch: int, arguments: Mapping[str, str], architecture: str = "") -> Built:
+    """Make the image in `output`, which must not exist; empty: for this machine's architecture. Raises `BuildError`."""
     if reason := debian_root.missing_tool():
         raise BuildError(reason)
     os.umask(0o022)
-    architecture = ARCHITECTURES.get(platform.machine(), platform.machine())
+    own_machine = own_architecture()
+    architecture = architecture or own_machine
     described = dockerfile.read(dockerfile.FILE.read_text(encoding="utf-8"))
     output.mkdir(parents=True)
     with tempfile.TemporaryDirectory(prefix="kscheduler-image-") as name:
@@ -61,9 +73,11 @@ def build(output: Path, epoch: int, arguments: Mapping[str, str]) -> Built:
         root.mkdir()
         debian_root.make(root, debian_root.packages(cache_folder(), architecture))
         base = layers.write_layer(root, base_archive, epoch, f"Debian packages: {' '.join(debian_root.PACKAGES)}")
-        copy_context(described.stage(STAGE), root, wheels(architecture))
-        run_stage(described.stage(STAGE), root, architecture, epoch)
-        stage = root / "stage"
+        # Where the image's own Python cannot run here, that of a like root of this architecture does the work.
+        worker = root if architecture == own_machine else foreign_worker(Path(name) / "worker", root, own_machine)
+        copy_context(described.stage(STAGE), worker, wheels(architecture))
+        run_stage(described.stage(STAGE), worker, architecture, epoch)
+        stage = worker / "stage"
         own = layers.write_layer(stage, own_archive, epoch, "deploy/image/install.py")
         bill = sbom.document(
             [root, stage], sbom.locked_hashes(), version=version(), epoch=epoch, architecture=architecture
@@ -71,7 +85,19 @@ def build(output: Path, epoch: int, arguments: Mapping[str, str]) -> Built:
         (output / "bom.cdx.json").write_text(bill, encoding="utf-8")
         process = described.process(arguments, debian_root.VARIABLES)
         digest = layers.write_layout(output / "oci", (base, own), process, architecture, epoch, version())
-    return Built(output / "oci", output / "bom.cdx.json", digest, (base, own))
+    return Built(output / "oci", output / "bom.cdx.json", digest, (base, own), architecture)
+
+
+def foreign_worker(worker: Path, target: Path, own_machine: str) -> Path:
+    """A root that runs here, with the standard library of `target` to write its bytecode. Raises `BuildError`."""
+    worker.mkdir()
+    debian_root.make(worker, debian_root.packages(cache_folder(), own_machine))
+    versions = [debian_root.python_version(root) for root in (worker, target)]
+    if len(set(versions)) > 1:  # the mirror may be between two releases; bytecode is that of one
+        raise BuildError(f"Debian has Python {versions[0]} for {own_machine}, and {versions[1]} for the target")
+    library = Path("usr/lib") / f"python{install.PYTHON}"
+    shutil.copytree(target / library, worker / "build" / install.FOREIGN_LIBRARY, symlinks=True)
+    return worker
 
 
 def version() -> str:
@@ -104,7 +130,7 @@ def copy_context(stage: dockerfile.Stage, root: Path, built: Path) -> None:
         *sources, target = instruction.words()
         into = root / target.lstrip("/")
         if instruction.flags():
-            shutil.copytree(built, into)
+            shutil.copytree(built, into, dirs_exist_ok=True)
             continue
         for name in sources:
             source = ROOT / name
@@ -132,6 +158,12 @@ def run_stage(stage: dockerfile.Stage, root: Path, architecture: str, epoch: int
             )
 
 
+def sha256(path: Path) -> str:
+    """Of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def source_date_epoch() -> int:
     """$SOURCE_DATE_EPOCH, else the time of the last commit, else the oldest date that a wheel can hold."""
     if given := os.environ.get("SOURCE_DATE_EPOCH"):
@@ -151,12 +183,13 @@ def main() -> int:
     """Build and say what came out."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("build/image"), help="replaced if it is there")
+    parser.add_argument("--architecture", choices=sorted(install.MACHINES), default="", help="default: this machine's")
     parser.add_argument("--revision", default=revision(), help="for the label; default: the commit")
     args = parser.parse_args()
     try:
         shutil.rmtree(args.output, ignore_errors=True)
         arguments = {"VERSION": version(), "REVISION": args.revision}
-        built = build(args.output, source_date_epoch(), arguments)
+        built = build(args.output, source_date_epoch(), arguments, args.architecture)
     except (BuildError, dockerfile.DockerfileError) as error:
         print(f"make image: {error}", file=sys.stderr)
         return 1

@@ -9,6 +9,7 @@ are those of the mirror on the day; the published image has those of the base's 
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -101,6 +102,13 @@ def make(root: Path, debs: Iterable[Path]) -> None:
     for link in ("python", "python3"):
         (root / "usr/bin" / link).symlink_to(INTERPRETER)
     (root / "tmp").chmod(0o1777)
+
+
+def python_version(root: Path) -> str:
+    """The release of the interpreter in `root`; rebuilds of one architecture (`+b1`) count for nothing."""
+    control = (root / "var/lib/dpkg/status.d" / "python3.13-minimal").read_text(encoding="utf-8")
+    (version,) = re.findall(r"^Version: (\S+)$", control, re.MULTILINE)
+    return re.sub(r"\+b\d+$", "", str(version))
 
 
 def _add_authorities(root: Path) -> None:

@@ -3,6 +3,10 @@
     fetch      download the wheels of both lock files into BUILD/wheels; any Python >= 3.11 with pip, and a network
     install    unpack them and our own wheel into /stage; the image's own Python, as root, and no network
 
+`install` may run on a machine of another architecture than TARGETARCH: nothing of the wheels runs. Then the target's
+standard library lies in BUILD/library, and this Python, of the same version, writes its bytecode: that has no
+architecture.
+
 `install` leaves a tree that is copied over the base: /stage/opt/kscheduler, a virtual environment without pip, and
 bytecode for it and for the base's standard library, which Debian's packages and distroless images come without: nothing
 can be written at run time, so each start would compile hundreds of modules again. All of it is the same for the same
@@ -29,6 +33,8 @@ INTERPRETER = f"/usr/bin/python{PYTHON}"
 HOME = "/opt/kscheduler"
 """The virtual environment's place in the image."""
 LOCKS = ("requirements.lock", "build.lock")
+FOREIGN_LIBRARY = "library"
+"""The target's standard library in BUILD, where another architecture's Python does the work."""
 GLIBC_MINOR = 41
 """Debian 13's: wheels for this glibc and older ones can be loaded."""
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
@@ -90,7 +96,8 @@ def install(build: Path, stage: Path, architecture: str, epoch: int) -> None:
     refuse_code_at_start(packages)
     compile_tree(packages, Path(HOME) / packages.relative_to(home), packages)
     library = Path(sysconfig.get_path("stdlib"))
-    compile_tree(library, library, stage / str(library).lstrip("/"))
+    foreign = build / FOREIGN_LIBRARY
+    compile_tree(foreign if foreign.is_dir() else library, library, stage / str(library).lstrip("/"))
     settle(stage, epoch)
 
 
@@ -133,16 +140,22 @@ def pip_install(build: Path, into: Path, architecture: str, *what: str) -> None:
 
 
 def own_wheel(build: Path, epoch: int) -> Path:
-    """The wheel of kscheduler, made by the locked hatchling from the sources in BUILD/source."""
+    """The wheel of kscheduler."""
+    (wheel,) = own_distributions(build, epoch, "wheel")
+    return wheel
+
+
+def own_distributions(build: Path, epoch: int, *targets: str) -> list[Path]:
+    """Of kscheduler: `wheel`, `sdist`. Made by the locked hatchling from the sources in BUILD/source."""
     backend, made = build / "backend", build / "own"
     pip_install(build, backend, "amd64", "--require-hashes", f"--requirement={build / 'build.lock'}")
     variables = environment(build, PYTHONPATH=str(backend), SOURCE_DATE_EPOCH=str(epoch))
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(made)]
+    command = [sys.executable, "-m", "hatchling", "build", "--directory", str(made)]
+    command += [f"--target={target}" for target in targets]
     ended = subprocess.run(command, cwd=build / "source", env=variables, capture_output=True, text=True, check=False)
     if ended.returncode:
         raise BuildError(f"hatchling ended with {ended.returncode}:\n{ended.stdout}{ended.stderr}")
-    (wheel,) = made.glob("kscheduler-*.whl")
-    return wheel
+    return sorted(made.iterdir())
 
 
 def leave_out_what_is_not_needed(packages: Path, record: Path) -> None:

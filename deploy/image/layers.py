@@ -9,6 +9,7 @@ import gzip
 import hashlib
 import io
 import json
+import shutil
 import stat
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -127,6 +128,30 @@ def write_layout(
     (folder / "index.json").write_bytes(_json(index))
     (folder / "oci-layout").write_bytes(_json({"imageLayoutVersion": "1.0.0"}))
     return str(descriptor["digest"])
+
+
+def join_layouts(folder: Path, layouts: Mapping[str, Path], tag: str) -> str:
+    """One layout of several, by architecture: `tag` names an index of the images, which a node chooses from, and
+    `tag`-ARCHITECTURE each of them, for programs that take no index. Returns the index's digest.
+    """
+    blobs = folder / "blobs" / "sha256"
+    blobs.mkdir(parents=True)
+    images = {}
+    for architecture, layout in sorted(layouts.items()):
+        (described,) = json.loads((layout / "index.json").read_bytes())["manifests"]
+        images[architecture] = {name: value for name, value in described.items() if name != "annotations"}
+        for blob in (layout / "blobs" / "sha256").iterdir():
+            shutil.copy(blob, blobs / blob.name)
+    media_type = f"{MEDIA}.index.v1+json"
+    index = {"schemaVersion": 2, "mediaType": media_type, "manifests": list(images.values())}
+    named = {tag: _put(blobs, index, media_type)}
+    named |= {f"{tag}-{architecture}": image for architecture, image in images.items()}
+    entries = [
+        image | {"annotations": {"org.opencontainers.image.ref.name": reference}} for reference, image in named.items()
+    ]
+    (folder / "index.json").write_bytes(_json({"schemaVersion": 2, "mediaType": media_type, "manifests": entries}))
+    (folder / "oci-layout").write_bytes(_json({"imageLayoutVersion": "1.0.0"}))
+    return str(named[tag]["digest"])
 
 
 def _put(blobs: Path, value: Any, media_type: str) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def debian(root: Path) -> Iterator[Component]:
             bom_ref=str(purl),
             purl=purl,
             publisher=control["Maintainer"],
-            licenses=_licences(_debian_licences(root, name)),
+            licenses=licences(_debian_licences(root, name)),
         )
 
 
@@ -128,11 +128,11 @@ def python(root: Path, hashes: Hashes, architecture: str) -> Iterator[Component]
                 for file, digest in hashes.get(name, {}).items()
                 if file.endswith(("-any.whl", f"{MACHINES[architecture]}.whl"))
             ],
-            licenses=_licences(_python_licences(metadata)),
+            licenses=licences(python_licences(metadata)),
         )
 
 
-def _python_licences(metadata: Message) -> list[str]:
+def python_licences(metadata: Message) -> list[str]:
     """The SPDX expression, or what there was before it: a name, or classifiers."""
     if expression := metadata["License-Expression"]:
         return [expression]
@@ -143,7 +143,7 @@ def _python_licences(metadata: Message) -> list[str]:
     return [one.rpartition(" :: ")[2] for one in classifiers if one.startswith("License :: ")]
 
 
-def _licences(names: list[str]) -> list[License]:
+def licences(names: list[str]) -> list[License]:
     """One string may be an SPDX expression; of several each has to be a licence."""
     factory = LicenseFactory()
     if len(names) == 1:

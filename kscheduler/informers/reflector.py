@@ -64,7 +64,10 @@ LONGEST_WAIT_SECONDS = 36.0
 
 
 class AbsentError(Exception):
-    """The API server answers 404: it may not have this resource, which discovery can tell."""
+    """The API server answers 404 or 403: it may not have this resource, which discovery can tell.
+
+    403 of what was never listed, too: rights are judged first, and a role that knows of no such kind grants none to it.
+    """
 
 
 @dataclass(slots=True)
@@ -141,12 +144,12 @@ class Reflector(Generic[T]):
         self._relist_reason = ""
 
     async def run(self) -> None:
-        """List and watch until cancelled. Raises `AbsentError` after a 404 and its delay; may be called again."""
+        """List and watch until cancelled. Raises `AbsentError` after a 404 or 403 and its delay; may be run again."""
         while True:
             verdict = await self.step()
             if verdict.back_off:
                 await self._wait(verdict)
-            if verdict.reason == "not found":
+            if verdict.reason == "not found" or (verdict.reason == "forbidden" and not self._informer.has_synced):
                 raise AbsentError(verdict.detail)
 
     async def step(self) -> NextStep:

@@ -22,6 +22,7 @@ PLACES: Final = (
     "deploy",
     "benchmarks",
     ".ci",
+    ".github",
 )
 TEXT: Final = (".md", ".py", ".toml", ".yaml", ".yml", ".txt", ".tpl", ".sh", ".json", "")
 

@@ -18,7 +18,7 @@ from kscheduler.client.outage_cause import TABLE, Cause
 from kscheduler.informers import Informer, InformerFactory, Reflector
 from kscheduler.informers.factory import DISCOVERY_SECONDS, FIRST_DISCOVERY_SECONDS, SURE_SECONDS
 from kscheduler.informers.progress import Progress
-from kscheduler.informers.reflector import INACTIVITY_SECONDS, LONGEST_WAIT_SECONDS
+from kscheduler.informers.reflector import INACTIVITY_SECONDS, LONGEST_WAIT_SECONDS, AbsentError
 from kscheduler.informers.resource_troubles import ResourceTroubles
 from tests.client.scripted import Answer, ScriptedServer, lines, reply, scripted_server, stall, vanish
 
@@ -240,8 +240,14 @@ async def test_failures_are_waited_out_longer_each_time_and_at_least_as_long_as_
 
 
 async def test_forbidden_is_told_with_the_rule_that_is_missing_and_backs_off_to_half_a_minute() -> None:
+    async def run(reflector: Reflector[Pod]) -> None:
+        """As the factory does for a kind that discovery knows."""
+        while True:
+            with suppress(AbsentError):
+                await reflector.run()
+
     async with bench(refusal(403, "Forbidden")) as harness:
-        running = asyncio.create_task(harness.reflector.run())
+        running = asyncio.create_task(run(harness.reflector))
         waits = [await harness.clock.run_to_next() for _ in range(9)]
         running.cancel()
         assert "forbidden" in harness.informer.statistics().problem
@@ -348,6 +354,44 @@ async def test_a_resource_that_does_not_exist_rests_and_starts_when_it_appears()
         assert await clock.run_to_next() == FIRST_DISCOVERY_SECONDS
         await asyncio.wait_for(appeared.wait(), 5)
         assert not factory.statistics()[0].resting
+
+
+async def test_a_resource_that_does_not_exist_rests_where_rights_are_refused_first_and_discovery_came_late() -> None:
+    """As of a static pod, which is there before the API server, under a role that does not know the kind."""
+    gadgets = Kind("example.io", "v1", "gadgets", "Gadget", NAMESPACES.type)
+    asked: list[str] = []
+
+    async def discovery(request: object) -> object:
+        asked.append("discovery")
+        found = refusal(503, "ServiceUnavailable") if len(asked) == 1 else reply(json.dumps({"resources": []}))
+        return await found(request)  # type: ignore[arg-type]
+
+    answers = by_path(v1=discovery, gadgets=refusal(403, "Forbidden"))  # type: ignore[arg-type]
+    async with running_factory(answers, gadgets) as (factory, clock):
+        await clock.run_to_next()
+        await asyncio.wait_for(factory[gadgets].wait_until_synced(), 5)
+        assert factory.statistics()[0].resting
+
+
+async def test_a_403_of_a_resource_that_exists_stays_a_403() -> None:
+    gadgets = Kind("example.io", "v1", "gadgets", "Gadget", NAMESPACES.type)
+    refused = True
+
+    async def listing(request: object) -> object:
+        found = refusal(403, "Forbidden") if refused else list_or_watch(pod_list(pod("a")))
+        return await found(request)  # type: ignore[arg-type]
+
+    discovery = reply(json.dumps({"resources": [{"name": "gadgets"}]}))
+    async with running_factory(by_path(v1=discovery, gadgets=listing), gadgets) as (factory, clock):  # type: ignore[arg-type]
+        for _ in range(4):
+            await clock.run_to_next()
+        assert factory.statistics()[0].problem.startswith("forbidden: 403")
+        assert not factory.statistics()[0].resting
+        await clock.next_sleep()
+        refused = False
+        await clock.run_to_next()
+        await factory[gadgets].wait_until_synced()
+        assert factory.statistics()[0].objects == 1
 
 
 async def test_a_lost_request_does_not_end_the_informer() -> None:

@@ -54,7 +54,7 @@ class _Known:
     addresses: deque[Address] = field(default_factory=deque)
     look_up_at: float = 0.0
     """When they are looked up again, in seconds of the loop's clock."""
-    lookup: "asyncio.Future[list[Address]] | None" = None
+    lookup: "asyncio.Task[None] | None" = None
     has_failed: bool = False
 
 
@@ -83,10 +83,9 @@ class Addresses:
     async def _look_up(self, known: _Known, host: str, port: int) -> None:
         lookup = known.lookup
         if lookup is None:
-            loop = asyncio.get_running_loop()
-            asked = loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            lookup = known.lookup = asyncio.ensure_future(cast("Awaitable[list[Address]]", asked))
-            lookup.add_done_callback(lambda ended: self._ended(known, ended))
+            lookup = known.lookup = asyncio.create_task(self._ask(known, host, port), name=f"addresses of {host}")
+            # perhaps everybody has stopped waiting for it
+            lookup.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         try:
             async with asyncio.timeout(PATIENCE_SECONDS if known.addresses else None):
                 await asyncio.shield(lookup)
@@ -104,13 +103,15 @@ class Addresses:
                 raise
             self._use_old(known, failure)
 
-    def _ended(self, known: _Known, lookup: "asyncio.Future[list[Address]]") -> None:
-        """A look-up has ended, perhaps after everybody has stopped waiting for it."""
-        known.lookup = None
-        if lookup.cancelled() or lookup.exception() is not None:
-            return
-        known.addresses = deque(lookup.result())
-        known.look_up_at = lookup.get_loop().time() + ADDRESSES_SECONDS
+    async def _ask(self, known: _Known, host: str, port: int) -> None:
+        """Look up and remember, in one task: whoever sees that it has ended finds the addresses."""
+        loop = asyncio.get_running_loop()
+        try:
+            found = await cast("Awaitable[list[Address]]", loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        finally:
+            known.lookup = None
+        known.addresses = deque(found)
+        known.look_up_at = loop.time() + ADDRESSES_SECONDS
         if known.has_failed:
             known.has_failed = False
             if self._news is not None:

@@ -73,6 +73,21 @@ def test_addresses_are_kept_and_take_turns(monkeypatch: pytest.MonkeyPatch) -> N
     of(names, test, monkeypatch)
 
 
+def test_whoever_asks_at_the_moment_in_which_a_look_up_ends_gets_its_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def later(addresses: Addresses, turns: int) -> int:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        return len(await addresses.of("h", 1))
+
+    async def test(addresses: Addresses) -> None:
+        found = await asyncio.gather(*(later(addresses, turns) for turns in range(6)))
+        assert found == [2] * 6
+
+    names = Names()
+    of(names, test, monkeypatch)
+    assert names.asked == 1
+
+
 @pytest.mark.parametrize("answer", [pytest.param(GONE, id="fails"), pytest.param(None, id="hangs")])
 def test_old_addresses_serve_while_look_ups_fail_and_both_ends_are_told(
     answer: Exception | None, monkeypatch: pytest.MonkeyPatch

@@ -1,4 +1,4 @@
-"""What a ServiceAccount has asked of the API server, by its audit log, beside what it has been granted."""
+"""What a scheduler's user has asked of the API server, by its audit log, beside what it has been granted."""
 
 import json
 from collections.abc import Iterable
@@ -9,13 +9,13 @@ from typing import Final
 from tests.controlplane.rest import Api, Object
 
 ACCOUNT: Final = "system:serviceaccount:kscheduler-system:kscheduler"
-POLICY: Final = f"""\
+POLICY: Final = """\
 apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
   - level: Metadata
-    users: ["{ACCOUNT}"]
+    users: ["{user}"]
   - level: None
 """
 
@@ -30,10 +30,10 @@ class Right:
     name: str = ""
 
 
-def options(folder: Path) -> tuple[str, ...]:
-    """Flags of kube-apiserver that write the log."""
+def options(folder: Path, user: str = ACCOUNT) -> tuple[str, ...]:
+    """Flags of kube-apiserver that write the log of one user's requests."""
     policy = folder / "audit-policy.yaml"
-    policy.write_text(POLICY)
+    policy.write_text(POLICY.format(user=user))
     return (
         f"--audit-policy-file={policy}",
         f"--audit-log-path={folder / 'audit.log'}",
@@ -42,7 +42,7 @@ def options(folder: Path) -> tuple[str, ...]:
 
 
 def requests(folder: Path) -> list[Object]:
-    """Every request of the account that was answered, or whose stream has begun."""
+    """Every request of the user that was answered, or whose stream has begun."""
     return [json.loads(line) for line in (folder / "audit.log").read_text().splitlines()]
 
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -24,6 +24,7 @@ from tests.deploy.chart import audited
 from tests.deploy.chart.audited import Right
 from tests.deploy.chart.monitored import IN_USE, running_prometheus
 from tests.deploy.chart.process_kubelets import ProcessKubelets
+from tests.deploy.chart.schedulers_work import SchedulersWork, node
 
 SECONDS: Final = 90.0
 NAMESPACE: Final = helm.NAMESPACE
@@ -72,18 +73,10 @@ class Cluster:
         found = self.api.items(f"/api/v1/namespaces/{NAMESPACE}/pods", **chosen)
         return [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
 
-    def create(self, name: str, **spec: Any) -> str:
-        """Creates a pod that names kscheduler, and returns its path."""
-        path = "/api/v1/namespaces/default/pods"
-        container = {"name": "main", "image": "registry.example/main:1", "resources": {"requests": {"cpu": "100m"}}}
-        whole = {"schedulerName": "kscheduler", "containers": [container]} | spec
-        self.api.create(path, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": whole})
-        return f"{path}/{name}"
-
-    def schedule(self, name: str, **spec: Any) -> None:
-        """The same, and waits until it has a node."""
-        path = self.create(name, **spec)
-        wait_until(f"a node for {name}", lambda: self.api.get(path)["spec"].get("nodeName"), SECONDS)
+    @property
+    def work(self) -> SchedulersWork:
+        """Pods that name kscheduler."""
+        return SchedulersWork(self.api, "kscheduler", SECONDS)
 
 
 @pytest.fixture(scope="module")
@@ -102,16 +95,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         plane.api.create("/api/v1/namespaces", namespace)
         kubelets = stack.enter_context(ProcessKubelets(plane.api, "kscheduler", folder))
         yield Cluster(plane, kubelets, folder)
-
-
-def node(name: str) -> Object:
-    room = {"cpu": "4", "memory": "8Gi", "pods": "110"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
-        "status": {"capacity": room, "allocatable": room, "conditions": [{"type": "Ready", "status": "True"}]},
-    }
 
 
 def scheduled_by(cluster: Cluster, pod: str) -> str:
@@ -137,7 +120,7 @@ def test_it_installs_and_becomes_ready(cluster: Cluster) -> None:
 
 
 def test_a_pod_is_placed_by_what_was_installed(cluster: Cluster) -> None:
-    cluster.schedule("first")
+    cluster.work.schedule("first")
     assert scheduled_by(cluster, "first") == "kscheduler"
 
 
@@ -186,91 +169,17 @@ def test_its_log_has_no_warning_about_a_flag_or_a_setting(cluster: Cluster) -> N
 
 
 def test_every_right_is_used_and_none_is_missing(cluster: Cluster) -> None:
-    low, high = ({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"} for _ in range(2))
-    cluster.api.create("/apis/scheduling.k8s.io/v1/priorityclasses", low | {"metadata": {"name": "low"}, "value": 1})
-    cluster.api.create("/apis/scheduling.k8s.io/v1/priorityclasses", high | {"metadata": {"name": "high"}, "value": 9})
-    claims(cluster)
-    cluster.schedule("with-claim", volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}])
-    wanting = [{"name": "data", "persistentVolumeClaim": {"claimName": "provisioned"}}]
-    cluster.create("waits-for-provisioner", volumes=wanting)
-    devices(cluster)
-    wants_device = [{"name": "gpu", "resourceClaimName": "gpu"}]
-    claiming = [{"name": "main", "image": "registry.example/main:1", "resources": {"claims": [{"name": "gpu"}]}}]
-    cluster.schedule("with-device", resourceClaims=wants_device, containers=claiming)
-    asking = {"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}}
-    extended = [{"name": "main", "image": "registry.example/main:1", "resources": asking}]
-    cluster.schedule("with-extended-resource", containers=extended)
-    whole = [{"name": "main", "image": "registry.example/main:1", "resources": {"requests": {"cpu": "3"}}}]
-    for number in range(3):
-        cluster.schedule(f"low-{number}", priorityClassName="low", containers=whole)
-    cluster.schedule("high", priorityClassName="high", containers=whole)
+    cluster.work.use_rights()
     # a first list streams over a watch; an API server that does not do that yet is asked for a plain one
     wanted = {one for one in audited.granted(cluster.api, helm.RELEASE) - UNUSED.keys() if one.verb != "list"}
     lists = {one for one in audited.granted(cluster.api, helm.RELEASE) - UNUSED.keys() if one.verb == "list"}
     assert {Right(one.group, one.resource, "watch") for one in lists} <= wanted
-    # the second notice of a pod that fits nowhere counts its Event up
-    hopeless(cluster)
+    cluster.work.count_an_event_up()
     with suppress(NotReadyError):
         wait_until("every right used", lambda: wanted <= audited.used(cluster.audit), SECONDS, 1.0)
     unused = sorted(wanted - audited.used(cluster.audit))
     assert unused == [], "\n".join(map(str, unused))
     assert audited.refused(cluster.audit) == set()
-
-
-def claims(cluster: Cluster) -> None:
-    """Claims that wait for their consumer: one for a local volume, one for a provisioner that never comes."""
-    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-1"]}
-    volume = {
-        "capacity": {"storage": "1Gi"},
-        "accessModes": ["ReadWriteOnce"],
-        "storageClassName": "local",
-        "local": {"path": "/data"},
-        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
-    }
-    metadata = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "data"}}
-    cluster.api.create("/api/v1/persistentvolumes", metadata | {"spec": volume})
-    for claim, storage, provisioner in (
-        ("data", "local", "kubernetes.io/no-provisioner"),
-        ("provisioned", "remote", "example.com/never"),
-    ):
-        kind = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": storage}}
-        waits = {"provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
-        cluster.api.create("/apis/storage.k8s.io/v1/storageclasses", kind | waits)
-        wanted = {
-            "accessModes": ["ReadWriteOnce"],
-            "storageClassName": storage,
-            "resources": {"requests": {"storage": "1Gi"}},
-        }
-        kind = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": claim}}
-        cluster.api.create("/api/v1/namespaces/default/persistentvolumeclaims", kind | {"spec": wanted})
-
-
-def devices(cluster: Cluster) -> None:
-    """A device of node-1, its class, and a claim to one."""
-    group, kind = "/apis/resource.k8s.io/v1", {"apiVersion": "resource.k8s.io/v1"}
-    device_class = kind | {"kind": "DeviceClass", "metadata": {"name": "gpu"}}
-    device_class["spec"] = {"extendedResourceName": "example.com/gpu"}
-    cluster.api.create(f"{group}/deviceclasses", device_class)
-    pool = {"name": "node-1", "generation": 1, "resourceSliceCount": 1}
-    published = {
-        "driver": "gpu.example.com",
-        "nodeName": "node-1",
-        "pool": pool,
-        "devices": [{"name": f"gpu-{n}"} for n in range(2)],
-    }
-    slice_of = kind | {"kind": "ResourceSlice", "metadata": {"name": "node-1"}, "spec": published}
-    cluster.api.create(f"{group}/resourceslices", slice_of)
-    wanted = {"devices": {"requests": [{"name": "one", "exactly": {"deviceClassName": "gpu"}}]}}
-    claim = kind | {"kind": "ResourceClaim", "metadata": {"name": "gpu"}, "spec": wanted}
-    cluster.api.create(f"{group}/namespaces/default/resourceclaims", claim)
-
-
-def hopeless(cluster: Cluster) -> None:
-    """A pod that fits nowhere is refused with the same words twice: the end of another one is a reason to try again."""
-    container = {"name": "main", "image": "registry.example/main:1", "resources": {"requests": {"cpu": "64"}}}
-    path = cluster.create("hopeless", containers=[container])
-    wait_until("its condition", lambda: cluster.api.get(path)["status"].get("conditions"), SECONDS)
-    cluster.api.delete("/api/v1/namespaces/default/pods/first", grace_seconds=0)
 
 
 def test_an_upgrade_and_a_rollback_replace_the_pods_and_scheduling_goes_on(cluster: Cluster) -> None:
@@ -279,10 +188,10 @@ def test_an_upgrade_and_a_rollback_replace_the_pods_and_scheduling_goes_on(clust
     upgraded = cluster.pods()
     assert not before & {pod["metadata"]["uid"] for pod in upgraded}
     assert all("--v=4" in pod["spec"]["containers"][0]["args"] for pod in upgraded)
-    cluster.schedule("after-upgrade", containers=small())
+    cluster.work.schedule("after-upgrade", containers=small())
     cluster.helm("rollback", helm.RELEASE, "1", "--wait", "--timeout", "3m")
     assert all("--v=2" in pod["spec"]["containers"][0]["args"] for pod in cluster.pods())
-    cluster.schedule("after-rollback", containers=small())
+    cluster.work.schedule("after-rollback", containers=small())
     assert audited.refused(cluster.audit) == set()
 
 

@@ -86,3 +86,27 @@ def test_a_layout_leads_from_the_index_to_each_layer_by_digest(tmp_path: Path) -
     )
     assert config["rootfs"]["diff_ids"] == [layer.diff_id]
     assert [one["size"] for one in manifest["layers"]] == [layer.size]
+
+
+def test_images_of_two_architectures_are_one_layout_with_an_index_and_a_name_for_each(tmp_path: Path) -> None:
+    digests = {}
+    for architecture in ("amd64", "arm64"):
+        folder = tree(tmp_path / architecture, names=("b", architecture))
+        layer = layers.write_layer(folder, tmp_path / f"{architecture}.tar.gz", EPOCH, "a test")
+        place = tmp_path / f"oci-{architecture}"
+        digests[architecture] = layers.write_layout(place, [layer], {"User": "1:1"}, architecture, EPOCH, "1.0")
+    layouts = {architecture: tmp_path / f"oci-{architecture}" for architecture in ("arm64", "amd64")}
+    digest = layers.join_layouts(tmp_path / "oci", layouts, "1.0")
+    blobs = tmp_path / "oci" / "blobs" / "sha256"
+    for path in blobs.iterdir():
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == path.name
+    names = {
+        one["annotations"]["org.opencontainers.image.ref.name"]: one["digest"]
+        for one in json.loads((tmp_path / "oci" / "index.json").read_text())["manifests"]
+    }
+    assert names == {"1.0": digest, "1.0-amd64": digests["amd64"], "1.0-arm64": digests["arm64"]}
+    index = json.loads((blobs / digest.removeprefix("sha256:")).read_text())
+    assert index["mediaType"] == "application/vnd.oci.image.index.v1+json"
+    chosen = [(one["platform"]["architecture"], one["digest"]) for one in index["manifests"]]
+    assert chosen == sorted(digests.items())
+    assert layers.join_layouts(tmp_path / "again", dict(reversed(layouts.items())), "1.0") == digest

@@ -42,14 +42,30 @@ def unpack(layout: Path, tag: str, bundle: Path) -> Path:
 class Container:
     """A container of an unpacked image; not yet started."""
 
-    def __init__(self, bundle: Path, folder: Path, mounts: Mapping[str, Path], environment: Mapping[str, str]) -> None:
-        """`mounts`: files and folders of this machine by their place in the container, where they cannot be written."""
+    def __init__(
+        self,
+        bundle: Path,
+        folder: Path,
+        mounts: Mapping[str, Path],
+        environment: Mapping[str, str],
+        like: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`mounts`: files and folders of this machine by their place in the container, where they cannot be written.
+        `like`: a container of a manifest, whose arguments and user take the image's place.
+        """
         self.folder = folder
         self._name = f"kscheduler-image-{os.getpid()}-{folder.name}"
         self._runc: tuple[str | Path, ...] = ("runc", "--root", folder / "state")
         self._bundle = folder / "bundle"
         self._bundle.mkdir()
         config = json.loads((bundle / "config.json").read_text())
+        if like is not None:
+            entry_point = config["process"]["args"][:1]
+            config["process"]["args"] = [*entry_point, *like["args"]]
+            config["process"]["user"] = {
+                "uid": like["securityContext"]["runAsUser"],
+                "gid": like["securityContext"]["runAsGroup"],
+            }
         (self._bundle / "config.json").write_text(json.dumps(strict(config, bundle, mounts, environment)))
         command: list[str | Path] = [*self._runc, "run", "--bundle", self._bundle, self._name]
         self.process = Process("kscheduler in its image", command, folder / "kscheduler.log")
