@@ -196,7 +196,13 @@ class Parts:
             PREEMPTION: (evictions, lambda _: 0),
         }
         places = [client.places for client in clients]
-        self.hanging_writes = HangingWritesMonitor(self.workers, places, self.clock, senders)
+        self.hanging_writes = HangingWritesMonitor(
+            self.workers,
+            places,
+            self.clock,
+            senders,
+            is_outage=lambda: self.reachability.is_outage(self.clock.monotonic()),
+        )
         self.memory = MemoryWatch(resident_bytes, limit, self._plugins_of_users, self.clock)
 
     def end_of_term(self) -> EarlierTerm:

@@ -95,3 +95,18 @@ async def test_writes_that_hang_and_go_on_in_turn_are_told_once_a_minute_with_a_
                 monitor.look()
     assert [line["event"] for line in lines] == ["writes_hang", "writes_hang_no_more"] * 2
     assert lines[2]["times_since"] == 5
+
+
+async def test_while_the_api_server_is_away_no_namespace_is_blamed() -> None:
+    harness = SchedulerHarness(profile(GatedBind()), cluster("node"), workers=1, limit=1)
+    requests, is_away = SharedPlaces(FixedRoom(8), harness.clock, owner_of_request), True
+    monitor = HangingWritesMonitor(harness.workers, [requests], harness.clock, is_outage=lambda: is_away)
+    requests.begin_now(event_of("quiet"))
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(20):
+            await harness.clock.advance(1.0)
+            monitor.look()
+        assert lines == []
+        is_away = False
+        monitor.look()
+    assert [line["event"] for line in lines] == ["writes_hang"]

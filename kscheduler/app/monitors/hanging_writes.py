@@ -64,10 +64,14 @@ class HangingWritesMonitor:
         clients: Iterable[SharedPlaces],
         clock: Clock,
         senders: Mapping[str, tuple[SharedPlaces, Callable[[Hashable], int]]] | None = None,
+        *,
+        is_outage: Callable[[], bool] = bool,
     ) -> None:
         """`clients`: the places of the clients. `senders`: by kind of write, the places of those who send it, by
-        namespace, and how many wait there before they ask for a place.
+        namespace, and how many wait there before they ask for a place. `is_outage`: whether all requests fail, which
+        is told by others and is no namespace's doing.
         """
+        self._is_outage = is_outage
         self._senders = {BINDING: (workers.places, workers.standing.waiting), **(senders or {})}
         self._clients = tuple(clients)
         self._clock = clock
@@ -103,7 +107,7 @@ class HangingWritesMonitor:
         for places in self._clients:
             places.look()
         now, hanging = self._clock.monotonic(), self.hanging()
-        for one in hanging[:MOST_TOLD]:
+        for one in () if self._is_outage() else hanging[:MOST_TOLD]:
             key = one.namespace, one.write
             self._since.setdefault(key, now - one.seconds)
             trouble = self._troubles.use(key)
