@@ -160,6 +160,10 @@ def test_typed_arguments_reach_the_plugin_and_plain_ones_are_refused_by_one_that
         ("x = 1", ": it declares no plugin: neither"),
         (CLASSES + "\nclass Again(Shared):\n    name = 'Gate'", ": it declares two plugins named Gate"),
         (
+            CHEAP + "\n@plugin('PreferCheap')\ndef filter(pod, node):\n    return None\n",
+            ": it declares two plugins named PreferCheap: @plugin('PreferCheap') score (",
+        ),
+        (
             CLASSES + "\nclass P(Shared):\n    name = 'P'\n    def __init__(self, x):\n        pass",
             ": `P(x)` is built with `args` and `handle`",
         ),
@@ -173,6 +177,13 @@ def test_a_file_that_fails_is_refused_with_its_line(tmp_path: Path, text: str, e
         run_file(path, text.encode())
     assert str(refused.value).startswith(path + expected)
     assert "kscheduler_plugin_mine" not in sys.modules or "kscheduler_plugin_mine" in before
+
+
+def test_two_plugins_of_one_name_are_refused_with_what_to_do() -> None:
+    with pytest.raises(
+        UnusablePluginError, match=r"give each a name of its own .*, or make one plugin of them: a class"
+    ):
+        run_file("mine.py", (CHEAP + "\n@plugin('PreferCheap')\ndef filter(pod, node):\n    return None\n").encode())
 
 
 def test_a_changed_file_is_run_again_and_an_unchanged_one_is_not(folder: Path) -> None:
