@@ -180,9 +180,7 @@ def test_a_file_that_fails_is_refused_with_its_line(tmp_path: Path, text: str, e
 
 
 def test_two_plugins_of_one_name_are_refused_with_what_to_do() -> None:
-    with pytest.raises(
-        UnusablePluginError, match=r"give each a name of its own .*, or make one plugin of them: a class"
-    ):
+    with pytest.raises(UnusablePluginError, match=r"give each a name of its own .*, or make one plugin"):
         run_file("mine.py", (CHEAP + "\n@plugin('PreferCheap')\ndef filter(pod, node):\n    return None\n").encode())
 
 
@@ -342,3 +340,28 @@ def test_two_plugins_of_one_name_are_refused_whoever_brings_them(folder: Path) -
     assert text.endswith("a plugin named NodeName exists already (kscheduler itself)")
     with pytest.raises(ConfigError, match=r"--plugin: .*nowhere\.py cannot be read"):
         ConfigurationReader(plugins=["nowhere.py"]).default()
+
+
+def test_plugins_of_the_command_line_are_enabled_in_each_profile_of_a_file_also_those_that_come_later(
+    tmp_path: Path,
+) -> None:
+    """As `cluster --schedule --plugin` reads the file that it has written."""
+    file, plugins = tmp_path / "config.yaml", tmp_path / "mine.py"
+    plugins.write_text(CHEAP)
+    file.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{schedulerName: a}, {schedulerName: b}]\n"
+    )
+    reader = ConfigurationReader(plugins=[str(plugins)], enables_plugins=True)
+    assert reader.read_file(str(file)).unused == ()
+    plugins.write_text(CHEAP + "\n\n" + CHEAP.replace("PreferCheap", "Rank").replace("OnlyLinux", "Other"))
+    later = reader.read_bytes(file.read_bytes(), str(file))
+    for profile in later.config.configuration.profiles:
+        assert [entry.name for entry in profile.plugins.multi_point.enabled][-4:] == [
+            "PreferCheap",
+            "OnlyLinux",
+            "Rank",
+            "Other",
+        ]
+    without = ConfigurationReader(plugins=[str(plugins)])
+    assert {origin.name for origin in without.read_file(str(file)).unused} >= {"PreferCheap", "Rank"}
