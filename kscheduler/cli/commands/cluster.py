@@ -171,9 +171,8 @@ def _gate_flags(args: argparse.Namespace) -> tuple[str, ...]:
 def _plugin_flags(args: argparse.Namespace) -> tuple[str, ...]:
     """The flags of plugins and the log's level, as the scheduler gets them; it runs in this directory, too."""
     plugins = [f"--plugin={given}" for given in args.plugin]
-    if plugins and (
-        args.enable_plugins or not args.config
-    ):  # without --config it gets a file of ours, which names none
+    # Without --config, the scheduler gets a file of ours, which names none of them.
+    if plugins and (args.enable_plugins or not args.config):
         plugins.append("--enable-plugins")
     verbosity = (f"-v={args.v}",) if args.v else ()
     return (*plugins, *(f"--plugin-directory={given}" for given in args.plugin_directory), *verbosity)
