@@ -405,8 +405,8 @@ class Surface:
 
     def _notes(self) -> Iterable[str]:
         """Additional lines of `/readyz?verbose`: who leads, an API server that was not tested, a refused configuration
-        or certificate, profiles that went, quarantined plugins, overfilled nodes, unreadable objects, kinds that the
-        server does not have.
+        or certificate, profiles that went, plugins that are quarantined or held back, overfilled nodes,
+        unreadable objects, kinds that the server does not have.
         """
         if self._parts.election is not None:
             yield self._parts.election.note()
@@ -419,6 +419,7 @@ class Surface:
         yield from self._parts.permit_waits.notes()
         yield from self._parts.incomplete_waits.notes()
         yield from (quarantine.note for quarantine in self._parts.assembly.quarantines())
+        yield from self._parts.assembly.held_pods.notes()
         yield from self._parts.memory.notes()
         yield from self._parts.hanging_writes.notes()
         yield from self._parts.refreshed.notes()

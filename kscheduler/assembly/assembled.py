@@ -10,7 +10,7 @@ the queue what a parked pod waits for.
 What follows from the configuration is a `Ruleset`. Another one can be drafted at any time, and adopted in one step.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
@@ -53,7 +53,9 @@ from kscheduler.scheduling.reports import Reporter
 from kscheduler.scheduling.resizes import DeferredResizes
 from kscheduler.scheduling.stopwatch import timed_pre_enqueue
 from kscheduler.scheduling.supervision.circuit import State
-from kscheduler.scheduling.supervision.supervisor import Quarantine, Supervisor, cause_of
+from kscheduler.scheduling.supervision.held_pods import HeldPods
+from kscheduler.scheduling.supervision.holds import SHORTEST_SECONDS, Held, rfc3339
+from kscheduler.scheduling.supervision.supervisor import Quarantine, Supervisor
 from kscheduler.state.cache import Cache
 from kscheduler.state.holding.pods_in_pre_bind import PodsInPreBind
 from kscheduler.state.holding.waiting_pods import WaitingPodTable
@@ -134,6 +136,7 @@ class Assembly:
         """By profile and plugin: when an open circuit is tried again."""
         self._move_pods: Callable[[ClusterEvent, KubeObject | None, KubeObject | None], None] = _move_nobody
         self.profiles: dict[str, Profile] = {}
+        self.held_pods = HeldPods(self._supervisor_of, self._supervisors)
         handle = handle_over(
             self.cache,
             ports,
@@ -177,7 +180,9 @@ class Assembly:
             self._is_served,
             self.resizes,
             ports.journal,
+            self.held_pods.seconds_held,
         )
+        self.held_pods.on_end = lambda namespace: self.queue.end_hold(namespace, clock.time())
         self.scheduler = Scheduler(self._surroundings(preemptions or self.evictions), first.judges)
         self.pod_handler = self._build_pod_handler()
         self.node_handler = NodeHandler(self.cache, self.queue, clock, ports.observations)
@@ -232,20 +237,34 @@ class Assembly:
         if quarantine.state is State.OPEN:
             self._look_again(supervisor, quarantine.plugin, supervisor.circuits[quarantine.plugin].seconds_to_trial())
 
-    def _note_held_back(
-        self, profile: str, plugin: str, namespace: str, seconds: float, failure: BaseException
-    ) -> None:
-        """A plugin took too long for pods of one namespace, again and again."""
+    def _note_held_back(self, profile: str, plugin: str, held: Held) -> None:
+        """A plugin took too long for a pod, or for many pods of one namespace."""
+        self.held_pods.are_any = True
+        if held.seconds <= SHORTEST_SECONDS:
+            return  # once may be chance, and `plugin_failed` has told it
         self.ports.observations.plugin_was_held_back(plugin, profile)
+        others = "other namespaces" if held.is_of_namespace else "its namespace, too,"
         _log.warning(
             "plugin_held_back",
             plugin=plugin,
             profile=profile,
-            namespace=namespace,
-            seconds=seconds,
-            err=cause_of(failure),
-            then="until then its pods are not judged by the plugin; those of other namespaces are",
+            namespace=held.namespace,
+            pods=list(held.pods),
+            whole_namespace=held.is_of_namespace,
+            seconds=held.seconds,
+            until=rfc3339(held.until),
+            err=held.cause,
+            then=f"until then the plugin is not called for {'its pods' if held.is_of_namespace else 'it'}; "
+            f"for pods of {others} it is",
         )
+
+    def _supervisor_of(self, scheduler_name: str) -> Supervisor | None:
+        profile = self.profiles.get(scheduler_name)
+        return None if profile is None else profile.supervisor
+
+    def _supervisors(self) -> Iterator[Supervisor]:
+        """Of the profiles in force."""
+        return (found for profile in self.profiles.values() if (found := profile.supervisor) is not None)
 
     def _look_again(self, supervisor: Supervisor, plugin: str, seconds: float) -> None:
         """In so many seconds, an open circuit is due to be tried."""
@@ -299,8 +318,7 @@ class Assembly:
 
     def quarantines(self) -> Sequence[Quarantine]:
         """The plugins that are quarantined, by profile: their circuits are open or half-open."""
-        supervisors = (profile.supervisor for profile in self.profiles.values())
-        return [each for found in supervisors if found is not None for each in found.quarantines.values()]
+        return [each for found in self._supervisors() for each in found.quarantines.values()]
 
     def supervised(self) -> Mapping[tuple[str, str, str], float]:
         """By plugin that is not in-tree, its profile and policy: 1 until its circuit is closed again, otherwise 0."""
@@ -450,4 +468,4 @@ class Assembly:
 
     def _build_pod_handler(self) -> PodHandler:
         seen = self.clock, self.ports.observations, self.ports.log, self.ports.taken
-        return PodHandler(self.cache, self.queue, self.waiting, self.profiles, *seen, self.resizes)
+        return PodHandler(self.cache, self.queue, self.waiting, self.profiles, *seen, self.resizes, self.held_pods)

@@ -54,6 +54,12 @@ def add_plugin_flags(parser: Any) -> None:
         "behind the default plugins, with weight 1; with it, a profile of the file enables it by name. May be repeated",
     )
     parser.add_argument(
+        "--enable-plugins",
+        action="store_true",
+        help="with --config, enable each plugin of --plugin in each of its profiles too, as without --config; also one "
+        "that a file has later",
+    )
+    parser.add_argument(
         "--plugin-directory",
         action="append",
         type=text,
@@ -68,7 +74,8 @@ def configuration_reader(args: argparse.Namespace, gates: FeatureGates) -> "Conf
     """The reader for a command line with `--plugin` and `--plugin-directory`."""
     from kscheduler.loading import ConfigurationReader  # brings numpy: `--help` and completion go without
 
-    return ConfigurationReader(gates, args.plugin, args.plugin_directory)
+    enables = getattr(args, "enable_plugins", False)
+    return ConfigurationReader(gates, args.plugin, args.plugin_directory, enables_plugins=enables)
 
 
 def feature_gates(args: argparse.Namespace, version: str = "") -> FeatureGates:

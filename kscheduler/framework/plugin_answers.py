@@ -62,7 +62,12 @@ class PartialAnswerError(WrongAnswerError):
 
 
 class NotCalledError(Exception):
-    """The plugin was not called: what it did to pods of this namespace before has not been forgotten yet."""
+    """The plugin was not called: what it did to this pod or its namespace before has not been forgotten yet."""
+
+    def __init__(self, text: str, *, is_hold: bool = False) -> None:
+        """`is_hold`: it is held back, and called again at a time that is known."""
+        super().__init__(text)
+        self.is_hold = is_hold
 
 
 def probes(number: int) -> tuple[int, ...]:

@@ -57,6 +57,8 @@ class Fault(Enum):
     """An exception instead of an answer."""
     QUARANTINED = "quarantined"
     """A plugin is called no more, and its profile schedules no pod: only another configuration, or a reload, helps."""
+    HELD_BACK = "held back"
+    """A plugin is not called for the pod for a while, because its calls took too long. It says nothing of this pod."""
     GONE = "gone"
     """No fault: the object to be written is gone; the API server says so before the watch does."""
     OVER_BUDGET = "over budget"

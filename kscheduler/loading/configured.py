@@ -24,7 +24,7 @@ from kscheduler.config.loader import (
     load_bytes,
     load_file,
 )
-from kscheduler.config.types import OWN_SCHEDULER_NAME, PluginEntry, PluginSet
+from kscheduler.config.types import OWN_SCHEDULER_NAME, KubeSchedulerProfile, PluginEntry
 from kscheduler.framework.registry import Registry
 from kscheduler.loading.hanging import hangs_told
 from kscheduler.loading.reader import LoadedFiles, PluginLoading, PluginOrigin
@@ -63,8 +63,14 @@ class ConfigurationReader:
         plugins: Sequence[str] = (),
         directories: Sequence[str] = (),
         base: Registry | None = None,
+        *,
+        enables_plugins: bool = False,
     ) -> None:
-        """`plugins`: values of `--plugin`; `directories`: of `--plugin-directory`; `base`: by default in-tree."""
+        """`plugins`: values of `--plugin`; `directories`: of `--plugin-directory`; `base`: by default in-tree.
+
+        `enables_plugins`: whether each profile of a file enables the plugins of `--plugin`, as the default one does.
+        """
+        self._enables_plugins = enables_plugins
         self._gates = gates
         self._plugins = tuple(plugins)
         self._directories = tuple(directories)
@@ -110,7 +116,7 @@ class ConfigurationReader:
         """The configuration of a file; `-` is standard input. Raises `ConfigError`."""
         loading = self._loading()
         try:
-            return _configured(load_file(path, self._gates, loading), loading)
+            return self._of_file(load_file(path, self._gates, loading), loading)
         except UnusableConfigError as failure:
             raise failure.with_further(_entry_problems(failure, loading)) from None
         finally:
@@ -120,7 +126,7 @@ class ConfigurationReader:
         """The configuration of a file's content. Raises `ConfigError`."""
         loading = self._loading()
         try:
-            return _configured(load_bytes(data, where, self._gates, loading), loading)
+            return self._of_file(load_bytes(data, where, self._gates, loading), loading)
         except UnusableConfigError as failure:
             raise failure.with_further(_entry_problems(failure, loading)) from None
         finally:
@@ -135,6 +141,10 @@ class ConfigurationReader:
             raise ConfigError([Problem("", text) for text in mistakes])
         loaded = default_configuration(scheduler_name, self._gates)
         return _configured(_enabling(loaded, loading.from_command_line), loading)
+
+    def _of_file(self, loaded: LoadedConfig, loading: PluginLoading) -> Configured:
+        names = loading.from_command_line if self._enables_plugins else ()
+        return _configured(_enabling(loaded, names), loading)
 
     def _loading(self) -> PluginLoading:
         return PluginLoading(self._base, self._files, self._plugins, self._directories)
@@ -162,12 +172,16 @@ def _configured(loaded: LoadedConfig, loading: PluginLoading) -> Configured:
 
 
 def _enabling(loaded: LoadedConfig, names: Sequence[str]) -> LoadedConfig:
-    """The default configuration with these plugins behind the default ones, at each point that they implement."""
+    """A configuration with these plugins behind the others of each profile, at each point that they implement."""
     if not names:
         return loaded
     configuration = loaded.configuration
-    (profile,) = configuration.profiles
-    enabled = (*profile.plugins.multi_point.enabled, *(PluginEntry(name) for name in names))
-    plugins = msgspec.structs.replace(profile.plugins, multi_point=PluginSet(enabled))
-    profiles = (msgspec.structs.replace(profile, plugins=plugins),)
+    profiles = tuple(_profile_enabling(profile, names) for profile in configuration.profiles)
     return replace(loaded, configuration=msgspec.structs.replace(configuration, profiles=profiles))
+
+
+def _profile_enabling(profile: KubeSchedulerProfile, names: Sequence[str]) -> KubeSchedulerProfile:
+    before = profile.plugins.multi_point
+    new = (PluginEntry(name) for name in names if name not in {entry.name for entry in before.enabled})
+    multi_point = msgspec.structs.replace(before, enabled=(*before.enabled, *new))
+    return msgspec.structs.replace(profile, plugins=msgspec.structs.replace(profile.plugins, multi_point=multi_point))

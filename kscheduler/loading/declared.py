@@ -19,6 +19,12 @@ _NOTHING: Final = (
 )
 
 
+_CURE: Final = (
+    "give each a name of its own (a profile can enable both), or make one plugin of them: a class that derives from "
+    "`kscheduler.framework.plugin.Plugin` with both methods"
+)
+
+
 class NoPluginsError(ValueError):
     """A module declares no plugin, or two of one name."""
 
@@ -31,7 +37,8 @@ def declared_plugins(module: ModuleType) -> Mapping[str, PluginFactory]:
     found: dict[str, PluginFactory] = {}
     for factory in (*vars(module).get(DECLARED, ()), *map(ClassFactory, _classes(module))):
         if factory.name in found:
-            raise NoPluginsError(f"it declares two plugins named {factory.name}: {found[factory.name]!r}, {factory!r}")
+            both = f"{found[factory.name]!r}, {factory!r}"
+            raise NoPluginsError(f"it declares two plugins named {factory.name}: {both}; {_CURE}")
         found[factory.name] = factory
     if not found:
         raise NoPluginsError(_NOTHING)

@@ -20,8 +20,9 @@ from kscheduler.logs import get_logger
 from kscheduler.logs.throttle import Throttle
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.reports import Reporter
-from kscheduler.scheduling.supervision.circuit import STRIKES, State
-from kscheduler.scheduling.supervision.supervisor import OnFailure, Quarantine, rfc3339
+from kscheduler.scheduling.supervision.circuit import State
+from kscheduler.scheduling.supervision.holds import STRIKES, rfc3339
+from kscheduler.scheduling.supervision.supervisor import OnFailure, Quarantine
 
 P = TypeVar("P")
 

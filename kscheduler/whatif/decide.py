@@ -23,7 +23,7 @@ from kscheduler.framework.plugin import REFRESH_SECONDS, RefreshPlugin
 from kscheduler.framework.plugin_listener import NOBODY
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
-from kscheduler.framework.status import Code, Status
+from kscheduler.framework.status import Code, Fault, Status
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.cycle.schedule import schedule, score_feasible
 from kscheduler.scheduling.extenders.answers import ExtenderAnswers
@@ -49,6 +49,8 @@ class Decision:
     scenario: Scenario
     error: str = ""
     """An internal error instead of a decision; all other fields are then empty."""
+    is_held_back: bool = False
+    """Whether the error is that a plugin is not called for the pod at this moment: it says nothing of the pod."""
     pre_enqueue: Status | None = None
     """Why the pod may not enter the queue."""
     record: SchedulingRecord | None = None
@@ -115,7 +117,8 @@ class Prepared:
             profile = replace(profile, post_filter=())  # the pod is on a node already: only judge that node
         record = schedule(profile, pod, cache, answers=answers)
         if record.status.code is Code.ERROR:
-            return Decision(scenario, error=record.status.message, profile=profile, cache=cache, answers=answers)
+            error, is_held = record.status.message, record.status.fault is Fault.HELD_BACK
+            return Decision(scenario, error, is_held, profile=profile, cache=cache, answers=answers)
         if record.node_name and not len(record.totals):
             _score_only_node(profile, record, cache)
         return Decision(scenario, record=record, profile=profile, cache=cache, answers=answers)

@@ -361,3 +361,65 @@ def test_what_a_plugin_logs_is_no_part_of_an_answer(tmp_path: Path) -> None:
     assert subprocess.run(command, capture_output=True, text=True, check=True).stderr == "", (
         "it is asked thousands of times"
     )
+
+
+BUGGY = """
+import sys
+import time
+
+MODE = "mode"
+
+
+def mode_of(one):
+    print(end="")
+    return one.labels.get(MODE, "none")
+
+
+@plugin("Mine")
+def filter(pod, node):
+    mode = mode_of(pod)
+    if mode == "raise":
+        return {}["nothing"]
+    if mode == "exit":
+        sys.exit(1)
+    if mode == "slow":
+        time.sleep(0.05)
+    if mode == "loop":
+        while True:
+            pass
+    return 42 if mode == "wrong" else None
+"""
+
+
+def test_what_goes_wrong_for_one_value_of_a_label_is_found_and_no_signature_that_leaves_it_out_is_advised(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    code, kinds = found(tmp_path, capsys, BUGGY)
+    assert code == 1
+    every = " ".join(kinds.values())
+    assert "sign=lambda pod: None" not in every
+    assert "never changed with the pod" not in every
+    words = kinds.get("words", "") + kinds.get("fails", "")
+    assert "KeyError" in words
+    assert "SystemExit" in words or "fails" in kinds
+    if "words" in kinds:
+        for what in ('mode="raise"', 'mode="exit"', 'mode="wrong"', "its time budget of 200ms"):
+            assert what in kinds["words"], kinds["words"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        'return min(100, len(pod.annotations.get("rarely-set", "")) // 60)',
+        "return 1 if pod.pod.spec.node_selector else 0",
+        "return 1 if pod.tolerations else 0",
+        'return len(getattr(pod, "labels")) // 100',
+    ],
+    ids=["annotation", "spec", "tolerations", "getattr"],
+)
+def test_what_is_read_of_the_pod_and_never_mattered_is_in_no_advised_signature_left_out(
+    body: str, tmp_path: Path, capsys: Captured
+) -> None:
+    _, kinds = found(tmp_path, capsys, function("score", body))
+    assert "never changed with the pod" not in kinds.get("unsigned", "")
+    assert "sign=lambda pod: None" not in kinds.get("unsigned", "")

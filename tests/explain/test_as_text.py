@@ -5,10 +5,12 @@ import json
 
 import pytest
 
+from kscheduler.api.meta import Condition
 from kscheduler.explain.as_json import decision_tree
+from kscheduler.explain.situation import Situation, Standing
 from kscheduler.explain.text.as_text import Style, decision_text, style_of
 from kscheduler.explain.text.printable import printable
-from kscheduler.whatif.decide import decide
+from kscheduler.whatif.decide import Decision, decide
 from kscheduler.whatif.scenario import parse_scenario
 from tests.explain.scenarios import Tree, node_tree, pod_tree, scenario_line
 
@@ -177,3 +179,18 @@ def test_a_text_of_two_lines_is_not_glued_together_in_one() -> None:
         printable("incoming preemptor\npod group b: \x1b[31mred\tx\u202e")
         == "incoming preemptor pod group b: [31mred x"
     )
+
+
+def test_of_a_pod_with_an_error_of_its_own_that_comes_first_and_a_plugin_that_is_held_back_second() -> None:
+    """The hold is about other pods, and will be over; what the pod's owner can mend is its own error."""
+    held = 'running "Hostile" filter plugin: plugin "Hostile" is held back from all pods until X'
+    own = "running \"Hostile\" filter plugin: it raised KeyError: 'mode' (buggy.py:6)"
+    scenario = parse_scenario(scenario_line(), "test")
+    condition = Condition(type="PodScheduled", status="False", reason="SchedulerError", message=own)
+    situation = Situation(Standing.PENDING, is_live=True, condition=condition)
+    lines = decision_text(Decision(scenario, held, is_held_back=True), situation=situation).splitlines()
+    assert lines[0] == f"[one] default/web: error: {own}"
+    assert " ".join(" ".join(lines[1:3]).split()) == f"at this moment it is not tried: {held}"
+    assert "  condition PodScheduled=False (SchedulerError), with the same text" in lines
+    without = decision_text(Decision(scenario, held, is_held_back=True))
+    assert " ".join(without.split()).startswith(f"[one] default/web: error: {held}")

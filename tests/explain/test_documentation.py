@@ -65,7 +65,15 @@ def test_the_page_of_simulate_names_every_flag_and_key() -> None:
     parser = build_parser(("simulate",))
     (verbs,) = [action.choices for action in parser._actions if isinstance(action.choices, dict)]
     flags = [flag for action in verbs["simulate"]._actions for flag in action.option_strings[-1:]]
-    shared = {"--help", "--scheduler-name", "--plugin", "--plugin-directory", "--feature-gates", "--emulated-version"}
+    shared = {
+        "--help",
+        "--scheduler-name",
+        "--plugin",
+        "--plugin-directory",
+        "--enable-plugins",
+        "--feature-gates",
+        "--emulated-version",
+    }
     shared |= {"--kubeconfig", "--context", "--master", "--output", "--namespace", "--filename"}
     assert [flag for flag in flags if flag not in shared and f"`{flag}" not in page and f" {flag}" not in page] == []
     keys = json.loads(simulation_schema())["properties"]

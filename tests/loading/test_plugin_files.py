@@ -160,6 +160,10 @@ def test_typed_arguments_reach_the_plugin_and_plain_ones_are_refused_by_one_that
         ("x = 1", ": it declares no plugin: neither"),
         (CLASSES + "\nclass Again(Shared):\n    name = 'Gate'", ": it declares two plugins named Gate"),
         (
+            CHEAP + "\n@plugin('PreferCheap')\ndef filter(pod, node):\n    return None\n",
+            ": it declares two plugins named PreferCheap: @plugin('PreferCheap') score (",
+        ),
+        (
             CLASSES + "\nclass P(Shared):\n    name = 'P'\n    def __init__(self, x):\n        pass",
             ": `P(x)` is built with `args` and `handle`",
         ),
@@ -173,6 +177,11 @@ def test_a_file_that_fails_is_refused_with_its_line(tmp_path: Path, text: str, e
         run_file(path, text.encode())
     assert str(refused.value).startswith(path + expected)
     assert "kscheduler_plugin_mine" not in sys.modules or "kscheduler_plugin_mine" in before
+
+
+def test_two_plugins_of_one_name_are_refused_with_what_to_do() -> None:
+    with pytest.raises(UnusablePluginError, match=r"give each a name of its own .*, or make one plugin"):
+        run_file("mine.py", (CHEAP + "\n@plugin('PreferCheap')\ndef filter(pod, node):\n    return None\n").encode())
 
 
 def test_a_changed_file_is_run_again_and_an_unchanged_one_is_not(folder: Path) -> None:
@@ -331,3 +340,28 @@ def test_two_plugins_of_one_name_are_refused_whoever_brings_them(folder: Path) -
     assert text.endswith("a plugin named NodeName exists already (kscheduler itself)")
     with pytest.raises(ConfigError, match=r"--plugin: .*nowhere\.py cannot be read"):
         ConfigurationReader(plugins=["nowhere.py"]).default()
+
+
+def test_plugins_of_the_command_line_are_enabled_in_each_profile_of_a_file_also_those_that_come_later(
+    tmp_path: Path,
+) -> None:
+    """As `cluster --schedule --plugin` reads the file that it has written."""
+    file, plugins = tmp_path / "config.yaml", tmp_path / "mine.py"
+    plugins.write_text(CHEAP)
+    file.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{schedulerName: a}, {schedulerName: b}]\n"
+    )
+    reader = ConfigurationReader(plugins=[str(plugins)], enables_plugins=True)
+    assert reader.read_file(str(file)).unused == ()
+    plugins.write_text(CHEAP + "\n\n" + CHEAP.replace("PreferCheap", "Rank").replace("OnlyLinux", "Other"))
+    later = reader.read_bytes(file.read_bytes(), str(file))
+    for profile in later.config.configuration.profiles:
+        assert [entry.name for entry in profile.plugins.multi_point.enabled][-4:] == [
+            "PreferCheap",
+            "OnlyLinux",
+            "Rank",
+            "Other",
+        ]
+    without = ConfigurationReader(plugins=[str(plugins)])
+    assert {origin.name for origin in without.read_file(str(file)).unused} >= {"PreferCheap", "Rank"}

@@ -135,7 +135,6 @@ def run(args: argparse.Namespace) -> int:
         scheduler_config=args.config or "",
         scheduler_flags=(*_gate_flags(args), *_plugin_flags(args)),
         record_flags=_record_flags(args),
-        plugins=scheduling.plugins,
     )
     try:
         asyncio.run(serve_cluster(options, sys.stdout))
@@ -171,7 +170,10 @@ def _gate_flags(args: argparse.Namespace) -> tuple[str, ...]:
 
 def _plugin_flags(args: argparse.Namespace) -> tuple[str, ...]:
     """The flags of plugins and the log's level, as the scheduler gets them; it runs in this directory, too."""
-    plugins = (f"--plugin={given}" for given in args.plugin)
+    plugins = [f"--plugin={given}" for given in args.plugin]
+    # Without --config, the scheduler gets a file of ours, which names none of them.
+    if plugins and (args.enable_plugins or not args.config):
+        plugins.append("--enable-plugins")
     verbosity = (f"-v={args.v}",) if args.v else ()
     return (*plugins, *(f"--plugin-directory={given}" for given in args.plugin_directory), *verbosity)
 
@@ -189,8 +191,6 @@ class _Scheduling:
     """What is known of the scheduler before it is started."""
 
     def __init__(self) -> None:
-        self.plugins: tuple[str, ...] = ()
-        """The plugins of `--plugin`."""
         self.names: tuple[str, ...] = ()
         """The scheduler names of `--config`; empty without it."""
 
@@ -198,6 +198,7 @@ class _Scheduling:
         """All that is wrong with its flags and files, a line each."""
         flags = {"--scheduler-name": args.scheduler_name, "--config": args.config}
         flags |= {"--plugin": args.plugin, "--plugin-directory": args.plugin_directory, "--record": args.record}
+        flags |= {"--enable-plugins": args.enable_plugins}
         flags |= {"--record-redact": args.record_redact, "--record-redact-key": args.record_redact_key}
         if not args.schedule:
             yield from (f"{flag}: needs --schedule" for flag, value in flags.items() if value)
@@ -216,6 +217,5 @@ class _Scheduling:
         except ConfigError as error:
             yield f"--config {args.config}: {error}" if args.config else str(error)
         else:
-            self.plugins = tuple(origin.name for origin in configured.origins)
             if args.config:
                 self.names = tuple(profile.scheduler_name for profile in configured.config.configuration.profiles)

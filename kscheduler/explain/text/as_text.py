@@ -33,7 +33,9 @@ from kscheduler.explain.text.preemption import preemption_lines
 from kscheduler.explain.text.printable import printable, some
 from kscheduler.explain.text.rejected_nodes import detail_lines, rejection_lines
 from kscheduler.framework.status import Code, Status
+from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR
 from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.scheduling.supervision.holds import HELD_BACK
 from kscheduler.whatif.decide import Decision, pods_going, without_nomination
 
 __all__ = ["Style", "decision_text", "style_of"]
@@ -55,8 +57,11 @@ def _lines(decision: Decision, style: Style, situation: Situation) -> Iterator[s
     title = f"{prefix}{style.paint(pod, BOLD)}"
     fits = cycle_outcome(decision) is Outcome.PLACED
     event = decision.record.message if decision.record is not None else ""
-    lines = situation_lines(situation, fits=fits, event=event, error=decision.error)
+    error = _error(decision, situation)
+    lines = situation_lines(situation, fits=fits, event=event, error=error)
     facts = [f"{INDENT}{printable(line)}" for line in lines]
+    if error != decision.error:
+        facts.insert(0, f"{INDENT}at this moment it is not tried: {printable(decision.error)}")
     if situation.origin:
         facts.insert(0, f"{INDENT}this pod does not exist; it is explained from {printable(situation.origin)}")
     match situation.standing:
@@ -72,7 +77,7 @@ def _lines(decision: Decision, style: Style, situation: Situation) -> Iterator[s
             yield from facts
             yield from _hypothetical(decision, style, "as if it were pending now", situation)
         case _:
-            yield f"{title}: {_outcome(decision, style)}"
+            yield f"{title}: {_outcome(decision, style, error)}"
             yield from facts
             yield from _body(decision, style)
 
@@ -93,7 +98,17 @@ def _hypothetical(
 # --- the decision -----------------------------------------------------------------------------------------------------
 
 
-def _outcome(decision: Decision, style: Style) -> str:
+def _error(decision: Decision, situation: Situation) -> str:
+    """The error to begin with: the pod's own of its last attempt, if it is only a plugin that is held back now."""
+    condition = situation.condition
+    if not decision.is_held_back or situation.standing is not Standing.PENDING:
+        return decision.error
+    if condition is None or condition.reason != SCHEDULER_ERROR or HELD_BACK in condition.message:
+        return decision.error
+    return condition.message
+
+
+def _outcome(decision: Decision, style: Style, error: str = "") -> str:
     record = decision.record
     match cycle_outcome(decision):
         case Outcome.PLACED if record is not None:
@@ -104,7 +119,7 @@ def _outcome(decision: Decision, style: Style) -> str:
         case Outcome.GATED:
             return f"{style.paint('kept out', RED)} of the queue"
         case Outcome.ERROR:
-            return f"{style.paint('error', RED)}: {printable(decision.error)}"
+            return f"{style.paint('error', RED)}: {printable(error or decision.error)}"
         case _:
             return style.paint("fits on no node", RED)
 

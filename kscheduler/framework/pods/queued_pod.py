@@ -42,6 +42,8 @@ class QueuedPodInfo:
     """When the safety net last looked at it, where that is remembered."""
     overruns: int = 0
     """Attempts in a row in which deciding took too long and was ended; leads to a longer back-off."""
+    held_until: float = 0.0
+    """Where its last attempt failed only because a plugin was not called for it: when it is called again."""
     gate_reasons: tuple[str, ...] = ()
     """Why the gating plugin keeps it out, as PreEnqueue has answered last; no condition tells it."""
     told_gates: frozenset[str] = frozenset()
@@ -58,10 +60,11 @@ class QueuedPodInfo:
         return self.overruns > 0 or self.pod.is_costly
 
     def forgive(self, old: Pod, new: Pod) -> bool:
-        """Reset refusals, bugs and overruns if its owner has changed the pod; whether that shortens its wait."""
-        if not (self.refusals or self.bugs or self.overruns) or not _is_edited(old, new):
+        """Reset refusals, bugs, overruns and holds if its owner has changed the pod; whether that shortens its wait."""
+        if not (self.refusals or self.bugs or self.overruns or self.held_until) or not is_edited(old, new):
             return False
         self.refusals = self.bugs = self.overruns = 0
+        self.held_until = 0.0
         return True
 
     def recall(self) -> None:
@@ -80,7 +83,7 @@ def priority_order(queued: QueuedPodInfo) -> tuple[int, float]:
     return -queued.pod.priority, queued.timestamp
 
 
-def _is_edited(old: Pod, new: Pod) -> bool:
+def is_edited(old: Pod, new: Pod) -> bool:
     """Whether anything differs that an admission webhook or a plugin reads; the status does not count."""
     before, after = old.metadata, new.metadata
     return before.labels != after.labels or before.annotations != after.annotations or old.spec != new.spec

@@ -8,6 +8,7 @@
     the API refused the pod       the server's text                     SchedulerError    error back-off, 10 s to 5 min
     an exception, repeatedly      the exception                         SchedulerError    error back-off, 10 s to 5 min
     deciding took too long        what of the pod is too much           SchedulerError    error back-off, 10 s to 5 min
+    a plugin is held back         from whom, until when, why          SchedulerError    until then, or its end
     a plugin is quarantined       which, since when and why             SchedulerError    the pool, until a reload
 
 If no node fits, PostFilter decides about the nominated node (it may leave an earlier nomination as it is). In all other
@@ -16,7 +17,7 @@ another pod, or its profile is gone from the configuration, it is not requeued.
 """
 
 from collections.abc import Callable, Collection, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import numpy as np
@@ -65,6 +66,8 @@ class Failure:
     """The key of the pod of that class that went through the cycle."""
     extender: str = ""
     """The HTTP extenders behind it, comma-separated. For the log: kube-scheduler's texts name nobody."""
+    held_until: float = 0.0
+    """Where a plugin was not called for the pod: when it is called again, in wall-clock seconds."""
     rejected: tuple[tuple[str, int], ...] = ()
     """By plugin, in the order in which they ran: how many nodes it rejected."""
 
@@ -156,8 +159,13 @@ class FailureHandler:
         is_served: Callable[[Pod], bool],
         resizes: DeferredResizes,
         journal: Journal = NO_JOURNAL,
+        seconds_held: Callable[[PodInfo], float] = lambda _: 0.0,
     ) -> None:
-        """`pod_of`: the newest version of a pod by its key. `is_served`: whether a profile in force wants the pod."""
+        """`pod_of`: the newest version of a pod by its key. `is_served`: whether a profile in force wants the pod.
+
+        `seconds_held`: for how long some plugin is held back from a pod.
+        """
+        self._seconds_held = seconds_held
         self._queue = queue
         self._nominator = nominator
         self._pod_of = pod_of
@@ -175,6 +183,8 @@ class FailureHandler:
             self._queue.done(queued.pod.uid)
             self.log.let_go(queued, failure, current)
             return
+        if failure.fault is Fault.HELD_BACK:
+            failure = replace(failure, held_until=now + self._seconds_held(queued.pod))
         self._journal.failed(queued, failure)
         is_news = failure.message != queued.last_error
         if self._queue.find(queued.key) is None:  # else an earlier call that raised half-way has requeued it
@@ -270,8 +280,10 @@ def _note_failure(queued: QueuedPodInfo, failure: Failure) -> None:
     queued.unschedulable_plugins = failure.plugins
     queued.pending_plugins = failure.pending
     queued.refusals = queued.refusals + 1 if failure.fault is Fault.REFUSED else 0
-    queued.bugs = queued.bugs + 1 if failure.fault is Fault.BUG else 0
+    if failure.fault is not Fault.HELD_BACK:  # of the pod it says nothing: what was slow or failed has not answered
+        queued.bugs = queued.bugs + 1 if failure.fault is Fault.BUG else 0
     queued.overruns = queued.overruns + 1 if failure.fault is Fault.OVER_BUDGET else 0
+    queued.held_until = failure.held_until
     queued.last_error = failure.message if failure.is_error else ""
 
 

@@ -18,12 +18,14 @@ from kscheduler.framework import events
 from kscheduler.framework.events import ActionType, Resource
 from kscheduler.framework.nodes.node_info import MOST_RESOURCES
 from kscheduler.framework.pods.pod_info import PodInfo, placed
+from kscheduler.framework.pods.queued_pod import is_edited
 from kscheduler.logs import get_logger, verbose
 from kscheduler.scheduling.handlers.node_changes import node_update_event
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.pod_log.lines import STEPS
 from kscheduler.scheduling.resizes import DeferredResizes
+from kscheduler.scheduling.supervision.held_pods import HeldPods
 from kscheduler.scheduling.taken_pods import TakenPods
 from kscheduler.state.cache import Cache
 from kscheduler.state.holding.waiting_pods import WaitingPodTable
@@ -67,8 +69,10 @@ class PodHandler(_Timed):
         log: PodLog,
         taken: TakenPods,
         resizes: DeferredResizes,
+        held_pods: HeldPods,
     ) -> None:
         super().__init__(clock, observations)
+        self._held_pods = held_pods
         self._cache = cache
         self._queue = queue
         self._waiting = waiting
@@ -116,6 +120,8 @@ class PodHandler(_Timed):
         if self._cache.pod_groups.apis:
             self._cache.pod_groups.remove_member(info)
         self._queue.delete(obj.key)
+        if self._held_pods.are_any:
+            self._held_pods.changed(obj, is_gone=True)
         if not obj.spec.node_name and self._is_ours(obj):
             self._handled(UNSCHEDULABLE_POD_DELETE, began)
             if verbose(STEPS):
@@ -203,6 +209,8 @@ class PodHandler(_Timed):
             return
         if self._cache.pod_groups.apis:
             self._cache.pod_groups.add_member(info)
+        if self._held_pods.are_any and is_edited(old, new):
+            self._held_pods.changed(new, is_gone=False)
         self._queue.update(old, info, self._clock.time())
         self._cache.nominator.update(old, info)
         if old.status.nominated_node_name and _expects_less(old, new):

@@ -321,7 +321,7 @@ class DeclaredSeries:
         )
         self.plugin_holds = self._counter(
             "kscheduler_plugin_holds_total",
-            "How often a plugin was held back from the pods of one namespace, because calls for them took too long.",
+            "How often a plugin was held back from a pod or a namespace for 10 s or more, because calls took too long.",
             "plugin",
             "profile",
         )

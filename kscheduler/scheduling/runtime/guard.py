@@ -20,7 +20,7 @@ from typing import Any, Final, Generic, TypeVar
 from kscheduler.aio.tasks import ends_this_task
 from kscheduler.client.errors import ClientError
 from kscheduler.framework.decision_time import DecisionEndedError
-from kscheduler.framework.plugin_answers import with_place, words_of
+from kscheduler.framework.plugin_answers import NotCalledError, with_place, words_of
 from kscheduler.framework.plugin_listener import SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Fault, Status, StatusError, error
@@ -84,7 +84,10 @@ class PluginFailure(Exception):  # noqa: N818  the field's word: a plugin failed
     @property
     def status(self) -> Status:
         """The Error that ends the attempt. It counts as a bug if the plugin raised, not if it returned an Error."""
-        return error(str(self), fault=self._answered if self.__cause__ is None else self._call.fault)
+        cause = self.__cause__
+        if isinstance(cause, NotCalledError) and cause.is_hold:
+            return error(str(self), fault=Fault.HELD_BACK)
+        return error(str(self), fault=self._answered if cause is None else self._call.fault)
 
     def report(self, listener: PluginListener, pod: PodInfo | None) -> None:
         """Report what the plugin raised. An Error that it returned is a regular answer and is not reported."""

@@ -2,6 +2,8 @@
 
     circuit      when a plugin is called no more, and how it comes back: closed, open, half-open
     alarm        the one timer signal of the process: ends a Python call of a plugin at its budget
+    holds        for whom a plugin is not called for a while, because calls took too long
+    held_pods    what the watch tells of them, and what people are told
     supervised   a stand-in for a plugin: its methods, hints and coroutines' steps run within the budget
     supervisor   judges the failures of one profile's plugins, and says which plugin is quarantined
 

@@ -42,7 +42,7 @@ from typing import Final
 from kscheduler.config.durations import format_duration
 from kscheduler.framework import per_node
 from kscheduler.framework.decision_time import DECISION_TIME, DecisionEndedError
-from kscheduler.scheduling.supervision.circuit import Caller
+from kscheduler.scheduling.supervision.holds import Caller
 from kscheduler.unused_signals import is_free
 
 LOOK_AGAIN_SECONDS: Final = 0.001

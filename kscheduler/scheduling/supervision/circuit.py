@@ -22,9 +22,8 @@ comes within `GRACE_SECONDS`: else who always fails and is always first would ke
 the same reason a pod of a namespace that has not failed yet ends the back-off, and a new pod of one that has shortens
 it to 10 s: a label that is wrong on some pods of a namespace must not keep the others from their nodes.
 
-A call over its time budget holds up everybody, so a namespace whose pods do this `STRIKES` times is *held back*: the
-plugin is not called for its pods for 10 s, then for one call; after a further overrun for 20 s, 40 s ... 5 min. Other
-namespaces are not affected. `NotCalledError` is what its pods get meanwhile.
+A call over its time budget holds up everybody, so the plugin is *held back* from the pod that it was made for, and from
+its namespace where many pods are slow (`holds`). `NotCalledError` is what these pods get meanwhile.
 
 Pure state: no I/O, the clock is an argument. In CLOSED without failures, `is_watched` is false, and a call costs two
 looks: at it and at the clock.
@@ -33,22 +32,27 @@ looks: at it and at the clock.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, NamedTuple
+from time import time
+from typing import Final
 
 from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.scheduling.supervision.holds import (
+    FIRST_BACKOFF_SECONDS,
+    HELD_BACK,
+    LONGEST_BACKOFF_SECONDS,
+    NOBODY,
+    STRIKES,
+    Caller,
+    Held,
+    Holds,
+)
 
-STRIKES: Final = 3
-"""So many pods must have failed, or calls of one namespace run over their budget."""
 SEVERAL: Final = 2
 """So many namespaces must these pods be of."""
-FIRST_BACKOFF_SECONDS: Final = 10.0
-LONGEST_BACKOFF_SECONDS: Final = 300.0
 GRACE_SECONDS: Final = 10.0
 """How long a half-open circuit waits for a pod of a namespace that has not failed."""
 BETWEEN_TRIALS_SECONDS: Final = 1.0
 """At least, however many namespaces have pods that were not tried."""
-FORGOTTEN_AFTER_SECONDS: Final = 600.0
-"""Without a further overrun, a namespace begins anew."""
 ANSWERS_SECONDS: Final = 60.0
 """So long after a right answer no failures open the circuit: else the pods of two namespaces
 that always fail would open it again and again, between two pods of others."""
@@ -60,8 +64,6 @@ TOLD_EACH_SECONDS: Final = 10.0
 """So often a right answer is told to a circuit that is not watched: so that it knows of one when failures begin."""
 _MOST_NAMESPACES: Final = 10_000
 _MOST_POINTS: Final = 64
-NOBODY: Final = ""
-"""The namespace of a call that is about no pod: `refresh`."""
 
 
 class State(StrEnum):
@@ -73,14 +75,6 @@ class State(StrEnum):
     """It is not: quarantined."""
     HALF_OPEN = "half-open"
     """It is called again, and one call decides."""
-
-
-class Caller(NamedTuple):
-    """Who a call was made for."""
-
-    namespace: str
-    uid: str
-    """Of the pod, or a pod group's name."""
 
 
 @dataclass(slots=True)
@@ -108,31 +102,19 @@ class _Streak:
         return f"for {STRIKES} pods of {SEVERAL} namespaces or more and answered none in between"
 
 
-@dataclass(slots=True)
-class _Hold:
-    """What the pods of a namespace did to the time budget."""
-
-    overruns: int = 0
-    """Since it was held back last."""
-    last: float = 0.0
-    until: float = 0.0
-    """The plugin is not called for these pods before that."""
-    seconds: float = 0.0
-    """How long it was held back last."""
-
-
 class Circuit:
     """The state of one plugin in one profile."""
 
     __slots__ = (
-        *("is_watched", "now", "kept_answers", "opened_at", "opened_for", "state", "tried_again_at"),
+        *("holds", "is_watched", "now", "kept_answers", "opened_at", "opened_for", "state", "tried_again_at"),
         *("_failed_namespaces", "_failed_pods", "_grace_ends", "_newcomers", "_others_ask"),
-        *("_holds", "_last_answers", "_kept_seen", "_last_trial", "_openings", "_streaks"),
+        *("_last_answers", "_kept_seen", "_last_trial", "_openings", "_streaks"),
     )
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        """`now`: monotonic seconds."""
+    def __init__(self, now: Callable[[], float], wall_clock: Callable[[], float] = time) -> None:
+        """`now`: monotonic seconds. `wall_clock`: for texts."""
         self.now = now
+        self.holds = Holds(now, wall_clock)
         self.state = State.CLOSED
         self.is_watched = False
         """Whether calls must ask `refusal` and tell `answered`."""
@@ -145,7 +127,6 @@ class Circuit:
         self.tried_again_at = 0.0
         """When an open circuit is tried again."""
         self._streaks: RecentlyUsed[str, _Streak] = RecentlyUsed(_MOST_POINTS)
-        self._holds: RecentlyUsed[str, _Hold] = RecentlyUsed(_MOST_NAMESPACES)
         self._last_answers: RecentlyUsed[str, float] = RecentlyUsed(_MOST_POINTS)
         """By extension point, when it was told of the last right answer there."""
         self._kept_seen: dict[str, int] = {}
@@ -164,17 +145,14 @@ class Circuit:
 
     # --- before and after a call --------------------------------------------------------------------------------------
 
-    def refusal(self, plugin: str, caller: Caller | None) -> str:
-        """Why the plugin is not called for this pod now; empty: it is."""
+    def refusal(self, plugin: str, caller: Caller | None, point: str = "") -> str:
+        """Why the plugin is not called for this pod now at an extension point; empty: it is."""
         if caller is None:
             return ""
         now = self.now()
-        hold = self._holds.get(caller.namespace)
-        if hold is not None and now < hold.until:
-            return (
-                f'plugin "{plugin}" is held back from pods of namespace {caller.namespace}: '
-                "for some of them it took longer than its time budget, again and again"
-            )
+        held = self.holds.of(caller, point)
+        if held is not None:
+            return f'plugin "{plugin}" {HELD_BACK} {held.whom}'
         if self.state is State.HALF_OPEN and caller.namespace in self._failed_namespaces:
             if now < self._grace_ends and (self._others_ask or caller.uid not in self._newcomers):
                 return (
@@ -221,22 +199,11 @@ class Circuit:
         self._watch()
         return bool(opened_for)
 
-    def overran(self, caller: Caller) -> float:
-        """A call took longer than its budget. Returns for how long the namespace is held back now; 0: it is not."""
-        if caller.namespace == NOBODY:
-            return 0.0
-        now = self.now()
-        hold = self._holds.use(caller.namespace)
-        if hold is None or now - hold.last > FORGOTTEN_AFTER_SECONDS:
-            hold = self._holds[caller.namespace] = _Hold()
-        hold.overruns += 1
-        hold.last = now
+    def overran(self, caller: Caller, point: str, name: str, cause: str) -> Held | None:
+        """A call took longer than its budget. Returns the hold that begins with it; see `Holds.overran`."""
+        held = self.holds.overran(caller, point, name, cause)
         self._watch()
-        if hold.overruns < STRIKES and not hold.seconds:
-            return 0.0
-        hold.seconds = min(hold.seconds * 2 or FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS)
-        hold.until, hold.overruns = now + hold.seconds, 0
-        return hold.seconds
+        return held
 
     # --- open and half-open -------------------------------------------------------------------------------------------
 
@@ -294,10 +261,5 @@ class Circuit:
         """How many pods have failed since the last right answer, at the extension point where they are most."""
         return max((len(streak.uids) for streak in self._streaks.values()), default=0)
 
-    def held_back(self) -> dict[str, float]:
-        """The namespaces for whose pods the plugin is not called, with the seconds that are left."""
-        now = self.now()
-        return {name: hold.until - now for name, hold in self._holds.items() if hold.until > now}
-
     def _watch(self) -> None:
-        self.is_watched = bool(self._streaks or self._holds or self.state is State.HALF_OPEN)
+        self.is_watched = bool(self._streaks or self.holds or self.state is State.HALF_OPEN)

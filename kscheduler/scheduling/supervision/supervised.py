@@ -19,7 +19,7 @@ plugin is called: comparing sort keys and signatures whose classes have an `__lt
 own. Not supervised either: the factory and `events_to_register` (at the start and at a reload), and `close`.
 """
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, Final, Protocol
@@ -36,7 +36,8 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import StatusError
 from kscheduler.framework.traits import traits_of
 from kscheduler.scheduling.supervision.alarm import ALARM, TimeBudgetError, shown_seconds
-from kscheduler.scheduling.supervision.circuit import NOBODY, TOLD_EACH_SECONDS, Caller, Circuit
+from kscheduler.scheduling.supervision.circuit import TOLD_EACH_SECONDS, Circuit
+from kscheduler.scheduling.supervision.holds import NOBODY, Caller
 
 HINT: Final = "QueueingHint"
 _MOST_NAMED: Final = 10
@@ -142,9 +143,10 @@ class BudgetedCall:
 
     def _ask(self, arguments: tuple[Any, ...]) -> None:
         """Raises `NotCalledError`. Steps of a coroutine that has begun go on."""
-        refusal = "" if self._caller is not None else self._circuit.refusal(self._plugin, caller_among(arguments))
-        if refusal:
-            raise NotCalledError(refusal)
+        caller = None if self._caller is not None else caller_among(arguments)
+        refusal = self._circuit.refusal(self._plugin, caller, self._label)
+        if refusal and caller is not None:
+            raise NotCalledError(refusal, is_hold=self._circuit.holds.of(caller, self._label) is not None)
 
     def is_told(self) -> bool:
         """Whether the circuit is to be told of a right answer: of each while it is watched, else now and then."""
@@ -307,7 +309,7 @@ def caller_among(arguments: tuple[Any, ...]) -> Caller | None:
     """Who the call is made for; `None`: nobody."""
     pod = _pod_among(arguments)
     if pod is not None:
-        return Caller(_namespaces_of_call(pod, arguments), pod.uid)
+        return _caller_of(pod, arguments)
     for argument in arguments:
         group = getattr(argument, "group", argument)  # of a `GroupTrial`
         if isinstance(group, GroupDefinition):
@@ -315,19 +317,24 @@ def caller_among(arguments: tuple[Any, ...]) -> Caller | None:
     return None
 
 
-def _namespaces_of_call(pod: PodInfo, arguments: tuple[Any, ...]) -> str:
-    """The namespace of the pod; of a call about other pods, too, those of all: `a beside b`.
+def _caller_of(pod: PodInfo, arguments: tuple[Any, ...]) -> Caller:
+    """The pod; of a call about other pods, too, all of them: the namespaces `a beside b`.
 
     Which of them makes `add_pod` slow cannot be told, so the plugin is held back from them together and from nobody
-    alone: a pod of `b` that is expected on a node must not cost the pods of `a` the plugin everywhere else.
+    alone: a pod of `b` that is expected on a node must not cost the pods of `a` the plugin everywhere else, nor one of
+    `a` its neighbours.
     """
-    others = {one.namespace for one in arguments if isinstance(one, PodInfo) and one is not pod}
-    others.update(kind.namespace for one in arguments if isinstance(one, MovedPods) for kind in one.kinds)
-    others.discard(pod.namespace)
+    others = {one.uid: one.namespace for one in arguments if isinstance(one, PodInfo) and one is not pod}
+    others |= {kind.uid: kind.namespace for one in arguments if isinstance(one, MovedPods) for kind in one.kinds}
     if not others:
-        return pod.namespace
+        return Caller(pod.namespace, pod.uid)
+    namespaces = set(others.values()) - {pod.namespace}
+    return Caller(_beside(pod.namespace, namespaces), _beside(pod.uid, others.keys() - {pod.uid}))
+
+
+def _beside(one: str, others: Collection[str]) -> str:
     named = sorted(others)[:_MOST_NAMED]
-    return f"{pod.namespace} beside {', '.join(named)}{', ...' if len(others) > len(named) else ''}"
+    return f"{one} beside {', '.join(named)}{', ...' if len(others) > len(named) else ''}" if others else one
 
 
 def _pod_among(arguments: tuple[Any, ...]) -> PodInfo | None:

@@ -11,7 +11,6 @@ begins with closed circuits.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import count
 from typing import Final
@@ -21,7 +20,8 @@ from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import StatusError
 from kscheduler.scheduling.supervision.alarm import TimeBudgetError
-from kscheduler.scheduling.supervision.circuit import NOBODY, Caller, Circuit, State
+from kscheduler.scheduling.supervision.circuit import Circuit, State
+from kscheduler.scheduling.supervision.holds import NOBODY, Caller, Held, rfc3339
 
 DEFAULT_BUDGET_SECONDS: Final = 0.2
 _LONGEST_CAUSE: Final = 300
@@ -118,11 +118,6 @@ class Quarantine:
         return f"{self.message}; open: tried again at {rfc3339(self.tried_again_at)}"
 
 
-def rfc3339(seconds: float) -> str:
-    """`2026-11-28T12:00:00Z` for wall-clock seconds."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 Changed = Callable[[Quarantine, PodInfo | None], None]
 
 
@@ -144,15 +139,15 @@ class Supervisor:
         """`limits`: by plugin, of those that are not in-tree. `now`: wall-clock seconds; `monotonic`: for waits."""
         self.profile = profile
         self.limits = limits
-        self.circuits = {plugin: Circuit(monotonic) for plugin in limits}
+        self.circuits = {plugin: Circuit(monotonic, now) for plugin in limits}
         self.quarantines: dict[str, Quarantine] = {}
         """By plugin, those whose circuit is not closed."""
         self.on_change: Changed = _notify_nobody
         """Called when a circuit has changed its state, in the middle of a decision: it must only take note."""
         self.on_asked: Callable[[str, float], None] = _try_nothing
         """Called with a plugin that is worth a trial in so many seconds."""
-        self.on_held_back: Callable[[str, str, float, BaseException], None] = _hold_nobody
-        """Called with a plugin, the namespace whose pods took too long, for how many seconds, and the last failure."""
+        self.on_held_back: Callable[[str, Held], None] = _hold_nobody
+        """Called with a plugin and a hold that begins."""
         self._listener = listener
         self._now = now
         self._numbers = count()
@@ -182,9 +177,11 @@ class Supervisor:
         caller = _caller(pod, overrun, self._numbers)
         # Time is lost to everybody, however many nodes have got an answer.
         late = _late(overrun, caller)
-        seconds = circuit.overran(late) if late is not None else 0.0
-        if seconds and late is not None:
-            self.on_held_back(plugin, late.namespace, seconds, failure)
+        if late is not None:
+            name = late.uid if pod is None else pod.key
+            held = circuit.overran(late, point, name, cause_of(failure))
+            if held is not None:
+                self.on_held_back(plugin, held)
         if isinstance(failure, StatusError) or (isinstance(failure, PartialAnswerError) and failure.answers_some):
             self.answered(plugin, point, pod)
             return
@@ -208,6 +205,25 @@ class Supervisor:
         if self._is_silent:
             return
         self._listener.slow(plugin, point, pod, seconds, nodes)
+
+    # --- plugins that are held back -----------------------------------------------------------------------------------
+
+    def seconds_held(self, pod: PodInfo) -> float:
+        """For how long some plugin is not called for this pod; 0: all are."""
+        caller = Caller(pod.namespace, pod.uid)
+        return max((circuit.holds.seconds_left(caller) for circuit in self.circuits.values()), default=0.0)
+
+    def pod_changed(self, namespace: str, uid: str, *, is_gone: bool) -> bool:
+        """A pod was edited, or is gone. Returns whether that has ended a hold of its namespace."""
+        caller = Caller(namespace, uid)
+        ended = [circuit.holds.changed(caller, is_gone=is_gone) for circuit in self.circuits.values() if circuit.holds]
+        return any(ended)
+
+    def holds(self) -> Iterator[tuple[str, Held]]:
+        """The holds in force, each with its plugin."""
+        for plugin, circuit in self.circuits.items():
+            for held in circuit.holds.in_force():
+                yield plugin, held
 
     # --- an open circuit ----------------------------------------------------------------------------------------------
 
@@ -264,7 +280,7 @@ def _try_nothing(plugin: str, seconds: float) -> None:
     """Without an assembly nothing is exchanged."""
 
 
-def _hold_nobody(plugin: str, namespace: str, seconds: float, failure: BaseException) -> None:
+def _hold_nobody(plugin: str, held: Held) -> None:
     """Without an assembly nobody says so."""
 
 

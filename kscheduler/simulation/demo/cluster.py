@@ -86,8 +86,6 @@ class ClusterOptions:
     """More flags of the scheduler: those of plugins."""
     record_flags: tuple[str, ...] = ()
     """Those of its flight recorder, which commands that ask do not take."""
-    plugins: tuple[str, ...] = ()
-    """Plugins that each profile enables, where there is no configuration file."""
 
 
 async def serve_cluster(options: ClusterOptions, out: TextIO) -> None:
@@ -125,7 +123,7 @@ async def _scheduler(options: ClusterOptions, url: str, folder: str, kubeconfig:
     if not options.schedule:
         yield ""
         return
-    config = options.scheduler_config or write_configuration(folder, options.scheduler_names, options.plugins)
+    config = options.scheduler_config or write_configuration(folder, options.scheduler_names)
     log = Path(folder, "scheduler.log")
     async with scheduler_process(
         url, log, ["--config", config, *options.scheduler_flags, *options.record_flags]
@@ -152,27 +150,22 @@ def _kubeconfig_path(options: ClusterOptions, folder: str) -> Path:
     return Path(options.kubeconfig).absolute() if options.kubeconfig else Path(folder, "kubeconfig")
 
 
-def write_configuration(folder: str | Path, names: tuple[str, ...], plugins: tuple[str, ...] = ()) -> str:
+def write_configuration(folder: str | Path, names: tuple[str, ...]) -> str:
     """A configuration file for one scheduler that serves all of these names; returns its path."""
     path = Path(folder, "config.yaml")
-    path.write_text(yaml.safe_dump(_configuration(names, plugins)))
+    path.write_text(yaml.safe_dump(_configuration(names)))
     return str(path)
 
 
-def _configuration(names: tuple[str, ...], plugins: tuple[str, ...]) -> dict[str, Any]:
+def _configuration(names: tuple[str, ...]) -> dict[str, Any]:
     """A configuration with a profile per name, all served by one scheduler."""
     group_version = "kubescheduler.config.k8s.io/v1"
     return {
         "apiVersion": group_version,
         "kind": "KubeSchedulerConfiguration",
         "leaderElection": {"leaderElect": False},
-        "profiles": [{"schedulerName": name, **_enabling(plugins)} for name in names],
+        "profiles": [{"schedulerName": name} for name in names],
     }
-
-
-def _enabling(plugins: tuple[str, ...]) -> dict[str, Any]:
-    """The part of a profile that enables these. A new one for each: YAML would write a shared one as an alias."""
-    return {"plugins": {"multiPoint": {"enabled": [{"name": plugin} for plugin in plugins]}}} if plugins else {}
 
 
 @asynccontextmanager

@@ -33,6 +33,7 @@ FACTS: Final = (
     "was_flushed",
     "flushed_at",
     "overruns",
+    "held_until",
 )
 """What is kept of a waiting pod besides its object, in the order of `QueuedPodInfo`. What is new comes last, because
 older recordings lack it."""

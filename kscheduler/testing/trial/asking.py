@@ -1,7 +1,7 @@
 """One question to a plugin: what it answers about each node, through the same guard as in the service."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.assembly import Ports
@@ -21,10 +21,26 @@ from kscheduler.scheduling.runtime.cycle_calls import (
 )
 from kscheduler.scheduling.runtime.points import STATUS
 from kscheduler.scheduling.runtime.timing import UNTIMED
+from kscheduler.scheduling.supervision.alarm import TimeBudgetError
+from kscheduler.scheduling.supervision.supervised import SupervisedPlugin
 from kscheduler.state.cache import Cache
 
 Answers = dict[str, tuple[str, int | None]]
 """By node: the reason to reject it (empty: it passes), and raw points (`None`: none were asked for)."""
+
+
+PATIENCE_SECONDS: Final = 10.0
+"""A call that takes longer does not end, probably."""
+
+
+class _Unheard:
+    """Calls that were too slow and answered are no failures here."""
+
+    def answered(self, plugin: str, point: str, pod: PodInfo | None) -> None:
+        """Implements `Overruns`."""
+
+    def overran(self, plugin: str, point: str, pod: PodInfo | None, failure: TimeBudgetError) -> None:
+        """Implements `Overruns`."""
 
 
 class TriedPlugin:
@@ -40,9 +56,19 @@ class TriedPlugin:
         self.plugin: Any = call_factory(registry, name, args, handle_over(self.cache, Ports()))
         self.traits: PluginTraits = traits_of(self.plugin)
 
-    def answers(self, pod: Pod, only: Sequence[str] = (), state: CycleState | None = None) -> Answers:
-        """What it says about all nodes, or about these, and writes into `state`. Raises `PluginFailure`."""
-        info, nodes, plugin = PodInfo(pod), self.cache.nodes, self.plugin
+    def answers(
+        self,
+        pod: Pod,
+        only: Sequence[str] = (),
+        state: CycleState | None = None,
+        budget_seconds: float = PATIENCE_SECONDS,
+    ) -> Answers:
+        """What it says about all nodes, or about these, and writes into `state`. Raises `PluginFailure`.
+
+        A call that takes longer than the budget is ended and fails, as in the service.
+        """
+        info, nodes = PodInfo(pod), self.cache.nodes
+        plugin: Any = SupervisedPlugin(self.plugin, budget_seconds, _Unheard())
         state = CycleState() if state is None else state
         rows = nodes.rows()
         if only:

@@ -7,9 +7,9 @@ from the text constants of the plugin's own source, beside numbers and words tha
 import ast
 import random
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -18,9 +18,11 @@ from kscheduler.api.well_known import OS
 from kscheduler.testing.objects import make_node, make_pod
 
 _KEY: Final = re.compile(r"[A-Za-z0-9][\w./-]{0,62}")
+_MOST_WORDS: Final = 20
 _USUAL_KEYS: Final = ("app", "tier", "zone", OS)
 _USUAL_VALUES: Final = ("", "web", "db", "a", "b", "linux")
 _NUMBERS: Final = ("0", "1", "0.5", "3", "20", "1000")
+_CONVERSIONS: Final = frozenset(("int", "float", "Decimal", "parse_quantity"))
 UNEXPECTED: Final = ("none", "1,5", "-1", "nan")
 """What a person may write where a number is meant."""
 
@@ -31,6 +33,8 @@ class Words:
 
     keys: tuple[str, ...]
     values: tuple[str, ...]
+    named: tuple[str, ...] = ()
+    """The words of the source."""
 
     def some(self, chance: random.Random, most: int) -> dict[str, str]:
         """A random mapping."""
@@ -45,11 +49,27 @@ def words_of(source: str, *, unexpected: bool) -> Words:
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _KEY.fullmatch(node.value)
     ]
-    numeric = "float(" in source or "int(" in source or "Decimal(" in source
+    numeric = any(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CONVERSIONS
+        for node in ast.walk(ast.parse(source))
+    )
     values = _NUMBERS if numeric else (*_USUAL_VALUES, *_NUMBERS)
     named = () if numeric else tuple(dict.fromkeys(found))
     extra = UNEXPECTED if unexpected else ()
-    return Words(tuple(dict.fromkeys((*found, *_USUAL_KEYS))), (*values, *named, *extra))
+    return Words(tuple(dict.fromkeys((*found, *_USUAL_KEYS))), (*values, *named, *extra), tuple(dict.fromkeys(found)))
+
+
+def pods_with_words(words: Words, aspect: str) -> Iterator[tuple[str, Pod]]:
+    """Pods with one label (or annotation, by `aspect`) each: every word of the source with every other as its value.
+
+    With the first, a pod without any. Each has the words that describe it.
+    """
+    yield f"a pod without {aspect}", make_pod("pod")
+    named = words.named[:_MOST_WORDS]
+    for key in named:
+        for value in dict.fromkeys((*named, *_USUAL_VALUES, *UNEXPECTED)):
+            fields: dict[str, Any] = {aspect: {key: value}}
+            yield f'{aspect.removesuffix("s")} {key}="{value}"', make_pod("pod", **fields)
 
 
 def random_nodes(chance: random.Random, words: Words, count: int) -> list[Node]:

@@ -11,19 +11,22 @@ from typing import Any, Final
 import msgspec
 
 from kscheduler.api.core import Node, Pod
+from kscheduler.framework.plugin_answers import place_in_file
 from kscheduler.framework.plugin_contract import contract_problems, misspellings
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.traits import points_of
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.testing.objects import make_node
 from kscheduler.testing.trial.asking import Answers, TriedPlugin
-from kscheduler.testing.trial.clusters import ASPECTS, Words, random_nodes, random_pod, words_of
+from kscheduler.testing.trial.clusters import ASPECTS, Words, pods_with_words, random_nodes, random_pod, words_of
+from kscheduler.testing.trial.reads import reads_of
 from kscheduler.testing.trial.steps import reasons_not_to_try, take_steps
 
 CLUSTERS: Final = 40
 PODS_EACH: Final = 4
 MOST_NODES: Final = 12
 CLUSTERS_FOR_STEPS: Final = 5
+_MOST_FAILURES: Final = 6
 REFRESH_SECONDS: Final = 10.0
 NODES_FOR_TIMING: Final = 1_000
 SLOW_SECONDS: Final = 0.2
@@ -46,7 +49,7 @@ class Finding:
     severity: Severity
     kind: str
     """`contract`, `spelling`, `fails`, `impure`, `writes`, `other nodes`, `sign`, `unsigned`, `slow`, `fragile`,
-    `refresh`, `permit`."""
+    `refresh`, `permit`, `words`."""
     text: str
 
 
@@ -57,6 +60,7 @@ class Trial:
         """`source`: the text of the plugin's file, whose words labels and annotations are made of."""
         self._registry, self._name, self._args = registry, name, args
         self._source = source
+        self._reads = reads_of(source)
         self._seed = seed
         self._mattered = dict.fromkeys(ASPECTS, False)
         self._is_signed = False
@@ -86,6 +90,7 @@ class Trial:
         chance = random.Random(self._seed)  # noqa: S311  no secret
         words = words_of(self._source, unexpected=False)
         yield from self._refreshed()
+        yield from self._for_words(words)
         yield from self._steps(words)
         judges = True
         for number in range(CLUSTERS):
@@ -166,12 +171,35 @@ class Trial:
                     text = f"its answers depend on the pod's {aspect}, which its `sign` leaves out"
                     yield Finding(Severity.WRONG, "sign", f"{text}: pods would get each other's answers ({where})")
 
+    def _for_words(self, words: Words) -> Iterator[Finding]:
+        """Pods with the labels and annotations that the file names: a single value may make all the difference."""
+        chance = random.Random(self._seed)  # noqa: S311  clusters of its own: the others stay as they are
+        asked = self._tried(random_nodes(chance, words, MOST_NODES), [])
+        reads = self._reads.aspects & {"labels", "annotations"}
+        failures: dict[str, str] = {}
+        for aspect in sorted(reads):
+            seen = None
+            for what, pod in pods_with_words(words, aspect):
+                try:
+                    answers = asked.answers(pod, budget_seconds=SLOW_SECONDS)
+                except PluginFailure as failure:
+                    if not _is_odd_value(failure):  # that is `fragile`
+                        failures.setdefault(_kind_of(failure), f"for {what} {failure}")
+                    if len(failures) == _MOST_FAILURES:
+                        break
+                    continue
+                seen = answers if seen is None else seen
+                self._mattered[aspect] |= answers != seen
+        if failures:
+            yield Finding(Severity.WRONG, "words", "; ".join(failures.values()))
+
     def _unsigned(self) -> Iterator[Finding]:
         if self._is_signed:
             return
-        read = [aspect for aspect, mattered in self._mattered.items() if mattered]
+        read = [aspect for aspect, mattered in self._mattered.items() if mattered or aspect in self._reads.aspects]
         if "name" in read or len(read) == len(ASPECTS):
             return
+        read += self._reads.others
         trials = f"in {CLUSTERS * PODS_EACH} trials its answers"
         is_function = hasattr(self._tried([make_node("node")], []).plugin, "written_at")
         declared = f'@plugin("{self._name}", sign=lambda pod: {{}})'
@@ -220,15 +248,30 @@ class Trial:
                 return
 
 
+def _is_odd_value(failure: PluginFailure) -> bool:
+    """Whether a value could not be read as a number, say."""
+    return isinstance(_first_cause(failure), ValueError)
+
+
+def _kind_of(failure: PluginFailure) -> str:
+    cause = _first_cause(failure)
+    return f"{type(cause).__name__} {place_in_file(failure)}"
+
+
+def _first_cause(failure: PluginFailure) -> BaseException:
+    cause: BaseException = failure
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    return cause
+
+
 def _methods(asked: TriedPlugin) -> set[str]:
     return {point.method for point in points_of(asked.plugin)}
 
 
 def _caught(failure: PluginFailure, asked: TriedPlugin) -> str:
     """What to write to get over it."""
-    cause: BaseException = failure
-    while cause.__cause__ is not None:
-        cause = cause.__cause__
+    cause = _first_cause(failure)
     kind = type(cause).__name__ if isinstance(cause, Exception) else "Exception"
     answer = "return 0" if hasattr(asked.plugin, "score") else "return None"
     return f"Put that line into `try:` with `except {kind}: {answer}` below it, or whatever you would answer then"

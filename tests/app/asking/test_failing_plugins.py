@@ -17,7 +17,7 @@ from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.per_node import plugin
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins import in_tree
-from kscheduler.scheduling.supervision.circuit import STRIKES
+from kscheduler.scheduling.supervision.holds import STRIKES
 from kscheduler.scheduling.supervision.supervisor import Supervisor
 from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer

@@ -5,15 +5,11 @@ import pytest
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.scheduling.supervision.circuit import (
     ANSWERS_SECONDS,
-    FIRST_BACKOFF_SECONDS,
     GRACE_SECONDS,
-    LONGEST_BACKOFF_SECONDS,
-    NOBODY,
-    STRIKES,
-    Caller,
     Circuit,
     State,
 )
+from kscheduler.scheduling.supervision.holds import FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS, NOBODY, Caller
 
 
 class Timed:
@@ -121,22 +117,6 @@ def test_a_namespace_that_has_not_failed_need_not_wait_for_the_back_off() -> Non
     wait = timed.circuit.asks_for("another")
     assert wait is not None
     assert 0.9 < wait <= 1.0, "however many namespaces there are, one trial a second"
-
-
-def test_a_namespace_that_takes_too_long_is_held_back_alone_and_for_longer_each_time() -> None:
-    timed = Timed()
-    evil, sound = Caller("evil", "slow"), Caller("sound", "p")
-    assert [timed.circuit.overran(evil) for _ in range(STRIKES)] == [0.0, 0.0, FIRST_BACKOFF_SECONDS]
-    seconds = FIRST_BACKOFF_SECONDS
-    for _ in range(7):
-        assert "held back" in timed.circuit.refusal("X", evil)
-        assert not timed.circuit.refusal("X", sound)
-        timed.passes(seconds)
-        assert not timed.circuit.refusal("X", evil)
-        seconds = min(2 * seconds, LONGEST_BACKOFF_SECONDS)
-        assert timed.circuit.overran(evil) == seconds, "one call is enough now"
-    timed.passes(700.0)
-    assert timed.circuit.overran(evil) == 0.0, "forgotten"
 
 
 def test_a_refresh_that_takes_too_long_opens_it_without_any_pod() -> None:
