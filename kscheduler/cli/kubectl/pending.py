@@ -59,7 +59,8 @@ async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
     tree = await door.get_json("/pending", **params)
     if not args.no_suggestions:
         for reason in tree["reasons"][:MOST_EXPLAINED]:
-            reason["suggestion"] = reason["suggestion"] or await _of_its_group(reason, door)
+            if not reason.get("leftOff"):  # else it is asked about alone, and more is too much
+                reason["suggestion"] = reason["suggestion"] or await _of_its_group(reason, door)
     tree = KubectlFlags.of(args).in_pending(tree)  # the service does not know how its users reach the cluster
     if args.output == "json":
         print(json_line(tree))
@@ -138,6 +139,8 @@ def _reason_lines(reason: Tree, now: datetime, style: Style) -> Iterator[str]:
     if reason["message"]:
         yield from wrapped(f"{INDENT}{printable(reason['message'])}", style.width)
     suggestion = reason.get("suggestion")
+    if reason.get("leftOff"):
+        yield from wrapped(f"{INDENT}{printable(reason['leftOff'])}", style.width)
     if suggestion is not None:
         text = f"{suggestion['text']} ({nodes(suggestion['nodes'])}{_freed(suggestion, reason['count'])})"
         yield from wrapped(f"{INDENT}{printable(suggestion['pod'])} would fit: {printable(text)}", style.width)

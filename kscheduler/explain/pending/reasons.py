@@ -26,6 +26,7 @@ from kscheduler.whatif.decide import scenario_ports
 from kscheduler.whatif.owners import owners_in
 from kscheduler.whatif.scenario import ClusterObjects
 from kscheduler.whatif.suggestions.for_many import HelpForMany, asked_by, help_for_many
+from kscheduler.whatif.suggestions.search_time import SearchTime, SharedTime
 from kscheduler.whatif.suggestions.suggestion import Suggestion
 
 
@@ -59,6 +60,8 @@ class Reason:
     """The change for most of the pods that are alike."""
     looked: int = 0
     """Among how many of the pods these were counted."""
+    left_off: str = ""
+    """Why there is no such change, or perhaps a better one: the search was left off."""
     served: tuple[str, ...] = ()
     """The scheduler names that are served, for pods of others."""
 
@@ -116,7 +119,11 @@ def pending_reasons(
             elif pod.spec.scheduler_name in served.followed:
                 judged = replace(judged, message=_fits_elsewhere(pod.spec.scheduler_name, served))
         found.setdefault(judged, []).append(pod)
-    reasons = [_reason(judged, pods, profiles, cache, objects, with_suggestions) for judged, pods in found.items()]
+    times = SharedTime(len(found))
+    reasons = [
+        _reason(judged, pods, profiles, cache, objects, times.part() if with_suggestions else None)
+        for judged, pods in found.items()
+    ]
     return sorted(reasons, key=lambda each: (-len(each.pods), each.message))
 
 
@@ -171,19 +178,26 @@ def _judged(pod: Pod, profiles: Profiles, cache: Cache) -> _Judged:
 
 
 def _reason(
-    judged: _Judged, pods: list[Pod], profiles: Profiles, cache: Cache, objects: ClusterObjects, with_suggestions: bool
+    judged: _Judged,
+    pods: list[Pod],
+    profiles: Profiles,
+    cache: Cache,
+    objects: ClusterObjects,
+    time: SearchTime | None,
 ) -> Reason:
+    """`time`: for which a change is looked for; `None`: nobody wants one."""
     ordered = tuple(sorted(pods, key=lambda pod: (pod.metadata.creation_timestamp or "~", pod.key)))
     reason = Reason(judged.verdict, judged.message, judged.plugins, ordered, served=tuple(profiles))
     oldest = ordered[0]
     helps = judged.verdict in (PendingVerdict.UNSCHEDULABLE, PendingVerdict.GATED, PendingVerdict.PREEMPTING)
     of_claims = judged.verdict is PendingVerdict.ERROR and wants_devices(oldest, cache)
-    if not (with_suggestions and (helps or of_claims)):
+    if time is None or not (helps or of_claims):
         return reason
     served = [PodInfo(pod) for pod in ordered if pod.spec.scheduler_name == oldest.spec.scheduler_name]
     budgets = scenario_ports(objects).budgets
-    best = help_for_many(profiles[oldest.spec.scheduler_name], served, cache, budgets, owners_in(objects.replicasets))
-    return replace(reason, help=best, looked=len(served))
+    owners = owners_in(objects.replicasets)
+    best = help_for_many(profiles[oldest.spec.scheduler_name], served, cache, budgets, owners, time)
+    return replace(reason, help=best, looked=len(served), left_off=time.left_off)
 
 
 def counted(reasons: Sequence[Reason]) -> dict[str, int]:
