@@ -32,6 +32,7 @@ from kscheduler.whatif.suggestions.search import suggestions
 from kscheduler.whatif.suggestions.search_time import SearchTime
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Suggestion
 from kscheduler.whatif.suggestions.trials.trial import Trials
+from kscheduler.whatif.suggestions.trials.without_plugin import without_plugins
 
 MOST_PODS: Final = 20
 """Of those that are alike, how many are placed, the oldest first."""
@@ -74,7 +75,7 @@ def help_for_many(
         found = suggestions(profile, example, cache, budgets, owners=owners, time=time)
         for suggestion in _candidates(found, trials):
             frees = trials.freed(suggestion)
-            if best is None or frees > best.frees:
+            if frees > (0 if best is None else best.frees):
                 best = HelpForMany(suggestion, example, frees, len(alike), len(all_alike))
             if frees == len(alike) or trials.is_spent:
                 break
@@ -129,13 +130,15 @@ class _Placing:
         cache = self._cache
         assumed: list[str] = []
         made = (*suggestion.changes, *suggestion.awaited)
+        silenced = {str(step.facts["plugin"]) for step in suggestion.steps if step.kind is ChangeKind.PLUGIN}
+        profile = without_plugins(self._profile, silenced) if silenced else self._profile
         with self._trials.made(made, self._gone(suggestion.changes)) as changed:
             for pod in self._alike:
                 this = PodInfo(msgspec.structs.replace(changed.pod, metadata=pod.pod.metadata))
                 self._placed += 1
-                if not self._profile.run_pre_enqueue(this).is_success:
+                if not profile.run_pre_enqueue(this).is_success:
                     break
-                record = schedule(self._profile, this, cache)
+                record = schedule(profile, this, cache)
                 if not record.node_name:
                     break
                 cache.assume_pod(this, record.node_name)
