@@ -363,6 +363,8 @@ class RandomCluster:
             task.cancel()
         await asyncio.wait(tasks)
         await self.assembly.scheduler.awaited.drain(0.0)
+        if self.assembly.claims is not None:
+            await self.assembly.claims.stop()
         if self._tasks:
             await asyncio.wait(self._tasks)
         if self.recorder is not None:

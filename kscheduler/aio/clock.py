@@ -28,6 +28,11 @@ class Alarm(Protocol):
 class Clock(Protocol):
     """What tells the time and waits."""
 
+    @property
+    def is_real(self) -> bool:
+        """Whether time passes by itself, so that whoever takes too long can be ended."""
+        ...
+
     def monotonic(self) -> float:
         """Seconds since an arbitrary moment; never steps back."""
         ...
@@ -48,6 +53,7 @@ class Clock(Protocol):
 class RealClock:
     """The machine's clocks."""
 
+    is_real = True
     # The functions themselves: a decision reads the clock some thirty times.
     monotonic = staticmethod(time.monotonic)
     time = staticmethod(time.time)
@@ -66,6 +72,8 @@ REAL_CLOCK: Clock = RealClock()
 
 class VirtualClock:
     """A clock that stands still until `advance` moves it, waking sleepers in the order of their deadlines."""
+
+    is_real = False
 
     def __init__(self, *, start: float = 0.0, wall: float = 1_790_000_000.0) -> None:
         self._now = start

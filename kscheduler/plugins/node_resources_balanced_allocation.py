@@ -2,7 +2,8 @@
 
 A node whose cpu is full and whose memory is idle wastes the memory. The spread of the used fractions is compared with
 and without the pod: a pod that changes nothing earns 75 points, a pod that makes use more even up to 100, a pod that
-makes it less even down to 50 (noderesources/balanced_allocation.go). All floats are float64, in Go's order of
+makes it less even down to 50 (noderesources/balanced_allocation.go). Devices that stand for a resource count where a
+node lists none of it. All floats are float64, in Go's order of
 operations.
 """
 
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.config.plugin_args import DEFAULT_RESOURCES, NodeResourcesBalancedAllocationArgs
+from kscheduler.framework.cluster.device_amounts import device_amounts
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.label_column import Mask
@@ -34,9 +36,11 @@ class NodeResourcesBalancedAllocation(Plugin):
     reads_spec_only = True
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs | None, handle: Handle) -> None:
-        del handle
         resources = (args.resources if args is not None else ()) or DEFAULT_RESOURCES
         self._resources = tuple(resource.name for resource in resources)
+        self._device_amounts = device_amounts(
+            self._resources, handle.devices, lambda: handle.view.nodes, handle.features, handle.behaviours.version
+        )
 
     def sign(self, pod: PodInfo) -> Hashable:
         """The pod's requests of the resources that are compared."""
@@ -51,7 +55,8 @@ class NodeResourcesBalancedAllocation(Plugin):
         """50 + (50 + evenness with the pod - evenness without it) / 2: int64 [rows]."""
         del cycle
         demands = [(name, request, 1) for name, request in zip(self._resources, self._requests(pod), strict=True)]
-        used = usage(nodes, rows, demands, nonzero=False)
+        devices = None if self._device_amounts is None else self._device_amounts.of_all(demands, rows)
+        used = usage(nodes, rows, demands, nonzero=False, devices=devices)
         with_pod, without_pod = evenness(used.allocatable[:, None], used.requested_both_ways)
         points: Scores = _HALF + (_HALF + with_pod - without_pod) // 2
         return points

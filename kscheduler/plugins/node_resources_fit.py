@@ -3,7 +3,7 @@
 A code is a set of bits, one per resource that is lacking; it is negative where the node could not hold the pod even if
 it were empty. The reasons follow from the code and the pod's resource names alone, so no text is built while nodes are
 judged. An extended resource that a class of devices stands for is left to DynamicResources where a node lists none of
-it. Limit: the points count what nodes list, and no devices, also where the strategy names such a resource.
+it; where the strategy names such a resource, the points count its devices there.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -28,6 +28,7 @@ from kscheduler.config.plugin_args import (
     NodeResourcesFitArgs,
     ScoringStrategy,
 )
+from kscheduler.framework.cluster.device_amounts import device_amounts
 from kscheduler.framework.cluster.placements import ProposedPlacement
 from kscheduler.framework.cluster.pod_groups import GroupDefinition
 from kscheduler.framework.cycle_state import CycleState
@@ -93,6 +94,13 @@ class NodeResourcesFit(Plugin):
         self._strategy = _strategy(strategy)
         resources = strategy.resources or DEFAULT_RESOURCES
         self._resources = tuple((resource.name, resource.weight or 1) for resource in resources)
+        self._device_amounts = device_amounts(
+            (resource.name for resource in resources),
+            handle.devices,
+            lambda: handle.view.nodes,
+            handle.features,
+            handle.behaviours.version,
+        )
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Room appears when a pod goes or shrinks, a node is added or grows, or devices stand for a resource."""
@@ -148,12 +156,16 @@ class NodeResourcesFit(Plugin):
         """0..100 by the strategy, int64 [rows]. As upstream, pod-level requests of the pod do not count (Q4)."""
         del cycle
         demands = [(name, pod.nonzero_requests.get(name, 0), weight) for name, weight in self._resources]
-        return self._strategy(usage(nodes, rows, demands, nonzero=True))
+        if self._device_amounts is None:
+            return self._strategy(usage(nodes, rows, demands, nonzero=True))
+        devices = self._device_amounts.of_all(demands, rows)
+        return self._strategy(usage(nodes, rows, demands, nonzero=True, devices=devices))
 
     def score_placements(self, group: GroupDefinition, proposals: Sequence[ProposedPlacement]) -> Scores:
         """The fuller the placement would be as a whole, the more points, whatever the strategy for nodes is.
 
-        0..100, int64 per proposal. As for nodes, resources that no member requests count if they are not extended.
+        0..100, int64 per proposal. As for nodes, resources that no member requests count if they are not extended; as
+        upstream, devices do not count here.
         """
         del group
         nodes = self._handle.view.nodes

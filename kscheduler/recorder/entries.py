@@ -17,6 +17,11 @@
     [ADOPTED, time, configuration, quarantined]                      a reload
     [TOUCHED, time, nodes, plugin]                                   a plugin has other data about these nodes
     [CLAIM, time, object]  [REPAIRED, time, what]                    an API answer; cache or queue were corrected
+    [RESERVED, time, number, claims, bindings, provisions]           what a pod with LATER has taken besides its node
+    [STAYS_PENDING, time, uid]                                       ABANDONED follows; a claim is still being written
+    [COSTLY, time, seconds]                                          the decision before it used up so much of the time
+                                                                     that pods have that cost much
+    [NOT_PENDING, time, uid, all]                                    what was chosen for a claim is no longer pending
     [LOST, entries]                                                  so many entries could not be kept: a gap
     [DIGEST, decisions, digest]                                      over all outcomes so far; ends each batch
 
@@ -66,6 +71,10 @@ class Op(IntEnum):
     DIGEST = 19
     GROUP_WAITS = 20
     ANSWERED = 21
+    NOT_PENDING = 22
+    STAYS_PENDING = 23
+    RESERVED = 24
+    COSTLY = 25
 
 
 class Verb(IntEnum):

@@ -29,6 +29,7 @@ from kscheduler.recorder.entries import Digest, Entry, How, Item, Op, Output, Ve
 from kscheduler.recorder.extender_answers import pack_answers
 from kscheduler.recorder.packing import ObjectPacker
 from kscheduler.recorder.redaction.redacting import NO_REDACTION, Redaction
+from kscheduler.recorder.reservations import reserved_by
 from kscheduler.recorder.segment_thread import Batch, NewSegment, SegmentThread, ThreadStatistics
 from kscheduler.recorder.step_clock import StepClock
 from kscheduler.scheduling.extenders.answers import ExtenderAnswers
@@ -114,6 +115,8 @@ class FlightRecorder(Journal):
         """What the step under way has said."""
         self._under_way: dict[str, tuple[int, Decided]] = {}
         """Attempts under way, by the pod's UID."""
+        self._tried_seconds = 0.0
+        """What decisions about costly pods have used up since the last entry that says so."""
         self._asked: set[str] = set()
         """The pod groups about which extenders are asked, since the segment began."""
         self._attempts = 0
@@ -189,6 +192,8 @@ class FlightRecorder(Journal):
     def _keep_outcome(self, entry: Entry) -> None:
         self._decided.append(entry)
         self.keep(entry)
+        if self._tried_seconds:
+            self._keep_tried()
 
     def _hand_over(self) -> None:
         count = self._entries_pending()
@@ -281,11 +286,15 @@ class FlightRecorder(Journal):
         entry = _DECIDED, number, pod.key, queued.attempts, how, node, outputs
         self._decided.append(entry)
         self.keep(entry)
+        if self._tried_seconds:
+            self._keep_tried()
 
     def group_waits(self, name: str) -> None:
         """Keep it; no segment begins before the group is decided about."""
         self._asked.add(name)
         self.keep((Op.GROUP_WAITS, name))
+        if self._tried_seconds:
+            self._keep_tried()
 
     def group_answered(self, name: str, answers: Mapping[str, ExtenderAnswers]) -> None:
         """Keep it; hashed names would change what comes of it."""
@@ -308,6 +317,19 @@ class FlightRecorder(Journal):
         number = self._number_of(uid) if has_node else self._end(uid)
         outputs, node = self._take_outputs(), attempt.node_name if has_node else ""
         self._keep_outcome((Op.LATER, number, attempt.queued.key, has_node, node, outputs))
+        if has_node and not (reserved := reserved_by(attempt)).is_empty:
+            whole = self.objects.whole
+            claims = [(claim_uid, whole(claim)) for claim_uid, claim in reserved.claims]
+            bindings = [(whole(volume), whole(claim)) for volume, claim in reserved.bindings]
+            self.keep((Op.RESERVED, number, claims, bindings, list(map(whole, reserved.provisions))))
+
+    def costly_tried(self, seconds: float) -> None:
+        """Note it for after the step under way: the queue knew nothing of it when it gave the pod."""
+        self._tried_seconds += seconds
+
+    def _keep_tried(self) -> None:
+        seconds, self._tried_seconds = self._tried_seconds, 0.0
+        self.keep((Op.COSTLY, seconds))
 
     def failed(self, queued: QueuedPodInfo, failure: AttemptFailure) -> None:
         """Note it for the step under way."""
@@ -387,6 +409,15 @@ class FlightRecorder(Journal):
         """A step of its own."""
         self.clock.step()
         self.keep((Op.CLAIM, self.objects.whole(claim)))
+
+    def stays_pending(self, claim_uid: str) -> None:
+        """Keep it before the step that it is in."""
+        self.keep((Op.STAYS_PENDING, claim_uid))
+
+    def no_longer_pending(self, claim_uid: str, *, force: bool) -> None:
+        """A step of its own."""
+        self.clock.step()
+        self.keep((Op.NOT_PENDING, claim_uid, force))
 
     def repaired(self, what: str) -> None:
         """Keep it; a segment with a snapshot begins soon."""

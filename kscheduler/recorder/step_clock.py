@@ -24,6 +24,7 @@ class StepClock:
     def __init__(self, clock: Clock, note: Callable[[int], object] = _unheard) -> None:
         """`note` is told at each step how many microseconds after the one before it begins; it must be cheap."""
         self._clock = clock
+        self.is_real = clock.is_real
         self._note = note
         self._read = clock.time
         self.monotonic: Callable[[], float] = clock.monotonic
@@ -53,6 +54,8 @@ class StepClock:
 
 class ReplayedClock:
     """The time that a recording says. Implements `aio.Clock`; nobody sleeps in a replay."""
+
+    is_real = False
 
     def __init__(self) -> None:
         self.micros = 0

@@ -38,7 +38,7 @@ from time import thread_time
 from types import FrameType
 from typing import Final
 
-from kscheduler.aio.clock import REAL_CLOCK, Clock
+from kscheduler.aio.clock import Clock
 from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.framework.cluster.cycle_of_group import CycleOfGroup
 from kscheduler.framework.decision_time import DECISION_ENDED, DECISION_TIME, DecisionEndedError
@@ -80,6 +80,7 @@ _ROOMS: Final = (
     "kscheduler.scheduling.runtime.",
 )
 _KEEPERS: Final = (
+    "kscheduler.framework.cluster.device_amounts",
     "kscheduler.framework.nodes.amount_numbers",
     "kscheduler.framework.nodes.change_log",
     "kscheduler.framework.nodes.interned",
@@ -131,7 +132,7 @@ class TimedCycles:
         self._cache = cache
         self._costly_tried = costly_tried
         self._clock = clock
-        self._is_timed = clock is REAL_CLOCK
+        self._is_timed = clock.is_real
         self._overran: RecentlyUsed[str, float] = RecentlyUsed(_MOST_NAMESPACES)
         """By namespace, until when its pods have less time."""
 

@@ -90,6 +90,9 @@ class Journal:
     def decided_later(self, attempt: Decided, *, has_node: bool) -> None:
         """A pod that left its worker before the decision (extenders, a long search) is decided about."""
 
+    def costly_tried(self, seconds: float) -> None:
+        """Within a step: a decision about a pod that costs much took so long, and the next such one waits for it."""
+
     def failed(self, queued: QueuedPodInfo, failure: AttemptFailure) -> None:
         """Within a step: the pod has no node, and this is why."""
 
@@ -137,6 +140,12 @@ class Journal:
 
     def assumed_claim(self, claim: Any) -> None:
         """The API server has accepted a claim as written: decisions see it so from now on."""
+
+    def stays_pending(self, claim_uid: str) -> None:
+        """Within a step: the pod is given up while the claim is being written, and what was chosen stays taken."""
+
+    def no_longer_pending(self, claim_uid: str, *, force: bool) -> None:
+        """A write has ended: what was chosen for the claim is given up by one pod, or by all of them (`force`)."""
 
     def repaired(self, what: str) -> None:
         """Cache or queue were corrected by hand: what follows is not decided from what was recorded."""

@@ -34,6 +34,7 @@ Of eight rounds, that is one object: the last one that failed may still be held 
 FEW_BLOCKS: Final = 200
 """Of what counts by its number: the pod's own key in logs and rings."""
 GIANTS: Final = (
+    "ResourceClaim-spec.devices.requests-unique",
     "Pod-metadata.labels-long",
     "Pod-spec.nodeSelector-long",
     "Pod-spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms-unique",

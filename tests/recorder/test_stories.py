@@ -33,6 +33,7 @@ from kscheduler.recorder.replaying.described import configured_as
 from kscheduler.recorder.replaying.replay import Report
 from kscheduler.recorder.replaying.replayed_scheduler import ReplayedScheduler
 from kscheduler.recorder.segment_thread import SegmentThread, WriteSettings
+from kscheduler.scheduling import in_time
 from kscheduler.scheduling.extenders.answers import UNASKED, ExtenderAnswers, VictimAnswers
 from tests.recorder.recorded import record, replayed, written
 
@@ -183,6 +184,31 @@ def test_waits_for_permit_that_are_over_are_decided_as_recorded(tmp_path: Path) 
     report = replayed(directory, configure=partial(configured_as, plugins=(str(plugin),))).report
     assert_equal(report)
     assert b"timeout" in written(directory)
+
+
+# --- decisions that are ended -----------------------------------------------------------------------------------------
+
+
+class CostlyStory(RandomCluster):
+    """Some pods cost much to decide about: more than their time, as a rule."""
+
+    def tell(self, pod: Tree) -> None:
+        if self._random.random() < 0.3:
+            words = [f"w{self._random.randrange(10**9)}" for _ in range(1_500)]
+            terms = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": word}}} for word in words]
+            pod["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+@pytest.mark.parametrize("segment_bytes", [0, 100_000], ids=["one segment", "several"])
+def test_ended_decisions_are_followed_and_the_turns_of_costly_pods_come_as_recorded(
+    segment_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(in_time, "COSTLY_SECONDS", 0.002)
+    record(tmp_path, 250, 11, cluster_type=CostlyStory, segment_bytes=segment_bytes)
+    report = replayed(tmp_path, each_segment=segment_bytes > 0).report
+    assert_equal(report)
+    assert report.followed["it was ended at its budget of processor time"] > 5
+    assert sum(report.followed.values()) < report.decisions
 
 
 # --- extenders --------------------------------------------------------------------------------------------------------

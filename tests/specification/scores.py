@@ -73,7 +73,15 @@ def _names(node: Node) -> set[str]:
     return {name for image in node.status.images for name in image.names}
 
 
-def node_resources_fit(args: NodeResourcesFitArgs) -> Score:
+Devices = Callable[[Node, str], tuple[int, int]]
+"""Of a node and a resource that devices stand for: how many there are, and how many are taken."""
+
+
+def no_devices(_node: Node, _resource: str) -> tuple[int, int]:
+    return 0, 0
+
+
+def node_resources_fit(args: NodeResourcesFitArgs, devices: Devices = no_devices) -> Score:
     strategy = args.scoring_strategy
     assert strategy is not None
 
@@ -84,9 +92,12 @@ def node_resources_fit(args: NodeResourcesFitArgs) -> Score:
             presume = resource in ("cpu", "memory")
             capacity = allocatable_of(place.node, resource)
             request = request_of(pod, resource, presume=presume, pod_level=False)
+            there = requested_on(place.pods, resource, presume=presume)
+            if capacity == 0:
+                capacity, there = devices(place.node, resource)
             if capacity == 0 or (resource in SCALARS and request == 0):
                 continue
-            used = requested_on(place.pods, resource, presume=presume) + request
+            used = there + request
             points = _points(strategy, used, capacity)
             if points > 0 or strategy.type != "RequestedToCapacityRatio":
                 total += points * weight
@@ -120,16 +131,18 @@ def line_through(shape: Sequence[tuple[int, int]], utilization: int) -> int:
     return shape[-1][1]
 
 
-def balanced_allocation(args: NodeResourcesBalancedAllocationArgs) -> Score:
+def balanced_allocation(args: NodeResourcesBalancedAllocationArgs, devices: Devices = no_devices) -> Score:
     def score(pod: Pod, place: Place) -> int:
         alone: list[float] = []
         together: list[float] = []
         for spec in args.resources:
             capacity = allocatable_of(place.node, spec.name)
             request = request_of(pod, spec.name, running=True)
+            there = requested_on(place.pods, spec.name)
+            if capacity == 0:
+                capacity, there = devices(place.node, spec.name)
             if capacity == 0 or (spec.name in SCALARS and request == 0):
                 continue
-            there = requested_on(place.pods, spec.name)
             alone.append(min(1.0, float(there) / float(capacity)))
             together.append(min(1.0, float(there + request) / float(capacity)))
         return 50 + cut(50 + evenness(together) - evenness(alone), 2)

@@ -9,7 +9,7 @@ integers never rounds up to the next integer, so truncation is integer division)
 integers beyond.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +26,8 @@ Amounts = NDArray[np.int64]
 """[resource, row], each in 0..2^63 - 1."""
 Demand = tuple[str, int, int]
 """A resource, how much of it the pod requests, and the weight of its points."""
+Devices = Mapping[str, tuple[NDArray[np.int64], NDArray[np.int64]]]
+"""By a resource that devices stand for how many each row has, and how many are taken, int64 [rows]."""
 
 _EXACT_AS_FLOAT: Final = 2**46
 """Below this, a hundred times the amount is an integer that float64 holds exactly."""
@@ -77,12 +79,17 @@ class Usage:
         return both
 
 
-def usage(nodes: NodeTable, rows: Rows, demands: Sequence[Demand], *, nonzero: bool) -> Usage:
+def usage(
+    nodes: NodeTable, rows: Rows, demands: Sequence[Demand], *, nonzero: bool, devices: Devices | None = None
+) -> Usage:
     """The resources' columns at the rows, without the resources that do not count for this pod.
 
     Extended resources that the pod does not request do not count. With `nonzero`, cpu and memory include the defaults
-    that scoring presumes for pods without requests.
+    that scoring presumes for pods without requests. Where a row lists none of a resource of `devices`, these count.
     """
+    if devices:
+        wanted = [demand for demand in demands if demand[1] > 0 or not is_scalar(demand[0])]
+        return _with_devices(nodes, rows, usage(nodes, rows, wanted, nonzero=nonzero), wanted, devices)
     counted = [
         demand for demand in demands if demand[0] in nodes.resources and (demand[1] > 0 or not is_scalar(demand[0]))
     ]
@@ -98,6 +105,36 @@ def usage(nodes: NodeTable, rows: Rows, demands: Sequence[Demand], *, nonzero: b
         requested = requested.copy()  # it may be a view of the table's column
         requested[presumed] = nodes.nonzero_requested[[at[place] for place in presumed]][:, where]
     return Usage(allocatable, requested, requests, weights)
+
+
+def _with_devices(nodes: NodeTable, rows: Rows, listed: Usage, demands: Sequence[Demand], devices: Devices) -> Usage:
+    """What nodes list, and the devices of the resources that rows list none of, in the order of the demands: sums of
+    floats depend on it. `listed`: of those of `demands` that some node lists.
+    """
+    none = np.zeros(len(rows), dtype=np.int64)
+    places = iter(range(len(listed)))
+    counted: list[tuple[Demand, Amounts, Amounts]] = []
+    for demand in demands:
+        name = demand[0]
+        if name in nodes.resources:
+            place = next(places)
+            allocatable, requested = listed.allocatable[place], listed.requested[place]
+        else:
+            allocatable, requested = none, none
+        if name in devices:
+            total, taken = devices[name]
+            has_devices = (allocatable == 0) & (total > 0)
+            allocatable, requested = np.where(has_devices, total, allocatable), np.where(has_devices, taken, requested)
+        elif allocatable is none:
+            continue
+        counted.append((demand, allocatable, requested))
+    requests = np.array([[min(max(request, 0), MAX_INT64)] for (_, request, _), _, _ in counted], dtype=np.int64)
+    return Usage(
+        np.array([each for _, each, _ in counted]),
+        np.array([each for _, _, each in counted]),
+        requests,
+        tuple(weight for (_, _, weight), _, _ in counted),
+    )
 
 
 def sum_over(nodes: NodeTable, rows: Rows, demands: Sequence[Demand]) -> Usage:

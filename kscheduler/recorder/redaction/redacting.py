@@ -183,6 +183,18 @@ class KeyedRedaction(Redaction):
             "attempts": [
                 (number, pod(each), self._facts(facts), text(node)) for number, each, facts, node in state["attempts"]
             ],
+            "reserved": [
+                (
+                    number,
+                    [(uid, named(claim)) for uid, claim in claims],
+                    [(named(volume), named(claim)) for volume, claim in bindings],
+                    list(map(named, provisions)),
+                )
+                for number, claims, bindings, provisions in state["reserved"]
+            ],
+            "pending claims": [(uid, named(claim), sharers) for uid, claim, sharers in state["pending claims"]],
+            "assumed claims": list(map(named, state["assumed claims"])),
+            "assumed volumes": list(map(named, state["assumed volumes"])),
             "preemptions": [self._preemption(each) for each in state["preemptions"]],
             "pausing": [text(key) for key in state["pausing"]],
         }

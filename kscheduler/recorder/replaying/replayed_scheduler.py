@@ -8,16 +8,19 @@ the history that really was.
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
-from kscheduler.api.kinds import PODS, RESOURCE_CLAIMS, Kind
+from kscheduler.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, RESOURCE_CLAIMS, Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.assembly.profiles_over import that_only_decide
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.cluster.preemption import Preemption, outbid_by
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.plugin_listener import NOBODY, PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import Code, Fault, Status
 from kscheduler.informers.store import Store
 from kscheduler.loading import Configured
@@ -28,6 +31,7 @@ from kscheduler.recorder.packing import ObjectUnpacker
 from kscheduler.recorder.replaying.described import Described, changed_plugins, configured_as, read_description
 from kscheduler.recorder.replaying.ports_of_replay import OutputJournal, RecordedLister, recorded_ports
 from kscheduler.recorder.replaying.service_steps import decide, decide_group, tell
+from kscheduler.recorder.reservations import RecordedClaimWriter, Reserved, hold, take
 from kscheduler.recorder.snapshots.putting_back import PuttingBack
 from kscheduler.recorder.step_clock import ReplayedClock
 from kscheduler.scheduling.attempt.surroundings import Attempt
@@ -35,7 +39,9 @@ from kscheduler.scheduling.eviction.evictions import RunningPreemption
 from kscheduler.scheduling.extenders.answers import ExtenderAnswers
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.journal import EvictionStep
+from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.state.cache import Cache
 from kscheduler.state.queue.queued_group import GroupOutcome, QueuedPodGroup
 
 Configure = Callable[[Described], Configured]
@@ -81,15 +87,17 @@ class ReplayedScheduler:
         """The pod groups about which extenders were asked, by name."""
         self._answers: dict[str, dict[str, ExtenderAnswers]] = {}
         """What they have said, likewise, and by member."""
-        configured = configure(description)
+        configured, cache = configure(description), Cache()
         self.origins = configured.origins
+        self._claims = RecordedClaimWriter(cache.devices.claims)
         self.assembly = Assembly(
             configured.config,
             configured.registry,
             self._ports(),
             self.clock,
+            cache=cache,
             has_classes=description.has_classes,
-            build=that_only_decide,
+            build=self._build,
         )
         self.assembly.plugin_reports.let_be_slow()
         self.assembly.evictions.carry_out = self._note_preemption
@@ -113,9 +121,18 @@ class ReplayedScheduler:
             Op.EVICTION: self._eviction,
             Op.ADOPTED: self._adopted,
             Op.TOUCHED: lambda names, plugin: self.assembly.nodes_changed(names, plugin=plugin),
+            Op.COSTLY: self.assembly.queue.costly_tried,
             Op.CLAIM: self._claim,
+            Op.RESERVED: self._reserved,
+            Op.STAYS_PENDING: self._claims.stays_pending,
+            Op.NOT_PENDING: lambda uid, force: self._claims.no_longer_pending(uid, force=force),
             Op.REPAIRED: self._repaired,
         }
+
+    def _build(
+        self, config: LoadedConfig, known: Registry, handle: Handle, listener: PluginListener = NOBODY
+    ) -> Profiles:
+        return that_only_decide(config, known, replace(handle, claim_writer=self._claims), listener)
 
     def _ports(self) -> Ports:
         ports = recorded_ports(self.stores, self._journal)
@@ -182,6 +199,9 @@ class ReplayedScheduler:
         profile = queued.pod.pod.spec.scheduler_name
         if how in (How.AWAITED, How.IN_LINE):
             return self._wait(number, queued, how, Replayed(recorded, profile, _why_awaited(how)))
+        if _was_ended(outputs):
+            self._follow(queued, 0, "", outputs)
+            return Replayed(recorded, profile, _ENDED)
         attempt = decide(self.assembly.scheduler, queued)
         own_outputs = self._journal.take()
         found_node = "" if attempt is None else attempt.node_name
@@ -237,7 +257,11 @@ class ReplayedScheduler:
         if group is not None and answers is None:  # an exception ended it
             self._give_up_asking(group, outputs)
             return Replayed((Op.GROUP, name, placed, outputs), followed="an exception ended what was awaited")
-        attempts = decide_group(self.assembly.scheduler, group or self._popped_group(name), answers)
+        group = group or self._popped_group(name)
+        if _was_ended(outputs):
+            self._follow_group(group, placed, outputs)
+            return Replayed((Op.GROUP, name, placed, outputs), followed=_ENDED)
+        attempts = decide_group(self.assembly.scheduler, group, answers)
         numbers = {key: number for number, key, _ in placed}
         found = [(numbers.get(each.queued.key, 0), each.queued.key, each.node_name) for each in attempts]
         for attempt in attempts:
@@ -262,6 +286,14 @@ class ReplayedScheduler:
             if self.assembly.queue.is_in_flight(queued.pod.uid):
                 self._follow(queued, 0, "", outputs)
         self.assembly.queue.group_attempted(group, GroupOutcome.ERROR, self.clock.time())
+
+    def _follow_group(self, group: QueuedPodGroup, placed: Sequence[Any], outputs: Sequence[Any]) -> None:
+        nodes = {key: (number, node) for number, key, node in placed}
+        for queued in group.members.values():
+            if self.assembly.queue.is_in_flight(queued.pod.uid):
+                self._follow(queued, *nodes.get(queued.key, (0, "")), outputs)
+        outcome = GroupOutcome.SUCCESS if placed else GroupOutcome.ERROR
+        self.assembly.queue.group_attempted(group, outcome, self.clock.time())
 
     # --- following what was recorded ----------------------------------------------------------------------------------
 
@@ -371,15 +403,35 @@ class ReplayedScheduler:
         with contextlib.suppress(ValueError):  # the watch was faster
             self.assembly.cache.devices.claims.assume(claim)
 
+    def _reserved(self, number: int, claims: Sequence[Any], bindings: Sequence[Any], provisions: Sequence[Any]) -> None:
+        attempt = self.attempts.get(number)
+        whole: Any = self._objects.whole
+        found = Reserved(
+            tuple((uid, whole(RESOURCE_CLAIMS, claim)) for uid, claim in claims),
+            tuple((whole(PERSISTENT_VOLUMES, of), whole(PERSISTENT_VOLUME_CLAIMS, claim)) for of, claim in bindings),
+            tuple(whole(PERSISTENT_VOLUME_CLAIMS, claim) for claim in provisions),
+        )
+        if attempt is not None:
+            take(self.assembly.cache, found)
+            hold(attempt, found)
+
     def _repaired(self, what: str) -> None:
         self.notes.append(f"cache or queue were corrected: {what}")
         raise UnrecordedError
+
+
+_ENDED: Final = "it was ended at its budget of processor time"
 
 
 def _failure(output: Sequence[Any]) -> Failure:
     _, _, message, node, plugins, pending, fault, is_error = output
     reason = SCHEDULER_ERROR if is_error else UNSCHEDULABLE
     return Failure(message, reason, frozenset(plugins), frozenset(pending), node, Fault(fault))
+
+
+def _was_ended(outputs: Sequence[Any]) -> bool:
+    """Whether the decision was ended at its budget of processor time, of which a replay knows nothing."""
+    return any(output[0] == Output.FAILED and _failure(output).fault is Fault.OVER_BUDGET for output in outputs)
 
 
 def _why_awaited(how: int) -> str:

@@ -7,11 +7,13 @@ from typing import Any
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NODES, PODS, Kind
 from kscheduler.api.meta import KubeObject
+from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.assembly import Assembly
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.events import ActionType, ClusterEvent, Resource
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.informers.store import Store
+from kscheduler.recorder.reservations import Reserved, hold
 from kscheduler.recorder.snapshots.taking import FLAGS
 from kscheduler.scheduling.attempt.surroundings import Attempt
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
@@ -47,6 +49,7 @@ class PuttingBack:
             self._of_kind[kind].popleft() if self._of_kind.get(kind) else None for kind in state["versions"]
         ]
         self._show_others()
+        self._assume(state)
         self._place_pods(state["nodes"], now)
         for node_name, pod in state["nominated"]:
             self._assembly.cache.nominator.nominate(self._info(pod), node_name)
@@ -58,7 +61,11 @@ class PuttingBack:
         for name, start in state["samplers"].items():
             if name in self._assembly.scheduler.samplers:
                 self._assembly.scheduler.samplers[name].next_start = start
-        return {number: attempt for number, attempt in self._attempts(state["attempts"]) if attempt is not None}
+        attempts = {number: attempt for number, attempt in self._attempts(state["attempts"]) if attempt is not None}
+        for number, *reserved in state.get("reserved", ()):
+            if number in attempts:
+                hold(attempts[number], self._reserved(*reserved))
+        return attempts
 
     def _show_others(self) -> None:
         """Everything but nodes and pods, whose order in the cache the snapshot says."""
@@ -67,6 +74,30 @@ class PuttingBack:
             if handler is not None and kind not in (NODES, PODS):
                 for obj in store.list():
                     handler.on_add(obj, initial=True)
+
+    def _assume(self, state: Mapping[str, Any]) -> None:
+        """What decisions see beyond the stores; recordings of before have none of it."""
+        devices, volumes = self._assembly.cache.devices, self._assembly.cache.volumes
+        devices.let_stand_for(state.get("extended resources"))
+        claim: Any
+        for claim in map(self._object, state.get("assumed claims", ())):
+            devices.claims.assume(claim)
+        for uid, named, sharers in state.get("pending claims", ()):
+            claim = self._object(named)
+            devices.claims.put_pending_back(uid, claim, sharers)
+        for obj in map(self._object, state.get("assumed volumes", ())):
+            if isinstance(obj, PersistentVolume):
+                volumes.assume_volume(obj)
+            elif isinstance(obj, PersistentVolumeClaim):
+                volumes.assume_claim(obj)
+
+    def _reserved(self, claims: Sequence[Any], bindings: Sequence[Any], provisions: Sequence[Any]) -> Reserved:
+        of: Any = self._object
+        return Reserved(
+            tuple((uid, of(claim)) for uid, claim in claims),
+            tuple((of(volume), of(claim)) for volume, claim in bindings),
+            tuple(map(of, provisions)),
+        )
 
     def _place_pods(self, nodes: Sequence[Any], now: float) -> None:
         cache, stored = self._assembly.cache, self._stores[NODES]
@@ -101,6 +132,7 @@ class PuttingBack:
             tuple((uid, key) for uid, key in state["in flight keys"]),
             has_failed_gates=state["failed gates"],
             has_groups=False,
+            costly_turns=tuple(state["costly turns"]) if state.get("costly turns") else None,
         )
 
     def _event(self, packed: Sequence[Any]) -> SeenEvent:

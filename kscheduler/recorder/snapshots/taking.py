@@ -7,18 +7,21 @@ that writes, from references to objects that never change.
 An object that somebody holds is named by its key if the store has the very same version, else written once more.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from kscheduler.api.core import Pod
+from kscheduler.api.devices import ResourceClaim
 from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import KubeObject
+from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.assembly import Assembly
 from kscheduler.framework.events import Resource
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.recorder.entries import Op
+from kscheduler.recorder.reservations import Reserved, reserved_by
 from kscheduler.scheduling.eviction.evictions import RunningPreemption
 from kscheduler.scheduling.journal import Decided
 from kscheduler.state.queue.in_flight import SeenEvent
@@ -54,6 +57,9 @@ class SchedulerSnapshot:
     preemptions_begun: int
     pausing: Sequence[str]
     samplers: Mapping[str, int]
+    reserved: Sequence[tuple[int, Reserved]]
+    """By number of an attempt what it has taken besides its node."""
+    assumptions: "Assumptions"
     inexact: Sequence[str]
     """What cannot be put back as it was, in words."""
 
@@ -89,6 +95,7 @@ class SchedulerSnapshot:
             "resting": queue.resting,
             "in flight keys": queue.keys,
             "failed gates": queue.has_failed_gates,
+            "costly turns": queue.costly_turns,
             "held": [(pod(each), node, dict(timeouts), since) for each, node, timeouts, since in self.held],
             "attempts": [
                 (number, pod(queued.pod), _plain(facts), node) for number, queued, facts, node in self.attempts
@@ -98,8 +105,44 @@ class SchedulerSnapshot:
             "preemptions begun": self.preemptions_begun,
             "pausing": self.pausing,
             "samplers": dict(self.samplers),
+            **_reservations(self.reserved, self.assumptions, names.object),
             "inexact": self.inexact,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Assumptions:
+    """What decisions see of devices and volumes, and the API server does not show."""
+
+    pending: Sequence[tuple[str, ResourceClaim, int]]
+    """UID, claim with the devices that were chosen for it, and how many pods share them."""
+    claims: Sequence[ResourceClaim]
+    volumes: Sequence[PersistentVolume | PersistentVolumeClaim]
+    classes: Mapping[str, str]
+    """By extended resource, the class whose devices stand for it: that depends on the order of events."""
+
+
+def _reservations(
+    reserved: Sequence[tuple[int, Reserved]],
+    assumed: Assumptions,
+    name: Callable[[KubeObject], tuple[int, str | int] | None],
+) -> dict[str, Any]:
+    """Read by their names, because older recordings lack them."""
+    return {
+        "reserved": [
+            (
+                number,
+                [(uid, name(claim)) for uid, claim in each.claims],
+                [(name(volume), name(claim)) for volume, claim in each.bindings],
+                [name(claim) for claim in each.provisions],
+            )
+            for number, each in reserved
+        ],
+        "pending claims": [(uid, name(claim), sharers) for uid, claim, sharers in assumed.pending],
+        "assumed claims": [name(claim) for claim in assumed.claims],
+        "assumed volumes": [name(obj) for obj in assumed.volumes],
+        "extended resources": dict(assumed.classes),
+    }
 
 
 class _Names:
@@ -206,6 +249,13 @@ def take(
         preemptions_begun=evictions.begun,
         pausing=list(evictions.pausing),
         samplers={name: sampler.next_start for name, sampler in assembly.scheduler.samplers.items()},
+        reserved=[(each, found) for each, attempt in attempts.values() if not (found := reserved_by(attempt)).is_empty],
+        assumptions=Assumptions(
+            cache.devices.claims.all_pending(),
+            cache.devices.claims.assumed(),
+            cache.volumes.assumed(),
+            cache.devices.classes_of_resources(),
+        ),
         inexact=list(_inexact(assembly, queue, running)),
     )
 

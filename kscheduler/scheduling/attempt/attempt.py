@@ -80,7 +80,7 @@ class Scheduler:
         self._histograms: dict[tuple[str, Code, str], Histogram] = {}
         """By extension point, code and profile: each pod needs six of them."""
         self._skipping = PodSkipping(context, lambda: self._judges.profiles)
-        self._cycles = cycles = TimedCycles(context.clock, context.cache, context.queue.costly_tried)
+        self._cycles = cycles = TimedCycles(context.clock, context.cache, self._costly_tried)
         self._resizing = ResizeAttempts(
             cycles,
             context.cache,
@@ -117,6 +117,10 @@ class Scheduler:
     def engines(self) -> Mapping[str, ClassEngine]:
         """The class engines, by profile; empty if classes are not kept."""
         return self._judges.engines
+
+    def _costly_tried(self, seconds: float) -> None:
+        self._context.journal.costly_tried(seconds)
+        self._context.queue.costly_tried(seconds)
 
     # --- deciding: never awaits ---------------------------------------------------------------------------------------
 

@@ -111,7 +111,7 @@ class ClaimCommits:
             if not status.is_success:
                 return status
             if not rules.keeps_pending:
-                self._no_longer_pending(reserved, force=True)
+                self._written(reserved)
         if rules.has_binding_conditions:
             ports = self._ports
             wait = ConditionWait(ports.claims, ports.reporter, ports.observations, ports.clock)
@@ -119,7 +119,7 @@ class ClaimCommits:
             if not status.is_success:
                 return status
         for reserved in reservation.claims:
-            self._no_longer_pending(reserved, force=True)
+            self._written(reserved)
         return SUCCESS
 
     async def _commit(self, pod: PodInfo, reserved: ReservedClaim, rules: ClaimRules) -> Status:
@@ -192,6 +192,11 @@ class ClaimCommits:
         except ValueError as reason:  # it is gone, or the watch was faster: decisions see the newest state in any case
             _log.debug("the answer is not news", claim=claim.key, why=str(reason))
 
+    def _written(self, reserved: ReservedClaim) -> None:
+        if reserved.pending_uid:
+            self._ports.journal.no_longer_pending(reserved.pending_uid, force=True)
+            self._no_longer_pending(reserved, force=True)
+
     def _no_longer_pending(self, reserved: ReservedClaim, *, force: bool) -> None:
         uid, reserved.pending_uid = reserved.pending_uid, ""
         if uid:
@@ -241,6 +246,8 @@ class ClaimCommits:
                 self._no_longer_pending(reserved, force=False)
                 if not self._must_be_undone(reservation.pod, reserved):
                     continue
+            elif reserved.pending_uid:
+                self._ports.journal.stays_pending(reserved.pending_uid)
             pod, claim = reservation.pod, reserved.claim
             key = claim.metadata.uid, pod.uid
             # An earlier attempt's may still run: whoever waits for the newest must not be undone by an older one.
@@ -262,7 +269,9 @@ class ClaimCommits:
     async def _undo(self, pod: PodInfo, reserved: ReservedClaim, before: "Collection[asyncio.Task[object]]") -> None:
         if before:
             await asyncio.wait(before)
-            self._no_longer_pending(reserved, force=False)
+            if reserved.pending_uid:
+                self._ports.journal.no_longer_pending(reserved.pending_uid, force=False)
+                self._no_longer_pending(reserved, force=False)
             if not self._must_be_undone(pod, reserved):
                 return
         claim = reserved.claim

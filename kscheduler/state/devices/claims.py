@@ -103,6 +103,14 @@ class ClaimTracker:
         entry = self._pending.get(uid)
         return None if entry is None else entry.claim
 
+    def all_pending(self) -> list[tuple[str, ResourceClaim, int]]:
+        """What is pending: UID, claim with its devices, and how many share them."""
+        return [(uid, entry.claim, entry.sharers) for uid, entry in self._pending.items()]
+
+    def assumed(self) -> list[ResourceClaim]:
+        """The claims whose last write the watch has not shown."""
+        return list(self._assumed.values())
+
     def pools_changed_since(self, revision: int) -> Collection[PoolID] | None:
         """The pools in which anything has been taken or given back since; `None`: too much to tell."""
         if self.revision - revision > len(self._log):
@@ -167,6 +175,11 @@ class ClaimTracker:
         elif uid not in self._seen:
             self._pending[uid] = _Pending(claim)
             self._recount(uid)
+
+    def put_pending_back(self, uid: str, claim: ResourceClaim, sharers: int) -> None:
+        """As `all_pending` has told it: a claim may be written, and pending until its pod's other claims are."""
+        self._pending[uid] = _Pending(claim, sharers)
+        self._recount(uid)
 
     def remove_pending(self, uid: str, *, force: bool) -> bool:
         """Take one sharer away, or all (`force`). Returns whether the claim is no longer pending because of this."""

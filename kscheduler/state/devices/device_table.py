@@ -4,7 +4,7 @@ Updated by the handlers of these kinds. Everything is synchronous, so each chang
 `framework.cluster.devices.Devices`.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from kscheduler.api.devices import DeviceClass, DeviceTaintRule, ResourceSlice
 from kscheduler.api.quantity import QuantityError
@@ -103,6 +103,20 @@ class DeviceTable:
             return not self._extended.is_empty and self._extended.has_any(pod.requests)
         except QuantityError:
             return False
+
+    def classes_of_resources(self) -> dict[str, str]:
+        """By extended resource, the name of the class whose devices stand for it."""
+        return self._extended.names()
+
+    def let_stand_for(self, classes: Mapping[str, str] | None) -> None:
+        """Let these classes (names by resource) stand for resources, and no others; `None`: nothing happens.
+
+        Which of several classes has a name depends on the order of events, so what a snapshot says is put back.
+        """
+        if classes is not None and self._extended.names() != classes:
+            found = {resource: self._classes[name] for resource, name in classes.items() if name in self._classes}
+            self._extended.become(found)
+            self.class_changes += 1
 
     def class_of_resource(self, resource: str) -> DeviceClass | None:
         """The class whose devices stand for an extended resource."""

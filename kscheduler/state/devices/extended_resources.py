@@ -8,7 +8,7 @@ As in kube-scheduler, a class that loses has not even its implicit name, and a w
 name to nobody: an older class gets it with the next event about itself.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from kscheduler.api.devices import IMPLICIT_EXTENDED_RESOURCE, DeviceClass
 
@@ -33,6 +33,15 @@ class ExtendedResourceClasses:
     def has_any(self, resources: Collection[str]) -> bool:
         """Whether a class stands for one of these resources."""
         return not self._winners.keys().isdisjoint(resources)
+
+    def names(self) -> dict[str, str]:
+        """By resource, the name of its class."""
+        return {resource: winner.metadata.name for resource, winner in self._winners.items()}
+
+    def become(self, winners: Mapping[str, DeviceClass]) -> None:
+        """Let exactly these classes stand for these resources."""
+        self._winners = dict(winners)
+        self.revision += 1
 
     def put(self, before: DeviceClass | None, now: DeviceClass) -> None:
         """A class has appeared, or changed."""

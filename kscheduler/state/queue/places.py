@@ -52,13 +52,23 @@ class CostlyTurns:
         return self._credit > 0
 
     def goes_first(self) -> bool:
-        """Whether one is tried before the others this time."""
-        is_its_turn, self._goes_first = self._goes_first and self.may_go, False
-        return is_its_turn
+        """Whether one is tried before the others this time. Who asks while there is no credit changes nothing."""
+        if not (self._goes_first and self.may_go):
+            return False
+        self._goes_first = False
+        return True
 
     def tried(self, seconds: float) -> None:
         """One of them was decided about, which took so long."""
         self._credit -= seconds
+
+    def snapshot(self) -> tuple[float, bool]:
+        """The credit, and whether one goes before the others this time."""
+        return self._credit, self._goes_first
+
+    def restore(self, credit: float, goes_first: bool) -> None:
+        """Go on from a snapshot."""
+        self._credit, self._goes_first = credit, goes_first
 
     def second_passed(self) -> None:
         """One more second has passed."""

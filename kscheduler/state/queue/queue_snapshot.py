@@ -66,6 +66,8 @@ class QueueSnapshot:
     """UID and key of all pods in flight."""
     has_failed_gates: bool
     has_groups: bool
+    costly_turns: tuple[float, bool] | None = None
+    """Of pods that cost much; `None`: nothing is known of them."""
 
 
 def elements_of(places: Places) -> Iterator[WaitingElement]:

@@ -206,6 +206,7 @@ class SchedulingQueue:
             *self._in_flight.snapshot(),
             has_failed_gates=self._entrance.has_failed_gates,
             has_groups=self._groups is not None,
+            costly_turns=self._places.costly_turns.snapshot(),
         )
 
     def restore(self, snapshot: QueueSnapshot, now: float) -> None:
@@ -217,6 +218,8 @@ class SchedulingQueue:
                 self._arrive(queued_from(*element.members[0]), events.UNSCHEDULABLE_POD_ADD.label, now, is_new=False)
         self._in_flight.restore(snapshot.in_flight, snapshot.resting, snapshot.keys)
         self._entrance.has_failed_gates = snapshot.has_failed_gates
+        if snapshot.costly_turns is not None:
+            self._places.costly_turns.restore(*snapshot.costly_turns)
 
     def _is_of_group(self, element: WaitingElement) -> bool:
         return self._groups is not None and self._groups.key_of(element.members[0][0].pod) is not None

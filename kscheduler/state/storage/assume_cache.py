@@ -46,6 +46,10 @@ class AssumeCache(Generic[T]):
         """The object as the API server last showed it."""
         return self._confirmed.get(key)
 
+    def assumed(self) -> list[T]:
+        """The assumed versions."""
+        return list(self._assumed.values())
+
     def assume(self, obj: T) -> None:
         """Let readers see this version. Raises `ValueError` if it was not made from the confirmed version."""
         key = obj.key

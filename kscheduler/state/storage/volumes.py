@@ -299,6 +299,10 @@ class VolumeTable:
         self._claims.assume(claim)
         self.changes += 1
 
+    def assumed(self) -> list[PersistentVolume | PersistentVolumeClaim]:
+        """The versions that are assumed: volumes, then claims."""
+        return [*self._volumes.assumed(), *self._claims.assumed()]
+
     def restore_volume(self, volume: PersistentVolume) -> None:
         """Undo this assumption; another assumption or a newer confirmed version stays."""
         self._volumes.restore(volume)
