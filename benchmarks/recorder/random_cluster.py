@@ -7,7 +7,7 @@ the same seed differ, as two days of a service do. With a recorder, all of it ca
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import SUCCESS, Fault, Status, error
 from kscheduler.informers.informer import Informer
+from kscheduler.loading import PluginOrigin
 from kscheduler.plugins.in_tree import registry
 from kscheduler.recorder.building import connect
 from kscheduler.recorder.flight_recorder import FlightRecorder, tap
@@ -63,6 +64,9 @@ class RandomCluster:
     more_kinds: tuple[Kind, ...] = ()
     """Which stories with pod groups add."""
 
+    origins: Sequence[PluginOrigin] = ()
+    """Of the plugins of its configuration, as a recorder writes them."""
+
     def __init__(
         self,
         config: LoadedConfig,
@@ -94,7 +98,7 @@ class RandomCluster:
         self.assembly = Assembly(config, known or registry(), self._ports(journal), self.clock)
         self.assembly.listen_to(self.informers)
         if self.recorder is not None:
-            connect(self.recorder, self.assembly, self.informers, self.kinds, tuple)
+            connect(self.recorder, self.assembly, self.informers, self.kinds, lambda: self.origins)
         limit = AdaptiveLimit(WORKERS, WORKERS)
         self.workers = Workers(WORKERS, self.assembly.queue, self.assembly.scheduler, limit, self.clock, journal)
 

@@ -1,5 +1,6 @@
 """Checks flags of the embedded cluster (ports, counts, files) before anything starts."""
 
+import errno
 import os
 import socket
 from collections.abc import Iterator
@@ -16,7 +17,15 @@ def taken_port(host: str, port: int) -> Iterator[str]:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as error:
-        yield f"--port {port} on {host}: {error.strerror or error}"
+        yield _why_not_listening(error, host, port)
+
+
+def _why_not_listening(failure: OSError, host: str, port: int) -> str:
+    from kscheduler.server.listener import Address, CannotListenError  # only where it fails: it takes a while
+
+    advice = CannotListenError(failure, Address(host, port), "https").advice
+    free = ", or --port 0 takes any that is free" if failure.errno == errno.EADDRINUSE else ""
+    return f"--port {port} on {host}: {failure.strerror or failure}; {advice}{free}"
 
 
 def wrong_count(flag: str, count: int, least: int) -> Iterator[str]:

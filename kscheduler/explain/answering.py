@@ -19,6 +19,7 @@ from kscheduler.explain.text.layout import PLAIN, Style
 from kscheduler.explain.text.printable import json_line, printable
 from kscheduler.whatif.decide import Decision
 from kscheduler.whatif.decide_group import GroupDecision
+from kscheduler.whatif.suggestions.search_time import SearchTime
 from kscheduler.whatif.suggestions.suggestion import Suggestion
 
 
@@ -33,12 +34,15 @@ class Answer:
     compared: Against | None = None
     of_group: InService | None = None
     """What the running service knows of the group that was asked about."""
+    left_off: str = ""
+    """Why `found` may not be all."""
 
     def as_tree(self) -> dict[str, Any]:
         """As plain dicts and lists."""
+        notes = (*self.notes, self.left_off) if self.left_off else self.notes
         if isinstance(self.decision, GroupDecision):
-            return group_tree(self.decision, API_VERSION, self.found, self.of_group, self.notes)
-        return decision_tree(self.decision, self.situation, self.notes, self.found, self.compared)
+            return group_tree(self.decision, API_VERSION, self.found, self.of_group, notes)
+        return decision_tree(self.decision, self.situation, notes, self.found, self.compared)
 
     def as_json(self) -> str:
         """One line."""
@@ -47,12 +51,13 @@ class Answer:
     def as_text(self, style: Style = PLAIN) -> str:
         """For people, without a final line end and without the notes."""
         if isinstance(self.decision, GroupDecision):
-            return "\n".join(map(printable, group_text(self.decision, self.found, self.of_group).splitlines()))
+            text = group_text(self.decision, self.found, self.of_group, self.left_off)
+            return "\n".join(map(printable, text.splitlines()))
         text = decision_text(self.decision, style, self.situation)
         if self.compared is not None:
             text += f"\n{comparison_text(self.compared, style)}"
         if self.found is not None:
-            text += f"\n{suggestions_text(self.found, self.decision.scenario, self.situation, style)}"
+            text += f"\n{suggestions_text(self.found, self.decision.scenario, self.situation, style, self.left_off)}"
         return text
 
 
@@ -64,12 +69,14 @@ def answered(
     with_suggestions: bool = True,
 ) -> Answer:
     """The decision with what makes the pod fit, and with another node beside its own."""
-    notes = (*question.notes, *decision.notes)
+    notes, time = (*question.notes, *decision.notes), SearchTime()
     if isinstance(decision, GroupDecision) or isinstance(question, GroupQuestion):
-        helping = suggested_for_group(decision) if with_suggestions and isinstance(decision, GroupDecision) else None
+        helping = (
+            suggested_for_group(decision, time) if with_suggestions and isinstance(decision, GroupDecision) else None
+        )
         known = question.in_service if isinstance(question, GroupQuestion) else None
-        return Answer(decision, notes=notes, found=helping, of_group=known)
+        return Answer(decision, notes=notes, found=helping, of_group=known, left_off=time.left_off)
     situation = question.situation
-    found = suggested(decision, situation) if with_suggestions else None
+    found = suggested(decision, situation, time) if with_suggestions else None
     compared = against(decision, against_node, situation) if against_node else None
-    return Answer(decision, situation, notes, found, compared)
+    return Answer(decision, situation, notes, found, compared, left_off=time.left_off)

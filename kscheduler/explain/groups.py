@@ -146,10 +146,13 @@ def _member_tree(member: MemberResult) -> Tree:
 
 
 def group_text(
-    decision: GroupDecision, suggestions: Sequence[Suggestion] | None = None, in_service: InService | None = None
+    decision: GroupDecision,
+    suggestions: Sequence[Suggestion] | None = None,
+    in_service: InService | None = None,
+    left_off: str = "",
 ) -> str:
-    """The decision in lines."""
-    helping = [] if suggestions is None else group_suggestion_lines(suggestions, decision)
+    """The decision in lines. `left_off`: why there may be other suggestions."""
+    helping = [] if suggestions is None else group_suggestion_lines(suggestions, decision, left_off)
     return "\n".join((*_lines(decision, in_service), *helping))
 
 

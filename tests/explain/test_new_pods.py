@@ -257,3 +257,21 @@ async def test_the_claims_of_a_new_pod_are_made_from_the_templates_of_the_cluste
         assert await explain_file(server, manifest(tmp_path, pod), *OURS) == 0
     (tree,) = trees(capsys)
     assert (tree["node"], [each["device"] for each in tree["devices"]["b"]]) == ("b", ["gpu-0"])
+
+
+async def test_a_pod_that_does_not_exist_has_no_condition_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither what the dry run at the API server says of it, nor that of the file that it was copied from."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    gated = {**POD, "spec": {**POD["spec"], "schedulingGates": [{"name": "x/quota"}]}}
+    copied = {**POD, "status": {"conditions": [condition], "nominatedNodeName": "gone"}}
+    async with EmbeddedAPIServer(seed=1) as server:
+        server.registry.create(NODES, "", node_tree("large", cpu="4"))
+        for pod in (gated, copied):
+            await explain_file(server, manifest(tmp_path, pod), *OURS)
+            (tree,) = trees(capsys)
+            assert tree["situation"]["standing"] == "New"
+            assert "Unschedulable" not in json.dumps(tree["situation"])
+            assert "SchedulingGated" not in json.dumps(tree["situation"])
+            assert "gone" not in json.dumps(tree["situation"])

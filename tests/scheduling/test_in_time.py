@@ -135,7 +135,7 @@ def test_wherever_a_decision_is_ended_later_ones_are_as_if_it_had_never_begun(
     shape: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At evenly spaced lines of those where the timer may strike, with the class engine in use."""
-    # The collector of a process in which thousands of tests have run takes longer than later pods of the namespace have.
+    # The collector of a process with thousands of tests behind it takes longer than later pods of the namespace have.
     monkeypatch.setattr(in_time, "AGAIN_SECONDS", in_time.LONGEST_SECONDS)
     expected = World().decisions()
     world, counting = World(), CutAt(0)

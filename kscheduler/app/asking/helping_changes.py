@@ -17,6 +17,7 @@ from kscheduler.whatif.scenario import ClusterObjects, Scenario
 from kscheduler.whatif.suggestions.changed import ObjectChange
 from kscheduler.whatif.suggestions.for_many import help_for_many, most_alike
 from kscheduler.whatif.suggestions.pod_changes.pod_relaxations import demands
+from kscheduler.whatif.suggestions.search_time import SharedTime
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
 
 Tree = dict[str, Any]
@@ -37,6 +38,8 @@ def helping_changes(parts: Parts, reasons: Iterable[Sequence[str]]) -> dict[str,
     """The change that frees most pods of each reason, by the key of the reason's first pod.
 
     `pod`: for which it was tried. `alike`: how many of the `looked` pods have its spec, `tried` how many were placed.
+    Where the search was left off, `leftOff` says why, alone where nothing was found. Each reason has its part of the
+    time, so that others are answered whatever its pods are.
     """
     objects = ClusterObjects(
         replicasets=tuple(parts.informers.informer(REPLICA_SETS).store.list()),
@@ -44,19 +47,24 @@ def helping_changes(parts: Parts, reasons: Iterable[Sequence[str]]) -> dict[str,
     )
     budgets, owners = parts.assembly.ports.budgets, owners_in(objects.replicasets)
     found: dict[str, Tree] = {}
-    for keys in reasons:
-        pods = [*pending_of(parts, keys)]
+    asked = list(reasons)
+    times = SharedTime(len(asked))
+    for keys in asked:
+        time, pods = times.part(), [*pending_of(parts, keys)]
         if not pods or parts.assembly.queue.group_of(pods[0][0].pod) is not None:
             continue  # a group is decided about as a whole
         cache, first = parts.assembly.cache, keys[0]
         # A pod that may not even enter the queue (its claim was deleted since) says nothing about the others.
         pods.sort(key=lambda entry: not entry[1].run_pre_enqueue(entry[0]).is_success)
-        best = help_for_many(pods[0][1], [pod for pod, _ in pods], cache, budgets, owners)
-        if best is not None:
+        best = help_for_many(pods[0][1], [pod for pod, _ in pods], cache, budgets, owners, time)
+        left_off = {"leftOff": time.left_off} if time.left_off else {}
+        if best is None and left_off:
+            found[first] = left_off
+        elif best is not None:
             scenario = Scenario(objects, best.example.pod, parts.assembly.config)
             (tree,) = suggestion_trees((best.suggestion,), scenario, NO_SITUATION)
             counts = {"frees": best.frees, "tried": best.tried, "alike": best.alike, "looked": len(pods)}
-            found[first] = {"pod": best.example.key, **tree, **counts}
+            found[first] = {"pod": best.example.key, **tree, **counts, **left_off}
     return found
 
 

@@ -25,7 +25,7 @@ def helping_changes(parts: Parts, as_of: float, *, reasons: Sequence[Sequence[st
     del as_of
     found = of_reasons(parts, reasons)
     for keys in reasons:
-        first = None if not keys or keys[0] in found else gates_to_remove(parts, keys)
+        first = None if not keys or "text" in found.get(keys[0], {}) else gates_to_remove(parts, keys)
         if first is not None:
             found[keys[0]] = first
     return msgspec.json.encode(found)

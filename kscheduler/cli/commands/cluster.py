@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kscheduler.cli.embedded_flags import taken_port, wrong_count, wrong_place
 from kscheduler.cli.interruption import signals_as_usual
@@ -15,6 +15,9 @@ from kscheduler.cli.record_flags import RedactionKeyError, add_record_flags, red
 from kscheduler.cli.refusal import missing_extra, refuse
 from kscheduler.config.errors import ConfigError
 from kscheduler.upstream.release import VERSION
+
+if TYPE_CHECKING:
+    from kscheduler.simulation.demo.cluster import ClusterOptions
 
 _FAILED, _INTERRUPTED = 1, 130
 _DESCRIPTION = """\
@@ -102,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
         return refuse("\n".join(wrong))
     try:
         from kscheduler.simulation.controllers import catalogue
-        from kscheduler.simulation.demo.cluster import BOTH_NAMES, ClusterOptions, serve_cluster
+        from kscheduler.simulation.demo.cluster import serve_cluster
         from kscheduler.simulation.demo.processes import DemoFailedError
     except ModuleNotFoundError as error:
         return missing_extra("cluster", error)
@@ -116,7 +119,23 @@ def run(args: argparse.Namespace) -> int:
         configure_logs(args)
     except ConfigError as error:
         return refuse(error)
-    options = ClusterOptions(
+    try:
+        asyncio.run(serve_cluster(_options(args, scheduling), sys.stdout))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        return _INTERRUPTED
+    except DemoFailedError as error:
+        print(f"kscheduler cluster: {error}", file=sys.stderr)
+        return _FAILED
+    except OSError as error:
+        where = error.filename or f"--host {args.host} --port {args.port}"
+        return refuse(f"cannot serve the cluster: {where}: {error.strerror or error}")
+    return 0
+
+
+def _options(args: argparse.Namespace, scheduling: "_Scheduling") -> "ClusterOptions":
+    from kscheduler.simulation.demo.cluster import BOTH_NAMES, ClusterOptions  # an extra may be missing
+
+    return ClusterOptions(
         nodes=args.nodes,
         gpus=args.gpus,
         version=args.emulated_version or VERSION,
@@ -134,19 +153,8 @@ def run(args: argparse.Namespace) -> int:
         scheduler_names=scheduling.names or tuple(dict.fromkeys(args.scheduler_name)) or BOTH_NAMES,
         scheduler_config=args.config or "",
         scheduler_flags=(*_gate_flags(args), *_plugin_flags(args)),
-        record_flags=_record_flags(args),
+        service_flags=(*_log_flags(args), *_record_flags(args)),
     )
-    try:
-        asyncio.run(serve_cluster(options, sys.stdout))
-    except (asyncio.CancelledError, KeyboardInterrupt):
-        return _INTERRUPTED
-    except DemoFailedError as error:
-        print(f"kscheduler cluster: {error}", file=sys.stderr)
-        return _FAILED
-    except OSError as error:
-        where = error.filename or f"--host {args.host} --port {args.port}"
-        return refuse(f"cannot serve the cluster: {where}: {error.strerror or error}")
-    return 0
 
 
 def _wrong(args: argparse.Namespace) -> Iterator[str]:
@@ -169,13 +177,17 @@ def _gate_flags(args: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _plugin_flags(args: argparse.Namespace) -> tuple[str, ...]:
-    """The flags of plugins and the log's level, as the scheduler gets them; it runs in this directory, too."""
+    """The flags of plugins, as the scheduler gets them; it runs in this directory, too."""
     plugins = [f"--plugin={given}" for given in args.plugin]
     # Without --config, the scheduler gets a file of ours, which names none of them.
     if plugins and (args.enable_plugins or not args.config):
         plugins.append("--enable-plugins")
-    verbosity = (f"-v={args.v}",) if args.v else ()
-    return (*plugins, *(f"--plugin-directory={given}" for given in args.plugin_directory), *verbosity)
+    return (*plugins, *(f"--plugin-directory={given}" for given in args.plugin_directory))
+
+
+def _log_flags(args: argparse.Namespace) -> tuple[str, ...]:
+    """The log's level, as the scheduler gets it."""
+    return (f"-v={args.v}",) if args.v else ()
 
 
 def _record_flags(args: argparse.Namespace) -> tuple[str, ...]:

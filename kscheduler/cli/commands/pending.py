@@ -33,7 +33,7 @@ def _run(args: argparse.Namespace) -> int:
     found.note_unfollowed_groups()
     objects, served, notes = found.objects, found.served, found.notes
     reasons = pending_reasons(objects, served, found.where, args.namespace, with_suggestions=not args.no_suggestions)
-    notes = list(dict.fromkeys([*notes, *(served.presumptions() if reasons else ())]))
+    notes = list(dict.fromkeys([*notes, *(served.presumptions(found.where) if reasons else ())]))
     for note in notes:
         print(f"kscheduler: {printable(note)}", file=sys.stderr)
     kubectl = KubectlFlags.of(args)

@@ -10,6 +10,8 @@ docs/recorder.md describes what is recorded and what cannot be decided again.
 
 import argparse
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,8 @@ from kscheduler.cli.refusal import refuse
 
 if TYPE_CHECKING:
     from kscheduler.config.feature_gates import FeatureGates
+    from kscheduler.loading import Configured
+    from kscheduler.recorder.alternatives.comparing import Recorded
     from kscheduler.recorder.replaying.replay import Replay
 
 _EQUAL, _DIFFERENT, _BAD_INPUT = 0, 1, 2
@@ -197,6 +201,7 @@ def _compare(args: argparse.Namespace) -> int:
     if args.until is not None:
         raise RecordingError("--until shows what was recorded; it does not go with --config or --plugin")
     recorded = Recorded(last_run_of(Path(args.recording)))
+    own = _recorded_configuration(recorded, args)
     gates = _gates_of_other(args, recorded.description.feature_gates)
     if args.config:
         other = configuration_reader(args, gates).read_file(args.config)
@@ -205,12 +210,45 @@ def _compare(args: argparse.Namespace) -> int:
     problems = profile_problems(other.config, other.registry)  # found here, they have the file
     if problems:
         raise ConfigError(problems, args.config)
-    found = compared(recorded, other)
+    found = compared(recorded, other, own)
     if args.output == "json":
         print(json_line(comparison_tree(found, args.recording)))
     else:
         print(comparison_text(found, style_of(sys.stdout)))
     return _EQUAL
+
+
+def _recorded_configuration(recorded: "Recorded", args: argparse.Namespace) -> "Configured":
+    """With the plugins of `--plugin` in place of those that cannot be loaded any more. Raises `RecordingError`."""
+    from kscheduler.config.errors import ConfigError
+    from kscheduler.recorder.replaying.described import (
+        changed_plugins,
+        configured_as,
+        configured_instead,
+        not_as_recorded,
+    )
+    from kscheduler.recorder.replaying.replay import RecordingError
+    from kscheduler.whatif.profile_check import profile_problems
+
+    described, first = recorded.description, ""
+    ways: list[Callable[[], Configured]] = [partial(configured_as, described)]
+    if args.plugin:
+        ways.append(partial(configured_instead, described, args.plugin, args.plugin_directory))
+    for way in ways:
+        try:
+            own = way()
+        except ConfigError as problem:
+            first = first or str(problem)
+            continue
+        problems = profile_problems(own.config, own.registry)
+        if problems:
+            first = first or str(ConfigError(problems))
+            continue
+        if first:
+            recorded.notes.append(f"--plugin stands for plugins of the recorded configuration, too: {first}")
+            recorded.notes += changed_plugins(described, own.origins)
+        return own
+    raise RecordingError(not_as_recorded(first))
 
 
 def _gates_of_other(args: argparse.Namespace, recorded: "FeatureGates") -> "FeatureGates":

@@ -60,7 +60,8 @@ async def _ask(args: argparse.Namespace, door: ServiceDoor) -> int:
     tree = await door.get_json("/pending", **params)
     if not args.no_suggestions:
         for alike in _paragraphs(tree["reasons"])[:MOST_EXPLAINED]:
-            alike[0]["suggestion"] = alike[0]["suggestion"] or await _of_its_group(alike[0], door)
+            if not alike[0].get("leftOff"):  # else it is asked about alone, and more is too much
+                alike[0]["suggestion"] = alike[0]["suggestion"] or await _of_its_group(alike[0], door)
     tree = KubectlFlags.of(args).in_pending(tree)  # the service does not know how its users reach the cluster
     if args.output == "json":
         print(json_line(tree))
@@ -166,6 +167,8 @@ def _reason_lines(alike: list[Tree], now: datetime, style: Style) -> Iterator[st
     if message:
         yield from wrapped(f"{INDENT}{printable(message)}", style.width)
     suggestion = next((each["suggestion"] for each in alike if each.get("suggestion") is not None), None)
+    if reason.get("leftOff"):
+        yield from wrapped(f"{INDENT}{printable(reason['leftOff'])}", style.width)
     if suggestion is not None:
         text = f"{suggestion['text']} ({nodes(suggestion['nodes'])}{_freed(suggestion, count)})"
         yield from wrapped(f"{INDENT}{printable(suggestion['pod'])} would fit: {printable(text)}", style.width)

@@ -61,6 +61,8 @@ def _lines(reasons: Sequence[Reason], objects: ClusterObjects, now: datetime, st
             names = " or ".join(printable(served) for served in reason.served)
             fix = f"if nobody runs it: the pods need schedulerName: {names}, in the template that makes them"
             yield from wrapped(f"{INDENT}{fix}", style.width)
+        if reason.left_off:
+            yield from wrapped(f"{INDENT}{printable(reason.left_off)}", style.width)
         if reason.suggestion is not None and reason.example is not None:
             text = f"{suggestion_text(reason.suggestion)} ({nodes(reason.suggestion.nodes)}{_freed(reason)})"
             yield from wrapped(f"{INDENT}{printable(reason.example.key)} would fit: {printable(text)}", style.width)
@@ -121,4 +123,5 @@ def _reason(reason: Reason, objects: ClusterObjects, config: Any) -> Tree:
             for pod in reason.pods[:_MOST_LISTED]
         ],
         "suggestion": suggestion,
+        "leftOff": reason.left_off or None,
     }

@@ -13,6 +13,8 @@ def freed_text(frees: int, tried: int, count: int, alike: int | None = None, loo
     if tried == count:
         return f"; helps all {count}" if frees == count else f"; helps {frees} of the {count}"
     among = f"the {count}" if looked == count else f"the {looked} oldest of {count}"
+    if looked == 1:
+        return f"; helps this one of the {count}, the only one that was looked at"
     if alike == 1:
         return f"; helps this one of {among}, and no other is like it"
     helped = f"{frees} of them" if frees < tried else "both" if tried == 2 else f"all {tried}"

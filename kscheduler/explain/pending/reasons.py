@@ -28,6 +28,7 @@ from kscheduler.whatif.decide import scenario_ports
 from kscheduler.whatif.owners import owners_in
 from kscheduler.whatif.scenario import ClusterObjects
 from kscheduler.whatif.suggestions.for_many import HelpForMany, asked_by, help_for_many
+from kscheduler.whatif.suggestions.search_time import SearchTime, SharedTime
 from kscheduler.whatif.suggestions.suggestion import Suggestion
 
 _MOST_MESSAGES: Final = 3
@@ -64,6 +65,8 @@ class Reason:
     """The change for most of the pods that are alike."""
     looked: int = 0
     """Among how many of the pods these were counted."""
+    left_off: str = ""
+    """Why there is no such change, or perhaps a better one: the search was left off."""
     served: tuple[str, ...] = ()
     """The scheduler names that are served, for pods of others."""
     groups: tuple[str, ...] = ()
@@ -130,7 +133,11 @@ def pending_reasons(
         found.setdefault(judged, []).append(pod)
     for pods in members.values():
         found.setdefault(_Judged(PendingVerdict.IN_A_GROUP, _of_group(pods)), []).extend(pods)
-    reasons = [_reason(judged, pods, profiles, cache, objects, with_suggestions) for judged, pods in found.items()]
+    times = SharedTime(len(found))
+    reasons = [
+        _reason(judged, pods, profiles, cache, objects, times.part() if with_suggestions else None)
+        for judged, pods in found.items()
+    ]
     return sorted(reasons, key=lambda each: (-len(each.pods), each.message))
 
 
@@ -200,8 +207,14 @@ def _judged(pod: Pod, profiles: Profiles, cache: Cache) -> _Judged:
 
 
 def _reason(
-    judged: _Judged, pods: list[Pod], profiles: Profiles, cache: Cache, objects: ClusterObjects, with_suggestions: bool
+    judged: _Judged,
+    pods: list[Pod],
+    profiles: Profiles,
+    cache: Cache,
+    objects: ClusterObjects,
+    time: SearchTime | None,
 ) -> Reason:
+    """`time`: for which a change is looked for; `None`: nobody wants one."""
     ordered = tuple(sorted(pods, key=lambda pod: (pod.metadata.creation_timestamp or "~", pod.key)))
     table = cache.pod_groups
     keys = [table.key_of(pod) for pod in ordered] if judged.verdict is PendingVerdict.IN_A_GROUP else []
@@ -210,12 +223,13 @@ def _reason(
     oldest = ordered[0]
     helps = judged.verdict in (PendingVerdict.UNSCHEDULABLE, PendingVerdict.GATED, PendingVerdict.PREEMPTING)
     of_claims = judged.verdict is PendingVerdict.ERROR and wants_devices(oldest, cache)
-    if not (with_suggestions and (helps or of_claims)):
+    if time is None or not (helps or of_claims):
         return reason
     served = [PodInfo(pod) for pod in ordered if pod.spec.scheduler_name == oldest.spec.scheduler_name]
     budgets = scenario_ports(objects).budgets
-    best = help_for_many(profiles[oldest.spec.scheduler_name], served, cache, budgets, owners_in(objects.replicasets))
-    return replace(reason, help=best, looked=len(served))
+    owners = owners_in(objects.replicasets)
+    best = help_for_many(profiles[oldest.spec.scheduler_name], served, cache, budgets, owners, time)
+    return replace(reason, help=best, looked=len(served), left_off=time.left_off)
 
 
 def counted(reasons: Sequence[Reason]) -> dict[str, int]:

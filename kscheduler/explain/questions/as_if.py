@@ -38,7 +38,10 @@ def question_about_new(
     if exists:
         notes.append(f"a pod {pod.key} exists already; this explains the pod of {new.where}")
     nameless = msgspec.structs.replace(pod.metadata, uid="", deletion_timestamp=None)
-    fresh, cluster, missing = _with_claims(msgspec.structs.replace(pod, metadata=nameless), cluster)
+    # Nothing has happened to it yet: what a dry run says of it, or the file of a pod that was there, is not its story.
+    status = msgspec.structs.replace(pod.status, conditions=(), nominated_node_name="")
+    unmet = msgspec.structs.replace(pod, metadata=nameless, status=status)
+    fresh, cluster, missing = _with_claims(unmet, cluster)
     notes += missing
     question = question_about(fresh, cluster, served, new.where, tuple(notes), new.origin)
     return with_claim_templates(question, _templates_of(pod, cluster))

@@ -10,10 +10,13 @@ from typing import Final
 
 import msgspec
 
+from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.config.loader import LoadedConfig, default_configuration
 from kscheduler.framework.registry import Registry
 from kscheduler.loading import Configured
 
+LIVE: Final = "cluster"
+"""The source of objects that were read from an API server."""
 MOST_FOLLOWED: Final = 32
 """Scheduler names that get a profile of their own: whoever creates a pod may write a new one."""
 
@@ -52,11 +55,16 @@ class Serving:
         config = replace(self.config, configuration=msgspec.structs.replace(configuration, profiles=profiles))
         return replace(self, config=config, followed=(*self.followed, *new))
 
-    def presumptions(self) -> list[str]:
-        """For the reader of an answer about many pods: whose plugins are presumed."""
-        if not self.followed:
+    def presumptions(self, where: str) -> list[str]:
+        """For the reader of an answer about many pods: whose plugins are presumed.
+
+        `where`: the objects' source. Of a file the default plugins are what a reader expects of `default-scheduler`; in
+        a live cluster it may have a configuration.
+        """
+        told = [name for name in self.followed if name and (where == LIVE or name != DEFAULT_SCHEDULER_NAME)]
+        if not told:
             return []
-        names = ", ".join(self.followed)
+        names = ", ".join(told)
         return [f"pods of scheduler {names} are decided about by the default plugins: name yours with --config"]
 
     def for_pod(self, scheduler_name: str) -> LoadedConfig:

@@ -247,7 +247,7 @@ def planned(
         *unread,
         *added.notes,
         *plan.without_effect(),
-        *served.presumptions(),
+        *served.presumptions(where),
         *_not_served(pods, served),
         *unfollowed(concerned, served.config),
         *groups_not_followed(added.groups, concerned, served.config),

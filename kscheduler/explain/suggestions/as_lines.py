@@ -15,16 +15,25 @@ from kscheduler.whatif.suggestions.suggestion import OF_THE_POD, Suggestion
 _MOST: Final = 5
 
 
-def suggestions_text(suggestions: Sequence[Suggestion], scenario: Scenario, situation: Situation, style: Style) -> str:
-    """What would make the pod fit, the smallest first. A command is never broken into lines."""
-    return "\n".join(_lines(suggestions, scenario, situation, style))
+def suggestions_text(
+    suggestions: Sequence[Suggestion], scenario: Scenario, situation: Situation, style: Style, left_off: str = ""
+) -> str:
+    """What would make the pod fit, the smallest first. A command is never broken into lines.
+
+    `left_off`: why there may be others.
+    """
+    return "\n".join(_lines(suggestions, scenario, situation, style, left_off))
 
 
-def _lines(suggestions: Sequence[Suggestion], scenario: Scenario, situation: Situation, style: Style) -> Iterator[str]:
+def _lines(
+    suggestions: Sequence[Suggestion], scenario: Scenario, situation: Situation, style: Style, left_off: str
+) -> Iterator[str]:
     yield ""
+    if left_off:
+        yield from wrapped(f"{INDENT}{printable(left_off)}", style.width)
     if not suggestions:
-        nothing = "none of the changes that were tried makes it fit, alone or in pairs"
-        for line in list(missing_claims(scenario)) or [nothing]:
+        nothing = [] if left_off else ["none of the changes that were tried makes it fit, alone or in pairs"]
+        for line in list(missing_claims(scenario)) or nothing:
             yield from wrapped(f"{INDENT}{printable(line)}", style.width)
         return
     yield f"{INDENT}{style.paint('what would make it fit', BOLD)}, the smallest change first, each tried:"

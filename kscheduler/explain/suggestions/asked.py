@@ -13,6 +13,7 @@ from kscheduler.whatif.budgets import listed_budgets
 from kscheduler.whatif.decide import Decision
 from kscheduler.whatif.owners import owners_in
 from kscheduler.whatif.suggestions.search import suggestions
+from kscheduler.whatif.suggestions.search_time import SearchTime
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
 
 _WITHOUT = (Outcome.PLACED, None)
@@ -20,7 +21,9 @@ _OVER = (Standing.BOUND, Standing.FINISHED, Standing.TERMINATING)
 _MOST_MESSAGES = 3
 
 
-def suggested(decision: Decision, situation: Situation = NO_SITUATION) -> Sequence[Suggestion] | None:
+def suggested(
+    decision: Decision, situation: Situation = NO_SITUATION, time: SearchTime | None = None
+) -> Sequence[Suggestion] | None:
     """The suggestions for a pod that has no node, the smallest first; `None` for any other."""
     if cycle_outcome(decision) in _WITHOUT or situation.standing in _OVER:
         return None
@@ -32,7 +35,7 @@ def suggested(decision: Decision, situation: Situation = NO_SITUATION) -> Sequen
     scenario = decision.scenario
     pod = PodInfo(scenario.pod)
     owners = owners_in(scenario.objects.replicasets)
-    found = suggestions(decision.profile, pod, decision.cache, budgets, scenario.claim_templates, owners)
+    found = suggestions(decision.profile, pod, decision.cache, budgets, scenario.claim_templates, owners, time)
     return [*_of_extenders(decision), *(_with_owners(each, scenario.gate_owners) for each in found)]
 
 

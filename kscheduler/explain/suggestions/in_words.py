@@ -253,12 +253,12 @@ def _more_nodes(facts: Facts, _: Step) -> str:
 
 
 def _plugin(facts: Facts, _: Step) -> str:
-    messages = "; ".join(facts["messages"])
-    return f"ask whoever runs plugin {facts['plugin']}, which alone is in the way: {messages}"
+    said = "; ".join(filter(None, facts["messages"])) or "it gives no reason"
+    return f"ask whoever runs plugin {facts['plugin']}, which alone is in the way: {said}"
 
 
 def _extender(facts: Facts, _: Step) -> str:
-    messages = "; ".join(facts["messages"])
+    messages = "; ".join(filter(None, facts["messages"])) or "it gives no reason"
     nodes = "1 node" if facts["turnedDown"] == 1 else f"{facts['turnedDown']} nodes"
     unasked = f"; {', '.join(facts['notAsked'])} was not asked yet" if facts["notAsked"] else ""
     return f"ask whoever runs extender {facts['extender']}, which rejected the last {nodes}: {messages}{unasked}"

@@ -25,6 +25,7 @@ from kscheduler.explain.text.layout import nodes
 from kscheduler.whatif.decide_group import GroupDecision
 from kscheduler.whatif.scenario import Scenario
 from kscheduler.whatif.suggestions.group_search import group_suggestions
+from kscheduler.whatif.suggestions.search_time import SearchTime
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Suggestion
 
 Tree = dict[str, Any]
@@ -37,12 +38,12 @@ _FOR_GOOD: Final = (
 )
 
 
-def suggested_for_group(decision: GroupDecision) -> Sequence[Suggestion] | None:
+def suggested_for_group(decision: GroupDecision, time: SearchTime | None = None) -> Sequence[Suggestion] | None:
     """The suggestions for a group that does not fit, the smallest first; `None` for any other."""
     fits = decision.status is not None and decision.status.is_success
     if decision.error or fits or decision.inputs is None or not len(decision.inputs.cache.nodes):
         return None
-    return group_suggestions(decision.inputs)
+    return group_suggestions(decision.inputs, time)
 
 
 def group_suggestion_trees(found: Sequence[Suggestion] | None, decision: GroupDecision) -> list[Tree] | None:
@@ -63,10 +64,13 @@ def group_suggestion_trees(found: Sequence[Suggestion] | None, decision: GroupDe
     ]
 
 
-def group_suggestion_lines(found: Sequence[Suggestion], decision: GroupDecision) -> Iterator[str]:
-    """Lines below the group's own."""
+def group_suggestion_lines(found: Sequence[Suggestion], decision: GroupDecision, left_off: str = "") -> Iterator[str]:
+    """Lines below the group's own. `left_off`: why there may be others."""
+    if left_off:
+        yield left_off
     if not found:
-        yield from _missing(decision) or ["none of the changes that were tried makes it fit"]
+        nothing = [] if left_off else ["none of the changes that were tried makes it fit"]
+        yield from _missing(decision) or nothing
         return
     yield "what would make it fit, the smallest change first, each tried:"
     for number, each in enumerate(found[:_MOST], 1):

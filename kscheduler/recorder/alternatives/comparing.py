@@ -154,11 +154,14 @@ def _of_snapshot(beginning: Beginning, stores: dict[int, dict[str, Any]]) -> Ite
             yield Happening(beginning.micros, beginning.kinds[number], None, obj)
 
 
-def compared(recorded: Recorded, other: Configured) -> PolicyComparison:
-    """Run both. Raises `RecordingError`, `ConfigError`, `SegmentError`, `OSError`."""
+def compared(recorded: Recorded, other: Configured, own: Configured | None = None) -> PolicyComparison:
+    """Run both. Raises `RecordingError`, `ConfigError`, `SegmentError`, `OSError`.
+
+    `own`: the recorded configuration, where it cannot be built from the files of today; `None`: it can.
+    """
     description = recorded.description
     last = recorded.beginning.micros
-    own, measured, came = configured_as(description), [], dict[str, str]()
+    own, measured, came = own or configured_as(description), [], dict[str, str]()
     for configured in (own, other):
         run = FreeRun(configured, recorded.beginning.kinds, recorded.victims)
         for happening in recorded.happenings():

@@ -75,6 +75,24 @@ def configured_as(recorded: Described, plugins: Sequence[str] = ()) -> Configure
     )
 
 
+def configured_instead(recorded: Described, given: Sequence[str], directories: Sequence[str] = ()) -> Configured:
+    """The same with those of its plugins that `--plugin` brings: a copy in place of a file that is not as it was.
+
+    Raises `ConfigError`, as `configured_as`.
+    """
+    gates = recorded.feature_gates
+    _, others = _brought(recorded, gates, given)
+    return ConfigurationReader(gates, (*given, *others), directories).read_bytes(
+        recorded.configuration.encode(), "the recorded configuration"
+    )
+
+
+def not_as_recorded(problem: object) -> str:
+    """What is wrong where what has decided cannot be built here: files of today are to blame, and no recording."""
+    way = "put back its files as they were, or give copies of them with --plugin FILE"
+    return f"the recorded configuration cannot be built here, though the recording is whole: {way}\n{problem}"
+
+
 def configured_with(
     recorded: Described, gates: FeatureGates, given: Sequence[str], directories: Sequence[str] = ()
 ) -> Configured:
@@ -83,10 +101,7 @@ def configured_with(
     A plugin that is recorded already takes the place of the recorded one, where its profiles enable it; the others are
     enabled with weight 1. Raises `ConfigError`, as `configured_as`.
     """
-    brought = {origin.name for origin in ConfigurationReader(gates, given).default().origins}
-    # a name may come from one place only, so the recorded places that have such a name are left out
-    replaced = {origin.origin.partition(" ")[2] for origin in recorded.plugins if origin.name in brought}
-    others = (place for place in dict.fromkeys(_sources(recorded)) if place not in replaced and place not in given)
+    brought, others = _brought(recorded, gates, given)
     configured = ConfigurationReader(gates, (*given, *others), directories).read_bytes(
         recorded.configuration.encode(), "the recorded configuration with --plugin"
     )
@@ -95,6 +110,17 @@ def configured_with(
     profiles = tuple(_with_plugins(profile, names) for profile in configuration.profiles)
     configuration = msgspec.structs.replace(configuration, profiles=profiles)
     return replace(configured, config=replace(configured.config, configuration=configuration))
+
+
+def _brought(recorded: Described, gates: FeatureGates, given: Sequence[str]) -> tuple[set[str], list[str]]:
+    """The names of the plugins of `--plugin`, and the recorded places of all others.
+
+    A name may come from one place only, so the recorded places that have such a name are left out.
+    """
+    brought = {origin.name for origin in ConfigurationReader(gates, given).default().origins}
+    replaced = {origin.origin.partition(" ")[2] for origin in recorded.plugins if origin.name in brought}
+    places = dict.fromkeys(_sources(recorded))
+    return brought, [place for place in places if place not in replaced and place not in given]
 
 
 def _with_plugins(profile: KubeSchedulerProfile, names: Sequence[str]) -> KubeSchedulerProfile:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from kscheduler.api.groups import COMPOSITE_POD_GROUPS, POD_GROUPS
 from kscheduler.api.kinds import KINDS, Kind
+from kscheduler.config.errors import ConfigError
 from kscheduler.recorder.entries import DECISIONS, OUTCOMES, Digest, Entry, Op, outcome
 from kscheduler.recorder.file.blocks import SegmentError
 from kscheduler.recorder.file.directory import SegmentName, name_of, others_in, runs_in
@@ -22,6 +23,7 @@ from kscheduler.recorder.replaying.described import (
     Described,
     changed_plugins,
     configured_as,
+    not_as_recorded,
     read_description,
 )
 from kscheduler.recorder.replaying.replayed_scheduler import (
@@ -194,6 +196,9 @@ class Replay:
             self.report.damaged += 1
             self._was_cut = True
             return
+        except ConfigError as problem:  # before the next, which it is one of: no recording is to blame
+            self._cannot_build(path, problem)
+            return
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as problem:
             problem.add_note(f"in {path}")
             raise RecordingError(
@@ -205,6 +210,13 @@ class Replay:
         self.report.damaged += reader.is_damaged
         if not is_begun:
             self.report.stopped.append(f"{path.name}: its snapshot is not whole")
+
+    def _cannot_build(self, path: Path, problem: ConfigError) -> None:
+        """What was replayed until here is told. Raises `RecordingError` where that is nothing."""
+        if not self.report.first:
+            raise RecordingError(f"{path}: {not_as_recorded(problem)}") from problem
+        self.report.astray.append(f"{path.name}: {not_as_recorded(problem)}")
+        self.scheduler = None
 
     def _begin(self, beginning: Beginning, state: Mapping[str, Any], *, goes_on: bool) -> None:
         assert beginning.description is not None  # noqa: S101  it comes before the state

@@ -28,7 +28,7 @@ from kscheduler.plugins.default_preemption import DefaultPreemption
 from kscheduler.recorder.entries import Digest, Entry, How, Op, Output, Verb
 from kscheduler.recorder.extender_answers import unpack_answers
 from kscheduler.recorder.packing import ObjectUnpacker
-from kscheduler.recorder.replaying.described import Described, configured_as, read_description
+from kscheduler.recorder.replaying.described import Described, changed_plugins, configured_as, read_description
 from kscheduler.recorder.replaying.ports_of_replay import OutputJournal, RecordedLister, recorded_ports
 from kscheduler.recorder.replaying.service_steps import decide, decide_group, tell
 from kscheduler.recorder.reservations import RecordedClaimWriter, Reserved, hold, take
@@ -388,7 +388,9 @@ class ReplayedScheduler:
             del self._preemptions[number]
 
     def _adopted(self, description: Mapping[str, Any], quarantined: Sequence[Sequence[str]]) -> None:
-        configured = self._configure(read_description(description))
+        described = read_description(description)
+        configured = self._configure(described)
+        self.notes += [f"from a reload on: {note}" for note in changed_plugins(described, configured.origins)]
         before = self.assembly.config
         ruleset = self.assembly.draft(configured.config, configured.registry)
         self.assembly.adopt(ruleset, self.stores[PODS].list())

@@ -59,13 +59,15 @@ async def _add_changes(tree: Tree, changes: Changes, request: web.Request) -> we
         if reason["queue"] in _TURNED_DOWN and reason["pods"] and not reason["podGroup"]  # asked about as a whole
     ][:MOST_HELPED]
     for reason in tree["reasons"]:
-        reason["suggestion"] = None
+        reason["suggestion"] = reason["leftOff"] = None
     if not asked:
         return None
     helping = await changes(request, [keys for _, keys in asked])
     if isinstance(helping, web.Response):
         return helping
     for reason, keys in asked:
-        if keys[0] in helping:
-            reason["suggestion"] = {"pod": keys[0], **helping[keys[0]]}
+        found = helping.get(keys[0], {})
+        reason["leftOff"] = found.pop("leftOff", None)
+        if found:
+            reason["suggestion"] = {"pod": keys[0], **found}
     return None

@@ -114,7 +114,9 @@ class ReasonChanges:
                     self._kept[key] = _KeptChange(None, found.reason, now - self.pause_seconds)
             else:
                 change = found.get(key)
-                self._kept[key] = _KeptChange(change, "" if change is not None else NO_SINGLE_CHANGE, now)
+                why_not = (change or {}).get("leftOff", NO_SINGLE_CHANGE)
+                change = change if change is not None and "text" in change else None
+                self._kept[key] = _KeptChange(change, "" if change is not None else why_not, now)
 
 
 @dataclass(slots=True)

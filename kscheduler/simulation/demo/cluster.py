@@ -3,7 +3,7 @@
 import os
 import shlex
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,9 +83,9 @@ class ClusterOptions:
     scheduler_config: str = ""
     """The scheduler's configuration file; empty means a profile per name."""
     scheduler_flags: tuple[str, ...] = ()
-    """More flags of the scheduler: those of plugins."""
-    record_flags: tuple[str, ...] = ()
-    """Those of its flight recorder, which commands that ask do not take."""
+    """More flags of the scheduler, and of commands that ask: those of rules and plugins."""
+    service_flags: tuple[str, ...] = ()
+    """Flags of the scheduler alone: those of its log and its flight recorder, which commands that ask do not take."""
 
 
 async def serve_cluster(options: ClusterOptions, out: TextIO) -> None:
@@ -126,24 +126,27 @@ async def _scheduler(options: ClusterOptions, url: str, folder: str, kubeconfig:
     config = options.scheduler_config or write_configuration(folder, options.scheduler_names)
     log = Path(folder, "scheduler.log")
     async with scheduler_process(
-        url, log, ["--config", config, *options.scheduler_flags, *options.record_flags]
+        url, log, ["--config", config, *options.scheduler_flags, *options.service_flags]
     ) as own_url:
-        flags = shlex.join(["--config", config, *options.scheduler_flags])
-        program, cluster = command_of("kscheduler"), f"--kubeconfig {shlex.quote(str(kubeconfig))}"
-        pending = f"{program} pending {cluster} {flags}"
-        explain = f"{program} explain NAMESPACE/POD {cluster} {flags}"
         *others, last = options.scheduler_names
         names = f"{', '.join(others)} and {last}" if others else last
         rows = (
             ("status page", f"{own_url}/ui/"),
             ("metrics", f"{own_url}/metrics"),
             ("its log", str(log)),
-            ("why pending", pending),
-            ("why a pod", explain),
-            ("its screen", f"{command_of('kubectl-kscheduler')} top {cluster}"),
+            *asking_commands(options, config, kubeconfig),
         )
         lines = (f"  {name}: {text}\n" for name, text in rows)
         yield f"kscheduler schedules the pods for {names}\n{''.join(lines)}"
+
+
+def asking_commands(options: ClusterOptions, config: str, kubeconfig: Path) -> Iterator[tuple[str, str]]:
+    """Commands that ask about the cluster, each with what it is for."""
+    flags = shlex.join(["--config", config, *options.scheduler_flags])
+    program, cluster = command_of("kscheduler"), f"--kubeconfig {shlex.quote(str(kubeconfig))}"
+    yield "why pending", f"{program} pending {cluster} {flags}"
+    yield "why a pod", f"{program} explain NAMESPACE/POD {cluster} {flags}"
+    yield "its screen", f"{command_of('kubectl-kscheduler')} top {cluster}"
 
 
 def _kubeconfig_path(options: ClusterOptions, folder: str) -> Path:

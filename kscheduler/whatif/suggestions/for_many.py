@@ -29,8 +29,10 @@ from kscheduler.whatif.suggestions.pod_changes.demand import Demand
 from kscheduler.whatif.suggestions.pod_changes.of_demands import of_demands
 from kscheduler.whatif.suggestions.pod_changes.pod_relaxations import demands
 from kscheduler.whatif.suggestions.search import suggestions
+from kscheduler.whatif.suggestions.search_time import SearchTime
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Suggestion
 from kscheduler.whatif.suggestions.trials.trial import Trials
+from kscheduler.whatif.suggestions.trials.without_plugin import without_plugins
 
 MOST_PODS: Final = 20
 """Of those that are alike, how many are placed, the oldest first."""
@@ -57,21 +59,26 @@ def help_for_many(
     cache: Cache,
     budgets: DisruptionBudgets | None,
     owners: Owners = owner_of,
+    time: SearchTime | None = None,
 ) -> HelpForMany | None:
     """The change that frees most of the pods that are alike, of equals the smallest; `None` if none helps the example.
 
-    `pods`: the oldest first. The cache is changed on the way, and is as before in the end.
+    `pods`: the oldest first; one that is too large to look for changes stands for no others. `time`: how long to look,
+    and afterwards whether that was enough. The cache is changed on the way, and is as before in the end.
     """
-    all_alike = most_alike(pods)
+    time = time or SearchTime()
+    all_alike = most_alike([pod for pod in pods if not pod.is_costly] or pods)
     example, alike = all_alike[0], all_alike[:MOST_PODS]
-    trials = _Placing(profile, alike, cache)
+    trials = _Placing(profile, alike, cache, time)
     best: HelpForMany | None = None
-    for suggestion in _candidates(suggestions(profile, example, cache, budgets, owners=owners), trials):
-        frees = trials.freed(suggestion)
-        if best is None or frees > best.frees:
-            best = HelpForMany(suggestion, example, frees, len(alike), len(all_alike))
-        if frees == len(alike) or trials.is_spent:
-            break
+    with time.ending(example):
+        found = suggestions(profile, example, cache, budgets, owners=owners, time=time)
+        for suggestion in _candidates(found, trials):
+            frees = trials.freed(suggestion)
+            if frees > (0 if best is None else best.frees):
+                best = HelpForMany(suggestion, example, frees, len(alike), len(all_alike))
+            if frees == len(alike) or trials.is_spent:
+                break
     return best
 
 
@@ -106,29 +113,32 @@ def _candidates(found: Sequence[Suggestion], trials: "_Placing") -> Iterator[Sug
 class _Placing:
     """Places the pods one after the other, with a change."""
 
-    def __init__(self, profile: Profile, alike: Sequence[PodInfo], cache: Cache) -> None:
+    def __init__(self, profile: Profile, alike: Sequence[PodInfo], cache: Cache, time: SearchTime) -> None:
         self._alike, self._cache = alike, cache
         self._trials = Trials(profile, alike[0], cache)
+        self._trials.time = time
         self._profile = replace(profile, post_filter=())  # who finds no node need not look for victims, too
         self._placed = 0
 
     @property
     def is_spent(self) -> bool:
         """Whether the trials have cost enough."""
-        return self._placed >= _MOST_PLACED
+        return self._placed >= _MOST_PLACED or self._trials.time.is_up
 
     def freed(self, suggestion: Suggestion) -> int:
         """How many of the pods would have a node if each of them were changed in this way."""
         cache = self._cache
         assumed: list[str] = []
         made = (*suggestion.changes, *suggestion.awaited)
+        silenced = {str(step.facts["plugin"]) for step in suggestion.steps if step.kind is ChangeKind.PLUGIN}
+        profile = without_plugins(self._profile, silenced) if silenced else self._profile
         with self._trials.made(made, self._gone(suggestion.changes)) as changed:
             for pod in self._alike:
                 this = PodInfo(msgspec.structs.replace(changed.pod, metadata=pod.pod.metadata))
                 self._placed += 1
-                if not self._profile.run_pre_enqueue(this).is_success:
+                if not profile.run_pre_enqueue(this).is_success:
                     break
-                record = schedule(self._profile, this, cache)
+                record = schedule(profile, this, cache)
                 if not record.node_name:
                     break
                 cache.assume_pod(this, record.node_name)

@@ -25,6 +25,7 @@ from kscheduler.whatif.suggestions.pod_changes.amounts import supply_of
 from kscheduler.whatif.suggestions.pod_changes.demand import Demand
 from kscheduler.whatif.suggestions.pod_changes.pod_relaxations import demands
 from kscheduler.whatif.suggestions.pod_changes.requests_lowered import lowered
+from kscheduler.whatif.suggestions.search_time import SearchTime
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
 from kscheduler.whatif.suggestions.trials.changed_cluster import changed_meanwhile
 from kscheduler.whatif.suggestions.trials.trial import Trials
@@ -40,28 +41,35 @@ _FINEST: Final = 4096
 """Requests are lowered in so many steps at least: of 4 Gi in steps of 1 Mi, of less than 4 CPUs in thousandths."""
 
 
-def group_suggestions(inputs: GroupInputs) -> list[Suggestion]:
+def group_suggestions(inputs: GroupInputs, time: SearchTime | None = None) -> list[Suggestion]:
     """The changes after which the group's cycle finds nodes for the group, the smallest first; empty if none was found.
 
-    For a group that does not fit as it is. `nodes` of a suggestion: on how many nodes the members would be. The cache
-    is changed on the way, and is as before in the end.
+    For a group that does not fit as it is. `nodes` of a suggestion: on how many nodes the members would be. `time`: how
+    long to look, and afterwards whether that was enough. The cache is changed on the way, and is as before in the end.
     """
-    trials = _GroupTrials(inputs)
-    found = [*_of_the_group(trials), *_of_members(trials), *_more_nodes(trials)]
+    time = time or SearchTime()
+    found: list[Suggestion] = []
+    if not any(map(time.refuses, inputs.members)):
+        trials = _GroupTrials(inputs, time)
+        with time.ending(inputs.members[0]):
+            for each in chain(_of_the_group(trials), _of_members(trials), _more_nodes(trials)):
+                found.append(each)  # noqa: PERF402  one by one: what was found stays when the time is up
     return sorted(found, key=lambda each: each.order)
 
 
 class _GroupTrials:
     """Tries changes for a group; finds nothing more once the trials have cost too much."""
 
-    def __init__(self, inputs: GroupInputs) -> None:
+    def __init__(self, inputs: GroupInputs, time: SearchTime) -> None:
         self.inputs, self.cache = inputs, inputs.cache
         self.one = Trials(inputs.profile, inputs.members[0], inputs.cache)
         """For what is proposed: by a member."""
+        self.one.time = time
         self._placed = 0
 
     def result(self, changes: Iterable[ObjectChange]) -> GroupResult | None:
-        """What becomes of the group with these changes, if it fits."""
+        """What becomes of the group with these changes, if it fits. Raises `SearchOverError`."""
+        self.one.time.check()
         listed = tuple(changes)
         if self._placed > _MOST_PLACED:
             return None

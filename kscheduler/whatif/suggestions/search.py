@@ -4,7 +4,7 @@ A pod asks for a dozen things, and one cycle judges 5,000 nodes in about a milli
 simply tried (`objections` says which cannot): what is found is all there is, and what is shown has been tried.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -33,6 +33,7 @@ from kscheduler.whatif.suggestions.pod_changes.demand import Demand
 from kscheduler.whatif.suggestions.pod_changes.node_rules import relaxed_requirements
 from kscheduler.whatif.suggestions.pod_changes.of_demands import of_demands
 from kscheduler.whatif.suggestions.pod_changes.pod_relaxations import demands
+from kscheduler.whatif.suggestions.search_time import SearchTime
 from kscheduler.whatif.suggestions.suggestion import FAR, ChangeKind, Step, Suggestion
 from kscheduler.whatif.suggestions.trials.trial import Trials
 
@@ -49,24 +50,39 @@ def suggestions(
     budgets: DisruptionBudgets | None = None,
     claim_templates: ClaimTemplates = NO_TEMPLATES,
     owners: Owners = owner_of,
+    time: SearchTime | None = None,
 ) -> list[Suggestion]:
     """The changes after which the cycle finds a node for the pod, the smallest first; empty if none was found.
 
     For a pod that fits nowhere as it is; one that does gets none. `budgets`: whom to rather not delete.
-    `claim_templates`: of the pod's claims. `owners`: whose replica a pod is. The cache is changed on the way, and is as
-    before in the end.
+    `claim_templates`: of the pod's claims. `owners`: whose replica a pod is. `time`: how long to look, and afterwards
+    whether that was enough. The cache is changed on the way, and is as before in the end.
     """
-    trials = Trials(profile, pod, cache)
-    trials.owners = owners
+    time = time or SearchTime()
+    found: list[Suggestion] = []
+    if not time.refuses(pod):
+        trials = Trials(profile, pod, cache)
+        trials.owners, trials.time = owners, time
+        with time.ending(pod):
+            for each in _search(trials, found, budgets, claim_templates):
+                found.append(each)  # noqa: PERF402  one by one: what was found stays when the time is up
+    return sorted(found, key=lambda each: each.order)
+
+
+def _search(
+    trials: Trials, found: Sequence[Suggestion], budgets: DisruptionBudgets | None, claim_templates: ClaimTemplates
+) -> Iterator[Suggestion]:
+    """`found`: all that it has yielded until now."""
     if len(trials.rows(())):
-        return []
-    asked = list(demands(trials.pod, cache.nodes))
-    found = [*_singles(asked, trials), *_elsewhere(trials, claim_templates)]
-    found += [*refusals(trials), *_room(trials, budgets)]
+        return
+    asked = list(demands(trials.pod, trials.cache.nodes))
+    yield from _singles(asked, trials)
+    yield from _elsewhere(trials, claim_templates)
+    yield from refusals(trials)
+    yield from _room(trials, budgets)
     given_up = frozenset(each.steps[0].facts["resource"] for each in found if _requests_nothing(each))
     if all(each.steps[0].kind in FAR or _requests_nothing(each) for each in found):
-        found += pairs(asked, trials, budgets, given_up, is_last_resort=not found)
-    return sorted(found, key=lambda each: each.order)
+        yield from pairs(asked, trials, budgets, given_up, is_last_resort=not found)
 
 
 def _requests_nothing(single: Suggestion) -> bool:

@@ -125,6 +125,10 @@ def test_of_many_pods_it_is_said_how_many_are_alike(alike: int, count: int, look
     assert freed_text(20, 20, count, alike, looked) == text
 
 
+def test_of_others_that_nobody_has_looked_at_nothing_is_said() -> None:
+    assert freed_text(1, 1, 4, 1, 1) == "; helps this one of the 4, the only one that was looked at"
+
+
 def test_the_change_is_for_the_largest_set_of_pods_that_are_alike_not_for_the_oldest_pod(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

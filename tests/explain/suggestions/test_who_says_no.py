@@ -104,3 +104,49 @@ def test_an_extender_that_was_not_asked_any_more_is_told(tmp_path: Path, capsys:
         line = scenario_line(pod_tree(), nodes=[node_tree(name) for name in "abc"], config=config)
         (found,) = explained(tmp_path, capsys, line, "--ask-extenders")["suggestions"]
     assert found["text"].endswith(f"; {second.url} was not asked yet")
+
+
+SILENT = """
+import numpy as np
+
+from kscheduler.framework.plugin import Plugin
+from kscheduler.framework.status import Code, Status
+
+
+class Silent(Plugin):
+    name = "Silent"
+
+    def filter(self, cycle, pod, nodes, rows):
+        if pod.labels.get("team") == "b":
+            raise RuntimeError("no such team")
+        return np.ones(len(rows), dtype=np.int64)
+
+    def status(self, cycle, code):
+        return Status(Code.UNSCHEDULABLE)
+"""
+
+
+@pytest.mark.parametrize(("team", "said"), [("a", "which gives no reason for its code 1"), ("b", None)])
+def test_of_pods_that_a_plugin_turns_down_without_a_word_it_is_said_that_it_gives_none(
+    team: str, said: str | None, tmp_path: Path, capsys: Captured
+) -> None:
+    """And how many of them would fit without it; a plugin that fails has no suggestion, but its error."""
+    (tmp_path / "silent.py").write_text(SILENT)
+    nodes = [{"kind": "Node", "apiVersion": "v1", **node_tree(name)} for name in "ab"]
+    pods = []
+    for number in range(3):
+        tree = pod_tree(cpu="1")
+        tree["metadata"] |= {"name": f"web-{number}", "uid": f"uid-{number}", "labels": {"team": team}}
+        pods.append({"kind": "Pod", "apiVersion": "v1", **tree})
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*nodes, *pods]}))
+    plugins = ("--plugin", str(tmp_path / "silent.py"), "--scheduler-name", "default-scheduler")
+    assert main(["pending", "--from", str(file), "-o", "json", *plugins]) == 0
+    (reason,) = json.loads(capsys.readouterr().out)["reasons"]
+    assert reason["count"] == 3
+    if said is None:
+        assert "no such team" in reason["message"]
+        assert reason["suggestion"] is None
+    else:
+        assert reason["suggestion"]["text"].endswith(said)
+        assert (reason["suggestion"]["frees"], reason["suggestion"]["tried"]) == (3, 3)

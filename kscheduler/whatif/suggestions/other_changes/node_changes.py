@@ -34,6 +34,8 @@ _FEW: Final = 16
 """In a cluster of so few nodes all are tried."""
 _LOOKED_AT: Final = 64
 """Nodes whose taints and labels are read one by one."""
+_MOST_LABELS: Final = 16
+"""Of one node: who needs more of them does not mean this node."""
 _CORDON: Final = Taint(UNSCHEDULABLE, "", "NoSchedule")
 _OF_CONTROLLERS: Final = "node.kubernetes.io/"
 _OF_THE_MACHINE: Final = (HOSTNAME, ARCH, OS)
@@ -164,7 +166,7 @@ def _labelled(node: Node, labels: Labels) -> Step:
 
 
 def _may_be_labelled(node: Node, labels: Labels) -> bool:
-    return all(_may_be_set(key, node) for key in labels)
+    return len(labels) <= _MOST_LABELS and all(_may_be_set(key, node) for key in labels)
 
 
 def _may_be_set(key: str, node: Node) -> bool:

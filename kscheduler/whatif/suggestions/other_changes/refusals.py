@@ -6,6 +6,7 @@ No object changes that, so there is nothing to apply: the suggestion names the p
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from kscheduler.framework.status import Code
 from kscheduler.scheduling.cycle.schedule import find_feasible
 from kscheduler.whatif.suggestions.suggestion import ChangeKind, Step, Suggestion
 from kscheduler.whatif.suggestions.trials.trial import Trials
@@ -30,7 +31,10 @@ def _messages(trials: Trials, name: str) -> list[str]:
     gate = trials.profile.run_pre_enqueue(trials.pod)
     if gate.is_rejected:
         return [gate.message]
-    diagnosis = find_feasible(trials.profile, trials.pod, trials.cache).diagnosis
+    record = find_feasible(trials.profile, trials.pod, trials.cache)
+    if record.status.code is Code.ERROR:
+        return [record.status.message]  # it has failed, and said nothing of nodes
+    diagnosis = record.diagnosis
     if diagnosis.pre_filter.is_rejected:
         return [diagnosis.pre_filter.message]
     counts: dict[str, int] = {}

@@ -27,6 +27,8 @@ _TRIED: Final = 2
 _SIZE: Final = 0.2
 _MOST_VALUES: Final = 1024
 """Of a label with more values each node has its own, so that some value is near every other."""
+_MOST_LABELS: Final = 32
+"""Of a selector: each is compared with all that there is, and in a longer one a typing mistake is not the point."""
 _MOST_PODS: Final = 8192
 """Whose labels are looked at, a microsecond each; where there are more, no near value of theirs is known."""
 
@@ -34,6 +36,8 @@ _MOST_PODS: Final = 8192
 def near_labels(pod: Pod, nodes: NodeTable) -> Iterator[Demand]:
     """The selector with another value of a label, or with another key, as nodes have it."""
     selector = pod.spec.node_selector
+    if len(selector) > _MOST_LABELS:
+        return
     keys: list[str] = []
     for key, value in sorted(selector.items()):
         there = _values(key, nodes)
@@ -52,7 +56,13 @@ def near_labels(pod: Pod, nodes: NodeTable) -> Iterator[Demand]:
 def near_pod_values(pod: Pod, term: PodAffinityTerm, nodes: NodeTable) -> Iterator[tuple[str, str]]:
     """Keys of the term's labels with a near value that a pod has; none for a key that some pod has with this value."""
     selector = term.label_selector
-    if selector is None or selector.match_expressions or term.namespaces or term.namespace_selector is not None:
+    if (
+        selector is None
+        or len(selector.match_labels) > _MOST_LABELS
+        or selector.match_expressions
+        or term.namespaces
+        or term.namespace_selector is not None
+    ):
         return
     rows = nodes.rows()
     if int(nodes.pod_count[rows].sum()) > _MOST_PODS:
@@ -84,7 +94,9 @@ def _near_keys(key: str, keys: Iterable[str]) -> list[str]:
     listed = list(keys)
     name = key.rpartition("/")[2]
     same_name = [each for each in listed if each.rpartition("/")[2] == name]
-    return (same_name or get_close_matches(key, listed, n=_TRIED))[:_TRIED]
+    if same_name or len(listed) > _MOST_VALUES:
+        return same_name[:_TRIED]
+    return get_close_matches(key, listed, n=_TRIED)
 
 
 def _values(key: str, nodes: NodeTable) -> list[str]:

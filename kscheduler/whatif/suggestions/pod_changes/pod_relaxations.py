@@ -24,6 +24,8 @@ from kscheduler.whatif.suggestions.suggestion import ChangeKind
 
 MOST_SKEW: Final = 2**31 - 1
 """The largest maxSkew that the API has a number for."""
+_MOST_NEAR_TERMS: Final = 8
+"""Of a pod's affinity: for each of them the labels of all pods are looked at."""
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -60,7 +62,7 @@ def _pod_rules(pod: Pod, nodes: NodeTable) -> Iterator[Demand]:
         terms = listed.required_during_scheduling_ignored_during_execution if listed is not None else ()
         for position, term in enumerate(terms):
             at, facts = ("spec", "affinity", name, _REQUIRED, position), _term_facts(position, term)
-            if kind is ChangeKind.POD_AFFINITY:
+            if kind is ChangeKind.POD_AFFINITY and position < _MOST_NEAR_TERMS:
                 for key, near in near_pod_values(pod, term, nodes):
                     written = (Operation(REPLACE, pointer(*at, "labelSelector", "matchLabels", key), near),)
                     yield Demand(kind, written, 0.2, {**facts, "to": {"key": key, "value": near}})

@@ -7,6 +7,7 @@ before anybody can look: a trial does not await.
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from math import inf
 
 import msgspec
 import numpy as np
@@ -19,6 +20,7 @@ from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
 from kscheduler.whatif.owners import Owners, owner_of
 from kscheduler.whatif.suggestions.changed import ObjectChange, Operation, patched
+from kscheduler.whatif.suggestions.search_time import SearchTime
 from kscheduler.whatif.suggestions.trials.changed_cluster import changed_meanwhile
 from kscheduler.whatif.suggestions.trials.objections import Objections, objections_to
 from kscheduler.whatif.suggestions.trials.without_plugin import without_plugins
@@ -38,6 +40,8 @@ class Trials:
         """Whose replica a pod is."""
         self.shapes: list[tuple[int, int]] | None = None
         """A row of each shape of node, with the number of its rows, once somebody has worked them out."""
+        self.time = SearchTime(inf)
+        """For how long changes may be tried."""
         self._reduced: dict[frozenset[str], Profile] = {}
 
     @cached_property
@@ -48,13 +52,14 @@ class Trials:
     def but(self, patch: Iterable[Operation], objections: Objections) -> "Trials":
         """The same for another version of the pod, with what is known of the objections to it."""
         other = Trials(self.profile, self.patched(patch), self.cache)
-        other.owners = self.owners
+        other.owners, other.time = self.owners, self.time
         other.objections, other.shapes = objections, self.shapes  # a pod that asks for less cannot tell more apart
         other._reduced = self._reduced
         return other
 
     def rows_without(self, plugins: Iterable[str], pod: PodInfo) -> Rows:
-        """The rows that a version of the pod would fit on if these plugins rejected nobody."""
+        """The rows that a version of the pod would fit on if these plugins rejected nobody. Raises as `rows`."""
+        self.time.check()
         names = frozenset(plugins)
         profile = self._reduced.get(names)
         if profile is None:  # a profile reads the methods of all its plugins when it is made: a millisecond
@@ -74,8 +79,9 @@ class Trials:
     def rows(self, changes: Iterable[ObjectChange], gone: Iterable[PodInfo] = ()) -> Rows:
         """The rows that the pod fits on with these changes and without these pods; of new nodes, too.
 
-        Empty if it fits nowhere. Pods that go are not looked for among the changes.
+        Empty if it fits nowhere. Pods that go are not looked for among the changes. Raises `SearchOverError`.
         """
+        self.time.check()
         with self.made(changes, gone) as pod:
             return self.rows_of(pod)
 
