@@ -28,6 +28,7 @@ VALUES = {
     "scheduler-name": "mine",
     "config": "my config.yaml",
     "plugin": "my plugin.py",
+    "enable-plugins": "",
     "plugin-directory": "my folder",
     "record": "recorded",
     "record-max-size": "1Gi",

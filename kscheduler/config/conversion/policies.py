@@ -7,6 +7,7 @@ mandatory. Plugins that are newer than policies stay as they are by default.
 
 from typing import Any, Final
 
+from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.config.conversion.located import Fields, Notes, objects_in, texts_in
 from kscheduler.config.conversion.profiles import STRATEGIES, ProfileDraft, new_profile, require_labels, set_strategy
 from kscheduler.config.durations import Duration
@@ -88,7 +89,7 @@ _TLS_BY_PLAIN_NAME: Final = {name.lower(): name for name in ExtenderTLSConfig.__
 def of_policy(tree: Fields, where: str, notes: Notes) -> dict[str, Any]:
     """A configuration with a profile `default-scheduler` that decides as the policy, as far as that goes."""
     del where
-    draft = new_profile("default-scheduler", tree.line)
+    draft = new_profile(DEFAULT_SCHEDULER_NAME, tree.line)
     filters = _filters(tree, draft, notes)
     weights = _weights(tree, draft, notes)
     _disable_others(draft, filters, weights)

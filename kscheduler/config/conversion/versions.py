@@ -12,6 +12,7 @@ What changed between the versions, by Kubernetes' own release notes and the type
 
 from typing import Any, Final
 
+from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.config.conversion.located import Fields, Items, Notes, objects_in
 from kscheduler.config.conversion.profiles import PluginsOfProfile, ProfileDraft, set_strategy
 from kscheduler.config.errors import config_error, shown
@@ -87,7 +88,7 @@ def _convert_election(election: Any, notes: Notes) -> None:
 
 def _convert_alpha_1(tree: Fields, draft: ProfileDraft, notes: Notes) -> None:
     """The fields that profiles and arguments have now."""
-    draft.fields["schedulerName"] = tree.get("schedulerName") or "default-scheduler"
+    draft.fields["schedulerName"] = tree.get("schedulerName") or DEFAULT_SCHEDULER_NAME
     if tree.get("hardPodAffinitySymmetricWeight") is not None:
         draft.args("InterPodAffinity").setdefault("hardPodAffinityWeight", tree["hardPodAffinitySymmetricWeight"])
     if tree.get("bindTimeoutSeconds") is not None:

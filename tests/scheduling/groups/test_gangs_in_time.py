@@ -26,8 +26,8 @@ SLOW_SECONDS = 0.005
 def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the pods that were judged; each takes some processor time, and decisions are timed."""
     clock, found = VirtualClock(), list[str]()
+    clock.is_real = True
     monkeypatch.setattr(worlds, "VirtualClock", lambda: clock)
-    monkeypatch.setattr(in_time, "REAL_CLOCK", clock)
     monkeypatch.setattr(in_time, "GROUP_SECONDS", 0.1)
     monkeypatch.setattr(in_time, "GROUP_AGAIN_SECONDS", 0.03)
     real: Callable[..., Any] = NodeAffinity.filter

@@ -84,6 +84,7 @@ def test_every_method_of_the_contract_is_called_in_the_runtime() -> None:
 
 
 BROAD_HANDLERS = {
+    "framework/cluster/device_amounts.py": "what an ended decision has left half counted is counted anew; raised again",
     "framework/per_node.py": "says which node a user's function was asked about, and raises to the runtime",
     "framework/plugin_answers.py": "a value of a plugin's own class is shown in the text about it",
     "scheduling/attempt/attempt.py": "a bug of ours: what is reserved is given back, and it is raised again",
