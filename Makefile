@@ -76,7 +76,7 @@ e2e-embedded: $(DEV)
 e2e-faults: $(DEV)
 	$(BIN)/pytest tests/e2e/faults --server embedded
 
-e2e-real: controlplane
+e2e-real: $(DEV)
 	$(BIN)/pytest tests/e2e --server real --on-it-only
 
 controlplane: $(DEV)
