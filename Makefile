@@ -19,13 +19,15 @@ JOBS   ?= 1
 WORKERS ?= 2
 ARCHITECTURES ?= amd64,arm64
 BUILDER ?=
+# What is built and looked at: images and releases, pages in Chromium, kubectl's sessions.
+SHOWN := $(addprefix tests/e2e/,image status_page transcripts test_plugin_package.py test_release.py)
 MACHINES := $(addprefix tests/scheduling/,never_stuck/test_never_stuck.py never_stuck/test_cases.py \
 	eviction/test_evictions_never_stuck.py truth/test_truth.py)
 
 # Tests start `kscheduler` hundreds of times; without bytecode, compiling it anew is half of each start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check ready check-deploy manifests dashboard-picture page-pictures fmt e2e e2e-embedded e2e-faults e2e-real controlplane e2e-versions bench bench-compare \
+.PHONY: help demo test check ready check-deploy manifests dashboard-picture page-pictures fmt e2e e2e-embedded e2e-shown e2e-faults e2e-real controlplane e2e-versions bench bench-compare \
 	bench-plots bench-churn bench-real bench-latency bench-scale bench-sizing bench-start bench-page soak lock image sbom release mutants fuzz \
 	fuzz-specification fuzz-machines fuzz-properties fuzz-decisions \
 	fuzz-decisions-first fuzz-decisions-second clean
@@ -69,9 +71,12 @@ fmt: $(DEV) ## Format the code and mend what the linter can
 e2e: $(DEV) ## One end-to-end suite on the embedded API server and on the real one (builds it once: Go >= 1.26, ~5 min)
 	$(BIN)/pytest tests/e2e
 
-# The parts of it, for two cores; the last needs what is built before.
+# The parts of it, which go side by side: they wait more than they work.
 e2e-embedded: $(DEV)
-	$(BIN)/pytest tests/e2e --server embedded --ignore tests/e2e/faults
+	$(BIN)/pytest tests/e2e --server embedded --ignore tests/e2e/faults $(addprefix --ignore ,$(SHOWN))
+
+e2e-shown: $(DEV)
+	$(BIN)/pytest $(SHOWN) --server embedded
 
 e2e-faults: $(DEV)
 	$(BIN)/pytest tests/e2e/faults --server embedded
