@@ -680,9 +680,9 @@ async def events_queue_up_and_are_tried_again(world: World) -> None:
     world.server.faults.add(InjectedFault("answer", method="POST", path="*/events", code=500, count=1))
     world.server.faults.add(InjectedFault("delay", method="POST", path="*/events", seconds=0.5))
     put(world.server, "nodes", node_tree("node", cpu="100"))
-    for number in range(30):
+    for number in range(100):
         put(world.server, "pods", pod_tree(f"p{number}"))
-    await until(world.server, lambda: bool(node_of(world.server, "p29")))
+    await until(world.server, lambda: bool(node_of(world.server, "p99")))
 
 
 @story("kscheduler_hanging_writes")
