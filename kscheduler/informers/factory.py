@@ -228,9 +228,7 @@ class InformerFactory:
     def problems(self) -> dict[str, str]:
         """What keeps informers from listing or watching now, by resource; resting informers are left out."""
         return {
-            snapshot.resource: snapshot.problem
-            for snapshot in self.statistics()
-            if snapshot.problem and not snapshot.resting
+            informer.kind.resource: trouble for informer in self._informers.values() if (trouble := informer.trouble)
         }
 
     def retries(self) -> dict[str, float]:

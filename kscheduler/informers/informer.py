@@ -378,6 +378,11 @@ class Informer(Generic[T]):
         self.resting = False
         self.problem = ""
 
+    @property
+    def trouble(self) -> str:
+        """What keeps it from listing or watching, known or suspected; empty when all is well or while it rests."""
+        return "" if self.resting else self.problem or self.view.statistics().problem
+
     # --- health -------------------------------------------------------------------------------------------------------
 
     def statistics(self) -> InformerStatistics:

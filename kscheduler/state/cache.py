@@ -74,7 +74,8 @@ class Cache:
         """Pod groups. The cache moves members between states, the handlers of pods and groups do the rest."""
         self._infos: dict[str, NodeInfo] = {}
         self._pods: dict[str, _PodState] = {}
-        self._assumed = 0
+        self._assumed: dict[str, _PodState] = {}
+        """By UID."""
         self._changes = 0
 
     @property
@@ -85,7 +86,7 @@ class Cache:
 
     def statistics(self) -> CacheStatistics:
         """Sizes, for metrics."""
-        return CacheStatistics(len(self.nodes), len(self._pods), self._assumed)
+        return CacheStatistics(len(self.nodes), len(self._pods), len(self._assumed))
 
     # --- nodes --------------------------------------------------------------------------------------------------------
 
@@ -176,8 +177,9 @@ class Cache:
         """Count a pod on the node it will be bound to. Raises `ValueError` if it already counts on a node."""
         if pod.uid in self._pods:
             raise ValueError(f"pod {pod.key} (uid {pod.uid}) is in the cache already and cannot be assumed")
-        self._count_in(_PodState(_readable(pod), node_name, assumed=True))
-        self._assumed += 1
+        state = _PodState(_readable(pod), node_name, assumed=True)
+        self._count_in(state)
+        self._assumed[pod.uid] = state
 
     def forget_pod(self, uid: str) -> None:
         """Remove an assumed pod whose binding has definitely failed. Does nothing for a confirmed pod."""
@@ -200,20 +202,7 @@ class Cache:
 
     def assumed(self) -> list[tuple[str, float | None]]:
         """The UIDs of all assumed pods, and when the API server has accepted the binding of each, if it has."""
-        return [(uid, state.settled) for uid, state in self._pods.items() if state.assumed]
-
-    def unconfirmed(self, before: float) -> list[str]:
-        """The UIDs of pods whose binding succeeded before this wall-clock time, and that the watch has not shown.
-
-        In the order of their decisions. Walks over all pods, but not while none is assumed.
-        """
-        if not self._assumed:
-            return []
-        return [
-            uid
-            for uid, state in self._pods.items()
-            if state.assumed and state.settled is not None and state.settled < before
-        ]
+        return [(uid, state.settled) for uid, state in self._assumed.items()]
 
     def settled_since(self, uid: str) -> float | None:
         """When the API server accepted an assumed pod's binding, in wall-clock seconds; `None` if it has not yet."""
@@ -252,7 +241,7 @@ class Cache:
         takes_the_same = _takes_the_same(state.pod, new)
         elsewhere = state.node_name if state.node_name != new.node_name else ""
         if state.assumed:
-            self._assumed -= 1
+            del self._assumed[new.uid]
             state.assumed = False
         if elsewhere or not takes_the_same:
             self._count_out(state)
@@ -296,7 +285,8 @@ class Cache:
 
         def put_back() -> None:
             self._count_in(state)
-            self._assumed += was_assumed
+            if was_assumed:
+                self._assumed[uid] = state
 
         return put_back
 
@@ -334,7 +324,7 @@ class Cache:
         self._changes += 1
         self.volumes.remove_pod(state.pod, state.node_name)
         if state.assumed:
-            self._assumed -= 1
+            del self._assumed[state.pod.uid]
         if info.node is not None:
             row = self.nodes.row_of(state.node_name)
             self.nodes.remove_pod(row, state.pod)

@@ -154,7 +154,8 @@ class Comparer:
 
     def unconfirmed(self, after_seconds: float) -> list[str]:
         """The UIDs of pods whose binding was settled so long ago, and that the watch has not shown on their nodes."""
-        return self._sides.cache.unconfirmed(self._clock.time() - after_seconds)
+        before = self._clock.time() - after_seconds
+        return [uid for uid, settled in self._sides.cache.assumed() if settled is not None and settled < before]
 
     def look_at_unconfirmed(self, uid: str, after_seconds: float) -> tuple[Drift, str] | None:
         """Such a pod with its node; `None` if it is none any more."""
