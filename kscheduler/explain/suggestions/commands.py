@@ -5,6 +5,7 @@ and a pod without one is made anew. Only gates may go, and tolerations come, on 
 nothing is known to work: then there is no command, and the note says what to do.
 """
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
@@ -49,6 +50,9 @@ MOST_NAMED: Final = 100
 """Members that one command names."""
 _SPEC: Final = "/spec/"
 _APPENDED: Final = "/spec/tolerations/-"
+_OF_RESOURCES: Final = re.compile(
+    r"/spec/(?P<list>containers|initContainers)/(?P<number>\d+)/resources/(?P<field>requests|limits)/(?P<resource>[^/]+)"
+)
 _OF_ADMISSION: Final = ((NOT_READY, "NoExecute"), (UNREACHABLE, "NoExecute"))
 """The taints that the API server's admission lets each new pod tolerate for a while."""
 
@@ -224,8 +228,10 @@ def _note_on_command(suggestion: Suggestion, pod: Pod, objects: ClusterObjects, 
 
 def _maker_commands(maker: PodMaker, change: ObjectChange, pod: Pod) -> list[str]:
     kind = maker.kind.lower()
-    command = _set_resources(maker, change.patch, pod) or _line(
-        "patch", kind, maker.name, pod, "--type=json", "-p", _json(_of_template(change.patch, pod))
+    command = (
+        _set_resources(maker, change.patch, pod)
+        or _merge_resources(maker, change.patch, pod)
+        or _line("patch", kind, maker.name, pod, "--type=json", "-p", _json(_of_template(change.patch, pod)))
     )
     return [command, _deletion_of(pod)] if maker.kind in _KEEPS_ITS_PODS else [command]
 
@@ -245,6 +251,28 @@ def _set_resources(maker: PodMaker, patch: Iterable[Operation], pod: Pod) -> str
     resource = steps[5].replace("~1", "/").replace("~0", "~")
     asked = f"--requests={resource}={operations[0].value}"
     return _line("set", "resources", maker.kind.lower(), maker.name, pod, "-c", container, asked)
+
+
+def _merge_resources(maker: PodMaker, patch: Iterable[Operation], pod: Pod) -> str:
+    """A strategic merge, where nothing but requests and limits change.
+
+    A template may have limits alone, of which the API server makes a pod's requests: a JSON patch that replaces or
+    removes what only the pod has would be refused as a whole.
+    """
+    containers: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    for operation in patch:
+        found = _OF_RESOURCES.fullmatch(operation.path)
+        if found is None:
+            return ""
+        listed = pod.spec.containers if found["list"] == "containers" else pod.spec.init_containers
+        resource = found["resource"].replace("~1", "/").replace("~0", "~")
+        amounts = containers.setdefault((found["list"], listed[int(found["number"])].name), {})
+        amounts.setdefault(found["field"], {})[resource] = operation.value  # of a removal nothing: it goes
+    spec: dict[str, list[Any]] = {}
+    for (of_list, name), resources in containers.items():
+        spec.setdefault(of_list, []).append({"name": name, "resources": resources})
+    merged = msgspec.json.encode({"spec": {"template": {"spec": spec}}}).decode()
+    return _line("patch", maker.kind.lower(), maker.name, pod, "-p", merged)
 
 
 def _of_template(patch: Iterable[Operation], pod: Pod) -> tuple[Operation, ...]:
@@ -297,8 +325,9 @@ def _deletion(step: Step) -> str:
     """A claim that was made for a pod goes with it: to delete it, too, would end in NotFound."""
     kinds = {"pods": "pod", "resourceclaims": "resourceclaim", "devicetaintrules": "devicetaintrule"}
     names: dict[tuple[str, str], list[str]] = {}
+    gone = {each["claim"] for each in step.facts.get("claims", ()) if each["goesWithItsPod"]}
     for change in step.changes:
-        if not (change.resource == "resourceclaims" and step.facts["goesWithItsPod"]):
+        if not (change.resource == "resourceclaims" and f"{change.namespace}/{change.name}" in gone):
             names.setdefault((kinds[change.resource], change.namespace), []).append(change.name)
     lines = [
         _quoted("kubectl", "delete", kind, *(("-n", space) if space else ()), *found)

@@ -330,7 +330,8 @@ def test_a_constraint_on_an_attribute_that_no_device_has_could_be_on_the_one_tha
 def test_devices_that_others_hold_could_be_given_back() -> None:
     found = suggested_for(device_scenario({}, held=1, one={}))["releaseDevices"]
     assert found["text"] == (
-        "delete claim default/theirs, which holds gpu.example.com/a/one, and delete default/other, which uses it"
+        "delete claim default/theirs, which holds gpu.example.com/a/one, and delete default/other, which uses it "
+        "(priority 0; nobody makes it again)"
     )
     assert found["command"] == ("kubectl delete pod -n default other && kubectl delete resourceclaim -n default theirs")
 
@@ -341,8 +342,9 @@ def test_a_claim_that_was_made_for_a_pod_is_given_back_with_the_pod_alone() -> N
     tree["objects"]["resourceclaims"][1]["metadata"]["ownerReferences"] = [owner]
     found = suggested_for(tree)["releaseDevices"]
     assert found["command"] == "kubectl delete pod -n default other"
-    assert (
-        found["text"] == "delete default/other, with which claim default/theirs goes, which holds gpu.example.com/a/one"
+    assert found["text"] == (
+        "delete default/other, with which claim default/theirs goes, which holds gpu.example.com/a/one "
+        "(priority 0; nobody makes it again)"
     )
 
 
@@ -721,14 +723,14 @@ def test_budgets_of_pods_that_would_go_are_named() -> None:
     other["metadata"]["labels"] = {"app": "db"}
     tree = scenario(pod_tree(cpu="3"), nodes=[node_tree("a")], pods=[other], poddisruptionbudgets=[budget])
     found = suggested_for(tree)["deletePods"]
-    assert found["text"] == "delete default/other on a (priority 0; budget default/db allows 2)"
+    assert found["text"] == "delete default/other on a (priority 0; budget default/db allows 2; nobody makes it again)"
     assert found["steps"][0]["facts"]["budgets"] == [{"namespace": "default", "name": "db", "allowed": 2, "pods": 1}]
 
 
 def test_of_many_pods_that_would_go_the_text_has_the_number_and_the_command_the_names() -> None:
     pods = [pod_tree(f"p-{number}", cpu="500m", nodeName="a") for number in range(7)]
     found = suggested_for(scenario(pod_tree(cpu="4"), nodes=[node_tree("a")], pods=pods))["deletePods"]
-    assert found["text"] == "delete 7 pods on a (priority 0)"
+    assert found["text"] == "delete 7 pods on a (priority 0; nobody makes them again)"
     assert found["command"] == "kubectl delete pod -n default p-0 p-1 p-2 p-3 p-4 p-5 p-6"
 
 

@@ -19,7 +19,7 @@ from kscheduler.whatif.decide import decide
 from kscheduler.whatif.scenario import parse_scenario
 from kscheduler.whatif.suggestions.suggestion import FAR
 from tests.builders import Tree
-from tests.explain.suggestions.applied import applied
+from tests.explain.suggestions.applied import applied, does_harm
 from tests.specification import cases
 from tests.specification.suggestions.brute_force import (
     CORDON,
@@ -50,7 +50,7 @@ def suggestions_of(scenario: Tree) -> list[Tree] | None:
 def objections(scenario: Tree, found: list[Tree]) -> list[str]:
     """What is wrong with the suggestions; empty if nothing is."""
     wrong = [problem for suggestion in found for problem in _held(scenario, suggestion)]
-    counts = [len(suggestion["steps"]) for suggestion in found]
+    counts = [len(suggestion["steps"]) for suggestion in found if not does_harm(suggestion)]
     if counts != sorted(counts):
         wrong.append(f"pairs before single changes: {counts}")
     return [*wrong, *_too_early(found), *_missed(scenario, found)]
