@@ -18,7 +18,8 @@ def owned(pod: Tree, kind: str = "ReplicaSet") -> Tree:
 def held_by(*holders: tuple[int, int], count: int, is_made_for_its_pod: bool = True) -> Tree:
     """Pods with a claim each, of so many devices and this priority, fill a node; one of 100000 wants `count`."""
     names = [f"d{number}" for number in range(sum(devices for devices, _ in holders))]
-    tree = device_scenario({"count": count}, **{name: {} for name in names})
+    tree = device_scenario({"count": count})
+    tree["objects"]["resourceslices"][0]["spec"]["devices"] = [{"name": name} for name in names]
     tree["pod"]["spec"]["priority"] = 100_000
     for number, (devices, priority) in enumerate(holders):
         pod = owned(pod_tree(f"p{number}", cpu="1m", nodeName="a", priority=priority))
