@@ -26,8 +26,8 @@ from tests.builders import pod_info
 from tests.scheduling.supervision.test_alarm import Noted
 
 HOUR: Final = 3600.0
-BUDGET: Final = 0.02
-LATE: Final = 0.1
+BUDGET: Final = 0.2
+LATE: Final = 0.6
 
 
 @pytest.fixture(params=[False, True], ids=["limited", "debugged"])
@@ -136,7 +136,7 @@ def test_a_call_in_which_a_debugger_stands_goes_on_and_is_no_overrun() -> None:
 def test_the_next_call_has_its_budget_again() -> None:
     BudgetedCall("Mine", "Filter", _stopped, BUDGET, Noted())()
     with pytest.raises(TimeBudgetError):
-        BudgetedCall("Mine", "Filter", lambda: time.sleep(1.0), BUDGET, Noted())()
+        BudgetedCall("Mine", "Filter", lambda: time.sleep(5.0), BUDGET, Noted())()
 
 
 def test_a_service_ends_it_whatever_stands_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,7 @@ def test_a_test_of_a_plugin_may_stop_in_it() -> None:
         name = "Stops"
 
         def pre_filter(self, cycle: Any, pod: Any, nodes: Any) -> Any:
-            _stopped(0.3)  # the budget is 200 ms
+            _stopped()  # the budget is 200 ms
             return PreFilterResult(SUCCESS)
 
     assert Cluster(make_node("a")).enable(Stops).node_for(make_pod("web")) == "a"
