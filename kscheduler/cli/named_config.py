@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kscheduler.cli.debugging import add_debug_flag, begin_debugging
 from kscheduler.cli.parser import text
 from kscheduler.config.errors import ConfigError, Mistakes, SeveralMistakesError
 from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
@@ -71,12 +72,14 @@ def add_plugin_flags(parser: Any) -> None:
         help="the configuration may name plugin files (pluginSources) below it; default: none, because who may edit a "
         "ConfigMap may not thereby run code. May be repeated",
     )
+    add_debug_flag(parser)
 
 
 def configuration_reader(args: argparse.Namespace, gates: FeatureGates) -> "ConfigurationReader":
     """The reader for a command line with `--plugin` and `--plugin-directory`."""
     from kscheduler.loading import ConfigurationReader  # brings numpy: `--help` and completion go without
 
+    begin_debugging(args)
     enables = getattr(args, "enable_plugins", False)
     return ConfigurationReader(gates, args.plugin, args.plugin_directory, enables_plugins=enables)
 
