@@ -38,7 +38,7 @@ from kscheduler.simulation.kinds.resources import (
     ServedKinds,
     ServedResource,
 )
-from kscheduler.simulation.kinds.shapes import check_shape, without_nulls
+from kscheduler.simulation.kinds.shapes import check_shape
 from kscheduler.simulation.objects import admission, custom_resources, event_views, service_addresses
 from kscheduler.simulation.objects.defaults import objects as defaults
 from kscheduler.simulation.objects.defaults.devices import stamp_taints
@@ -46,6 +46,8 @@ from kscheduler.simulation.objects.deletion import Deletion
 from kscheduler.simulation.objects.store import ObjectStore, Record
 from kscheduler.simulation.objects.validation import objects as validation
 from kscheduler.simulation.patches import field_managers
+from kscheduler.simulation.typed.api_types import type_of_resource
+from kscheduler.simulation.typed.stored_form import stored_form
 
 _UNREADABLE = (TypeError, AttributeError, KeyError, ValueError)
 """Raised for objects of unexpected shape; the client's fault, answered with 400."""
@@ -170,7 +172,8 @@ class ObjectRegistry:
         """Store `body` over `record` after carrying over and validating; no write if nothing changed."""
         check_shape(body)
         old = event_views.shown(resource, record.value)
-        new = {**without_nulls(body), "metadata": dict(body["metadata"])}
+        new = stored_form(type_of_resource(resource), body)
+        new["metadata"] = dict(body["metadata"])
         new["apiVersion"], new["kind"] = resource.group_version, resource.kind
         try:
             if resource is SERVICES and not subresource:
@@ -207,7 +210,8 @@ class ObjectRegistry:
 
     def _new_object(self, resource: ServedResource, namespace: str, body: Object, *, dry_run: bool) -> Object:
         check_shape(body)
-        value = {**without_nulls(body), "apiVersion": resource.group_version, "kind": resource.kind}
+        value = stored_form(type_of_resource(resource), body)
+        value["apiVersion"], value["kind"] = resource.group_version, resource.kind
         metadata = value["metadata"] = dict(value.get("metadata") or {})
         if resource.key == "pods":
             value.setdefault("spec", {})

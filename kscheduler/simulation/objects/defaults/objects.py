@@ -305,5 +305,4 @@ def _keep_missing(old: Object, new: Object, names: tuple[str, ...]) -> None:
 
 def _keep_assigned_fields(old: Object, new: Object) -> None:
     """Keep fields that admission has set at creation and that a manifest, sent again, does not have."""
-    assigned = ("priority", "preemptionPolicy", "nodeName", "tolerations")
-    _keep_missing(old, new, (*assigned, "overhead"))
+    _keep_missing(old, new, ("priority", "preemptionPolicy", "nodeName", "overhead"))
