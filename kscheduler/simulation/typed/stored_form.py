@@ -2,8 +2,8 @@
 
 A client may write `cpu: 1`, `1000m` or `"1.0"`, an empty list or none, null or nothing. A real server reads them into
 structs and writes those: amounts in their canonical text, no nulls, and nothing that is empty and may be left out. So
-`kubectl diff` and a controller that compares see no change where there is none. Fields that the table does not have stay
-as they are.
+`kubectl diff` and a controller that compares see no change where there is none. Fields that the table does not have
+stay as they are.
 """
 
 from functools import lru_cache
@@ -24,6 +24,7 @@ _LEFT_OUT_IF_EMPTY = frozenset(
         JsonForm.TEXT,
     }
 )
+_FINER = ("n", "u")
 _LONGEST_QUANTITY = 64
 """Longer texts stay as they are: somebody plays with the server, or a rule will refuse them."""
 
@@ -35,6 +36,8 @@ def stored_form(kind: ApiType | None, value: Any) -> Any:
     if isinstance(value, dict) and kind.fields:
         return _struct(kind, value)
     if isinstance(value, dict) and kind.element is not None:
+        if kind.element.form is JsonForm.QUANTITY:
+            return {name: _in_thousandths(part) for name, part in value.items() if part is not None}
         return {name: stored_form(kind.element, part) for name, part in value.items() if part is not None}
     if isinstance(value, list) and kind.element is not None:
         return [stored_form(kind.element, part) for part in value]
@@ -61,7 +64,18 @@ def _is_left_out(field: ApiField) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _canonical(amount: str | int | float) -> str | int | float:
+def _in_thousandths(amount: Any) -> Any:
+    """An amount of a resource: of what is finer than a thousandth the server keeps nothing, and rounds up."""
+    text = _canonical(amount) if isinstance(amount, (str, int, float)) else amount
+    if isinstance(text, str) and text.endswith(_FINER) and "i" not in text:
+        value, scale = quantities.parse(text).amount()
+        thousandths = -(-value // 10 ** (-3 - scale))
+        return _canonical(f"{thousandths}m")
+    return text
+
+
+@lru_cache(maxsize=4096)
+def _canonical(amount: str | float) -> str | float:
     text = str(amount).strip()
     if len(text) > _LONGEST_QUANTITY:
         return amount

@@ -92,6 +92,47 @@ def test_a_dry_run_of_every_manifest_has_the_same_verdict_on_both_servers(kubect
     assert found == VERDICTS
 
 
+MIXED: Final = """\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.reported.example}
+spec:
+  group: reported.example
+  scope: Namespaced
+  names: {plural: widgets, kind: Widget}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+---
+apiVersion: reported.example/v1
+kind: Widget
+metadata: {name: first}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: beside}
+"""
+
+
+def test_a_kind_and_its_objects_in_one_file_need_a_second_apply(kubectl: Kubectl, tmp_path: Path) -> None:
+    """kubectl looks the kinds up before it applies anything."""
+    file = tmp_path / "mixed.yaml"
+    file.write_text(MIXED)
+    try:
+        code, text = kubectl("apply", "-f", str(file))
+        assert code == 1
+        assert "configmap/beside created" in text
+        assert 'no matches for kind "Widget" in version "reported.example/v1"' in text
+        kubectl("wait", "--for=condition=Established", "crd/widgets.reported.example", "--timeout=30s")
+        code, text = kubectl("apply", "-f", str(file))
+        assert code == 0, text
+        assert "widget.reported.example/first created" in text
+    finally:
+        kubectl("delete", "crd", "widgets.reported.example")
+
+
 @pytest.fixture
 def answers_of_bodies(server: Server, tmp_path: Path) -> Iterator[Callable[[], list[str]]]:
     """Runs the reporter's script, with a `curl` that knows the server's authority and the administrator's token."""

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from tests.simulation.likeness import requests, stored
+from tests.simulation.likeness import published, requests, stored
 from tests.simulation.likeness.exchanges import NAMESPACE, Answer, Recording, Request, Row, Send, outcome
 
 
@@ -40,6 +40,7 @@ def decoded(body: bytes) -> Any:
     [
         pytest.param(stored.ROWS, "stored", id="stored objects"),
         pytest.param(requests.ROWS, "requests", id="verbs, media types, bodies"),
+        pytest.param(published.ROWS, "published", id="published manifests"),
     ],
 )
 async def test_the_embedded_server_answers_as_recorded(send: Send, rows: Sequence[Row], recording: str) -> None:

@@ -14,6 +14,7 @@ from kscheduler.simulation.objects.defaults import devices as device_defaults
 from kscheduler.simulation.objects.defaults import pod_parts
 from kscheduler.simulation.objects.defaults import pods as pod_defaults
 from kscheduler.simulation.objects.defaults import workloads as workload_defaults
+from kscheduler.simulation.rules.limit_ranges import default_limit_range
 
 _TEMPLATE_KINDS = frozenset({"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet", "Job", "ReplicationController"})
 _STATUS_RESET_ON_CREATE = frozenset(
@@ -34,6 +35,9 @@ _FIRST_STATUS: Mapping[str, Mapping[str, int]] = MappingProxyType(
     {
         "DaemonSet": dict.fromkeys(
             ("currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"), 0
+        ),
+        "PodDisruptionBudget": dict.fromkeys(
+            ("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"), 0
         ),
         "ReplicaSet": {"replicas": 0},
         "ReplicationController": {"replicas": 0},
@@ -86,6 +90,8 @@ def _pod(pod: Object) -> None:
 
 def _node(node: Object) -> None:
     node.setdefault("spec", {})
+    if node["spec"].get("podCIDR"):
+        node["spec"].setdefault("podCIDRs", [node["spec"]["podCIDR"]])
     status = node.setdefault("status", {})
     if status.get("capacity"):
         status["allocatable"] = {**status["capacity"], **(status.get("allocatable") or {})}
@@ -117,7 +123,14 @@ def _service(service: Object) -> None:
 
 
 def _claim(claim: Object) -> None:
-    claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+    spec = claim.setdefault("spec", {})
+    spec.setdefault("volumeMode", "Filesystem")
+    # Either source of a new volume stands for both, unless the newer one names another namespace's.
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if source and not reference:
+        spec["dataSourceRef"] = dict(source)
+    elif reference and not source and not reference.get("namespace"):
+        spec["dataSource"] = dict(reference)
     claim["status"] = {"phase": "Pending"}
 
 
@@ -176,6 +189,21 @@ def _ingress(ingress: Object) -> None:
 def _network_policy(policy: Object) -> None:
     spec = policy.setdefault("spec", {})
     spec.setdefault("policyTypes", ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"])
+    for rule in (*(spec.get("ingress") or ()), *(spec.get("egress") or ())):
+        for port in rule.get("ports") or ():
+            port["protocol"] = port.get("protocol") or "TCP"
+
+
+def _endpoints(endpoints: Object) -> None:
+    for subset in endpoints.get("subsets") or ():
+        for port in subset.get("ports") or ():
+            port["protocol"] = port.get("protocol") or "TCP"
+
+
+def _ingress_class(value: Object) -> None:
+    parameters = (value.get("spec") or {}).get("parameters")
+    if parameters:
+        parameters["scope"] = parameters.get("scope") or "Cluster"
 
 
 def _flow_schema(schema: Object) -> None:
@@ -206,10 +234,13 @@ _CREATE: Mapping[str, Callable[[Object], None]] = MappingProxyType(
         "persistentvolumes": _volume,
         "secrets": _secret,
         "resourcequotas": _quota,
+        "limitranges": default_limit_range,
         "rolebindings.rbac.authorization.k8s.io": _binding,
         "clusterrolebindings.rbac.authorization.k8s.io": _binding,
         "ingresses.networking.k8s.io": _ingress,
         "networkpolicies.networking.k8s.io": _network_policy,
+        "endpoints": _endpoints,
+        "ingressclasses.networking.k8s.io": _ingress_class,
         "flowschemas.flowcontrol.apiserver.k8s.io": _flow_schema,
         "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": _priority_level,
         "priorityclasses.scheduling.k8s.io": _priority_class,
@@ -231,10 +262,13 @@ _DEFAULTED_ON_UPDATE = frozenset(
         "csidrivers.storage.k8s.io",
         "secrets",
         "resourcequotas",
+        "limitranges",
         "rolebindings.rbac.authorization.k8s.io",
         "clusterrolebindings.rbac.authorization.k8s.io",
         "ingresses.networking.k8s.io",
         "networkpolicies.networking.k8s.io",
+        "endpoints",
+        "ingressclasses.networking.k8s.io",
         "flowschemas.flowcontrol.apiserver.k8s.io",
         "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",
     }
